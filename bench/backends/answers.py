@@ -1,0 +1,64 @@
+"""What the echo server says, whatever carries it. Speaks the handshake revisions of MCP and 2026-07-28."""
+
+from typing import Any
+
+import orjson
+from toolset import make_tools
+
+MODERN = "2026-07-28"
+SERVER = {"name": "echo", "version": "1.0"}
+DISCOVERY = {
+    "supportedVersions": [MODERN],
+    "capabilities": {"tools": {}},
+    "resultType": "complete",
+    "ttlMs": 0,
+    "cacheScope": "public",
+    "_meta": {"io.modelcontextprotocol/serverInfo": SERVER},
+}
+OTHER: dict[str, dict[str, Any]] = {
+    "server/discover": DISCOVERY,
+    "ping": {},
+    "resources/list": {"resources": []},
+    "resources/templates/list": {"resourceTemplates": []},
+    "prompts/list": {"prompts": []},
+}
+
+
+class EchoServer:
+    """Answers are built once where they can be: the gateway is what a measurement should show."""
+
+    def __init__(self, tool_count: int) -> None:
+        listing = {"tools": make_tools(tool_count)}
+        modern = {**listing, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        self.listing = orjson.Fragment(orjson.dumps(listing))
+        self.modern_listing = orjson.Fragment(orjson.dumps(modern))
+
+    def answer(self, message: dict[str, Any]) -> bytes | None:
+        """The reply to a request; None to a notification."""
+        if "id" not in message:
+            return None
+        result = self._result(message["method"], message.get("params") or {})
+        if result is None:
+            error = {"code": -32601, "message": "Method not found"}
+            return orjson.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error})
+        return orjson.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def _result(self, method: str, params: dict[str, Any]) -> Any:
+        if method == "tools/call":
+            return _echo(params)
+        if method == "tools/list":
+            return self.modern_listing if _is_modern(params) else self.listing
+        if method == "initialize":
+            version = params.get("protocolVersion", "2025-06-18")
+            return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": SERVER}
+        return OTHER.get(method)
+
+
+def _echo(params: dict[str, Any]) -> dict[str, Any]:
+    content = [{"type": "text", "text": params["arguments"]["message"]}]
+    result = {"content": content, "isError": False}
+    return {**result, "resultType": "complete"} if _is_modern(params) else result
+
+
+def _is_modern(params: dict[str, Any]) -> bool:
+    return "io.modelcontextprotocol/protocolVersion" in (params.get("_meta") or ())

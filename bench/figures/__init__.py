@@ -1,0 +1,1 @@
+"""One file per figure: ``measure(options)`` gives the report."""

@@ -1,0 +1,65 @@
+"""The command line of the benchmark. Standard library only: it is read before any environment exists."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+FIGURES = {
+    "calls": "calls through the gateway: latency at 1 caller, calls/s and CPU per call at 50",
+    "list": "a warm tools/list of 1,000 tools from 10 servers",
+    "start": "process start to the first complete tools/list over stdio",
+    "memory": "memory of the gateway with 1,000 tools",
+    "fault": "ten servers, one of them dead or hanging",
+    "help": "`toolcrib --help` against `python -c pass`",
+    "register": "registering one native tool",
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    figure: str
+    rounds: int | None  # None: what the figure thinks right
+    only: tuple[str, ...]
+    json: Path | None
+    quick: bool
+    all_peers: bool
+    front: str
+    back: str
+
+
+def parse(argv: list[str]) -> Options:
+    found = _parser().parse_args(argv)
+    only = tuple(name for name in found.only.split(",") if name)
+    return Options(
+        figure=found.figure,
+        rounds=found.rounds,
+        only=only,
+        json=found.json,
+        quick=found.quick,
+        all_peers=found.all_peers,
+        front=found.front,
+        back=found.back,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    figures = "\n".join(f"  {name:9} {about}" for name, about in FIGURES.items())
+    parser = argparse.ArgumentParser(
+        prog="bench", epilog=f"figures:\n{figures}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("figure", choices=FIGURES, metavar="FIGURE", help="what to measure, see below")
+    parser.add_argument("--rounds", type=_at_least_one, help="visits to each contender; ratios are medians over rounds")
+    parser.add_argument("--only", default="", metavar="A,B", help="only these contenders")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every round, not only the medians")
+    parser.add_argument("--quick", action="store_true", help="short and rough: 2 rounds, short phases")
+    parser.add_argument("--all-peers", action="store_true", help="also the peers that take longer to install or run")
+    parser.add_argument("--front", choices=("http", "stdio"), default="http", help="calls: how the gateway is reached")
+    parser.add_argument("--back", choices=("stdio", "http"), default="stdio", help="calls: what stands behind it")
+    return parser
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} rounds measure nothing; give 1 or more")
+    return number

@@ -1,0 +1,46 @@
+"""Runs one figure and reports it."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+
+import uvloop
+
+from bench import report
+from bench.figures import calls, fault, help_page, listing, memory, register, start
+from bench.options import Options
+from bench.rounds import NobodyLeftError
+
+FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
+    "calls": calls.measure,
+    "list": listing.measure,
+    "start": start.measure,
+    "memory": memory.measure,
+    "fault": fault.measure,
+    "help": help_page.measure,
+    "register": register.measure,
+}
+
+
+def run(options: Options) -> int:
+    """0 when every goal is met, 1 when one is missed, 2 when one could not be judged."""
+    try:
+        measured = uvloop.run(_measure(options))
+    except NobodyLeftError as nobody:
+        print(nobody, file=sys.stderr)
+        return 2
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("stopped", file=sys.stderr)
+        return 2
+    if options.json is not None:
+        report.save(measured, options, options.json)
+    return report.show(measured)
+
+
+async def _measure(options: Options) -> report.Report:
+    """A polite kill unwinds like Ctrl-C, so that no contender is left behind."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await FIGURES[options.figure](options)

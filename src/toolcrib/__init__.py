@@ -1,0 +1,59 @@
+"""toolcrib: one tool layer for AI agents.
+
+Names are loaded when they are first used, so that ``import toolcrib`` and the command line stay quick.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from toolcrib import version
+
+if TYPE_CHECKING:
+    from toolcrib.assemble import open_crib
+    from toolcrib.core import errors
+    from toolcrib.core.call import ToolCall, ToolResult
+    from toolcrib.core.source import Listing, ToolSource
+    from toolcrib.core.tool import Deprecation, Example, SecurityLevel, Tool
+    from toolcrib.crib import Crib
+    from toolcrib.sources.native import tool
+
+__version__ = version.VERSION
+
+_HOMES = {
+    "Crib": "toolcrib.crib",
+    "Deprecation": "toolcrib.core.tool",
+    "Example": "toolcrib.core.tool",
+    "Listing": "toolcrib.core.source",
+    "SecurityLevel": "toolcrib.core.tool",
+    "Tool": "toolcrib.core.tool",
+    "ToolCall": "toolcrib.core.call",
+    "ToolResult": "toolcrib.core.call",
+    "ToolSource": "toolcrib.core.source",
+    "open_crib": "toolcrib.assemble",
+    "tool": "toolcrib.sources.native",
+}
+
+__all__ = [
+    "Crib",
+    "Deprecation",
+    "Example",
+    "Listing",
+    "SecurityLevel",
+    "Tool",
+    "ToolCall",
+    "ToolResult",
+    "ToolSource",
+    "__version__",
+    "errors",
+    "open_crib",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "errors":
+        return importlib.import_module("toolcrib.core.errors")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'toolcrib' has no attribute {name!r}")

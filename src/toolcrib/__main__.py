@@ -1,0 +1,14 @@
+"""``python -m toolcrib``."""
+
+import sys
+
+
+def main() -> int:
+    """Run the command line."""
+    from toolcrib.doors.cli.main import run
+
+    return run(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Arguments: checked against the tool's schema before anything runs."""
+
+from collections.abc import Callable
+
+from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import InvalidArguments
+from toolcrib.schema.check import compile_check
+from toolcrib.schema.defaults import apply_defaults
+from toolcrib.schema.problems import describe
+
+OnUnchecked = Callable[[str, str], None]
+
+
+def arguments(on_unchecked: OnUnchecked) -> Layer:
+    """Refuse what does not fit, in words a model can act on; defaults are filled in for native tools."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        schema = subject.tool.input_schema
+        check = compile_check(schema)
+        if check.unchecked_reason:
+            on_unchecked(subject.name, f"arguments are not checked: {check.unchecked_reason}")
+        accepts, is_native = check.accepts, not subject.server
+
+        async def step(call: ToolCall) -> ToolResult:
+            if is_native:
+                call.arguments = dict(apply_defaults(schema, call.arguments))
+            if not accepts(call.arguments):
+                message = describe(check.problems(call.arguments), schema)
+                raise InvalidArguments(f"{call.name}: {message}")
+            return await following(call)
+
+        return step
+
+    return layer

@@ -1,0 +1,81 @@
+"""Record: name, duration and outcome of every call; a warning for slow ones."""
+
+from collections.abc import Callable
+
+from toolcrib.calls.metrics import RECENT, Metrics, ToolMetrics
+from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core import events
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import CallTimeout, ToolcribError
+from toolcrib.core.events import Emit, Event
+
+Clock = Callable[[], float]
+
+
+def record(metrics: Metrics, emit: Emit, clock: Clock, slow_s: float) -> Layer:
+    """Count each call and tell of it; argument values are never told."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        tally = metrics.of(subject.name)
+        is_heard = emit is not events.drop
+
+        async def step(call: ToolCall) -> ToolResult:
+            started = clock()
+            try:
+                result = await following(call)
+            except BaseException as error:
+                _count_raised(tally, clock() - started, error)
+                emit(_finished(call, clock() - started, _code(error)))
+                raise
+            elapsed_s = clock() - started
+            if result.error is None:
+                _count(tally, elapsed_s)
+            else:
+                _count_failed(tally, elapsed_s, result.error.message)
+            if is_heard:
+                emit(_finished(call, elapsed_s, result.error.code if result.error else ""))
+            if elapsed_s > slow_s:
+                emit(_slow(call, elapsed_s))
+            return result
+
+        return step
+
+    return layer
+
+
+def _count(tally: ToolMetrics, elapsed_s: float) -> None:
+    tally.executed += 1
+    tally.total_s += elapsed_s
+    tally.slowest_s = max(tally.slowest_s, elapsed_s)
+    if tally.recent_failures and tally.executed % 2:
+        tally.recent_failures -= 1
+
+
+def _count_failed(tally: ToolMetrics, elapsed_s: float, message: str) -> None:
+    _count(tally, elapsed_s)
+    tally.failed += 1
+    tally.recent_failures = min(RECENT, tally.recent_failures + 1)
+    tally.last_error = message[:500]
+
+
+def _count_raised(tally: ToolMetrics, elapsed_s: float, error: BaseException) -> None:
+    _count_failed(tally, elapsed_s, str(error) or type(error).__name__)
+    if isinstance(error, CallTimeout):
+        tally.timed_out += 1
+
+
+def _code(error: BaseException) -> str:
+    return error.code if isinstance(error, ToolcribError) else "TOOL_CANCELLED"
+
+
+def _finished(call: ToolCall, elapsed_s: float, code: str) -> Event:
+    level = "warning" if code else "debug"
+    return Event(
+        events.CALL_FINISHED,
+        level,
+        {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": elapsed_s, "code": code},
+    )
+
+
+def _slow(call: ToolCall, elapsed_s: float) -> Event:
+    return Event(events.CALL_SLOW, "warning", {"tool": call.name, "id": call.id, "seconds": round(elapsed_s, 3)})

@@ -1,0 +1,29 @@
+"""Layers around a source: one signature for what flows, one visible list for the order."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.tool import Tool
+
+Step = Callable[[ToolCall], Awaitable[ToolResult]]
+
+
+class Subject:
+    """The tool a chain of layers is built for: its definition and the name it is exposed under."""
+
+    __slots__ = ("name", "server", "tool")
+
+    def __init__(self, name: str, server: str, tool: Tool) -> None:
+        self.name, self.server, self.tool = name, server, tool
+
+
+Layer = Callable[[Subject, Step], Step]
+"""Given a tool and the next step, the step to take instead; the next step itself when there is nothing to do."""
+
+
+def compose(layers: Sequence[Layer], subject: Subject, source: Step) -> Step:
+    """Wrap ``source`` for one tool, once; the first layer listed sees each call first."""
+    step = source
+    for layer in reversed(layers):
+        step = layer(subject, step)
+    return step

@@ -1,0 +1,1 @@
+"""One catalogue from many listings: merging, freshness, search. Never calls a tool."""

@@ -1,0 +1,47 @@
+"""The catalog: one immutable value that knows every tool and its way to its source."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib.core.source import ToolSource
+from toolcrib.core.tool import Tool, to_mcp
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a call to an exposed name goes."""
+
+    name: str
+    server: str
+    """Empty for native tools."""
+    tool: Tool
+    source: ToolSource
+
+    @property
+    def original_name(self) -> str:
+        """The source's own name for the tool."""
+        return self.tool.name
+
+    def to_mcp(self) -> dict[str, Any]:
+        """The definition under its exposed name."""
+        return to_mcp(self.tool, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All routes, in the order of their names."""
+
+    routes: Mapping[str, Route] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Names that are not offered, and why."""
+    version: int = 0
+
+    def of_server(self, server: str) -> list[Route]:
+        """The routes to one server."""
+        return [route for route in self.routes.values() if route.server == server]
+
+    def counts(self) -> tuple[int, int]:
+        """How many native and how many MCP tools there are."""
+        native = sum(1 for route in self.routes.values() if not route.server)
+        return native, len(self.routes) - native

@@ -1,0 +1,98 @@
+"""Why a tool is here, missing, hidden, stale or renamed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.refresh import Shelf
+from toolcrib.config.model import ServerConfig
+from toolcrib.core.errors import InvalidName, nearest
+from toolcrib.core.names import split_name
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A verdict, the reasons for it, and what to do."""
+
+    name: str
+    verdict: str
+    """``available``, ``stale``, ``hidden``, ``left out``, ``disabled``, ``failed``, ``not discovered``, ``missing``."""
+    reasons: tuple[str, ...] = ()
+    todo: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def explain_name(
+    name: str, catalog: Catalog, shelves: Mapping[str, Shelf], disabled: Mapping[str, ServerConfig]
+) -> Explanation:
+    """The story of one exposed name."""
+    route = catalog.routes.get(name)
+    if route is not None:
+        return _here(route, shelves.get(route.server))
+    if name in catalog.left_out:
+        reason = catalog.left_out[name]
+        hidden = reason.startswith("disabled")
+        todo = "Remove the entry that disables it." if hidden else "Rename one of the two."
+        return Explanation(name, "hidden" if hidden else "left out", (reason,), todo)
+    return _missing(name, catalog, shelves, disabled)
+
+
+def _here(route: Route, shelf: Shelf | None) -> Explanation:
+    if shelf is None:
+        return Explanation(route.name, "available", ("It is a native tool of this process.",))
+    record = shelf.record
+    where = f"{shelf.config.origin}:{shelf.config.line}" if shelf.config.line else shelf.config.origin
+    reasons = [
+        f"Server {route.server!r} (configured in {where or 'this program'}) calls it {route.original_name!r}.",
+        f"It was last discovered at {record.last_discovery or 'never'}, protocol {record.era or 'unknown'}.",
+    ]
+    wishes = shelf.config.tools.get(route.original_name)
+    if wishes is not None and wishes.parameters:
+        renamed = ", ".join(f"{mine} → {theirs}" for mine, theirs in wishes.parameters.items())
+        reasons.append(f"Parameters are renamed on the way: {renamed}.")
+    facts = {"server": route.server, "original": route.original_name, "lastDiscovery": record.last_discovery}
+    if record.status == "failed":
+        reasons.append(f"The last discovery failed: {record.error}")
+        todo = f"Run `toolcrib servers refresh {route.server}`."
+        return Explanation(route.name, "stale", tuple(reasons), todo, facts)
+    return Explanation(route.name, "available", tuple(reasons), facts=facts)
+
+
+def _missing(
+    name: str, catalog: Catalog, shelves: Mapping[str, Shelf], disabled: Mapping[str, ServerConfig]
+) -> Explanation:
+    try:
+        server, tool = split_name(name)
+    except InvalidName as error:
+        return _near(name, catalog, f"No native tool has this name. {error}")
+    if server in disabled:
+        return Explanation(
+            name, "disabled", (f"Server {server!r} is switched off.",), f"Run `toolcrib servers enable {server}`."
+        )
+    shelf = shelves.get(server)
+    if shelf is None:
+        known = nearest(server, [*shelves, *disabled])
+        near = f" Did you mean {known[0]!r}?" if known else ""
+        return Explanation(
+            name, "missing", (f"No server named {server!r} is configured.{near}",), "See `toolcrib servers ls`."
+        )
+    return _missing_from(shelf, name, tool, catalog)
+
+
+def _missing_from(shelf: Shelf, name: str, tool: str, catalog: Catalog) -> Explanation:
+    server, record = shelf.config.name, shelf.record
+    problems = tuple(problem for problem in record.problems if repr(tool) in problem)
+    if problems:
+        return Explanation(name, "left out", problems, "Ask the author of the server to mend its definition.")
+    if not shelf.is_known:
+        verdict = "failed" if record.status == "failed" else "not discovered"
+        reason = record.error or f"Server {server!r} has not been asked for its tools yet."
+        return Explanation(name, verdict, (reason,), f"Run `toolcrib servers refresh {server}`.")
+    return _near(name, catalog, f"Server {server!r} offers no tool named {tool!r}.")
+
+
+def _near(name: str, catalog: Catalog, reason: str) -> Explanation:
+    similar = nearest(name, list(catalog.routes))
+    todo = f"Did you mean {', '.join(map(repr, similar))}?" if similar else "See `toolcrib ls`."
+    return Explanation(name, "missing", (reason,), todo)

@@ -1,0 +1,54 @@
+"""Many listings into one catalog: prefixes, conflicts, order."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.core.names import join_name
+from toolcrib.core.source import ToolSource
+from toolcrib.core.tool import Tool
+
+View = Callable[[Tool], Tool | None]
+"""A list-time wish: the tool as it shall be shown, ``None`` to hide it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """What one source brings to the catalog."""
+
+    source: ToolSource
+    tools: Sequence[Tool]
+    view: View | None = None
+
+
+def merge(native: Offering, servers: Sequence[Offering], *, prefix: bool = True, version: int = 0) -> Catalog:
+    """One catalog of all offers; native tools are never shadowed, and the first server by name keeps a shared name."""
+    routes = {tool.name: Route(tool.name, "", tool, native.source) for tool in native.tools}
+    left_out: dict[str, str] = {}
+    for offer in sorted(servers, key=lambda offer: offer.source.name):
+        _add_server(offer, routes, left_out, prefix=prefix)
+    return Catalog(dict(sorted(routes.items())), left_out, version)
+
+
+def _add_server(offer: Offering, routes: dict[str, Route], left_out: dict[str, str], *, prefix: bool) -> None:
+    server = offer.source.name
+    for tool in offer.tools:
+        name = join_name(server, tool.name) if prefix else tool.name
+        shown = offer.view(tool) if offer.view else tool
+        taken = routes.get(name)
+        if shown is None:
+            left_out[name] = f"disabled in the configuration of server {server!r}"
+        elif taken is not None:
+            left_out[join_name(server, tool.name)] = _conflict(server, taken)
+        else:
+            routes[name] = Route(name, server, shown, offer.source)
+
+
+def _conflict(server: str, taken: Route) -> str:
+    holder = f"server {taken.server!r}" if taken.server else "a native tool"
+    return f"{taken.name!r} of server {server!r} is left out: the name is taken by {holder}"
+
+
+def clashes(catalog: Catalog) -> Mapping[str, str]:
+    """The names that two sources claim; with prefixes there are none between servers."""
+    return {name: reason for name, reason in catalog.left_out.items() if "is taken by" in reason}

@@ -1,0 +1,223 @@
+"""Freshness: who must be asked for tools, when, and by whom only once."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from toolcrib.config.lock import Record, age_s, timestamp
+from toolcrib.config.model import ServerConfig, config_hash
+from toolcrib.core import events
+from toolcrib.core.errors import CallTimeout, ConfigError, ToolcribError
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.source import Listing, ServerSource
+from toolcrib.core.tasks import TaskScope
+from toolcrib.core.tool import Tool, from_mcp, to_mcp
+
+TTL_FLOOR_S = 1.0
+CHANGE_PAUSE_S = 0.2
+
+
+class RecordStore(Protocol):
+    """Where discovery records are kept."""
+
+    async def read(self) -> Mapping[str, Record]:
+        """All records."""
+
+    async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
+        """Change one record in one step; what others write meanwhile is not lost."""
+
+
+@dataclass(slots=True)
+class Shelf:
+    """What is known of one server."""
+
+    config: ServerConfig
+    source: ServerSource
+    record: Record
+    tools: tuple[Tool, ...] = ()
+    fresh_until: float = 0.0
+    is_known: bool = False
+    """Whether ``tools`` come from a discovery of this very configuration."""
+    flight: asyncio.Task[Record] | None = None
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the first discovery ended, or its first attempt failed."""
+
+    @property
+    def status(self) -> str:
+        """``never``, ``discovering``, ``success`` or ``failed``."""
+        return "discovering" if self.flight is not None else self.record.status
+
+
+class Refresher:
+    """Keeps each server's listing fresh: one flight per server, own deadline, last good listing kept."""
+
+    def __init__(self, records: RecordStore, emit: Emit, on_update: Callable[[str], None]) -> None:
+        self.shelves: dict[str, Shelf] = {}
+        self._records = records
+        self._emit = emit
+        self._on_update = on_update
+        self._loop = asyncio.get_running_loop()
+        self._tasks = TaskScope(self._task_failed)
+        self._pauses: dict[str, asyncio.TimerHandle] = {}
+
+    def add(self, config: ServerConfig, source: ServerSource, record: Record | None) -> Shelf:
+        """Put a server on the shelf with what an earlier run found out about it; nothing is started."""
+        record = record or Record(config.name)
+        shelf = Shelf(config, source, record)
+        if record.config_hash == config_hash(config) and record.last_discovery:
+            self._adopt(shelf, record)
+        self.shelves[config.name] = shelf
+        source.on_change(lambda: self._changed_soon(config.name))
+        source.on_trouble(shelf.settled.set)
+        return shelf
+
+    def _adopt(self, shelf: Shelf, record: Record) -> None:
+        shelf.tools = tuple(from_mcp(shown) for shown in record.tools)
+        shelf.source.adopt(Listing(shelf.tools, era=record.era))
+        shelf.is_known = record.status == "success" or bool(record.tools)
+        if record.status == "success":
+            age = age_s(record, datetime.now(UTC)) or 0.0
+            shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, record.ttl_s) - max(0.0, age)
+
+    def remove(self, name: str) -> Shelf | None:
+        """Take a server off the shelf; its source is the caller's to close."""
+        shelf = self.shelves.pop(name, None)
+        if shelf is not None:
+            if shelf.flight is not None:
+                shelf.flight.cancel()
+            self._emit(Event(events.REGISTRY_SERVER_REMOVED, fields={"server": name, "removed": len(shelf.tools)}))
+        return shelf
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every server has been asked at least once."""
+        return all(shelf.is_known or shelf.record.status == "failed" for shelf in self.shelves.values())
+
+    async def need(self, grace_s: float) -> None:
+        """Ask the servers that must be asked; waits only for those never heard of, and at most ``grace_s``."""
+        unknown = self._start_where_needed()
+        if unknown and grace_s > 0:
+            waits = [asyncio.ensure_future(shelf.settled.wait()) for shelf in unknown]
+            try:
+                await asyncio.wait(waits, timeout=grace_s)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+
+    def _start_where_needed(self) -> list[Shelf]:
+        now = self._loop.time()
+        due = [shelf for shelf in self.shelves.values() if shelf.fresh_until <= now and shelf.flight is None]
+        if due:
+            self._emit(Event(events.DISCOVERY_STARTED, fields={"servers": len(due)}))
+        for shelf in due:
+            self.start(shelf)
+        return [shelf for shelf in self.shelves.values() if not shelf.is_known and not shelf.settled.is_set()]
+
+    def start(self, shelf: Shelf) -> asyncio.Task[Record]:
+        """The discovery under way, begun if there is none."""
+        if shelf.flight is None:
+            shelf.flight = self._tasks.spawn(self._discover(shelf), f"discover-{shelf.config.name}")
+        return shelf.flight
+
+    async def first_record(self, shelf: Shelf) -> Record:
+        """What the first discovery of a server came to; a failure is not repeated before its pause is over."""
+        if shelf.record.status == "failed" and shelf.fresh_until > self._loop.time():
+            return shelf.record
+        return await asyncio.shield(self.start(shelf))
+
+    async def refresh(self, names: Iterable[str]) -> dict[str, Record]:
+        """Ask these servers now, whatever their freshness, and wait for all of them."""
+        shelves = [self.shelves[name] for name in names]
+        for shelf in shelves:
+            shelf.source.forgive()
+        flights = [asyncio.shield(self.start(shelf)) for shelf in shelves]
+        found = await asyncio.gather(*flights)
+        return {record.server: record for record in found}
+
+    async def _discover(self, shelf: Shelf) -> Record:
+        try:
+            async with asyncio.timeout(shelf.config.discovery_timeout_s):
+                listing = await shelf.source.list_tools()
+        except TimeoutError:
+            limit_s = shelf.config.discovery_timeout_s
+            error = CallTimeout(f"Server {shelf.config.name!r} did not list its tools within {limit_s:g} s.")
+            return await self._note_failure(shelf, error)
+        except ToolcribError as error:
+            return await self._note_failure(shelf, error)
+        finally:
+            shelf.flight = None
+            shelf.settled.set()
+        return await self._note_success(shelf, listing)
+
+    async def _note_success(self, shelf: Shelf, listing: Listing) -> Record:
+        is_new = not shelf.is_known or shelf.tools != listing.tools
+        shelf.tools, shelf.is_known = listing.tools, True
+        shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, listing.ttl_s)
+        shelf.record = Record(
+            shelf.config.name,
+            "success",
+            tuple(to_mcp(tool) for tool in listing.tools),
+            timestamp(datetime.now(UTC)),
+            config_hash=config_hash(shelf.config),
+            era=listing.era,
+            ttl_s=listing.ttl_s,
+            problems=listing.problems,
+        )
+        self._emit(
+            Event(events.DISCOVERY_SERVER_SUCCESS, fields={"server": shelf.config.name, "tools": len(listing.tools)})
+        )
+        if is_new:
+            self._on_update(shelf.config.name)
+        await self._store(shelf.record)
+        return shelf.record
+
+    async def _note_failure(self, shelf: Shelf, error: ToolcribError) -> Record:
+        """Keep the last good listing; the failure stands beside it."""
+        pause_s = min(self._ttl_s(shelf, None), 30.0)
+        shelf.fresh_until = self._loop.time() + pause_s
+        shelf.record = replace(
+            shelf.record,
+            status="failed",
+            error=str(error),
+            last_discovery=timestamp(datetime.now(UTC)),
+            config_hash=config_hash(shelf.config),
+        )
+        self._emit(Event(events.DISCOVERY_SERVER_FAILED, "warning", {"server": shelf.config.name, "error": str(error)}))
+        self._on_update(shelf.config.name)
+        await self._store(shelf.record)
+        return shelf.record
+
+    async def _store(self, record: Record) -> None:
+        try:
+            await self._records.update(record.server, lambda _: record)
+        except ConfigError as error:
+            self._emit(Event("lock.not.written", "warning", {"server": record.server, "error": str(error)}))
+
+    def _ttl_s(self, shelf: Shelf, own_s: float | None) -> float:
+        return max(TTL_FLOOR_S, shelf.config.ttl_s if own_s is None else own_s)
+
+    def _changed_soon(self, name: str) -> None:
+        """The server says its tools changed; bursts are answered once."""
+        if name not in self._pauses:
+            self._pauses[name] = self._loop.call_later(CHANGE_PAUSE_S, self._changed, name)
+
+    def _changed(self, name: str) -> None:
+        self._pauses.pop(name, None)
+        shelf = self.shelves.get(name)
+        if shelf is None:
+            return
+        if shelf.flight is not None:
+            self._changed_soon(name)
+        else:
+            self.start(shelf)
+
+    async def close(self) -> None:
+        """End all discoveries."""
+        for pause in self._pauses.values():
+            pause.cancel()
+        await self._tasks.close()
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        self._emit(Event("discovery.task.failed", "error", {"task": name, "error": repr(error)}))

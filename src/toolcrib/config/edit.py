@@ -1,0 +1,190 @@
+"""Edits of configuration files as text: what a person wrote around them (comments, order) stays.
+
+The kind of file is told by its name: ``.toml`` is toolcrib's own, anything else is JSON with ``mcpServers``.
+"""
+
+import re
+from collections.abc import Mapping, MutableMapping
+from dataclasses import fields
+from typing import Any
+
+from toolcrib.config.importers import find_servers, parse_mcp_servers, value_at
+from toolcrib.config.jsonc import has_comments, read_jsonc
+from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.config.parse import parse
+from toolcrib.config.positions import toml_headers
+from toolcrib.config.tables import SERVER_KEYS, TOOL_KEYS
+from toolcrib.core.errors import ConfigError, did_you_mean
+from toolcrib.core.names import to_server_name
+
+_JSON_KEYS = ("command", "args", "env", "cwd", "url", "headers", "description")
+_JSON_FIELDS = frozenset({*_JSON_KEYS, "name", "enabled", "call_timeout_s", "origin", "line"})
+
+
+def add_server(text: str, server: ServerConfig, where: str = "toolcrib.toml") -> str:
+    """The file with one more server at its end; only what differs from the defaults is written."""
+    known = _names(text, where)
+    if server.name in known:
+        hint = f"Remove it first: toolcrib servers remove {server.name}."
+        raise ConfigError(f"There is already a server {server.name!r}.", where=where, hint=hint)
+    edited = _add_to_toml(text, server) if _is_toml(where) else _add_to_json(text, server, where)
+    return _checked(edited, where, known | {server.name})
+
+
+def remove_server(text: str, name: str, where: str = "toolcrib.toml") -> str:
+    """The file without the server."""
+    known = _names_with(name, text, where)
+    edited = _remove_from_toml(text, name) if _is_toml(where) else _remove_from_json(text, name, where)
+    return _checked(edited, where, known - {name})
+
+
+def set_enabled(text: str, name: str, enabled: bool, where: str = "toolcrib.toml") -> str:
+    """The file with the server switched on or off."""
+    known = _names_with(name, text, where)
+    if _is_toml(where):
+        return _checked(_set_enabled_in_toml(text, name, enabled), where, known)
+    return _checked(_set_enabled_in_json(text, name, enabled, where), where, known)
+
+
+def _is_toml(where: str) -> bool:
+    return where.endswith(".toml")
+
+
+def _names(text: str, where: str) -> set[str]:
+    return set(parse(text, where).servers) if text.strip() else set()
+
+
+def _names_with(name: str, text: str, where: str) -> set[str]:
+    known = _names(text, where)
+    if name not in known:
+        raise ConfigError(f"There is no server {name!r}.", where=where, hint=did_you_mean(name, known))
+    return known
+
+
+def _checked(edited: str, where: str, expected: set[str]) -> str:
+    """An unusual way of writing tables may not survive an edit; better no edit than a file that cannot be read."""
+    try:
+        found = set(parse(edited, where).servers)
+    except ConfigError:
+        found = None
+    if found != expected:
+        raise ConfigError("This file is written in a way that cannot be edited.", where=where, hint="Edit it by hand.")
+    return edited
+
+
+def _add_to_toml(text: str, server: ServerConfig) -> str:
+    import tomlkit
+
+    block = tomlkit.dumps({"servers": {server.name: _server_table(server)}})
+    return f"{text.rstrip()}\n\n{block.rstrip()}\n".lstrip()
+
+
+def _server_table(server: ServerConfig) -> dict[str, Any]:
+    table = _written_keys(server, ServerConfig(server.name), SERVER_KEYS)
+    tools = {name: _written_keys(tool, ToolConfig(), TOOL_KEYS) for name, tool in server.tools.items()}
+    return table | ({"tools": tools} if tools else {})
+
+
+def _written_keys(value: object, default: object, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys whose fields differ from the defaults, in the order of the reference."""
+    found = {name: getattr(value, key.field) for name, key in keys.items() if hasattr(value, key.field)}
+    return {name: _in_toml(item) for name, item in found.items() if item != getattr(default, keys[name].field)}
+
+
+def _in_toml(value: Any) -> Any:
+    import tomlkit
+
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        table = tomlkit.inline_table()
+        table.update(value)
+        return table
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value
+
+
+def _remove_from_toml(text: str, name: str) -> str:
+    """Cut out the server's sections, each with the comment right above it."""
+    lines = re.split(r"(?<=\n)", text)
+    headers = toml_headers(text)
+    starts = [_with_comment_above(lines, line) for _, line in headers]
+    ends = [*starts, len(lines)][1:]
+    for (path, _), start, end in reversed(list(zip(headers, starts, ends, strict=True))):
+        if path[:2] == ("servers", name):
+            del lines[start:end]
+    return "".join(lines)
+
+
+def _with_comment_above(lines: list[str], line: int) -> int:
+    """The index of the first line that belongs to the header on ``line``."""
+    start = line - 1
+    while start and lines[start - 1].lstrip().startswith("#"):
+        start -= 1
+    return start
+
+
+def _set_enabled_in_toml(text: str, name: str, enabled: bool) -> str:
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    document["servers"][name]["enabled"] = enabled
+    return document.as_string()
+
+
+def _add_to_json(text: str, server: ServerConfig, where: str) -> str:
+    root, servers = _open_json(text if text.strip() else '{"mcpServers": {}}', where)
+    servers[server.name] = _json_entry(server, where)
+    return _dump(root)
+
+
+def _json_entry(server: ServerConfig, where: str) -> dict[str, Any]:
+    default = ServerConfig(server.name)
+    for field in fields(server):
+        if field.name not in _JSON_FIELDS and getattr(server, field.name) != getattr(default, field.name):
+            hint = "Put the server into a toolcrib.toml."
+            raise ConfigError(f"An mcpServers file has no place for {field.name}.", where=where, hint=hint)
+    entry: dict[str, Any] = {"type": "http"} if server.url else {}
+    entry |= {key: _plain(getattr(server, key)) for key in _JSON_KEYS if getattr(server, key)}
+    if server.call_timeout_s != default.call_timeout_s:
+        entry["timeout"] = int(server.call_timeout_s * 1000)
+    return entry if server.enabled else entry | {"disabled": True}
+
+
+def _remove_from_json(text: str, name: str, where: str) -> str:
+    root, servers = _open_json(text, where)
+    del servers[_foreign_name(servers, name)]
+    return _dump(root)
+
+
+def _set_enabled_in_json(text: str, name: str, enabled: bool, where: str) -> str:
+    root, servers = _open_json(text, where)
+    entry = servers[_foreign_name(servers, name)]
+    entry.pop("enabled", None)
+    entry.pop("disabled", None)
+    if not enabled:
+        entry["disabled"] = True
+    return _dump(root)
+
+
+def _foreign_name(servers: Mapping[str, Any], name: str) -> str:
+    return next(key for key in servers if to_server_name(key) == name)
+
+
+def _open_json(text: str, where: str) -> tuple[Any, MutableMapping[str, Any]]:
+    parse_mcp_servers(text, where)
+    if has_comments(text):
+        raise ConfigError("This file has comments, which an edit would lose.", where=where, hint="Edit it by hand.")
+    root = read_jsonc(text, where).root
+    return root, value_at(root, find_servers(root) or ())
+
+
+def _dump(root: Any) -> str:
+    import json
+
+    return json.dumps(root, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,61 @@
+"""Where each setting came from, for ``toolcrib config show --origin``; secrets are masked."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolcrib.config.masks import shown_args, shown_entry, shown_url
+from toolcrib.config.model import DEFAULT, Config, ServerConfig, ToolConfig
+from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
+from toolcrib.config.written import dotted
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One setting: its name in the file, its value, and its place (``file:line``, environment, flag, default)."""
+
+    setting: str
+    value: Any
+    origin: str
+
+
+def explain(config: Config) -> tuple[Explained, ...]:
+    """Every setting of the configuration: the general ones first, then the servers by name."""
+    settings = (*_general(config), *(pair for server in config.servers.values() for pair in _server(server)))
+    return tuple(Explained(name, value, str(config.origins.get(name, DEFAULT))) for name, value in settings)
+
+
+def _general(config: Config) -> Iterator[tuple[str, Any]]:
+    for name, key in SETTINGS.items():
+        yield name, _plain(getattr(config.connect if name.startswith("connect.") else config, key.field))
+
+
+def _server(server: ServerConfig) -> Iterator[tuple[str, Any]]:
+    path = ("servers", server.name)
+    for name, key in SERVER_KEYS.items():
+        value: Any = getattr(server, key.field, None)
+        if key.field in {"env", "headers"}:
+            yield from ((dotted((*path, name, part)), shown_entry(part, text)) for part, text in value.items())
+        elif value not in (None, (), ""):
+            yield dotted((*path, name)), _masked(key.field, value)
+    for tool_name, tool in server.tools.items():
+        yield from _tool((*path, "tools", tool_name), tool)
+
+
+def _tool(path: tuple[str, ...], tool: ToolConfig) -> Iterator[tuple[str, Any]]:
+    for name, key in TOOL_KEYS.items():
+        value = getattr(tool, key.field)
+        if value not in (None, {}):
+            yield dotted((*path, name)), _plain(value)
+
+
+def _masked(field: str, value: Any) -> Any:
+    if field == "args":
+        return shown_args(value)
+    return shown_url(value) if field == "url" else _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return dict(value) if isinstance(value, Mapping) else value

@@ -1,0 +1,136 @@
+"""Files of other programs: any JSON with ``mcpServers``, as Claude, Cursor, Windsurf, Gemini or VS Code write it.
+
+Names are brought into toolcrib's form. Keys of a server that toolcrib does not use belong to the other program and are
+left alone; what it does use is read as strictly as its own file.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.config.jsonc import read_jsonc
+from toolcrib.config.model import Layer, Origin, ServerEntry
+from toolcrib.config.tables import SERVER_KEYS, Key, check_table, check_transport, read_keys, read_value
+from toolcrib.config.values import Mismatch, flag
+from toolcrib.config.written import KeyPath, Written, dotted
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.names import to_server_name
+
+SERVER_TABLES: tuple[KeyPath, ...] = (("mcpServers",), ("servers",), ("mcp", "servers"))
+
+_SAME = ("type", "command", "args", "env", "cwd", "url", "headers", "enabled", "description")
+_KEYS: Mapping[str, Key] = {name: SERVER_KEYS[name] for name in _SAME}
+_RENAMED = {"transport": "type", "serverUrl": "url", "httpUrl": "url"}
+_SHOWN_AS = {**_RENAMED, "timeout": "call_timeout", "disabled": "enabled"}
+_NOT_READ = ("envFile", "headersHelper")
+_WANTED = 'Expected {"mcpServers": {"name": {"command": "…"}}}.'
+
+
+def parse_mcp_servers(text: str, where: str) -> Layer:
+    """The layer of another program's JSON file; only its servers are looked at."""
+    written = read_jsonc(text, where)
+    path = find_servers(written.root)
+    if path is None:
+        raise ConfigError("There are no mcpServers in this file.", where=where, hint=_WANTED)
+    _refuse_repeated(written, path)
+    table = check_table(written, path, value_at(written.root, path))
+    named = _by_name(written, path, table)
+    return Layer(
+        where=where,
+        servers={name: _server(written, (*path, key), table[key]) for name, key in named.items()},
+        problems=tuple(problem for key in table for problem in _unread(written, (*path, key), table[key])),
+    )
+
+
+def find_servers(root: object) -> KeyPath | None:
+    """Where in the file the servers stand."""
+    return next((path for path in SERVER_TABLES if value_at(root, path) is not None), None)
+
+
+def value_at(root: object, path: KeyPath) -> Any:
+    """What stands at a path; ``None`` where nothing does."""
+    for key in path:
+        root = root.get(key) if isinstance(root, Mapping) else None
+    return root
+
+
+def _refuse_repeated(written: Written, servers: KeyPath) -> None:
+    for path, line in written.repeated:
+        if path[: len(servers)] == servers:
+            first = written.lines[path]
+            message = f"{dotted(path)} is written twice, on lines {first} and {line}."
+            raise ConfigError(message, where=written.where, line=line, hint="Keep one of them.")
+
+
+def _by_name(written: Written, path: KeyPath, table: Mapping[str, Any]) -> dict[str, str]:
+    """toolcrib's name for each server → the other program's."""
+    named: dict[str, str] = {}
+    for key in table:
+        name = to_server_name(key)
+        if name in named:
+            first = written.line((*path, named[name]))
+            message = f"{named[name]!r} (line {first}) and {key!r} would both be called {name!r}."
+            raise written.error((*path, key), message, "Rename one of them.")
+        named[name] = key
+    return named
+
+
+def _server(written: Written, path: KeyPath, table: object) -> ServerEntry:
+    entry = _in_our_words(check_table(written, path, table))
+    fields = read_keys(written, path, entry, _KEYS)
+    fields |= _enabled(written, path, entry) | _timeout(written, path, entry)
+    if fields.get("enabled", True):
+        check_transport(written, path, fields)
+    fields.pop("type", None)
+    if "command" not in fields and "url" not in fields:
+        raise written.error(path, f"Server {path[-1]!r} has neither a command nor a url.")
+    return ServerEntry(_of_one_kind(fields), written.origin(path), _origins(written, path))
+
+
+def _in_our_words(table: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with ``serverUrl``, ``httpUrl`` and ``transport`` under the names everybody else uses."""
+    entry = {key: value for key, value in table.items() if value is not None}
+    for foreign, own in _RENAMED.items():
+        if foreign in entry and own not in entry:
+            entry[own] = entry[foreign]
+    return entry
+
+
+def _enabled(written: Written, path: KeyPath, entry: Mapping[str, Any]) -> dict[str, Any]:
+    if "disabled" not in entry:
+        return {}
+    disabled = read_value(written, (*path, "disabled"), entry["disabled"], flag)
+    return {"enabled": entry.get("enabled", True) and not disabled}
+
+
+def _timeout(written: Written, path: KeyPath, entry: Mapping[str, Any]) -> dict[str, Any]:
+    if "timeout" not in entry:
+        return {}
+    return {"call_timeout_s": read_value(written, (*path, "timeout"), entry["timeout"], _foreign_timeout_s)}
+
+
+def _foreign_timeout_s(value: object) -> float:
+    """Most programs count milliseconds, some seconds; nobody waits a thousand seconds or less than one."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+        raise Mismatch("a number of milliseconds or seconds", value)
+    return value / 1000 if value >= 1000 else float(value)
+
+
+def _of_one_kind(fields: dict[str, Any]) -> dict[str, Any]:
+    """Without the fields that mean nothing for this kind of server."""
+    meaningless = ("args", "cwd", "env") if "url" in fields else ("headers",)
+    return {key: value for key, value in fields.items() if key not in meaningless}
+
+
+def _origins(written: Written, path: KeyPath) -> dict[str, Origin]:
+    return {
+        dotted((_SHOWN_AS.get(key[0], key[0]), *key[1:])): Origin(written.where, line)
+        for key, line in written.under(path).items()
+    }
+
+
+def _unread(written: Written, path: KeyPath, table: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{written.origin((*path, key))}: {key} of server {path[-1]!r} is not read by toolcrib."
+        for key in _NOT_READ
+        if key in table
+    ]

@@ -1,0 +1,154 @@
+"""The lock: what discovery found, one record per server, as text that is the same bytes for the same findings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from toolcrib.config.model import Config, config_hash
+from toolcrib.core.errors import ConfigError
+
+VERSION = 1
+
+Status = Literal["never", "discovering", "success", "failed"]
+
+_TOOL_KEYS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+_REBUILD = "Run `toolcrib servers refresh` to build it again; the old file is kept as toolcrib.lock.broken."
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The last discovery of one server."""
+
+    server: str
+    status: Status = "never"
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Definitions in MCP's shape, sanitised."""
+    last_discovery: str = ""
+    """When it ended, as ``timestamp`` writes it; empty before the first one."""
+    error: str = ""
+    config_hash: str = ""
+    era: str = ""
+    """The protocol revision the server was found to speak."""
+    ttl_s: float | None = None
+    """How long the server itself says its listing holds."""
+    problems: tuple[str, ...] = ()
+    stale: bool = False
+    """Found for a configuration that has changed since; never stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The records of all servers, by name."""
+
+    records: Mapping[str, Record] = field(default_factory=dict)
+    version: int = VERSION
+
+
+class _StoredRecord(msgspec.Struct, forbid_unknown_fields=True):
+    status: Status
+    last_discovery: str = ""
+    error: str = ""
+    config_hash: str = ""
+    era: str = ""
+    ttl_s: float | None = None
+    problems: tuple[str, ...] = ()
+    tools: tuple[dict[str, Any], ...] = ()
+
+
+class _StoredLock(msgspec.Struct, forbid_unknown_fields=True):
+    version: int
+    servers: dict[str, _StoredRecord]
+
+
+_DECODER = msgspec.json.Decoder(_StoredLock)
+
+
+def read_lock(text: str, where: str) -> Lock:
+    """The lock a file holds; a file that was damaged, or written by a newer toolcrib, is an error."""
+    try:
+        stored = _DECODER.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ConfigError(f"The lock file cannot be read: {error}.", where=where, hint=_REBUILD) from None
+    if stored.version != VERSION:
+        reason = f"The lock file has version {stored.version}; this toolcrib reads version {VERSION}."
+        raise ConfigError(reason, where=where, hint=_REBUILD)
+    return Lock({name: _to_record(name, record) for name, record in stored.servers.items()})
+
+
+def write_lock(lock: Lock) -> str:
+    """Servers and tools by name, fields in a fixed order, schemas in their own order, a newline at the end."""
+    servers = {name: _to_stored(lock.records[name]) for name in sorted(lock.records)}
+    packed = msgspec.json.encode(_StoredLock(lock.version, servers))
+    return msgspec.json.format(packed, indent=2).decode() + "\n"
+
+
+def with_record(lock: Lock, server: str, record: Record | None) -> Lock:
+    """The lock with one server's record put in, or taken out with ``None``."""
+    others = {name: kept for name, kept in lock.records.items() if name != server}
+    return replace(lock, records=others if record is None else others | {server: record})
+
+
+def for_config(lock: Lock, config: Config) -> dict[str, Record]:
+    """A record for every configured server; one found for another configuration counts as ``never`` and stale."""
+    hashes = {name: config_hash(server) for name, server in config.servers.items()}
+    return {name: _current(lock.records.get(name), name, wanted) for name, wanted in hashes.items()}
+
+
+def timestamp(moment: datetime) -> str:
+    """A moment as the lock writes it: ISO, UTC, whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def age_s(record: Record, now: datetime) -> float | None:
+    """Seconds since the last discovery; ``None`` if there was none, or its time cannot be read."""
+    try:
+        return (now - datetime.fromisoformat(record.last_discovery)).total_seconds()
+    except (ValueError, TypeError):
+        return None
+
+
+def _current(record: Record | None, name: str, wanted_hash: str) -> Record:
+    if record is None:
+        return Record(name)
+    if record.config_hash == wanted_hash:
+        return record
+    return replace(record, status="never", error="", stale=True)
+
+
+def _to_record(name: str, stored: _StoredRecord) -> Record:
+    return Record(
+        server=name,
+        status=stored.status,
+        tools=stored.tools,
+        last_discovery=stored.last_discovery,
+        error=stored.error,
+        config_hash=stored.config_hash,
+        era=stored.era,
+        ttl_s=stored.ttl_s,
+        problems=stored.problems,
+    )
+
+
+def _to_stored(record: Record) -> _StoredRecord:
+    return _StoredRecord(
+        status=record.status,
+        last_discovery=record.last_discovery,
+        error=record.error,
+        config_hash=record.config_hash,
+        era=record.era,
+        ttl_s=None if record.ttl_s is None else float(record.ttl_s),
+        problems=record.problems,
+        tools=tuple(_in_order(tool) for tool in sorted(record.tools, key=_name)),
+    )
+
+
+def _name(tool: Mapping[str, Any]) -> str:
+    return str(tool.get("name", ""))
+
+
+def _in_order(tool: Mapping[str, Any]) -> dict[str, Any]:
+    known = {key: tool[key] for key in _TOOL_KEYS if key in tool}
+    return known | {key: tool[key] for key in sorted(tool.keys() - known.keys())}

@@ -1,0 +1,103 @@
+"""Which values may be shown. In doubt a value is secret: a mask that was not needed harms nobody."""
+
+import re
+
+MASK = "***"
+
+ORDINARY_VARIABLES = frozenset(
+    {
+        "DISPLAY",
+        "EDITOR",
+        "HOME",
+        "HOSTNAME",
+        "LANG",
+        "LANGUAGE",
+        "LC_ALL",
+        "LC_CTYPE",
+        "LOGNAME",
+        "NODE_ENV",
+        "PATH",
+        "PWD",
+        "PYTHONPATH",
+        "PYTHONUNBUFFERED",
+        "SHELL",
+        "TEMP",
+        "TERM",
+        "TMP",
+        "TMPDIR",
+        "TZ",
+        "USER",
+        "VIRTUAL_ENV",
+        "XDG_CACHE_HOME",
+        "XDG_CONFIG_HOME",
+        "XDG_DATA_HOME",
+        "XDG_RUNTIME_DIR",
+    }
+)
+
+_ORDINARY_NAMES = re.compile(
+    r"accept(-.*)?|content-type|user-agent|.*(log|debug|level|mode|region|lang|locale|host|port|timeout|encoding|color)",
+    re.IGNORECASE,
+)
+_SECRET_NAME = re.compile(
+    r"key|token|secret|passw|passphrase|pwd|credential|auth|cookie|session|signature|private|dsn|webhook"
+    r"|connection_?string|database_?url",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"(?:sk|pk|rk)[-_][\w-]{8,}|gh[pousr]_\w{8,}|github_pat_\w+|glpat-[\w-]+|xox[a-z]-[\w-]+|AKIA[0-9A-Z]{12,}"
+    r"|AIza[\w-]{20,}|ya29\.[\w-]+|eyJ[\w-]+\.[\w-]+.*|hf_\w{10,}|npm_\w{20,}|-----BEGIN.*"
+    r"|[0-9a-fA-F]{32,}|(?=[^\W_]*[a-z])(?=[^\W_]*[A-Z])(?=[^\W_]*\d)[A-Za-z0-9_-]{24,}",
+    re.DOTALL,
+)
+_HARMLESS_VALUE = re.compile(r"|true|false|yes|no|on|off|none|\d{1,5}", re.IGNORECASE)
+_REFERENCE = re.compile(r"(\$\{(?:env:)?\w+)(:-[^}]+)?\}")
+_SCHEME = re.compile(r"(?:bearer|basic|token)?\s*", re.IGNORECASE)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+_QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
+_SEGMENT = re.compile(r"(?<=/)[^/?#]+")
+_ASSIGNED = re.compile(r"(-{0,2}[\w-]+)=(.+)", re.DOTALL)
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Whether a name sounds like a secret's, or a value is built like one."""
+    return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.fullmatch(value))
+
+
+def shown_entry(name: str, value: str) -> str:
+    """A value of ``env`` or ``headers`` for the eye: references as they are, the rest masked unless it is harmless."""
+    if _SCHEME.fullmatch(_REFERENCE.sub("", value)) and value:
+        return _mask_defaults(value)
+    harmless = _HARMLESS_VALUE.fullmatch(value) or name in ORDINARY_VARIABLES or _ORDINARY_NAMES.fullmatch(name)
+    return value if harmless and not looks_secret(name, value) else MASK
+
+
+def shown_url(url: str) -> str:
+    """An address without passwords, secret parameters and secret path segments."""
+    url = _USERINFO.sub(f"{MASK}@", url)
+    url = _QUERY.sub(lambda match: f"{match[1]}{match[2]}={_unless_plain(match[2], match[3])}", url)
+    return _SEGMENT.sub(lambda match: _unless_plain("", match.group()), url)
+
+
+def shown_args(args: tuple[str, ...]) -> list[str]:
+    """Arguments without the values of ``--api-key …``, ``--token=…`` and ``-e TOKEN=…``."""
+    return [_shown_arg(before, arg) for before, arg in zip(("", *args), args, strict=False)]
+
+
+def _shown_arg(before: str, arg: str) -> str:
+    if "://" in arg:
+        return shown_url(arg)
+    if match := _ASSIGNED.fullmatch(arg):
+        return f"{match[1]}={_unless_plain(match[1], match[2])}"
+    named = before if before.startswith("-") and "=" not in before and not arg.startswith("-") else ""
+    return _unless_plain(named, arg)
+
+
+def _unless_plain(name: str, value: str) -> str:
+    if _REFERENCE.fullmatch(value):
+        return _mask_defaults(value)
+    return MASK if looks_secret(name, value) else value
+
+
+def _mask_defaults(value: str) -> str:
+    return _REFERENCE.sub(lambda match: f"{match[1]}{f':-{MASK}' if match[2] else ''}}}", value)

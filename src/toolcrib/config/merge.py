@@ -1,0 +1,82 @@
+"""Many layers, one configuration: later layers win, servers as a whole, settings one by one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.config.model import Config, ConnectConfig, Layer, Origin, ServerConfig, ServerEntry
+from toolcrib.config.tables import SETTINGS
+from toolcrib.config.written import dotted
+from toolcrib.core.errors import ConfigError
+
+_TABLES_OF_A_SERVER = ("env", "headers", "tools")
+_REPLACED_BY = {"url": ("command", "args", "cwd", "env"), "command": ("url", "headers")}
+
+
+def merge(*layers: Layer) -> Config:
+    """The configuration of all layers, from the weakest (global file) to the strongest (flags).
+
+    A server that a stronger layer declares with its own command or url replaces the weaker one; an entry with neither
+    adjusts it: ``[servers.github] enabled = false`` in a project switches a global server off.
+    """
+    settings = {name: value for layer in layers for name, value in layer.settings.items()}
+    entries = _entries(layers)
+    return Config(
+        servers={name: _server(name, entries[name], settings) for name in sorted(entries)},
+        connect=ConnectConfig(**_fields(settings, "connect.")),
+        origins=_origins(layers, entries),
+        problems=tuple(problem for layer in layers for problem in layer.problems),
+        **_fields(settings, "calls.", "catalog.", "serve.", "native"),
+    )
+
+
+def _fields(settings: Mapping[str, Any], *starts: str) -> dict[str, Any]:
+    return {SETTINGS[name].field: value for name, value in settings.items() if name.startswith(starts)}
+
+
+def _entries(layers: tuple[Layer, ...]) -> dict[str, ServerEntry]:
+    entries: dict[str, ServerEntry] = {}
+    for layer in layers:
+        for name, entry in layer.servers.items():
+            below = entries.get(name)
+            entries[name] = _adjust(below, entry) if below is not None and entry.adjusts else entry
+    return entries
+
+
+def _adjust(below: ServerEntry, above: ServerEntry) -> ServerEntry:
+    gone = {field for key, fields in _REPLACED_BY.items() if key in above.fields for field in fields}
+    kept = {field: value for field, value in below.fields.items() if field not in gone}
+    origins = {name: origin for name, origin in below.origins.items() if name.partition(".")[0] not in gone}
+    return ServerEntry(
+        fields=kept | {field: _lay_over(field, kept.get(field), value) for field, value in above.fields.items()},
+        origin=below.origin,
+        origins=origins | dict(above.origins),
+        adjusts=below.adjusts,
+    )
+
+
+def _lay_over(field: str, below: Any, above: Any) -> Any:
+    return {**below, **above} if field in _TABLES_OF_A_SERVER and below else above
+
+
+def _server(name: str, entry: ServerEntry, settings: Mapping[str, Any]) -> ServerConfig:
+    origin = entry.origin
+    if "command" not in entry.fields and "url" not in entry.fields:
+        raise ConfigError(
+            f"Server {name!r} has neither a command nor a url.",
+            where=origin.where,
+            line=origin.line,
+            hint='Write command = "…" for a program to start, or url = "https://…" for a server to reach.',
+        )
+    defaults = {"call_timeout_s": settings["calls.timeout"]} if "calls.timeout" in settings else {}
+    return ServerConfig(name=name, origin=origin.where, line=origin.line, **defaults | dict(entry.fields))
+
+
+def _origins(layers: tuple[Layer, ...], entries: Mapping[str, ServerEntry]) -> dict[str, Origin]:
+    settings = {name: origin for layer in layers for name, origin in layer.origins.items()}
+    inherited = {"call_timeout": settings["calls.timeout"]} if "calls.timeout" in settings else {}
+    servers = {
+        f"{dotted(('servers', name))}.{key}": origin
+        for name, entry in entries.items()
+        for key, origin in (inherited | dict(entry.origins)).items()
+    }
+    return settings | servers

@@ -1,0 +1,134 @@
+"""The configuration as frozen values, and the layers it is made from.
+
+References such as ``${TOKEN}`` stay references here; ``references`` resolves them when a server is started.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+
+Policy = Literal["allow", "ask", "deny", "disable"]
+POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny", "disable")
+RELAYABLE = ("elicitation", "sampling", "roots")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value came from: a file and line, a variable, a flag, or toolcrib's own default."""
+
+    where: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.where}:{self.line}" if self.line else self.where
+
+
+DEFAULT = Origin("default")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolConfig:
+    """What the user wants of one tool; ``None`` leaves it to the tool and to toolcrib."""
+
+    enabled: bool = True
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    """The model's name for a parameter → the server's own name."""
+    timeout_s: float | None = None
+    replayable: bool | None = None
+    policy: Policy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """One MCP server: a ``command`` to start, or a ``url`` to reach, never both."""
+
+    name: str
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    url: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    enabled: bool = True
+    ttl_s: float = 300.0
+    discovery_timeout_s: float = 30.0
+    connect_timeout_s: float = 5.0
+    call_timeout_s: float = 30.0
+    idle_timeout_s: float = 600.0
+    """How long an unused server keeps running; zero is for ever."""
+    description: str = ""
+    tools: Mapping[str, ToolConfig] = field(default_factory=dict)
+    relay: tuple[str, ...] = ()
+    """What the server may ask of the client through toolcrib, out of ``RELAYABLE``."""
+    origin: str = field(default="", compare=False)
+    line: int | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectConfig:
+    """How often a connection is tried, and how long to wait before each attempt."""
+
+    attempts: int = 3
+    delays_s: tuple[float, ...] = (0.0, 2.0, 4.0)
+
+    def delay_before_s(self, attempt: int) -> float:
+        """The wait before an attempt, counted from 1; the last delay holds for all further ones."""
+        return self.delays_s[min(attempt, len(self.delays_s)) - 1] if self.delays_s else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything the user wrote, merged: servers by name, in the order of their names."""
+
+    servers: Mapping[str, ServerConfig] = field(default_factory=dict)
+    connect: ConnectConfig = ConnectConfig()
+    list_grace_s: float = 5.0
+    """How long a listing waits for servers that are still being discovered."""
+    slow_call_s: float = 1.0
+    call_timeout_s: float = 30.0
+    native: tuple[str, ...] = ()
+    """Import paths ``module`` or ``module:function`` whose ``@tool`` functions are loaded."""
+    host: str = "127.0.0.1"
+    port: int = 7337
+    origins: Mapping[str, Origin] = field(default_factory=dict, compare=False)
+    """Setting, as written in toolcrib.toml → where it was written; what is missing is a default."""
+    problems: tuple[str, ...] = field(default=(), compare=False)
+    """What was read but could not be used, for ``toolcrib doctor`` and the health page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """One server as one place wrote it: only the fields that were written."""
+
+    fields: Mapping[str, Any]
+    origin: Origin
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    adjusts: bool = False
+    """Laid over the entry below, field by field, instead of replacing it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one place (a file, the environment, the flags) says, before the places are merged."""
+
+    where: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    servers: Mapping[str, ServerEntry] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+
+def config_hash(server: ServerConfig) -> str:
+    """What a discovery depends on, as SHA-256; references count as written, so no secret goes in."""
+    identity = {
+        "command": server.command,
+        "args": server.args,
+        "env": server.env,
+        "cwd": server.cwd,
+        "url": server.url,
+        "headers": server.headers,
+    }
+    return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()

@@ -1,0 +1,134 @@
+"""From the text of ``toolcrib.toml`` to a layer; strict: what is not known is an error with its line."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from toolcrib.config.importers import parse_mcp_servers
+from toolcrib.config.model import Layer, Origin, ServerEntry, ToolConfig
+from toolcrib.config.positions import toml_lines, toml_places
+from toolcrib.config.tables import (
+    SERVER_KEYS,
+    SETTINGS,
+    TOOL_KEYS,
+    check_keys,
+    check_table,
+    check_transport,
+    read_keys,
+    read_value,
+)
+from toolcrib.config.written import KeyPath, Written, dotted
+from toolcrib.core.errors import ConfigError, InvalidName
+from toolcrib.core.names import check_server_name
+
+_TABLES = ("connect", "calls", "catalog", "serve")
+_TOP = ("native", *_TABLES, "servers")
+_BELONGS_TO = {"args": "command", "cwd": "command", "env": "command", "headers": "url"}
+_SYNTAX_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+def parse(text: str, where: str) -> Layer:
+    """The layer of any configuration file: toolcrib's own by its ``.toml``, otherwise ``mcpServers`` JSON."""
+    return parse_toml(text, where) if where.endswith(".toml") else parse_mcp_servers(text, where)
+
+
+def parse_toml(text: str, where: str) -> Layer:
+    """The layer of a ``toolcrib.toml``."""
+    written = _read_toml(text, where)
+    root = check_keys(written, (), written.root, _TOP)
+    settings = _settings(written, root)
+    servers = check_table(written, ("servers",), root.get("servers", {}))
+    return Layer(
+        where=where,
+        settings=settings,
+        servers={name: _server(written, name, table) for name, table in servers.items()},
+        origins={name: written.origin(tuple(name.split("."))) for name in settings},
+    )
+
+
+def flags_layer(settings: Mapping[str, object]) -> Layer:
+    """Settings given on the command line, by their name in the file: ``{"serve.port": 8080}``."""
+    written = Written("flag", settings)
+    known = check_keys(written, (), settings, SETTINGS)
+    read = {name: _setting(written, tuple(name.split(".")), value) for name, value in known.items()}
+    return Layer("flag", read, origins=dict.fromkeys(read, Origin("flag")))
+
+
+def _read_toml(text: str, where: str) -> Written:
+    try:
+        root = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        _refuse_syntax(text, where, str(error))
+    return Written(where, root, toml_lines(text))
+
+
+def _refuse_syntax(text: str, where: str, reason: str) -> NoReturn:
+    match = _SYNTAX_PLACE.search(reason)
+    line = int(match[1]) if match and match[1] else text.count("\n") + 1
+    message = _SYNTAX_PLACE.sub("", reason)
+    if "twice" in reason or "overwrite" in reason:
+        message = _name_both_places(text, line) or message
+    raise ConfigError(f"This is not TOML: {message}.", where=where, line=line) from None
+
+
+def _name_both_places(text: str, line: int) -> str:
+    """Which key the line writes a second time, and where the first one is."""
+    *before, last = toml_places("\n".join(text.split("\n")[:line]))
+    earlier = [place for path, place in before if path == last[0]]
+    return f"{dotted(last[0])} is written twice, on lines {earlier[0]} and {last[1]}" if earlier else ""
+
+
+def _settings(written: Written, root: Mapping[str, Any]) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for name in _TABLES:
+        keys = [key.partition(".")[2] for key in SETTINGS if key.startswith(f"{name}.")]
+        table = check_keys(written, (name,), root.get(name, {}), keys)
+        settings |= {f"{name}.{key}": _setting(written, (name, key), value) for key, value in table.items()}
+    if "native" in root:
+        settings["native"] = _setting(written, ("native",), root["native"])
+    return settings
+
+
+def _setting(written: Written, path: KeyPath, value: object) -> Any:
+    return read_value(written, path, value, SETTINGS[".".join(path)].read)
+
+
+def _server(written: Written, name: str, table: object) -> ServerEntry:
+    path = ("servers", name)
+    _check_name(written, path)
+    checked = check_keys(written, path, table, (*SERVER_KEYS, "tools"))
+    fields = read_keys(written, path, checked, SERVER_KEYS)
+    check_transport(written, path, fields)
+    _check_belonging(written, path, fields)
+    if "tools" in checked:
+        fields["tools"] = _tools(written, (*path, "tools"), checked["tools"])
+    return ServerEntry(
+        fields=fields,
+        origin=written.origin(path),
+        origins={dotted(key): Origin(written.where, line) for key, line in written.under(path).items()},
+        adjusts="command" not in fields and "url" not in fields,
+    )
+
+
+def _check_name(written: Written, path: KeyPath) -> None:
+    try:
+        check_server_name(path[-1])
+    except InvalidName as error:
+        raise written.error(path, error.message, error.hint) from None
+
+
+def _check_belonging(written: Written, path: KeyPath, fields: Mapping[str, Any]) -> None:
+    other = "url" if "url" in fields else "command" if "command" in fields else None
+    for key, owner in _BELONGS_TO.items():
+        if key in fields and other is not None and other != owner:
+            raise written.error((*path, key), f"{dotted((*path, key))} goes with a {owner}, not with a {other}.")
+
+
+def _tools(written: Written, path: KeyPath, table: object) -> dict[str, ToolConfig]:
+    tools = check_table(written, path, table)
+    return {name: _tool(written, (*path, name), tools[name]) for name in sorted(tools)}
+
+
+def _tool(written: Written, path: KeyPath, table: object) -> ToolConfig:
+    return ToolConfig(**read_keys(written, path, check_keys(written, path, table, TOOL_KEYS), TOOL_KEYS))

@@ -1,0 +1,96 @@
+"""References to the environment: kept as written in the configuration, resolved when a server is started.
+
+``${VAR}``, ``${env:VAR}`` and ``${VAR:-default}`` are references; ``$${VAR}`` is the text ``${VAR}``. As in a shell,
+the default holds when the variable is missing or empty.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from toolcrib.config.masks import ORDINARY_VARIABLES, looks_secret
+from toolcrib.config.model import ServerConfig
+from toolcrib.core.errors import ConfigError
+
+SECRET_MIN = 8
+
+_REFERENCE = re.compile(
+    r"""(?P<escape>\$)?\$\{(?:
+        (?P<unknown>(?:input|file|command):[^}]*)
+        |(?:env:)?(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?
+    )\}""",
+    re.VERBOSE,
+)
+
+
+def resolve(value: str, env: Mapping[str, str], *, server: str = "", field: str = "") -> str:
+    """``value`` with its references replaced; a missing variable is an error that names it and its place."""
+    place = " of ".join(filter(None, (field, f"server {server!r}" if server else "")))
+    return _REFERENCE.sub(lambda match: _replacement(match, env, place), value)
+
+
+def resolve_server(server: ServerConfig, env: Mapping[str, str]) -> ServerConfig:
+    """The server as it is started or dialled: no references left, ``~`` expanded in command and cwd."""
+
+    def read(value: str, field: str) -> str:
+        return resolve(value, env, server=server.name, field=field)
+
+    def locate(value: str | None, field: str) -> str | None:
+        return None if value is None else _expand_home(read(value, field), env, server.name)
+
+    return replace(
+        server,
+        command=locate(server.command, "command"),
+        args=tuple(read(arg, f"args[{index}]") for index, arg in enumerate(server.args)),
+        env={key: read(value, f"env.{key}") for key, value in server.env.items()},
+        cwd=locate(server.cwd, "cwd"),
+        url=None if server.url is None else read(server.url, "url"),
+        headers={key: read(value, f"headers.{key}") for key, value in server.headers.items()},
+    )
+
+
+def secret_values(server: ServerConfig, env: Mapping[str, str]) -> frozenset[str]:
+    """What must not be shown: what references bring into env and headers, and what looks secret; 8 characters up."""
+    return frozenset(value for value in _secrets(server, env) if len(value) >= SECRET_MIN)
+
+
+def _replacement(match: re.Match[str], env: Mapping[str, str], place: str) -> str:
+    if match["escape"]:
+        return match.group()[1:]
+    if match["unknown"]:
+        hint = "toolcrib reads the environment only: set a variable and write ${NAME}."
+        raise ConfigError(f"{match.group()} in {place or 'a value'} cannot be resolved.", hint=hint)
+    found = _lookup(match, env)
+    if found is None:
+        hint = f"Set it, or write ${{{match['name']}:-default}}."
+        raise ConfigError(f"The variable {match['name']} is not set; {place or 'a value'} needs it.", hint=hint)
+    return found
+
+
+def _lookup(match: re.Match[str], env: Mapping[str, str]) -> str | None:
+    value, default = env.get(match["name"]), match["default"]
+    return value if value or default is None else default
+
+
+def _expand_home(value: str, env: Mapping[str, str], server: str) -> str:
+    if value != "~" and not value.startswith("~/"):
+        return value
+    if not env.get("HOME"):
+        raise ConfigError(f"HOME is not set; {value!r} of server {server!r} needs it.", hint="Write the whole path.")
+    return env["HOME"] + value[1:]
+
+
+def _secrets(server: ServerConfig, env: Mapping[str, str]) -> Iterator[str]:
+    for name, value in (*server.env.items(), *server.headers.items()):
+        yield from (found for variable, found in _referenced(value, env) if variable not in ORDINARY_VARIABLES)
+        if looks_secret(name, value) and not _REFERENCE.search(value):
+            yield value
+            yield value.partition(" ")[2]
+    for value in (*server.args, server.url or ""):
+        yield from (found for variable, found in _referenced(value, env) if looks_secret(variable, found))
+
+
+def _referenced(value: str, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for match in _REFERENCE.finditer(value):
+        if match["name"] and not match["escape"] and (found := _lookup(match, env)):
+            yield match["name"], found

@@ -1,0 +1,138 @@
+"""The keys of the configuration, as tables: what may be written where, how it is read, which field it fills."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from toolcrib.config.model import POLICIES, RELAYABLE
+from toolcrib.config.values import (
+    Mismatch,
+    Reader,
+    address,
+    count,
+    duration_s,
+    flag,
+    import_path,
+    kind,
+    list_of,
+    one_of,
+    port,
+    show,
+    some_text,
+    text,
+    text_map,
+    timeout_s,
+)
+from toolcrib.config.written import KeyPath, Written, dotted
+from toolcrib.core.errors import ConfigError, did_you_mean
+
+STDIO_TYPES = ("stdio", "local")
+HTTP_TYPES = ("http", "streamable-http", "streamable_http", "streamableHttp")
+
+
+class Key(NamedTuple):
+    """The field a key fills, and how its value is read."""
+
+    field: str
+    read: Reader
+
+
+SERVER_KEYS: Mapping[str, Key] = {
+    "type": Key("type", text),
+    "command": Key("command", some_text),
+    "args": Key("args", list_of(text, "a list of strings")),
+    "env": Key("env", text_map),
+    "cwd": Key("cwd", some_text),
+    "url": Key("url", address),
+    "headers": Key("headers", text_map),
+    "enabled": Key("enabled", flag),
+    "ttl": Key("ttl_s", duration_s),
+    "discovery_timeout": Key("discovery_timeout_s", timeout_s),
+    "connect_timeout": Key("connect_timeout_s", timeout_s),
+    "call_timeout": Key("call_timeout_s", timeout_s),
+    "idle_timeout": Key("idle_timeout_s", duration_s),
+    "description": Key("description", text),
+    "relay": Key("relay", list_of(one_of(*RELAYABLE), "a list of " + ", ".join(RELAYABLE))),
+}
+
+TOOL_KEYS: Mapping[str, Key] = {
+    "enabled": Key("enabled", flag),
+    "parameters": Key("parameters", text_map),
+    "timeout": Key("timeout_s", timeout_s),
+    "replayable": Key("replayable", flag),
+    "policy": Key("policy", one_of(*POLICIES)),
+}
+
+SETTINGS: Mapping[str, Key] = {
+    "connect.attempts": Key("attempts", count),
+    "connect.delays": Key("delays_s", list_of(duration_s, "a list of durations")),
+    "calls.timeout": Key("call_timeout_s", timeout_s),
+    "calls.slow": Key("slow_call_s", duration_s),
+    "catalog.grace": Key("list_grace_s", duration_s),
+    "serve.host": Key("host", some_text),
+    "serve.port": Key("port", port),
+    "native": Key("native", list_of(import_path, "a list of import paths")),
+}
+
+_SECRET_PLACES = frozenset({"env", "headers"})
+
+
+def check_table(written: Written, path: KeyPath, table: object) -> Mapping[str, Any]:
+    """``table`` if it is one, whatever its keys are."""
+    if not isinstance(table, Mapping):
+        raise mismatch_error(written, path, Mismatch("a table", table))
+    return table
+
+
+def check_keys(written: Written, path: KeyPath, table: object, known: Collection[str]) -> Mapping[str, Any]:
+    """``table`` if every key in it is known; otherwise an error with the nearest known key."""
+    checked = check_table(written, path, table)
+    for key in checked:
+        if key not in known:
+            place = f" in [{dotted(path)}]" if path else ""
+            hint = did_you_mean(key, list(known)) or f"Known keys: {', '.join(known)}."
+            raise written.error((*path, key), f"Unknown key {key!r}{place}.", hint)
+    return checked
+
+
+def read_keys(written: Written, path: KeyPath, table: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
+    """The fields that the known keys of a table fill."""
+    return {
+        key.field: read_value(written, (*path, name), table[name], key.read)
+        for name, key in keys.items()
+        if name in table
+    }
+
+
+def read_value(written: Written, path: KeyPath, value: object, read: Reader) -> Any:
+    """One value; a wrong one is an error that says where, what was expected, and what was given."""
+    try:
+        return read(value)
+    except Mismatch as mismatch:
+        raise mismatch_error(written, path, mismatch) from None
+
+
+def mismatch_error(written: Written, path: KeyPath, mismatch: Mismatch) -> ConfigError:
+    """The complaint about a wrong value; what stands under ``env`` and ``headers`` is not repeated."""
+    place = (*path, *mismatch.at)
+    given = kind(mismatch.given) if _SECRET_PLACES & set(place) else show(mismatch.given)
+    return written.error(place, f"{dotted(place) or 'The file'} must be {mismatch.expected}, but is {given}.")
+
+
+def check_transport(written: Written, path: KeyPath, fields: dict[str, Any]) -> None:
+    """Refuse a server with both a command and a url, and a ``type`` that does not fit; ``type`` is taken out."""
+    name, wanted = path[-1], fields.pop("type", None)
+    if "command" in fields and "url" in fields:
+        raise written.error((*path, "url"), f"Server {name!r} has both a command and a url.", "Keep one of them.")
+    if wanted is None:
+        return
+    place = (*path, "type")
+    if wanted == "sse":
+        raise written.error(place, f"Server {name!r}: the HTTP+SSE transport is retired.", _RETIRED)
+    if wanted not in (*STDIO_TYPES, *HTTP_TYPES):
+        raise written.error(place, f"Server {name!r} has the unknown type {wanted!r}.", "Write stdio or http.")
+    needed = "command" if wanted in STDIO_TYPES else "url"
+    if needed not in fields:
+        raise written.error(place, f"Server {name!r} is of type {wanted!r} but has no {needed}.")
+
+
+_RETIRED = "Use the server's Streamable HTTP address, often the same one with /mcp in place of /sse, and type http."

@@ -1,0 +1,152 @@
+"""Readers: from what a file holds to what toolcrib uses. One reader per kind of value; no coercion but durations."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolcrib.config.written import KeyPath
+
+Reader = Callable[[Any], Any]
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
+_IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
+_ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
+
+
+_KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    str: "a string",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "a table",
+    type(None): "null",
+}
+
+
+class Mismatch(Exception):  # noqa: N818 - never leaves this room: it becomes a ConfigError with its place
+    """A value is not what was expected; ``at`` is the way to it from the value that was read."""
+
+    def __init__(self, expected: str, given: object, at: KeyPath = ()) -> None:
+        super().__init__(expected)
+        self.expected, self.given, self.at = expected, given, at
+
+
+def text(value: object) -> str:
+    """Any string."""
+    if not isinstance(value, str):
+        raise Mismatch("a string", value)
+    return value
+
+
+def some_text(value: object) -> str:
+    """A string with something in it."""
+    if not isinstance(value, str) or not value.strip():
+        raise Mismatch("a string that is not empty", value)
+    return value
+
+
+def flag(value: object) -> bool:
+    """True or false, not a word for it."""
+    if not isinstance(value, bool):
+        raise Mismatch("true or false", value)
+    return value
+
+
+def count(value: object) -> int:
+    """A whole number from 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise Mismatch("a whole number from 1", value)
+    return value
+
+
+def port(value: object) -> int:
+    """A TCP port; zero lets the system choose."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
+        raise Mismatch("a port number from 0 to 65535", value)
+    return value
+
+
+def duration_s(value: object) -> float:
+    """Seconds from a number, or from a string such as ``"5m"``, ``"30s"``, ``"500ms"``."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
+        return float(value)
+    if isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        return float(match[1]) * _SECONDS[match[2]]
+    raise Mismatch('seconds as a number, or a duration such as "5m", "30s" or "500ms"', value)
+
+
+def timeout_s(value: object) -> float:
+    """A duration that leaves time to do something."""
+    seconds = duration_s(value)
+    if seconds == 0:
+        raise Mismatch("a duration longer than zero", value)
+    return seconds
+
+
+def address(value: object) -> str:
+    """An http or https address, or one that begins with a reference."""
+    if not isinstance(value, str) or not _ADDRESS.fullmatch(value):
+        raise Mismatch("an address that begins with http:// or https://", value)
+    return value
+
+
+def import_path(value: object) -> str:
+    """``module`` or ``module:function``."""
+    if not isinstance(value, str) or not _IMPORT_PATH.fullmatch(value):
+        raise Mismatch('an import path such as "package.module" or "package.module:function"', value)
+    return value
+
+
+def list_of(read: Reader, expected: str) -> Reader:
+    """A reader for lists whose every item ``read`` accepts."""
+
+    def read_list(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise Mismatch(expected, value)
+        return tuple(_inside(read, item, str(index)) for index, item in enumerate(value))
+
+    return read_list
+
+
+def text_map(value: object) -> dict[str, str]:
+    """A table of strings."""
+    if not isinstance(value, Mapping):
+        raise Mismatch("a table of strings", value)
+    return {key: _inside(text, item, key) for key, item in value.items()}
+
+
+def one_of(*words: str) -> Reader:
+    """A reader for one word out of a few."""
+
+    def read_word(value: object) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise Mismatch("one of " + ", ".join(f'"{word}"' for word in words), value)
+        return value
+
+    return read_word
+
+
+def show(value: object) -> str:
+    """What was given, for a message: the kind of thing, and the thing itself if it is short."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'the string "{value if len(value) <= 40 else value[:37] + "..."}"'
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    return kind(value)
+
+
+def kind(value: object) -> str:
+    """The kind of thing alone, for places where secrets stand."""
+    return _KINDS.get(type(value), "a date or time")
+
+
+def _inside(read: Reader, item: object, key: str) -> Any:
+    try:
+        return read(item)
+    except Mismatch as mismatch:
+        raise Mismatch(mismatch.expected, mismatch.given, (key, *mismatch.at)) from None

@@ -1,0 +1,162 @@
+"""One use of a tool: the call, its way back to whoever made it, and the result."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Self
+
+import msgspec
+
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.errors import NotImplementedHere, ToolcribError, is_retryable
+
+
+class BackChannel(Protocol):
+    """What a running call may say to, or ask of, whoever made it."""
+
+    @property
+    def capabilities(self) -> Mapping[str, Any]:
+        """What the client can be asked for, in MCP's words (``elicitation``, ``sampling``, ``roots``)."""
+
+    @property
+    def takes_input_required(self) -> bool:
+        """Whether an ``input_required`` result can be handed over as it is."""
+
+    @property
+    def wants_progress(self) -> bool:
+        """Whether the client asked to be told of progress."""
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Pass a notification (progress, log message) on; never waits."""
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        """Ask the client something in the middle of the call; the raw result."""
+
+
+class SilentChannel:
+    """Nobody is listening: notifications are dropped, questions refused."""
+
+    capabilities: Mapping[str, Any] = {}
+    takes_input_required = False
+    wants_progress = False
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Drop it."""
+
+    async def ask(self, method: str, params: bytes) -> bytes:  # noqa: ARG002
+        """Refuse: there is no client behind this call."""
+        raise NotImplementedHere(f"The caller cannot answer {method!r} while a tool runs.")
+
+
+SILENT = SilentChannel()
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A request to run one tool, on its way through the layers to its source.
+
+    Owned by one call: a layer that changes it (normalised arguments) assigns, nobody keeps it afterwards.
+    """
+
+    name: str
+    """The exposed name the caller used."""
+    tool: str
+    """The source's own name for the tool."""
+    arguments: dict[str, Any]
+    id: str = ""
+    caller: Caller = LOCAL_USER
+    channel: BackChannel = SILENT
+    timeout_s: float | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """The request's ``_meta`` object, minus what the protocol reserves."""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """Further request fields that toolcrib does not interpret (``inputResponses``, ``requestState``)."""
+    sent: bool = False
+    """Set by the source once the request may have reached the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """Why a call failed, with a stable code."""
+
+    code: str
+    message: str
+    retryable: bool = False
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: ToolcribError) -> Self:
+        """The error as a value."""
+        return cls(error.code, str(error), is_retryable(error.code), error.details)
+
+
+class ToolResult:
+    """What came of a call: MCP content, structured data or an error.
+
+    A result that nobody had to look into still holds the bytes it came in; they are decoded on first use.
+    """
+
+    __slots__ = ("_decoded", "error", "raw")
+
+    def __init__(
+        self, decoded: dict[str, Any] | None = None, *, raw: bytes | None = None, error: ErrorInfo | None = None
+    ) -> None:
+        self._decoded = decoded
+        self.raw = raw
+        self.error = error
+
+    @classmethod
+    def failed(cls, error: ToolcribError) -> Self:
+        """A failure of toolcrib's own making, worded for a model."""
+        info = ErrorInfo.of(error)
+        return cls({"content": [{"type": "text", "text": info.message}], "isError": True}, error=info)
+
+    @property
+    def success(self) -> bool:
+        """Whether the tool did what it was asked."""
+        return self.error is None
+
+    @property
+    def mcp(self) -> dict[str, Any]:
+        """The whole result in MCP's shape."""
+        if self._decoded is None:
+            self._decoded = msgspec.json.decode(self.raw or b"{}", type=dict[str, Any])
+        return self._decoded
+
+    @property
+    def content(self) -> Sequence[Mapping[str, Any]]:
+        """MCP content blocks."""
+        return self.mcp.get("content") or []
+
+    @property
+    def structured(self) -> Any:
+        """MCP structured content, if the tool gave any."""
+        return self.mcp.get("structuredContent")
+
+    @property
+    def data(self) -> Any:
+        """The useful part: structured content if there is any, otherwise the text."""
+        return self.text if self.structured is None else self.structured
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined by newlines."""
+        return "\n".join(block.get("text", "") for block in self.content if block.get("type") == "text")
+
+    def to_dict(self) -> dict[str, Any]:
+        """``success``, ``data``, ``error`` and the content, for JSON output."""
+        error = self.error
+        return {
+            "success": self.success,
+            "data": self.data if self.success else None,
+            "error": error
+            and {
+                "code": error.code,
+                "message": error.message,
+                "retryable": error.retryable,
+                "details": dict(error.details),
+            },
+            "content": list(self.content),
+        }
+
+    def __repr__(self) -> str:
+        return f"ToolResult(success={self.success}, {self.error.code if self.error else self.text[:60]!r})"

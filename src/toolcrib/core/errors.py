@@ -1,0 +1,208 @@
+"""Everything that can go wrong, as one tree. Inside, trouble is raised; ``Crib.call`` turns it into a ``ToolResult``.
+
+::
+
+    ToolcribError
+    ├── CallerError               the request is wrong
+    │   ├── UnknownTool
+    │   ├── InvalidName
+    │   ├── InvalidArguments
+    │   ├── PermissionDenied
+    │   └── RateLimited
+    ├── DefinitionError           a tool's definition is wrong
+    │   ├── InvalidSchema
+    │   └── InvalidExample
+    ├── SourceError               whoever offers the tool is in trouble
+    │   ├── SourceUnavailable
+    │   │   └── ConnectionLost
+    │   ├── ProtocolError
+    │   ├── OutcomeUnknown
+    │   ├── ToolFailed
+    │   └── RemoteError
+    ├── CallTimeout
+    ├── CallCancelled
+    ├── NotImplementedHere
+    ├── ConfigError               what the user wrote cannot be used
+    └── InternalError             our own fault
+
+Every error has a ``code``; the code is its anchor in ``docs/errors.md``.
+"""
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+RETRYABLE_CODES = frozenset({"TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "TOOL_RATE_LIMITED"})
+
+TOOL_CODES = RETRYABLE_CODES | {
+    "TOOL_NOT_IMPLEMENTED",
+    "TOOL_INVALID_INPUT",
+    "TOOL_EXECUTION_FAILED",
+    "TOOL_NOT_FOUND",
+    "TOOL_PERMISSION_DENIED",
+    "TOOL_CANCELLED",
+    "TOOL_INTERNAL",
+}
+
+
+def is_retryable(code: str) -> bool:
+    """Whether the same call may succeed later without being changed."""
+    return code in RETRYABLE_CODES
+
+
+def nearest(name: str, known: Sequence[str] | set[str] | frozenset[str]) -> list[str]:
+    """Up to three known names that look like ``name``, best first."""
+    folded = {candidate.casefold(): candidate for candidate in sorted(known)}
+    matches = get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+    return [folded[match] for match in matches]
+
+
+def did_you_mean(name: str, known: Sequence[str] | set[str] | frozenset[str]) -> str:
+    """``Did you mean 'x'?`` for a near miss, otherwise nothing."""
+    similar = nearest(name, known)
+    return f"Did you mean {', '.join(map(repr, similar))}?" if similar else ""
+
+
+class ToolcribError(Exception):
+    """The root: what happened, and what to do about it."""
+
+    code = "TOOL_INTERNAL"
+
+    def __init__(self, message: str, *, hint: str = "", details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = dict(details or {})
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".rstrip()
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may succeed later."""
+        return is_retryable(self.code)
+
+
+class CallerError(ToolcribError):
+    """The request cannot be carried out as it was made."""
+
+    code = "TOOL_INVALID_INPUT"
+
+
+class UnknownTool(CallerError):
+    """No tool of that name is in the catalog."""
+
+    code = "TOOL_NOT_FOUND"
+
+    def __init__(self, name: str, *, known: Sequence[str] = ()) -> None:
+        hint = did_you_mean(name, known) or "Run `toolcrib ls` to see what is there."
+        super().__init__(f"No tool named {name!r}.", hint=hint, details={"similar": nearest(name, known)})
+
+
+class InvalidName(CallerError):
+    """A tool or server name breaks the naming rule."""
+
+
+class InvalidArguments(CallerError):
+    """The arguments do not fit the tool's input schema."""
+
+
+class PermissionDenied(CallerError):
+    """The caller may not use this tool."""
+
+    code = "TOOL_PERMISSION_DENIED"
+
+
+class RateLimited(CallerError):
+    """The caller used up what it may use for now."""
+
+    code = "TOOL_RATE_LIMITED"
+
+
+class DefinitionError(ToolcribError):
+    """A tool's definition cannot be registered."""
+
+    code = "TOOL_INVALID_INPUT"
+
+    def __init__(self, tool: str, part: str, reason: str, *, hint: str = "") -> None:
+        super().__init__(f"Tool {tool!r}: {part}: {reason}", hint=hint, details={"tool": tool, "part": part})
+        self.tool, self.part, self.reason = tool, part, reason
+
+
+class InvalidSchema(DefinitionError):
+    """A schema is not valid, or cannot be checked safely."""
+
+
+class InvalidExample(DefinitionError):
+    """An example does not fit the tool's own schema."""
+
+
+class SourceError(ToolcribError):
+    """Whoever offers the tool is in trouble."""
+
+    code = "TOOL_EXECUTION_FAILED"
+
+
+class SourceUnavailable(SourceError):
+    """A source cannot be reached, started or kept alive."""
+
+    code = "TOOL_UNAVAILABLE"
+
+
+class ConnectionLost(SourceUnavailable):
+    """The connection ended while a request was under way."""
+
+
+class ProtocolError(SourceError):
+    """The other end said something the protocol does not allow."""
+
+    code = "TOOL_UNAVAILABLE"
+
+
+class OutcomeUnknown(SourceError):
+    """The connection was lost after the call was sent; it may or may not have had its effect."""
+
+
+class ToolFailed(SourceError):
+    """The tool ran and reported failure."""
+
+
+class RemoteError(SourceError):
+    """The server answered with a JSON-RPC error of its own; code and data are passed on unchanged."""
+
+    def __init__(self, rpc_code: int, message: str, *, data: Any = None) -> None:
+        super().__init__(message, details={"rpc_code": rpc_code} | ({} if data is None else {"data": data}))
+        self.rpc_code, self.data = rpc_code, data
+
+
+class CallTimeout(ToolcribError):
+    """The call did not finish within its time; the work was cancelled."""
+
+    code = "TOOL_TIMEOUT"
+
+
+class CallCancelled(ToolcribError):
+    """Somebody cancelled the call."""
+
+    code = "TOOL_CANCELLED"
+
+
+class NotImplementedHere(ToolcribError):
+    """The tool, or what was asked of it, does not exist yet."""
+
+    code = "TOOL_NOT_IMPLEMENTED"
+
+
+class ConfigError(ToolcribError):
+    """What the user wrote cannot be used; says where and what to write instead."""
+
+    code = "TOOL_INVALID_INPUT"
+
+    def __init__(self, message: str, *, where: str = "", line: int | None = None, hint: str = "") -> None:
+        place = f"{where}:{line}: " if where and line else f"{where}: " if where else ""
+        super().__init__(f"{place}{message}", hint=hint, details={"where": where, "line": line})
+        self.where, self.line = where, line
+
+
+class InternalError(ToolcribError):
+    """A fault of toolcrib itself."""

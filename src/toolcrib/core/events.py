@@ -1,0 +1,34 @@
+"""What toolcrib tells about itself: small named events with plain fields, never argument values."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DISCOVERY_STARTED = "tools.discovery.started"
+DISCOVERY_SERVER_SUCCESS = "tools.discovery.server.success"
+DISCOVERY_SERVER_FAILED = "tools.discovery.server.failed"
+REGISTRY_UPDATED = "tools.registry.updated"
+REGISTRY_SERVER_REMOVED = "tools.registry.server.removed"
+SERVER_CONNECTING = "server.connecting"
+SERVER_CONNECTED = "server.connected"
+SERVER_LOST = "server.lost"
+SERVER_STOPPED = "server.stopped"
+CALL_FINISHED = "call.finished"
+CALL_SLOW = "call.slow"
+ARGUMENTS_RENAMED = "call.arguments.renamed"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened."""
+
+    name: str
+    level: str = "info"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+Emit = Callable[[Event], None]
+
+
+def drop(event: Event) -> None:
+    """An ``Emit`` for those who do not listen."""

@@ -1,0 +1,83 @@
+"""Everything that offers tools: it can list, and it can call."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.tool import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a source offers right now."""
+
+    tools: tuple[Tool, ...]
+    ttl_s: float | None = None
+    """How long the source itself says this holds; ``None`` when it does not say."""
+    problems: tuple[str, ...] = ()
+    """Tools that were left out, and why."""
+    era: str = ""
+    """The protocol revision the source was found to speak; empty for native sources."""
+
+
+class ToolSource(Protocol):
+    """A place tools come from."""
+
+    @property
+    def name(self) -> str:
+        """The prefix of its tools; empty for native tools."""
+
+    async def list_tools(self) -> Listing:
+        """Ask for the tools; connects or starts what is needed."""
+
+    async def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run one tool; failure of the tool is a result, failure to reach it an exception."""
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called when the source says that its tools changed."""
+
+    async def close(self) -> None:
+        """Let go of everything; safe to call twice."""
+
+
+class LocalSource(ToolSource, Protocol):
+    """A source whose tools are known without asking."""
+
+    @property
+    def listing(self) -> Listing:
+        """The tools right now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStatus:
+    """How a server is doing right now."""
+
+    state: str
+    """``idle`` (not needed yet, or reaped), ``connected``, ``connecting``, ``failing``."""
+    era: str = ""
+    pid: int | None = None
+    restarts: int = 0
+    error: str = ""
+    stdout_noise: int = 0
+    server_info: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ServerSource(ToolSource, Protocol):
+    """A source that lives elsewhere: it is connected to, lost and found again."""
+
+    def adopt(self, listing: Listing) -> None:
+        """Take over what an earlier discovery found, without connecting."""
+
+    def on_trouble(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called after each failed attempt to connect."""
+
+    def forgive(self) -> None:
+        """Try again at the next need, whatever happened before."""
+
+    def status(self) -> SourceStatus:
+        """How it is doing."""
+
+    def log_lines(self, count: int) -> Sequence[str]:
+        """The last lines the server wrote to stderr."""

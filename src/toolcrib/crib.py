@@ -1,0 +1,346 @@
+"""The Crib: sources, catalog and layers in one; what every door and adapter talks to."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from toolcrib.calls.metrics import Metrics
+from toolcrib.calls.pipeline import Layer, Step, Subject, compose
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.explain import Explanation, explain_name
+from toolcrib.catalog.formats import render
+from toolcrib.catalog.merge import Offering, clashes, merge
+from toolcrib.catalog.refresh import RecordStore, Refresher, Shelf
+from toolcrib.catalog.views import configured_view
+from toolcrib.config.lock import Record
+from toolcrib.config.model import ServerConfig, config_hash
+from toolcrib.core import events
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
+from toolcrib.core.errors import (
+    CallerError,
+    ConfigError,
+    InternalError,
+    InvalidName,
+    SourceUnavailable,
+    ToolcribError,
+    UnknownTool,
+    did_you_mean,
+)
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.names import split_name
+from toolcrib.core.source import Listing, LocalSource, ServerSource
+
+
+@dataclass(frozen=True, slots=True)
+class CribSettings:
+    """How a Crib behaves as a whole."""
+
+    list_grace_s: float = 5.0
+    prefix: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a Crib is made of; ``assemble`` puts it together."""
+
+    native: LocalSource
+    make_source: Callable[[ServerConfig], ServerSource]
+    records: RecordStore
+    layers: Sequence[Layer]
+    metrics: Metrics
+    emit: Emit
+    settings: CribSettings = CribSettings()
+    close_last: Callable[[], Any] | None = None
+
+
+class Crib:
+    """One catalogue and one call path over many sources; is itself a source of tools."""
+
+    name = ""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._catalog = Catalog()
+        self._steps: dict[str, tuple[str, Step]] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._run_id = f"{time.time_ns() // 1_000_000:x}"
+        self._numbers = itertools.count(1)
+        self._disabled: dict[str, ServerConfig] = {}
+        self._refresher: Refresher | None = None
+        self._closed = False
+
+    async def open(self, servers: Iterable[ServerConfig]) -> Self:
+        """Know the servers, with what earlier runs found out about them; none is started."""
+        self._refresher = Refresher(self._parts.records, self._parts.emit, self._server_updated)
+        self._parts.native.on_change(self._rebuild)
+        records = await self._parts.records.read()
+        for server in servers:
+            self._put(server, records.get(server.name))
+        self._rebuild(first=True)
+        return self
+
+    def _put(self, server: ServerConfig, record: Record | None) -> None:
+        if server.enabled:
+            self._fresh.add(server, self._parts.make_source(server), record)
+        else:
+            self._disabled[server.name] = server
+
+    @property
+    def _fresh(self) -> Refresher:
+        if self._refresher is None or self._closed:
+            raise InternalError("This Crib is not open.", hint="Use it inside `async with open_crib(...)`.")
+        return self._refresher
+
+    # The catalogue
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is known right now; reading it starts nothing."""
+        return self._catalog
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every server has been asked at least once."""
+        return self._fresh.is_complete
+
+    @property
+    def shelves(self) -> Mapping[str, Shelf]:
+        """The enabled servers and what is known of each."""
+        return self._fresh.shelves
+
+    @property
+    def disabled(self) -> Mapping[str, ServerConfig]:
+        """The servers that are configured but switched off."""
+        return self._disabled
+
+    async def tools(self, format: str | None = None, *, grace_s: float | None = None) -> list[Any]:  # noqa: A002
+        """All tools by name: as ``Tool`` values, or in a provider's form (``mcp``, ``anthropic``, ``openai``)."""
+        catalog = await self.current(grace_s)
+        if format is None:
+            return [replace(route.tool, name=name) for name, route in catalog.routes.items()]
+        return [render(route, format) for route in catalog.routes.values()]
+
+    async def current(self, grace_s: float | None = None) -> Catalog:
+        """The catalog, after asking those servers that must be asked; waits at most the grace."""
+        await self._fresh.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
+        return self._catalog
+
+    async def list_tools(self) -> Listing:
+        """The catalogue as a listing: a Crib is a source too."""
+        return Listing(tuple(await self.tools()))
+
+    def explain(self, name: str) -> Explanation:
+        """Why a tool is here, missing, hidden, stale or renamed."""
+        return explain_name(name, self._catalog, self.shelves, self._disabled)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called when the catalogue changed."""
+        self._listeners.append(listener)
+
+    def _server_updated(self, server: str) -> None:
+        del server
+        self._rebuild()
+
+    def _rebuild(self, *, first: bool = False) -> None:
+        """Merge all listings and swap the catalog in one assignment; tells listeners only of real changes."""
+        native = Offering(self._parts.native, self._parts.native.listing.tools)
+        servers = [
+            Offering(shelf.source, shelf.tools, configured_view(shelf.config))
+            for shelf in self.shelves.values()
+            if shelf.is_known
+        ]
+        old = self._catalog
+        catalog = merge(native, servers, prefix=self._parts.settings.prefix, version=old.version + 1)
+        if first and not self._parts.settings.prefix:
+            _refuse_clashes(catalog)
+        if catalog.routes == old.routes and not first:
+            self._catalog = replace(catalog, version=old.version)
+            return
+        self._steps = {
+            name: found for name, found in self._steps.items() if catalog.routes.get(name) == old.routes.get(name)
+        }
+        self._catalog = catalog
+        self._announce(catalog)
+
+    def _announce(self, catalog: Catalog) -> None:
+        native, mcp = catalog.counts()
+        self._parts.emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp}))
+        for listener in self._listeners:
+            listener()
+
+    # Calls
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        caller: Caller = LOCAL_USER,
+        channel: BackChannel = SILENT,
+        timeout_s: float | None = None,
+    ) -> ToolResult:
+        """Run a tool by its exposed name; failure is a result, only cancellation is raised."""
+        call = ToolCall(name, "", dict(arguments or {}), "", caller, channel, timeout_s)
+        return await self.run(call)
+
+    async def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run a call whose tool is an exposed name of this Crib."""
+        return await self.run(replace(call, name=call.tool))
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """The one place where trouble becomes a result."""
+        call.id = f"{self._run_id}-{next(self._numbers)}"
+        try:
+            found = self._steps.get(call.name)
+            call.tool, step = found if found is not None else await self._find_step(call.name)
+            return await step(call)
+        except ToolcribError as error:
+            return ToolResult.failed(error)
+        except Exception as error:  # the edge of the pipeline: nothing outside ever has to catch
+            self._parts.emit(Event("call.internal", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
+            internal = InternalError(
+                f"toolcrib failed while running {call.name} ({type(error).__name__}).",
+                hint=f"The log has the details under id {call.id}.",
+            )
+            return ToolResult.failed(internal)
+
+    async def _find_step(self, name: str) -> tuple[str, Step]:
+        """The layers of a tool that is called for the first time, composed once."""
+        route = self._catalog.routes.get(name) or await self._discover_for(name)
+        step = compose(self._parts.layers, Subject(name, route.server, route.tool), route.source.call_tool)
+        self._steps[name] = route.tool.name, step
+        return self._steps[name]
+
+    async def _discover_for(self, name: str) -> Route:
+        """A tool nobody has seen yet may belong to a server nobody has asked yet."""
+        for shelf in self._possible_shelves(name):
+            if not shelf.is_known:
+                record = await self._fresh.first_record(shelf)
+                if record.status == "failed" and self._parts.settings.prefix:
+                    raise _unavailable(shelf, record)
+        route = self._catalog.routes.get(name)
+        if route is None:
+            self._parts.emit(Event("call.unknown", "warning", {"tool": name}))
+            raise UnknownTool(name, known=list(self._catalog.routes))
+        return route
+
+    def _possible_shelves(self, name: str) -> list[Shelf]:
+        if not self._parts.settings.prefix:
+            return list(self.shelves.values())
+        try:
+            shelf = self.shelves.get(split_name(name)[0])
+        except InvalidName:
+            return []
+        return [shelf] if shelf else []
+
+    # Servers at run time
+
+    async def refresh(self, *names: str) -> dict[str, Record]:
+        """Ask these servers (all when none is named) for their tools now."""
+        for name in names:
+            if name not in self.shelves:
+                raise _unknown_server(name, self.shelves)
+        return await self._fresh.refresh(names or list(self.shelves))
+
+    async def apply(self, servers: Mapping[str, ServerConfig]) -> list[str]:
+        """Make the running servers those of a new configuration; the names of what changed."""
+        known = {name: shelf.config for name, shelf in self.shelves.items()} | dict(self._disabled)
+        changed = [name for name in {*known, *servers} if known.get(name) != servers.get(name)]
+        for name in changed:
+            await self._replace(name, servers.get(name))
+        if changed:
+            self._rebuild()
+        return sorted(changed)
+
+    async def _replace(self, name: str, server: ServerConfig | None) -> None:
+        self._disabled.pop(name, None)
+        shelf = self._fresh.remove(name)
+        if server is not None:
+            self._put(server, _still_valid(shelf, server))
+        if shelf is not None:
+            await shelf.source.close()
+
+    def health(self) -> dict[str, Any]:
+        """The state of the registry, its servers and tools, as plain data."""
+        servers = {name: _server_health(shelf) for name, shelf in sorted(self.shelves.items())}
+        failing = sum(1 for server in servers.values() if server["health"] == "unhealthy")
+        overall = "healthy" if not failing else "unhealthy" if failing == len(servers) else "degraded"
+        native, mcp = self._catalog.counts()
+        return {
+            "status": overall,
+            "tools": {"native": native, "mcp": mcp},
+            "servers": servers,
+            "calls": self._parts.metrics.totals(),
+        }
+
+    @property
+    def metrics(self) -> Metrics:
+        """The tallies of all calls."""
+        return self._parts.metrics
+
+    async def close(self) -> None:
+        """Stop everything; safe to call twice."""
+        if self._closed or self._refresher is None:
+            return
+        refresher = self._fresh
+        self._closed = True
+        try:
+            await refresher.close()
+        finally:
+            sources = [shelf.source.close() for shelf in refresher.shelves.values()]
+            await asyncio.gather(*sources, self._parts.native.close(), return_exceptions=True)
+            if self._parts.close_last is not None:
+                await self._parts.close_last()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _refuse_clashes(catalog: Catalog) -> None:
+    found = clashes(catalog)
+    if found:
+        raise ConfigError(
+            "Without prefixes every tool name must be unique: " + "; ".join(found.values()) + ".",
+            hint="Drop --no-prefix, or disable one of them.",
+        )
+
+
+def _unavailable(shelf: Shelf, record: Record) -> ToolcribError:
+    return SourceUnavailable(record.error, details=shelf.source.status().details)
+
+
+def _unknown_server(name: str, known: Mapping[str, Shelf]) -> CallerError:
+    return CallerError(
+        f"No server named {name!r}.", hint=did_you_mean(name, list(known)) or "See `toolcrib servers ls`."
+    )
+
+
+def _still_valid(shelf: Shelf | None, server: ServerConfig) -> Record | None:
+    """What was discovered counts on if only settings changed, not what is run or reached."""
+    if shelf is None or config_hash(shelf.config) != config_hash(server):
+        return None
+    return shelf.record
+
+
+def _server_health(shelf: Shelf) -> dict[str, Any]:
+    status = shelf.source.status()
+    broken = shelf.record.status == "failed" or status.state == "failing"
+    return {
+        "health": "healthy" if not broken else "degraded" if shelf.is_known else "unhealthy",
+        "state": status.state,
+        "discovery": shelf.status,
+        "tools": len(shelf.tools),
+        "stale": broken and shelf.is_known,
+        "lastDiscovery": shelf.record.last_discovery,
+        "error": status.error or (shelf.record.error if broken else ""),
+        "era": status.era,
+        "restarts": status.restarts,
+        "stdoutNoise": status.stdout_noise,
+    }

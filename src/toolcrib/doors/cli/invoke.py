@@ -1,0 +1,99 @@
+"""From words to a command: what each one takes, with suggestions for what it does not."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+from toolcrib.core.errors import did_you_mean
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.failures import UsageError
+
+Options = argparse.Namespace
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that complains in our words and leaves the exit to its caller."""
+
+    takes_rest = False
+    """Whether words after ``--`` belong to the command."""
+
+    def error(self, message: str) -> NoReturn:
+        """Complain about the command line."""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.", hint=f"Usage: {' '.join(self.format_usage().split()[1:])}")
+
+    def options(self) -> list[str]:
+        """Every option the command takes."""
+        return [option for option in self._option_string_actions if option.startswith("--")]
+
+
+def invoke(name: str, summary: str, command: ModuleType, argv: Sequence[str]) -> int:
+    """Parse the words after a command's name and run it."""
+    parser = make_parser(name, summary, command)
+    options = parse(parser, argv)
+    code: int = command.run(options, Console.standard())
+    return code
+
+
+def make_parser(name: str, summary: str, command: Any) -> Parser:
+    """The parser of one command."""
+    parser = Parser(
+        prog=f"toolcrib {name}",
+        description=summary,
+        epilog=getattr(command, "EXAMPLES", ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return parser
+
+
+def parse(parser: Parser, argv: Sequence[str]) -> Options:
+    """The options; an unknown one is an error with the nearest known one."""
+    words = list(argv)
+    at = words.index("--") if "--" in words else len(words)
+    options, unknown = parser.parse_known_args(words[:at])
+    options.rest = words[at + 1 :]
+    if unknown:
+        raise _unknown(parser, unknown[0])
+    if options.rest and not parser.takes_rest:
+        raise UsageError(f"`{parser.prog}` takes nothing after `--`.")
+    return options
+
+
+def _unknown(parser: Parser, word: str) -> UsageError:
+    if word.startswith("-"):
+        option = word.partition("=")[0]
+        hint = did_you_mean(option, parser.options()) or f"Run `{parser.prog} --help` to see what it takes."
+        return UsageError(f"`{parser.prog}` has no option {option!r}.", hint=hint)
+    return UsageError(f"`{parser.prog}` does not take {word!r}.", hint=f"Run `{parser.prog} --help`.")
+
+
+def add_common(parser: Parser, *, log_level: str = "warning") -> None:
+    """The options of every command."""
+    common = parser.add_argument_group("common")
+    common.add_argument("--config", metavar="FILE", help="a toolcrib.toml or any mcpServers file [env: TOOLCRIB_CONFIG]")
+    level = os.environ.get("TOOLCRIB_LOG_LEVEL", log_level)
+    common.add_argument(
+        "--log-level", choices=LOG_LEVELS, default=level, help=f"what is told on stderr [{level}; env: TOOLCRIB_LOG_LEVEL]"
+    )
+    common.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default=os.environ.get("TOOLCRIB_LOG_FORMAT"),
+        help="how it is told [text on a terminal; env: TOOLCRIB_LOG_FORMAT]",
+    )
+
+
+def add_json(parser: Parser, shown: str) -> None:
+    """The option of every command that reads."""
+    parser.add_argument("--json", action="store_true", help=f"print {shown} as JSON")
+
+
+def read_stdin() -> str:
+    """All of stdin."""
+    return sys.stdin.read()

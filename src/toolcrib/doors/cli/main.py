@@ -1,0 +1,142 @@
+"""The way in: finds the command and imports it. Help and version come from the table below and import nothing else."""
+
+import sys
+from collections.abc import Sequence
+
+from toolcrib.version import VERSION
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "up": ("up", "Find the configuration, serve it over HTTP, and show what is there."),
+    "serve": ("serve", "Serve MCP over HTTP."),
+    "stdio": ("stdio", "Serve MCP on stdin and stdout, for a client that starts it."),
+    "ls": ("ls", "List the tools."),
+    "show": ("show", "Show one tool: what it does and takes."),
+    "call": ("call", "Call a tool."),
+    "why": ("why", "Say why a tool is here, missing, hidden, stale or renamed."),
+    "servers ls": ("servers_ls", "List the servers and how they are doing."),
+    "servers add": ("servers_add", "Add a server to the configuration and ask for its tools."),
+    "servers rm": ("servers_rm", "Remove a server from the configuration."),
+    "servers enable": ("servers_enable", "Switch a server on."),
+    "servers disable": ("servers_disable", "Switch a server off; its tools leave the catalogue."),
+    "servers refresh": ("servers_refresh", "Ask servers for their tools now."),
+    "servers logs": ("servers_logs", "Start a server and show what it writes to stderr."),
+    "doctor": ("doctor", "Check everything and say what to do."),
+    "config show": ("config_show", "Show every setting; with --origin where it came from."),
+    "config path": ("config_path", "Show which files are read."),
+    "config check": ("config_check", "Check the configuration without starting anything."),
+    "completion": ("completion", "Print the completion script of a shell."),
+}
+"""Command → its module in ``commands`` and what it does, in the order of the help."""
+
+GROUPS = {"servers": "Look after the MCP servers.", "config": "Look at the configuration."}
+HIDDEN = {"__complete": ("complete", "Answer a shell that completes a line.")}
+
+INTERRUPTED = 130
+_HELP = ("-h", "--help", "help")
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run one command line; the exit code. No traceback gets past here."""
+    try:
+        code = _dispatch(_command_first(list(argv)))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except BrokenPipeError:
+        return _hush()
+    except Exception as error:
+        from toolcrib.doors.cli.failures import report
+
+        return report(error, as_json="--json" in argv)
+    return code
+
+
+def _command_first(argv: list[str]) -> list[str]:
+    """``--config FILE ls`` means ``ls --config FILE``."""
+    if argv and argv[0] == "--config" and len(argv) > 2:
+        return [*argv[2:], *argv[:2]] if "--" not in argv else [argv[2], *argv[:2], *argv[3:]]
+    if argv and argv[0].startswith("--config=") and len(argv) > 1:
+        return [argv[1], argv[0], *argv[2:]]
+    return argv
+
+
+def _dispatch(argv: list[str]) -> int:
+    if not argv or argv[0] in _HELP:
+        return _help(" ".join(argv[1:]) if argv and argv[0] == "help" else "")
+    if argv[0] in ("-V", "--version"):
+        return _print(f"toolcrib {VERSION}")
+    if argv[0] in GROUPS:
+        return _dispatch_group(argv)
+    return _run_command(argv[0], argv[1:])
+
+
+def _dispatch_group(argv: list[str]) -> int:
+    if len(argv) == 1:
+        sys.stderr.write(_group_help(argv[0]) + "\n")
+        return 2
+    if argv[1] in _HELP:
+        return _print(_group_help(argv[0]))
+    return _run_command(f"{argv[0]} {argv[1]}", argv[2:])
+
+
+def _run_command(name: str, argv: list[str]) -> int:
+    entry = COMMANDS.get(name) or HIDDEN.get(name)
+    if entry is None:
+        from toolcrib.doors.cli.failures import unknown_command
+
+        raise unknown_command(name, list(COMMANDS))
+    from importlib import import_module
+
+    from toolcrib.doors.cli.invoke import invoke
+
+    return invoke(name, entry[1], import_module(f"toolcrib.doors.cli.commands.{entry[0]}"), argv)
+
+
+def _help(name: str) -> int:
+    if name in COMMANDS:
+        return _run_command(name, ["--help"])
+    return _print(_group_help(name) if name in GROUPS else _top_help())
+
+
+def _top_help() -> str:
+    single = {name: text for name, (_, text) in COMMANDS.items() if " " not in name}
+    grouped = {f"{name} …": f"{text} ({', '.join(_members(name))})" for name, text in GROUPS.items()}
+    return f"""\
+toolcrib {VERSION}: the tools of many MCP servers and native functions in one catalogue.
+
+Usage: toolcrib COMMAND [options]
+
+{_columns(single | grouped)}
+
+Start with `toolcrib up`; add a server with `toolcrib servers add NAME -- command args…`.
+Every command takes --help, and --config FILE (a toolcrib.toml or any mcpServers file)."""
+
+
+def _group_help(group: str) -> str:
+    members = {f"{group} {name}": COMMANDS[f"{group} {name}"][1] for name in _members(group)}
+    return f"{GROUPS[group]}\n\nUsage: toolcrib {group} COMMAND [options]\n\n{_columns(members)}"
+
+
+def _members(group: str) -> list[str]:
+    return [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{group} ")]
+
+
+def _columns(rows: dict[str, str]) -> str:
+    width = max(map(len, rows))
+    return "\n".join(f"  {name:<{width}}  {text}" for name, text in rows.items())
+
+
+def _print(text: str) -> int:
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def _hush() -> int:
+    """Whoever read our output is gone; nothing is left to be said, not even by the interpreter at its end."""
+    import os
+
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    return 1

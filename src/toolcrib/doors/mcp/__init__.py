@@ -1,0 +1,1 @@
+"""MCP served: one set of answers, over stdio and over HTTP, to clients of both eras."""

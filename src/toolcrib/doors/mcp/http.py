@@ -1,0 +1,294 @@
+"""MCP over Streamable HTTP: one endpoint for clients of both eras."""
+
+import asyncio
+import sys
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.doors.mcp import service
+from toolcrib.doors.mcp.channel import ClientChannel
+from toolcrib.doors.mcp.replies import STREAM_HEADERS, Reply
+from toolcrib.doors.mcp.service import McpService
+from toolcrib.doors.mcp.sessions import Session, Sessions
+from toolcrib.transports.http_server import Exchange, Request, error_body
+from toolcrib.wire import eras, headers, server
+from toolcrib.wire.jsonrpc import (
+    HEADER_MISMATCH,
+    INVALID_REQUEST,
+    Inbound,
+    RequestId,
+    RpcError,
+    decode_inbound,
+    encode_error,
+    encode_notification,
+    encode_result,
+)
+from toolcrib.wire.server import Asker
+from toolcrib.wire.sse import PING, encode_event
+
+TOOLS_CHANGED = "notifications/tools/list_changed"
+PING_EVERY_S = 15.0
+SUBSCRIPTIONS_MAX = 1024
+ROUTING_HEADERS = (headers.VERSION, headers.METHOD, headers.NAME)
+
+
+class HttpDoor:
+    """The handler of the MCP endpoint."""
+
+    def __init__(self, mcp: McpService) -> None:
+        self._mcp = mcp
+        self._loop = asyncio.get_running_loop()
+        self._sessions = Sessions(self._loop.time)
+        self._subscriptions: dict[Exchange, RequestId] = {}
+        self._replies: set[Reply] = set()
+        self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
+        mcp.crib.on_change(self._tell_changed)
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        """Take one HTTP request; it is answered now, or by the task that works on it."""
+        method = request.method
+        if method == b"POST":
+            self._post(request, exchange)
+        elif method == b"GET":
+            self._get(request, exchange)
+        elif method == b"DELETE":
+            self._delete(request, exchange)
+        else:
+            _not_allowed(exchange)
+
+    def _post(self, request: Request, exchange: Exchange) -> None:
+        if not _is_json(request):
+            exchange.answer(415, error_body("HTTP_NOT_JSON", "Send the message with content-type application/json."))
+            return
+        if not _accepts_json(request):
+            exchange.answer(406, error_body("HTTP_NOT_ACCEPTABLE", "Accept application/json and text/event-stream."))
+            return
+        try:
+            message = decode_inbound(request.body)
+        except RpcError as error:
+            exchange.answer(400, encode_error(None, error))
+            return
+        try:
+            self._dispatch(message, request, exchange)
+        except RpcError as error:
+            request_id = message.id if message.id is not UNSET else None
+            exchange.answer(400, encode_error(request_id, error))
+
+    def _dispatch(self, message: Inbound, request: Request, exchange: Exchange) -> None:
+        stated = request.header(headers.VERSION)
+        params = server.request_params(message)
+        if (stated is not None and _is_modern(stated)) or server.claims_modern(params):
+            self._dispatch_modern(message, request, exchange)
+        elif message.method == "initialize":
+            self._initialize(message, exchange)
+        else:
+            self._dispatch_handshake(message, request, exchange)
+
+    # The stateless era
+
+    def _dispatch_modern(self, message: Inbound, request: Request, exchange: Exchange) -> None:
+        if message.method is UNSET:
+            raise RpcError(INVALID_REQUEST, "Only requests and notifications are taken here.")
+        if message.id is UNSET:
+            stated = request.header(headers.VERSION) or b""
+            server.check_modern_version(stated.decode("latin-1"))
+            exchange.answer(202, b"")
+            return
+        for name in ROUTING_HEADERS:
+            if b"," in (request.header(name) or b"") and _count(request, name) > 1:
+                raise RpcError(HEADER_MISMATCH, f"The header {name.decode()} was sent more than once.")
+        params = server.request_params(message)
+        asker = server.modern_asker(message.method, params, request.header)
+        if message.method == service.LISTEN:
+            self._listen(message, exchange)
+            return
+        if message.method == "tools/call":
+            self._check_params(params, request)
+        self._start(message, asker, exchange, None)
+
+    def _check_params(self, params: Any, request: Request) -> None:
+        declared = self._mcp.declared_headers(str(params.get("name")))
+        if declared:
+            arguments = params.get("arguments")
+            headers.check_params(declared, arguments if isinstance(arguments, dict) else {}, request.header)
+
+    def _listen(self, message: Inbound, exchange: Exchange) -> None:
+        request_id = _id(message)
+        if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
+            raise RpcError(INVALID_REQUEST, "Too many subscriptions.")
+        honoured = service.listen_filter(server.request_params(message))
+        exchange.start_stream(200, headers=STREAM_HEADERS)
+        ack = encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
+        exchange.write(encode_event(ack))
+        self._subscriptions[exchange] = request_id
+        exchange.on_disconnect(lambda: self._unsubscribe(exchange))
+
+    def _unsubscribe(self, exchange: Exchange) -> None:
+        self._subscriptions.pop(exchange, None)
+
+    # The handshake era
+
+    def _initialize(self, message: Inbound, exchange: Exchange) -> None:
+        asker = server.handshake_asker(server.request_params(message))
+        session = self._sessions.open(asker, LOCAL_USER.id)
+        if session is None:
+            exchange.answer(503, error_body("HTTP_TOO_MANY_SESSIONS", "Too many sessions. Try again later."))
+            return
+        body = encode_result(_id(message), self._mcp.initialize(asker))
+        exchange.answer(200, body, headers=((headers.SESSION, session.id.encode()),))
+
+    def _dispatch_handshake(self, message: Inbound, request: Request, exchange: Exchange) -> None:
+        session = self._session(request, exchange)
+        if session is None:
+            return
+        if message.method is UNSET:
+            session.questions.settle(message)
+            exchange.answer(202, b"")
+        elif message.id is UNSET:
+            self._notice(message, session)
+            exchange.answer(202, b"")
+        else:
+            self._start(message, session.asker, exchange, session)
+
+    def _session(self, request: Request, exchange: Exchange) -> Session | None:
+        """The session a request belongs to; a request without a usable one is answered here."""
+        stated = request.header(headers.VERSION)
+        if stated is not None and stated.decode("latin-1") not in eras.KNOWN_VERSIONS:
+            raise RpcError(INVALID_REQUEST, f"Protocol version {stated.decode('latin-1')!r} is not supported.")
+        session_id = request.header(headers.SESSION)
+        if session_id is None:
+            raise RpcError(INVALID_REQUEST, "The Mcp-Session-Id header is missing: send initialize first.")
+        session = self._sessions.find(session_id, LOCAL_USER.id)
+        if session is None:
+            body = encode_error(None, RpcError(INVALID_REQUEST, "This session has ended: send initialize again."))
+            exchange.answer(404, body)
+        return session
+
+    def _notice(self, message: Inbound, session: Session) -> None:
+        if message.method == "notifications/cancelled":
+            task = session.running.pop(server.request_params(message).get("requestId"), None)  # type: ignore[arg-type]
+            if task is not None:
+                task.cancel()
+
+    def _get(self, request: Request, exchange: Exchange) -> None:
+        stated = request.header(headers.VERSION)
+        if stated is not None and _is_modern(stated):
+            _not_allowed(exchange, b"POST")
+            return
+        if b"text/event-stream" not in (request.header(b"accept") or b""):
+            exchange.answer(
+                406, error_body("HTTP_NOT_ACCEPTABLE", "GET opens an event stream: accept text/event-stream.")
+            )
+            return
+        try:
+            session = self._session(request, exchange)
+        except RpcError as error:
+            exchange.answer(400, encode_error(None, error))
+            return
+        if session is None:
+            return
+        if session.stream is not None:
+            exchange.answer(409, error_body("HTTP_CONFLICT", "This session has an open stream already."))
+            return
+        self._open_stream(session, exchange)
+
+    def _open_stream(self, session: Session, exchange: Exchange) -> None:
+        exchange.start_stream(200, headers=STREAM_HEADERS)
+        exchange.write(PING)
+        session.stream = exchange
+        exchange.on_disconnect(lambda: setattr(session, "stream", None))
+
+    def _delete(self, request: Request, exchange: Exchange) -> None:
+        session_id = request.header(headers.SESSION)
+        session = self._sessions.find(session_id, LOCAL_USER.id) if session_id else None
+        if session is None:
+            exchange.answer(404, error_body("HTTP_NO_SESSION", "There is no such session."))
+            return
+        self._sessions.end(session)
+        exchange.answer(204, b"")
+
+    # Requests that take time
+
+    def _start(self, message: Inbound, asker: Asker, exchange: Exchange, session: Session | None) -> None:
+        reply = Reply(exchange, session)
+        task = reply.task = self._loop.create_task(self._work(message, asker, reply))
+        self._replies.add(reply)
+        if session is not None:
+            session.running[_id(message)] = task
+        else:
+            exchange.on_disconnect(reply.cancel)
+
+    async def _work(self, message: Inbound, asker: Asker, reply: Reply, caller: Caller = LOCAL_USER) -> None:
+        token = service.progress_token(server.request_params(message))
+        channel = ClientChannel(asker, token, reply.send, reply.ask)
+        try:
+            body, status = await self._mcp.respond(message, asker, channel, caller)
+            reply.finish(body, status)
+        except asyncio.CancelledError:
+            reply.abandon()
+            raise
+        except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
+            reply.finish(service.internal_error(_id(message)), 500)
+            sys.stderr.write(f"toolcrib: a request failed: {error!r}\n")
+        finally:
+            self._replies.discard(reply)
+            if reply.session is not None:
+                reply.session.running.pop(_id(message), None)
+
+    def _tell_changed(self) -> None:
+        self._sessions.tell_all(encode_notification(TOOLS_CHANGED))
+        for exchange, request_id in self._subscriptions.items():
+            notice = encode_notification(TOOLS_CHANGED, service.subscription_meta(request_id))
+            if exchange.streaming:
+                exchange.write(encode_event(notice))
+
+    def _ping(self) -> None:
+        """Keep streams alive behind proxies; a call that has been silent for long becomes a stream for that."""
+        self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
+        self._sessions.sweep()
+        for exchange in self._subscriptions:
+            if exchange.streaming:
+                exchange.write(PING)
+        for reply in self._replies:
+            reply.ping()
+
+    async def close(self) -> None:
+        """End streams in order, then what still runs."""
+        self._pinging.cancel()
+        for exchange, request_id in list(self._subscriptions.items()):
+            if exchange.streaming:
+                exchange.write(encode_event(encode_result(request_id, service.listen_result(request_id))))
+                exchange.end()
+        self._sessions.close()
+        tasks = [reply.task for reply in self._replies if reply.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _id(message: Inbound) -> RequestId:
+    return message.id if message.id is not UNSET and message.id is not None else 0
+
+
+def _is_modern(stated: bytes) -> bool:
+    return eras.is_modern(stated.decode("latin-1"))
+
+
+def _count(request: Request, name: bytes) -> int:
+    return sum(1 for key, _ in request.headers if key == name)
+
+
+def _is_json(request: Request) -> bool:
+    return (request.header(b"content-type") or b"").partition(b";")[0].strip().lower() == b"application/json"
+
+
+def _accepts_json(request: Request) -> bool:
+    accept = request.header(b"accept")
+    return accept is None or b"application/json" in accept or b"*/*" in accept or b"application/*" in accept
+
+
+def _not_allowed(exchange: Exchange, allowed: bytes = b"GET, POST, DELETE") -> None:
+    body = error_body("HTTP_METHOD_NOT_ALLOWED", f"Use {allowed.decode()}.")
+    exchange.answer(405, body, headers=((b"allow", allowed),))

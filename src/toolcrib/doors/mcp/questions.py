@@ -1,0 +1,41 @@
+"""Questions toolcrib put to a client, waiting for their answers."""
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+from msgspec import UNSET
+
+from toolcrib.core.errors import RemoteError
+from toolcrib.wire.jsonrpc import Inbound, decode_error, encode
+
+
+class Questions:
+    """Request ids of ours, and who waits for them."""
+
+    def __init__(self) -> None:
+        self._ids = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[bytes]] = {}
+
+    async def ask(self, send: Callable[[bytes], None], method: str, params: bytes) -> bytes:
+        """Send a request by ``send`` and wait for the client's result."""
+        request_id = f"toolcrib-{next(self._ids)}"
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = future
+        body = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(request_id), encode(method), params)
+        try:
+            send(body)
+            return await future
+        finally:
+            self._waiting.pop(request_id, None)
+
+    def settle(self, message: Inbound) -> None:
+        """Take a client's answer; one nobody waits for is ignored."""
+        future = self._waiting.get(message.id) if type(message.id) is str else None
+        if future is None or future.done():
+            return
+        if message.result is not UNSET:
+            future.set_result(bytes(message.result))
+        elif message.error is not UNSET:
+            body = decode_error(message.error)
+            future.set_exception(RemoteError(body.code, body.message, data=body.data))

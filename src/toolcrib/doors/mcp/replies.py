@@ -1,0 +1,67 @@
+"""The answer to one POST: plain JSON, or an event stream as soon as there is more to say than the result."""
+
+import asyncio
+
+from toolcrib.core.errors import NotImplementedHere
+from toolcrib.doors.mcp.sessions import Session
+from toolcrib.transports.http_server import Exchange
+from toolcrib.wire.sse import PING, encode_event
+
+STREAM_HEADERS = ((b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no"))
+
+
+class Reply:
+    """One request's way back over HTTP."""
+
+    __slots__ = ("_exchange", "_silent_for", "session", "task")
+
+    def __init__(self, exchange: Exchange, session: Session | None) -> None:
+        self._exchange = exchange
+        self._silent_for = 0
+        self.session = session
+        self.task: asyncio.Task[None] | None = None
+
+    def send(self, message: bytes) -> None:
+        """A message before the result: from now on this is a stream."""
+        self._stream()
+        if self._exchange.streaming:
+            self._exchange.write(encode_event(message))
+
+    def _stream(self) -> None:
+        if not self._exchange.streaming and not self._exchange.answered and not self._exchange.disconnected:
+            self._exchange.start_stream(200, headers=STREAM_HEADERS)
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        """Ask the client on this stream; the answer comes in a request of its own."""
+        if self.session is None:
+            raise NotImplementedHere(f"A stateless client cannot be asked {method!r} in the middle of a call.")
+        return await self.session.questions.ask(self.send, method, params)
+
+    def finish(self, body: bytes, status: int) -> None:
+        """The result."""
+        exchange = self._exchange
+        if exchange.streaming:
+            exchange.write(encode_event(body))
+            exchange.end()
+        elif not exchange.answered and not exchange.disconnected:
+            exchange.answer(status, body)
+
+    def cancel(self) -> None:
+        """The client went away: stop working for it."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def abandon(self) -> None:
+        """The call was cancelled: there is nothing to answer, but the exchange must end."""
+        if self._exchange.streaming:
+            self._exchange.end()
+        elif not self._exchange.answered and not self._exchange.disconnected:
+            self._exchange.answer(202, b"")
+
+    def ping(self) -> None:
+        """Show that the call still runs; the first time around it may yet be quick."""
+        self._silent_for += 1
+        if self._silent_for > 1:
+            self._stream()
+            if self._exchange.streaming:
+                self._exchange.write(PING)

@@ -1,0 +1,197 @@
+"""The answers MCP clients get, whichever way they came in."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.call import BackChannel, ErrorInfo, ToolCall, ToolResult
+from toolcrib.crib import Crib
+from toolcrib.wire import eras, headers, server
+from toolcrib.wire.jsonrpc import (
+    HTTP_STATUS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Inbound,
+    RequestId,
+    RpcError,
+    encode,
+    encode_error,
+    encode_result,
+)
+from toolcrib.wire.results import stamp_modern
+from toolcrib.wire.server import Asker
+
+CALL_FIELDS = frozenset({"name", "arguments", "_meta"})
+NO_MORE: Mapping[str, Any] = {}
+
+Param = Callable[[bytes], bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerIdentity:
+    """What toolcrib says of itself to clients."""
+
+    name: str = "toolcrib"
+    version: str = ""
+    instructions: str = ""
+
+    @property
+    def info(self) -> dict[str, str]:
+        """As MCP's ``serverInfo``."""
+        return {"name": self.name, "version": self.version}
+
+
+class McpService:
+    """Turns requests into encoded answers; knows nothing of pipes or sockets."""
+
+    def __init__(self, crib: Crib, identity: ServerIdentity) -> None:
+        self.crib = crib
+        self.identity = identity
+        self._listings: dict[tuple[int, bool, bool], bytes] = {}
+        self._tools = b""
+        self._tools_version = -1
+        self._modern: Mapping[str, Callable[..., Awaitable[bytes]]] = {
+            "tools/call": self._call,
+            "tools/list": self._list,
+            "server/discover": self._discover,
+        }
+        self._handshake: Mapping[str, Callable[..., Awaitable[bytes]]] = {
+            "tools/call": self._call,
+            "tools/list": self._list,
+            "ping": self._ping,
+        }
+
+    async def respond(
+        self, message: Inbound, asker: Asker, channel: BackChannel, caller: Caller = LOCAL_USER
+    ) -> tuple[bytes, int]:
+        """The encoded answer to a request, and the HTTP status it deserves."""
+        request_id = message.id if message.id is not UNSET and message.id is not None else 0
+        method = (self._modern if asker.is_modern else self._handshake).get(str(message.method))
+        if method is None:
+            return refuse(request_id, RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method}"), asker)
+        try:
+            result = await method(server.request_params(message), asker, channel, caller)
+            return encode_result(request_id, result), 200
+        except RpcError as error:
+            return refuse(request_id, error, asker)
+
+    async def _ping(self, *_: object) -> bytes:
+        return b"{}"
+
+    async def _discover(self, *_: object) -> bytes:
+        return server.discover_result(self.identity.info, self.identity.instructions)
+
+    def initialize(self, asker: Asker) -> bytes:
+        """The answer to a handshake."""
+        return server.initialize_result(asker, self.identity.info, self.identity.instructions)
+
+    async def _list(self, params: Mapping[str, Any], asker: Asker, *_: object) -> bytes:
+        if params.get("cursor") is not None:
+            raise RpcError(INVALID_PARAMS, "Unknown cursor: the whole list comes in one page.")
+        await self.crib.current()
+        return self._listing(asker.is_modern, self.crib.is_complete)
+
+    def _listing(self, modern: bool, complete: bool) -> bytes:
+        """The listing, encoded once per version of the catalog."""
+        catalog = self.crib.catalog
+        if catalog.version != self._tools_version:
+            self._tools = encode([route.to_mcp() for route in catalog.routes.values()])
+            self._tools_version = catalog.version
+            self._listings.clear()
+        key = catalog.version, modern, complete
+        listing = self._listings.get(key)
+        if listing is None:
+            listing = self._listings[key] = server.listing_result(self._tools, modern=modern, complete=complete)
+        return listing
+
+    async def _call(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> bytes:
+        name, arguments = params.get("name"), params.get("arguments")
+        if type(name) is not str:
+            raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool.")
+        if arguments is None:
+            arguments = {}
+        elif type(arguments) is not dict:
+            raise RpcError(INVALID_PARAMS, "tools/call: arguments must be an object.")
+        call = ToolCall(name, "", arguments, "", caller, channel)
+        if len(params) > 2:
+            call.meta = server.relayed_meta(params)
+            if params.keys() - CALL_FIELDS:
+                call.more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
+        result = await self.crib.run(call)
+        return encode_outcome(result, asker)
+
+    def declared_headers(self, name: str) -> headers.ParamHeaders:
+        """Which arguments of a tool clients mirror into headers; none if the declaration is not valid."""
+        route = self.crib.catalog.routes.get(name)
+        try:
+            return headers.declared_headers(route.tool.input_schema) if route else {}
+        except ValueError:
+            return {}
+
+
+def encode_outcome(result: ToolResult, asker: Asker) -> bytes:
+    """A result as the client's era wants it; a server's own JSON-RPC error stays one."""
+    if result.error is not None:
+        _raise_rpc(result.error)
+    raw = result.raw
+    if raw is None:
+        shown = result.mcp if result.error is None else {**result.mcp, "_meta": {"toolcrib/error": _told(result.error)}}
+        raw = encode(shown)
+    return stamp_modern(raw) if asker.is_modern else raw
+
+
+def _raise_rpc(error: ErrorInfo) -> None:
+    rpc_code = error.details.get("rpc_code")
+    if rpc_code is not None:
+        raise RpcError(rpc_code, error.message, error.details.get("data"))
+    if error.code == "TOOL_NOT_FOUND":
+        raise RpcError(INVALID_PARAMS, error.message, {"code": error.code, **error.details})
+
+
+def _told(error: ErrorInfo) -> dict[str, Any]:
+    return {"code": error.code, "retryable": error.retryable, "details": dict(error.details)}
+
+
+def refuse(request_id: RequestId | None, error: RpcError, asker: Asker | None) -> tuple[bytes, int]:
+    """An error answer and its HTTP status; the handshake era answers errors of requests with 200."""
+    status = HTTP_STATUS.get(error.code, 200) if asker is None or asker.is_modern else 200
+    return encode_error(request_id, error), status
+
+
+def internal_error(request_id: RequestId | None) -> bytes:
+    """The answer when toolcrib itself failed."""
+    return encode_error(request_id, RpcError(INTERNAL_ERROR, "toolcrib failed to answer; its log has the details."))
+
+
+def progress_token(params: Mapping[str, Any]) -> Any:
+    """The token under which a client wants to hear of progress, ``None`` if it does not."""
+    return server.request_meta(params).get("progressToken")
+
+
+LISTEN = "subscriptions/listen"
+
+
+def listen_filter(params: Mapping[str, Any]) -> dict[str, bool]:
+    """What of a subscription toolcrib can honour."""
+    wanted = params.get("notifications")
+    honoured = isinstance(wanted, Mapping) and wanted.get("toolsListChanged") is True
+    return {"toolsListChanged": True} if honoured else {}
+
+
+def acknowledge(request_id: RequestId, honoured: Mapping[str, bool]) -> bytes:
+    """Params of the first frame of a subscription."""
+    return encode({"notifications": honoured, "_meta": {eras.META_SUBSCRIPTION: request_id}})
+
+
+def subscription_meta(request_id: RequestId) -> bytes:
+    """Params of every further frame of a subscription."""
+    return encode({"_meta": {eras.META_SUBSCRIPTION: request_id}})
+
+
+def listen_result(request_id: RequestId) -> bytes:
+    """The end of a subscription."""
+    return encode({"resultType": "complete", "_meta": {eras.META_SUBSCRIPTION: request_id}})

@@ -1,0 +1,184 @@
+"""MCP over stdin and stdout; stdout carries the protocol and nothing else, whatever a tool prints."""
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.core.framing import LineFramer
+from toolcrib.core.tasks import TaskScope
+from toolcrib.doors.mcp import service
+from toolcrib.doors.mcp.channel import ClientChannel
+from toolcrib.doors.mcp.questions import Questions
+from toolcrib.doors.mcp.service import McpService
+from toolcrib.wire import server
+from toolcrib.wire.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Inbound,
+    RequestId,
+    RpcError,
+    decode_inbound,
+    encode_error,
+    encode_notification,
+    encode_result,
+)
+from toolcrib.wire.server import Asker
+
+LINE_LIMIT = 16 * 1024 * 1024
+TOOLS_CHANGED = "notifications/tools/list_changed"
+
+
+class StdioDoor(asyncio.Protocol):
+    """One client on a pair of pipes."""
+
+    def __init__(self, mcp: McpService) -> None:
+        self._mcp = mcp
+        self._framer = LineFramer(LINE_LIMIT)
+        self._asker: Asker | None = None
+        self._running: dict[RequestId, asyncio.Task[Any]] = {}
+        self._subscriptions: set[RequestId] = set()
+        self._questions = Questions()
+        self._tasks = TaskScope(_report)
+        self._out: asyncio.WriteTransport | None = None
+        self._is_last = False
+        self.ended = asyncio.Event()
+
+    def write_to(self, out: asyncio.WriteTransport) -> None:
+        """Where answers go."""
+        self._out = out
+        self._mcp.crib.on_change(self._tell_changed)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent."""
+        for line in self._framer.feed(data):
+            self._receive(line)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client closed its end: finish what it asked for, then go."""
+        del exc
+        self._is_last = True
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if self._is_last and not self._running:
+            self.ended.set()
+
+    def _send(self, message: bytes) -> None:
+        if self._out is not None and not self._out.is_closing():
+            self._out.write(message + b"\n")
+
+    def _receive(self, line: bytes) -> None:
+        try:
+            message = decode_inbound(line)
+        except RpcError as error:
+            self._send(encode_error(None, error))
+            return
+        if message.method is UNSET:
+            self._questions.settle(message)
+        elif message.id is UNSET:
+            self._notice(message)
+        else:
+            self._request(message, message.id)  # type: ignore[arg-type]  # decode_inbound refuses null ids
+
+    def _notice(self, message: Inbound) -> None:
+        if message.method == "notifications/cancelled":
+            request_id: Any = server.request_params(message).get("requestId")
+            self._subscriptions.discard(request_id)
+            task = self._running.pop(request_id, None)
+            if task is not None:
+                task.cancel()
+
+    def _request(self, message: Inbound, request_id: RequestId) -> None:
+        try:
+            asker = self._identify(message)
+        except RpcError as error:
+            self._send(encode_error(request_id, error))
+            return
+        if message.method == "initialize":
+            self._send(encode_result(request_id, self._mcp.initialize(asker)))
+        elif message.method == service.LISTEN and asker.is_modern:
+            self._listen(message, request_id)
+        elif request_id in self._running:
+            self._send(encode_error(request_id, RpcError(INVALID_REQUEST, "This request id is already in use.")))
+        else:
+            task = self._tasks.spawn(self._work(message, request_id, asker), "request")
+            self._running[request_id] = task
+
+    def _identify(self, message: Inbound) -> Asker:
+        params = server.request_params(message)
+        if server.claims_modern(params):
+            return server.modern_asker(str(message.method), params)
+        if message.method == "initialize":
+            self._asker = server.handshake_asker(params)
+        if self._asker is None:
+            if message.method == "ping":
+                return Asker("2025-03-26")
+            raise RpcError(INVALID_PARAMS, "Send initialize first, or carry the protocol version in params._meta.")
+        return self._asker
+
+    async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
+        token = service.progress_token(server.request_params(message))
+        try:
+            body, _ = await self._mcp.respond(message, asker, ClientChannel(asker, token, self._send, self._ask))
+            self._send(body)
+        finally:
+            self._running.pop(request_id, None)
+            self._end_if_done()
+
+    async def _ask(self, method: str, params: bytes) -> bytes:
+        return await self._questions.ask(self._send, method, params)
+
+    def _listen(self, message: Inbound, request_id: RequestId) -> None:
+        honoured = service.listen_filter(server.request_params(message))
+        if honoured:
+            self._subscriptions.add(request_id)
+        self._send(
+            encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
+        )
+
+    def _tell_changed(self) -> None:
+        if self._asker is not None:
+            self._send(encode_notification(TOOLS_CHANGED))
+        for request_id in self._subscriptions:
+            self._send(encode_notification(TOOLS_CHANGED, service.subscription_meta(request_id)))
+
+    async def close(self) -> None:
+        """End what still runs and flush what was written."""
+        await self._tasks.close()
+        if self._out is not None:
+            self._out.close()
+
+
+def _report(name: str, error: BaseException) -> None:
+    sys.stderr.write(f"toolcrib: {name} failed: {error!r}\n")
+
+
+def take_over_stdio() -> tuple[int, int]:
+    """Private copies of stdin and stdout; from here on, whatever prints goes to stderr and reads nothing."""
+    private_in, private_out = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return private_in, private_out
+
+
+async def serve_stdio(mcp: McpService, stop: asyncio.Event) -> None:
+    """Serve the client on stdin/stdout until it leaves or ``stop`` is set."""
+    loop = asyncio.get_running_loop()
+    fd_in, fd_out = take_over_stdio()
+    door = StdioDoor(mcp)
+    out, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(fd_out, "wb", buffering=0))
+    door.write_to(out)
+    incoming, _ = await loop.connect_read_pipe(lambda: door, os.fdopen(fd_in, "rb", buffering=0))
+    waits = [asyncio.ensure_future(door.ended.wait()), asyncio.ensure_future(stop.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        incoming.close()
+        await door.close()

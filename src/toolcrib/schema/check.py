@@ -1,0 +1,121 @@
+"""Checking values against a schema: compiled once, quick when the value is right, telling when it is not.
+
+Nothing is fetched, no pattern backtracks, and a schema the cost guard refuses is not checked at all, visibly so.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from toolcrib.schema.cost import LIGHT, Weight, weigh
+from toolcrib.schema.document import UnsafeSchema
+from toolcrib.schema.problems import Problem, describe, find_problems
+
+__all__ = ["Check", "Problem", "compile_check", "describe"]
+
+_LINEAR = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
+_NOT_JSON = (ValueError, TypeError, OverflowError, RecursionError)
+"""What the validator raises on lone surrogates, keys that are not text, odd types and endless nesting."""
+
+_EFFORT_FOR_ALL = 100_000
+_EFFORT_FOR_FIRST = 2_000_000
+"""Up to here failures are explained: the validator copies the value for each error, and errors multiply."""
+_CHARACTERS_PER_STEP = 64
+_DEEPEST = 200
+
+
+class Check:
+    """A schema made ready to check values against.
+
+    ``unchecked_reason`` is not empty when the schema could not be compiled safely; then every value is accepted.
+    """
+
+    __slots__ = ("_is_valid", "_validator", "schema", "unchecked_reason", "weight")
+
+    def __init__(
+        self,
+        schema: Mapping[str, Any] | bool,
+        validator: jsonschema_rs.Validator | None = None,
+        *,
+        weight: Weight = LIGHT,
+        unchecked_reason: str = "",
+    ) -> None:
+        self.schema = schema
+        self.unchecked_reason = unchecked_reason
+        self.weight = weight
+        self._validator = validator
+        self._is_valid = _accept if validator is None else validator.is_valid
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value fits; the quick way to know."""
+        try:
+            return self._is_valid(value)
+        except _NOT_JSON:
+            return False
+
+    def problems(self, value: Any) -> list[Problem]:
+        """What is wrong with the value; empty exactly when it is accepted."""
+        if self._validator is None or self.accepts(value):
+            return []
+        try:
+            return find_problems(self._errors(value, self._validator), value, self.schema) or [_UNEXPLAINED]
+        except _NOT_JSON as error:
+            return [Problem((), f"the value cannot be read as JSON: {error}"[:200], "plain JSON")]
+
+    def _errors(self, value: Any, validator: jsonschema_rs.Validator) -> list[jsonschema_rs.ValidationError]:
+        effort = _effort(value, self.weight)
+        if effort <= _EFFORT_FOR_ALL:
+            return list(validator.iter_errors(value))
+        if effort > _EFFORT_FOR_FIRST or self.weight.loops > 1:
+            return []
+        try:
+            validator.validate(value)
+        except jsonschema_rs.ValidationError as first:
+            return [first]
+        return []
+
+
+_UNEXPLAINED = Problem((), "the value does not fit the schema; it is too large or too deep to say where")
+
+
+def compile_check(schema: Mapping[str, Any] | bool) -> Check:
+    """A check of values against ``schema``, in the draft it names (2020-12 if it names none)."""
+    try:
+        weight = weigh(schema)
+        validator = jsonschema_rs.validator_for(
+            msgspec.json.encode(schema).decode() if isinstance(schema, Mapping) else schema,
+            offline=True,
+            pattern_options=_LINEAR,
+            mask="the value",
+        )
+    except UnsafeSchema as unsafe:
+        return Check(schema, unchecked_reason=f"the schema cannot be checked safely: {unsafe}")
+    except jsonschema_rs.ValidationError as invalid:
+        where = "/".join(map(str, invalid.instance_path))
+        return Check(schema, unchecked_reason=f"not a valid schema: {invalid.message[:200]} (at {where or 'the top'})")
+    except _NOT_JSON as error:
+        return Check(schema, unchecked_reason=f"not a valid schema: {str(error)[:200]}")
+    return Check(schema, validator, weight=weight)
+
+
+def _accept(_value: Any) -> bool:
+    return True
+
+
+def _effort(value: Any, weight: Weight) -> int:
+    """How much work explaining a failure may be, at most."""
+    size, depth, level = 0, 0, [value]
+    while level and size * weight.cost <= _EFFORT_FOR_FIRST and depth < _DEEPEST:
+        depth += 1
+        size += sum(1 + len(part) // _CHARACTERS_PER_STEP if isinstance(part, str) else 1 for part in level)
+        level = [part for whole in level for part in _parts(whole)]
+    repeats: int = max(1, weight.loops) ** depth
+    return size * weight.cost * repeats
+
+
+def _parts(whole: Any) -> Any:
+    if isinstance(whole, Mapping):
+        return (*whole, *whole.values())
+    return whole if isinstance(whole, (list, tuple)) else ()

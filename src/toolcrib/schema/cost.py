@@ -1,0 +1,139 @@
+"""The cost guard: decides, before anything is compiled, whether a schema can be checked safely.
+
+A hostile schema can hang a validator that follows it. What is refused here: too big, too deep, references that leave
+the document or go in circles, patterns that backtrack, and compositions whose work multiplies.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from toolcrib.schema.document import Document, Edge, Node, UnsafeSchema
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 64
+MAX_COST = 10_000
+
+_TWICE = frozenset({"unevaluatedProperties", "unevaluatedItems"})
+"""Keywords for which a validator goes through the composition a second time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How much work a schema makes of one piece of a value."""
+
+    cost: int = 1
+    """Subschemas that may look at the same piece."""
+    loops: int = 0
+    """Ways in which the schema comes back to itself on the same piece; explaining a failure multiplies by it."""
+
+
+LIGHT = Weight()
+
+
+def refusal(schema: Mapping[str, Any] | bool) -> str | None:
+    """Why a schema cannot be checked safely; ``None`` if it can."""
+    try:
+        weigh(schema)
+    except UnsafeSchema as unsafe:
+        return str(unsafe)
+    return None
+
+
+def weigh(schema: Mapping[str, Any] | bool) -> Weight:
+    """The weight of a schema that can be checked safely; any other raises ``UnsafeSchema``."""
+    if isinstance(schema, bool):
+        return LIGHT
+    root = dict(schema)
+    refuse_oversize(root)
+    document = Document(root)
+    if document.references:
+        _refuse_empty_cycles(document)
+    try:
+        return _Scale(document).weigh(root)
+    except RecursionError:
+        raise UnsafeSchema("its references form too long a chain") from None
+
+
+def refuse_oversize(schema: Mapping[str, Any]) -> None:
+    """Raise ``UnsafeSchema`` for a schema too big or too deep to be looked into."""
+    try:
+        size = len(msgspec.json.encode(schema))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise UnsafeSchema(f"it is not JSON: {error}") from None
+    if size > MAX_BYTES:
+        raise UnsafeSchema(f"it has {size} bytes; at most {MAX_BYTES} are looked into")
+    if nesting(schema, MAX_DEPTH) > MAX_DEPTH:
+        raise UnsafeSchema(f"it nests deeper than {MAX_DEPTH} levels")
+
+
+def nesting(value: Any, limit: int) -> int:
+    """How deep objects and arrays nest; counting stops beyond ``limit``."""
+    depth, level = 0, [value]
+    while level and depth <= limit:
+        depth += 1
+        level = [
+            part
+            for whole in level
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+            if isinstance(part, (dict, list))
+        ]
+    return depth
+
+
+def _refuse_empty_cycles(document: Document) -> None:
+    """Refuse a schema that comes back to itself without having gone into the value: checking it never ends."""
+    done: set[int] = set()
+    for start in document.nodes.values():
+        _walk_in_place(document, start, done)
+
+
+def _walk_in_place(document: Document, start: Node, done: set[int]) -> None:
+    path = {id(start): _in_place(document, start)}
+    while path:
+        here = next(reversed(path))
+        following = None if here in done else next(path[here], None)
+        if following is None:
+            done.add(here)
+            path.popitem()
+        elif id(following) in path:
+            raise UnsafeSchema("its references go in a circle")
+        else:
+            path[id(following)] = _in_place(document, following)
+
+
+def _in_place(document: Document, node: Node) -> Any:
+    return iter([target for edge, target in document.edges(node) if edge is Edge.IN_PLACE])
+
+
+class _Scale:
+    """Weighs every schema of a document once, however many references lead to it."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._known: dict[int, Weight | None] = {}
+
+    def weigh(self, node: Node) -> Weight:
+        key = id(node)
+        if key in self._known:
+            return self._known[key] or Weight(1, 1)
+        self._known[key] = None
+        weight = self._known[key] = self._add_up(node)
+        if weight.cost > MAX_COST:
+            raise UnsafeSchema(f"checking it may take more than {MAX_COST} steps for one piece of a value")
+        return weight
+
+    def _add_up(self, node: Node) -> Weight:
+        here, loops_here, deepest, loops_below = 0, 0, 0, 0
+        times = 1 if _TWICE.isdisjoint(node) else 2
+        for edge, target in self._document.edges(node):
+            if edge is Edge.DEFINITION:
+                continue
+            weight = self.weigh(target)
+            if edge is Edge.CHILD:
+                deepest, loops_below = max(deepest, weight.cost), max(loops_below, weight.loops)
+            else:
+                here, loops_here = here + weight.cost * times, loops_here + weight.loops * times
+        return Weight(1 + here + deepest, loops_here + loops_below)

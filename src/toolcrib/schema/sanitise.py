@@ -1,0 +1,177 @@
+"""Foreign tool definitions: repaired where real servers err, cleaned of what nobody can see, refused where harmful."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from toolcrib.core.errors import InvalidName, InvalidSchema
+from toolcrib.core.names import TOOL_NAME_MAX, is_tool_name
+from toolcrib.schema.cost import MAX_BYTES, MAX_DEPTH, nesting, refuse_oversize
+from toolcrib.schema.document import UnsafeSchema
+from toolcrib.schema.text import SUSPECT, clean_text, printable, unseen_characters
+
+__all__ = ["MAX_TEXT_BYTES", "clean_text", "printable", "sanitise_tool"]
+
+MAX_TEXT_BYTES = 8 * 1024
+"""How much of a description, or title, is kept."""
+
+_CUT_MARK = " … [cut]"
+_SCHEMAS = ("inputSchema", "outputSchema")
+_OPTIONAL = {"title": str, "description": str, "annotations": Mapping, "outputSchema": Mapping}
+_OPAQUE = frozenset({"_meta"})
+"""Fields that no model and no person is shown; they pass as they came."""
+_ESCAPED_CONTROL = (b"\\u00", b"\\r", b"\\b", b"\\f", b"\x7f")
+"""How an encoder writes ASCII's control characters; a match may also be an innocent backslash."""
+
+
+def sanitise_tool(shown: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """One entry of a foreign ``tools/list`` made harmless, and what was changed; the same object if nothing was.
+
+    A name that cannot be used raises ``InvalidName``, a schema that cannot be kept ``InvalidSchema``.
+    """
+    name = _check_name(shown.get("name"))
+    changes: dict[str, Any] = {}
+    notes: list[str] = []
+    for repair in (_repair_types, _repair_input_schema):
+        for part, value, note in repair(shown):
+            changes[part] = value
+            notes.append(note)
+    _check_input_type(name, changes.get("inputSchema", shown.get("inputSchema")))
+    repaired = _with_changes(shown, changes)
+    if _may_need_cleaning(name, repaired):
+        _check_keys(name, repaired)
+        repaired = _with_changes(repaired, _cleaned(repaired, notes))
+    return _with_changes(repaired, _cut(repaired, notes)), notes
+
+
+def _check_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise InvalidName("A tool has no name.", hint="Its server has to give it one.")
+    if not is_tool_name(name):
+        raise InvalidName(
+            f"{name[:80]!a} cannot name a tool.",
+            hint=f"Use letters, digits and any of _ . / : -, at most {TOOL_NAME_MAX} characters.",
+        )
+    return name
+
+
+class _Absent:
+    """Marks a field to be left out."""
+
+
+_ABSENT = _Absent()
+_Change = tuple[str, Any, str]
+
+
+def _repair_types(shown: Mapping[str, Any]) -> Iterator[_Change]:
+    for part, kind in _OPTIONAL.items():
+        if part in shown and not isinstance(shown[part], kind):
+            yield part, _ABSENT, f"{part}: {type(shown[part]).__name__} instead of {kind.__name__.lower()}, left out"
+
+
+def _repair_input_schema(shown: Mapping[str, Any]) -> Iterator[_Change]:
+    schema = shown.get("inputSchema")
+    if schema is None:
+        yield "inputSchema", {"type": "object"}, "inputSchema: missing, taken as an object without known fields"
+    elif isinstance(schema, Mapping) and schema.get("type") is None and _is_open_object(schema):
+        yield "inputSchema", {**schema, "type": "object"}, "inputSchema: without a type, taken as an object"
+
+
+def _is_open_object(schema: Mapping[str, Any]) -> bool:
+    return "properties" in schema or schema.keys() <= {
+        "type",
+        "$schema",
+        "title",
+        "description",
+        "additionalProperties",
+    }
+
+
+def _check_input_type(name: str, schema: Any) -> None:
+    if not isinstance(schema, Mapping):
+        raise InvalidSchema(name, "inputSchema", f"is {type(schema).__name__}, not an object")
+    kinds = schema.get("type", "object")
+    if kinds != "object" and not (isinstance(kinds, list) and "object" in kinds):
+        raise InvalidSchema(name, "inputSchema", f"describes {str(kinds)[:80]!r}, but arguments are an object")
+
+
+def _with_changes(shown: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not changes:
+        return shown
+    return {part: value for part, value in {**shown, **changes}.items() if value is not _ABSENT}
+
+
+def _may_need_cleaning(name: str, shown: Mapping[str, Any]) -> bool:
+    """Whether anything unseen may be in the entry, judged by its encoded form; sizes are checked on the way."""
+    try:
+        encoded = msgspec.json.encode(shown)
+    except (TypeError, ValueError, RecursionError, OverflowError):
+        encoded = b""
+    # An object has at least one bracket per level: with few brackets in few bytes there is nothing to measure.
+    if not encoded or len(encoded) > MAX_BYTES or encoded.count(b"{") + encoded.count(b"[") > MAX_DEPTH:
+        _refuse_oversize(name, shown)
+    if any(mark in encoded for mark in _ESCAPED_CONTROL) or not encoded:
+        return True
+    return not encoded.isascii() and SUSPECT.search(encoded.decode()) is not None
+
+
+def _refuse_oversize(name: str, shown: Mapping[str, Any]) -> None:
+    if nesting(shown, MAX_DEPTH + 1) > MAX_DEPTH + 1:
+        raise InvalidSchema(name, "definition", f"nests deeper than {MAX_DEPTH} levels")
+    for part in _SCHEMAS:
+        try:
+            refuse_oversize(shown.get(part, {}))
+        except UnsafeSchema as unsafe:
+            raise InvalidSchema(name, part, str(unsafe)) from None
+
+
+def _check_keys(name: str, shown: Mapping[str, Any]) -> None:
+    for part, value in shown.items():
+        if part not in _OPAQUE and (hidden := _hidden_key(value)) is not None:
+            codes = ", ".join(unseen_characters(hidden))
+            raise InvalidSchema(name, part, f"field name {hidden[:80]!a} hides {codes}")
+
+
+def _hidden_key(value: Any) -> str | None:
+    pending = [value]
+    while pending:
+        whole = pending.pop()
+        if isinstance(whole, Mapping):
+            hidden = next((key for key in whole if clean_text(str(key)) != key), None)
+            if hidden is not None:
+                return str(hidden)
+            pending.extend(whole.values())
+        elif isinstance(whole, list):
+            pending.extend(whole)
+    return None
+
+
+def _cleaned(shown: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    before = len(notes)
+    cleaned = {part: _clean(value, part, notes) for part, value in shown.items() if part not in _OPAQUE}
+    return cleaned if len(notes) > before else {}
+
+
+def _clean(value: Any, place: str, notes: list[str]) -> Any:
+    if isinstance(value, str):
+        if hidden := unseen_characters(value):
+            notes.append(f"{place}: took out {', '.join(hidden[:5])}{' and others' if len(hidden) > 5 else ''}")
+            return clean_text(value)
+        return value
+    if isinstance(value, Mapping):
+        return {key: _clean(part, f"{place}.{key}", notes) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_clean(part, f"{place}[{index}]", notes) for index, part in enumerate(value)]
+    return value
+
+
+def _cut(shown: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    changes = {}
+    for part in ("title", "description"):
+        text = shown.get(part, "")
+        if len(text) * 4 > MAX_TEXT_BYTES and (size := len(text.encode())) > MAX_TEXT_BYTES:
+            kept = text.encode()[: MAX_TEXT_BYTES - len(_CUT_MARK.encode())].decode(errors="ignore")
+            changes[part] = kept + _CUT_MARK
+            notes.append(f"{part}: {size} bytes, cut to {MAX_TEXT_BYTES}")
+    return changes

@@ -1,0 +1,1 @@
+"""Where tools come from: native functions and MCP servers. Knows no catalog and no policy."""

@@ -1,0 +1,109 @@
+"""Why a server is not there: phase, exit code, cause, its own last words, and what to try."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from toolcrib.core.errors import SourceUnavailable
+from toolcrib.schema.text import printable
+from toolcrib.sources.link import Remains
+
+STDERR_SHOWN = 8
+
+KNOWN_CAUSES: tuple[tuple[str, str, str], ...] = (
+    (
+        r"cannot import name '(McpError|streamablehttp_client|FastMCP)'|No module named 'mcp\.",
+        "the server was written for another major version of the mcp package",
+        'install it with "mcp<2", or update the server',
+    ),
+    (r"ModuleNotFoundError: No module named '([\w.]+)'", "a Python module is missing", "install {0} beside the server"),
+    (r"Cannot find (?:module|package) '([^']+)'", "a Node module is missing", "run npm install for the server ({0})"),
+    (r"(?:npm (?:ERR!|error)).*(?:404|E404)", "npm does not know the package", "check the package name in args"),
+    (r"npm (?:ERR!|error).*(?:ENOTFOUND|EAI_AGAIN|network)", "npm cannot reach its registry", "check the network"),
+    (
+        r"No solution found when resolving|not found in the package registry",
+        "the package cannot be resolved",
+        "check the package name and version in args",
+    ),
+    (r"EADDRINUSE|[Aa]ddress already in use", "its port is taken", "stop the other program or change the port"),
+    (r"EACCES|[Pp]ermission denied", "something it needs may not be accessed", "check file permissions"),
+    (
+        r"(?i)\b(?:api[ _-]?key|token|credential)s?\b.*\b(?:missing|required|not set|invalid|must be)",
+        "it wants a credential",
+        "set the variable it names under env",
+    ),
+    (
+        r"(?i)(?:required|missing).*environment variable|environment variable.*(?:required|missing|not set)",
+        "an environment variable is missing",
+        "set it under env",
+    ),
+    (
+        r"SyntaxError|Unsupported engine|requires? (?:node|python)",
+        "it does not run on this interpreter version",
+        "check which Python or Node version the server needs",
+    ),
+    (r"CERTIFICATE_VERIFY_FAILED|certificate", "a certificate was not accepted", "set SSL_CERT_FILE"),
+    (r"ECONNREFUSED|[Cc]onnection refused", "something it depends on refuses connections", "start what it connects to"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The bare facts of one failed attempt."""
+
+    phase: str
+    reason: str
+    remains: Remains = field(default_factory=Remains)
+
+
+def explain(
+    server: str, trouble: Trouble, *, attempts: int, secrets: frozenset[str] = frozenset()
+) -> SourceUnavailable:
+    """The facts as an error a person can act on."""
+    words = [_redact(printable(line), secrets) for line in trouble.remains.stderr if line.strip()][-STDERR_SHOWN:]
+    cause, advice = _diagnose(words)
+    message = _headline(server, trouble, attempts, cause)
+    if words:
+        message += f" It wrote: {' | '.join(word.strip() for word in words[-3:])!r}."
+    return SourceUnavailable(
+        _redact(message, secrets),
+        hint=f"Try: {advice or f'toolcrib servers logs {server}'}. Everything else goes on without it.",
+        details={
+            "server": server,
+            "phase": trouble.phase,
+            "exit_code": trouble.remains.exit_code,
+            "cause": cause or _redact(trouble.reason, secrets),
+            "stderr": words,
+            "stdout_noise": trouble.remains.noise_count,
+            "attempts": attempts,
+        },
+    )
+
+
+def _headline(server: str, trouble: Trouble, attempts: int, cause: str) -> str:
+    tried = f" after {attempts} attempts" if attempts > 1 else ""
+    because = f" ({cause})" if cause else ""
+    return f"Server {server!r} is not available{tried}: {trouble.reason} while {trouble.phase}{because}."
+
+
+def _diagnose(words: Sequence[str]) -> tuple[str, str]:
+    text = "\n".join(words)
+    for pattern, cause, advice in KNOWN_CAUSES:
+        found = re.search(pattern, text)
+        if found:
+            return cause, advice.format(*(group or "" for group in found.groups()), *([""] * 2))
+    return "", ""
+
+
+def _redact(text: str, secrets: frozenset[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def describe_exit(remains: Remains) -> str:
+    """``exited with code 3`` or ``was killed by signal 9``."""
+    code = remains.exit_code
+    if code is None:
+        return "closed its connection"
+    return f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"

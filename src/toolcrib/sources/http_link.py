@@ -1,0 +1,248 @@
+"""A link to a server over Streamable HTTP: each question is a POST of its own, answered by JSON or an event stream."""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from toolcrib.config.model import ServerConfig
+from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
+from toolcrib.core.tasks import TaskScope
+from toolcrib.sources import relay
+from toolcrib.sources.http_status import check_status
+from toolcrib.sources.http_stream import AnswerStream, StreamCut, Take
+from toolcrib.sources.link import LinkEvents, Question, Remains, to_remote_error
+from toolcrib.transports.http_client import Choose, HttpFailure, HttpPool, Receive, Response
+from toolcrib.wire import eras, headers
+from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_notification, encode_request
+
+EVENT_STREAM = b"text/event-stream"
+REOPEN_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+
+_FIXED = [
+    (b"content-type", b"application/json"),
+    (b"accept", b"application/json, text/event-stream"),
+    (b"user-agent", b"toolcrib"),
+]
+
+
+class HttpLink:
+    """One server behind a URL."""
+
+    def __init__(self, server: ServerConfig, events: LinkEvents, tasks: TaskScope) -> None:
+        self._server = server
+        self._events = events
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._pool = HttpPool(server.url or "", connect_timeout_s=server.connect_timeout_s)
+        self._own = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in server.headers.items()]
+        self._session: bytes | None = None
+        self._version = ""
+        self._head = self._encode_head("POST")
+        self._next_id = 0
+        self._busy = 0
+        self._open = True
+        self._gate: asyncio.Task[Any] | None = None
+        self._listener: asyncio.Task[Any] | None = None
+
+    @classmethod
+    async def open(cls, server: ServerConfig, events: LinkEvents, tasks: TaskScope) -> "HttpLink":
+        """A link whose first question will dial."""
+        return cls(server, events, tasks)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether questions may be sent: until the server lost our session or cannot be reached."""
+        return self._open
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return self._busy > 0
+
+    def new_id(self) -> int:
+        """The next request id."""
+        self._next_id += 1
+        return self._next_id
+
+    def _encode_head(self, method: str, more: list[tuple[bytes, bytes]] | None = None) -> bytes:
+        lines = [*_FIXED, *self._own]
+        if self._version:
+            lines.append((b"mcp-protocol-version", self._version.encode()))
+        if self._session is not None:
+            lines.append((headers.SESSION, self._session))
+        return self._pool.encode_head(method, self._pool.origin.target, lines + (more or []))
+
+    def _head_of(self, question: Question) -> bytes:
+        """The same head for all requests of a handshake; the stateless era mirrors the question into it."""
+        if not eras.is_modern(question.version):
+            return self._head
+        more = [(b"mcp-method", question.method.encode()), *question.headers]
+        if question.name:
+            more.append((b"mcp-name", headers.encode_value(question.name)))
+        if not self._version:
+            more.append((b"mcp-protocol-version", question.version.encode()))
+        return self._encode_head("POST", more)
+
+    async def ask(self, question: Question) -> Raw:
+        """Send the question and wait for its answer; giving up closes its stream and, before 2026, tells the server."""
+        if self._gate is not None:
+            await self._pass_gate()
+        if not self._open:
+            raise ConnectionLost(f"The connection to {self._pool.origin} has ended.")
+        self._busy += 1
+        stream = AnswerStream(question.id, self._notice(question), self._answer_server(question))
+        try:
+            response = await self._exchange(question, stream)
+        except asyncio.CancelledError:
+            self._give_up(question)
+            raise
+        finally:
+            self._busy -= 1
+        if response is None or stream.is_used:
+            return stream.result()
+        return self._read(question, response)
+
+    async def _pass_gate(self) -> None:
+        """Nothing overtakes the notification that ends a handshake."""
+        if self._gate is not None:
+            await asyncio.shield(self._gate)
+            self._gate = None
+
+    async def _exchange(self, question: Question, stream: AnswerStream) -> Response | None:
+        """The response; ``None`` when its stream was left before its end, with the answer in hand."""
+        body = encode_request(question.id, question.method, question.params)
+        question.sent = True
+        try:
+            with stream.cut_when_answered():
+                return await self._pool.exchange(self._head_of(question), body, self._chooser(question, stream))
+        except StreamCut:
+            return None
+        except HttpFailure as failure:
+            question.sent = failure.sent
+            self._lose()
+            raise ConnectionLost(failure.message, hint=failure.hint, details=failure.details) from None
+
+    def _chooser(self, question: Question, stream: AnswerStream) -> Choose:
+        def choose(response: Response) -> Receive | None:
+            self._note_session(question, response)
+            if response.status == 200 and (response.header(b"content-type") or b"").startswith(EVENT_STREAM):
+                return stream.receive
+            return None
+
+        return choose
+
+    def _read(self, question: Question, response: Response) -> Raw:
+        if response.status == 404 and self._session is not None and question.method != "initialize":
+            question.sent = False
+            self._lose()
+            raise ConnectionLost("The server has forgotten our session.")
+        message = _decode(response.body)
+        check_status(self._server, response, message)
+        if message is None:
+            raise ProtocolError(f"The server answered {question.method} with something that is no JSON-RPC message.")
+        if message.result is not UNSET:
+            return message.result
+        raise to_remote_error(b"{}" if message.error is UNSET else message.error)
+
+    def _note_session(self, question: Question, response: Response) -> None:
+        if question.method == "initialize":
+            self._session = response.header(headers.SESSION)
+            self._head = self._encode_head("POST")
+
+    def _lose(self) -> None:
+        if self._open:
+            self._open = False
+            self._events.lost()
+
+    def _give_up(self, question: Question) -> None:
+        if question.method == "tools/call" and not eras.is_modern(question.version):
+            self.tell(relay.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
+
+    def _notice(self, question: Question) -> Take:
+        def notice(message: Outbound) -> None:
+            if message.method == relay.TOOLS_CHANGED:
+                self._events.tools_changed()
+            elif message.method in (relay.PROGRESS, relay.MESSAGE):
+                question.channel.notify(message.method, relay.params_of(message))
+
+        return notice
+
+    def _answer_server(self, question: Question) -> Take:
+        def answer(message: Outbound) -> None:
+            async def work() -> None:
+                await self._post(await relay.answer_server(message, question.channel))
+
+            self._spawn(work(), "answer-server")
+
+        return answer
+
+    def tell(self, method: str, params: bytes) -> None:
+        """Send a notification behind everything else; the one that ends a handshake holds back later questions."""
+        task = self._spawn(self._post(encode_notification(method, params)), f"tell-{method}")
+        if method == "notifications/initialized":
+            self._gate = task
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        return self._tasks.spawn(work, name)
+
+    async def _post(self, body: bytes) -> None:
+        with contextlib.suppress(ToolcribError):
+            await self._pool.exchange(self._head, body)
+
+    def agree(self, version: str) -> None:
+        """Speak ``version`` from now on."""
+        self._version = version
+        self._head = self._encode_head("POST")
+
+    def listen(self, params: bytes) -> None:
+        """Keep a stream open on which the server tells of changes."""
+        self._listener = self._spawn(self._listen(params), f"listen-{self._server.name}")
+
+    async def _listen(self, params: bytes) -> None:
+        """Open the stream again when it ends, ever more slowly; stop when the server has none to offer."""
+        for delay_s in REOPEN_DELAYS_S:
+            if self._gate is not None:
+                await self._pass_gate()
+            try:
+                if not await self._follow_changes(params):
+                    return
+            except SourceUnavailable:
+                pass
+            await asyncio.sleep(delay_s)
+
+    async def _follow_changes(self, params: bytes) -> bool:
+        """Follow one stream to its end; whether the server offered one at all."""
+        question = Question(self.new_id(), "subscriptions/listen", params, version=self._version)
+        stream = AnswerStream(question.id, self._notice(question), self._answer_server(question))
+        if eras.is_modern(self._version):
+            body = encode_request(question.id, question.method, params)
+            await self._pool.exchange(self._head_of(question), body, self._chooser(question, stream))
+        else:
+            await self._pool.exchange(self._encode_head("GET"), b"", self._chooser(question, stream))
+        return stream.is_used
+
+    def remains(self) -> Remains:
+        """Nothing but the address can be said of a server elsewhere."""
+        return Remains()
+
+    async def close(self) -> None:
+        """End the session and all connections."""
+        was_open, self._open = self._open, False
+        if self._listener is not None:
+            self._listener.cancel()
+        if was_open and self._session is not None:
+            with contextlib.suppress(ToolcribError, TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._pool.exchange(self._encode_head("DELETE"), b"")
+        await self._pool.close()
+
+
+def _decode(body: bytes) -> Outbound | None:
+    try:
+        return decode_outbound(body)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,40 @@
+"""What an HTTP status says about a server, in words a person can act on."""
+
+from msgspec import UNSET
+
+from toolcrib.config.model import ServerConfig
+from toolcrib.core.errors import RemoteError, SourceUnavailable
+from toolcrib.transports.http_client import Response
+from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, Outbound
+
+HTTP_OK = range(200, 300)
+
+
+def check_status(server: ServerConfig, response: Response, message: Outbound | None) -> None:
+    """Refuse an answer whose status says that it is none; a JSON-RPC answer in the body goes first."""
+    status = response.status
+    if status in HTTP_OK or (message is not None and (message.error is not UNSET or message.result is not UNSET)):
+        return
+    if status in (401, 403):
+        raise _not_authorized(server, status)
+    if status in (429, 503):
+        raise _overloaded(response)
+    if status >= 500:
+        raise SourceUnavailable(f"The server answered with HTTP {status}.", details={"http_status": status})
+    raise RemoteError(METHOD_NOT_FOUND, f"The server answered with HTTP {status}.", data={"http_status": status})
+
+
+def _not_authorized(server: ServerConfig, status: int) -> SourceUnavailable:
+    how = "set the Authorization header under headers" if not server.headers else "check the headers it is given"
+    return SourceUnavailable(
+        f"The server answered with HTTP {status}: it wants a credential.",
+        hint=f"For {server.name!r}, {how}.",
+        details={"http_status": status, "final": True},
+    )
+
+
+def _overloaded(response: Response) -> SourceUnavailable:
+    wait = (response.header(b"retry-after") or b"").decode("latin-1")
+    later = f"; it asks to try again in {wait} s" if wait.isdigit() else ""
+    details = {"http_status": response.status} | ({"retry_after_s": int(wait)} if wait.isdigit() else {})
+    return SourceUnavailable(f"The server answered with HTTP {response.status}{later}.", details=details)

@@ -1,0 +1,85 @@
+"""The event stream that answers a POST: notices and questions first, the answer last."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from toolcrib.core.errors import ConnectionLost
+from toolcrib.sources.link import to_remote_error
+from toolcrib.wire.jsonrpc import Outbound, decode_outbound
+from toolcrib.wire.sse import SseParser
+
+CLOSE_PATIENCE_S = 0.5
+
+Take = Callable[[Outbound], None]
+
+
+class AnswerStream:
+    """Takes the pieces of a stream as they arrive and keeps the answer to one request."""
+
+    __slots__ = ("_answer", "_cut", "_on_notice", "_on_question", "_parser", "_request_id", "_task", "is_used")
+
+    def __init__(self, request_id: int, on_notice: Take, on_question: Take) -> None:
+        self._request_id = request_id
+        self._on_notice, self._on_question = on_notice, on_question
+        self._parser: SseParser | None = None
+        self._answer: Outbound | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._cut = False
+        self.is_used = False
+
+    def receive(self, chunk: bytes) -> None:
+        """Take a piece of the body."""
+        if self._parser is None:
+            self._parser, self.is_used = SseParser(), True
+        for data in self._parser.feed(chunk):
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            message = decode_outbound(data)
+        except msgspec.DecodeError:
+            return
+        if message.method is None:
+            if message.id == self._request_id and self._answer is None:
+                self._answer = message
+                asyncio.get_running_loop().call_later(CLOSE_PATIENCE_S, self._cut_off)
+        elif message.id is None:
+            self._on_notice(message)
+        else:
+            self._on_question(message)
+
+    def _cut_off(self) -> None:
+        """The answer is here and the server keeps the stream open: nobody has to wait for that."""
+        if self._task is not None:
+            self._cut = True
+            self._task.cancel()
+
+    @contextlib.contextmanager
+    def cut_when_answered(self) -> Iterator[None]:
+        """Around the exchange: ends it a moment after the answer if the server does not."""
+        self._task = asyncio.current_task()
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._cut or self._task is None or self._task.uncancel() > 0:
+                raise
+            raise StreamCut from None
+        finally:
+            self._task = None
+
+    def result(self) -> Raw:
+        """The answer; a stream that ended without one is a lost connection."""
+        answer = self._answer
+        if answer is None:
+            raise ConnectionLost("The server ended its answer before it was complete.")
+        if answer.result is not UNSET:
+            return answer.result
+        raise to_remote_error(b"{}" if answer.error is UNSET else answer.error)
+
+
+class StreamCut(Exception):
+    """The exchange was ended because its answer had arrived."""

@@ -1,0 +1,88 @@
+"""One open way to an MCP server: questions in, raw results out, whatever the transport."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import Raw
+
+from toolcrib.core.call import SILENT, BackChannel
+from toolcrib.core.errors import RemoteError
+from toolcrib.wire.jsonrpc import decode_error
+
+CLIENT_NAME = "toolcrib"
+
+
+@dataclass(slots=True)
+class Question:
+    """One request to a server."""
+
+    id: int
+    method: str
+    params: bytes
+    name: str = ""
+    """What the stateless era mirrors into the ``Mcp-Name`` header."""
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    channel: BackChannel = SILENT
+    version: str = ""
+    """The revision the request is made in; empty while it is still being negotiated by a handshake."""
+    sent: bool = False
+    """Set by the link once the request may have reached the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEvents:
+    """What a link tells its owner on its own account; both are called on the event loop and never wait."""
+
+    tools_changed: Callable[[], None]
+    lost: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What can be said of a server's process or connection, also after trouble."""
+
+    pid: int | None = None
+    exit_code: int | None = None
+    stderr: Sequence[str] = ()
+    noise_count: int = 0
+    noise: Sequence[str] = ()
+
+
+class Link(Protocol):
+    """A connection to one server."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a question can be sent."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an answer."""
+
+    def new_id(self) -> int:
+        """An id no other question of this link has."""
+
+    async def ask(self, question: Question) -> Raw:
+        """The raw result; a server's error answer is a ``RemoteError``, a lost connection ``ConnectionLost``."""
+
+    def tell(self, method: str, params: bytes) -> None:
+        """Send a notification, without waiting for it to arrive."""
+
+    def agree(self, version: str) -> None:
+        """Speak ``version`` from now on."""
+
+    def listen(self, params: bytes) -> None:
+        """Have the server tell of changed tools, in the way of the agreed revision; never fails the caller."""
+
+    def remains(self) -> Remains:
+        """What the server left to look at."""
+
+    async def close(self) -> None:
+        """End it; safe to call twice."""
+
+
+def to_remote_error(raw: Raw | bytes) -> RemoteError:
+    """A server's error answer as an exception that keeps its code, words and data."""
+    body = decode_error(raw)
+    return RemoteError(body.code, body.message or "The server answered with an error.", data=body.data)

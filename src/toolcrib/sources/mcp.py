@@ -1,0 +1,206 @@
+"""An MCP server as a source of tools."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError
+from toolcrib.core.source import Listing, SourceStatus
+from toolcrib.core.tool import Tool, from_mcp
+from toolcrib.schema.sanitise import sanitise_tool
+from toolcrib.sources.link import Link, Question
+from toolcrib.sources.negotiate import Offer
+from toolcrib.sources.rounds import answer_rounds
+from toolcrib.sources.supervise import Supervisor
+from toolcrib.wire import client, eras, headers
+from toolcrib.wire.results import needs_repair, read_head, repair
+
+TOOLS_MAX = 2000
+PAGES_MAX = 100
+FAILED = "TOOL_EXECUTION_FAILED"
+
+
+class _Page(msgspec.Struct):
+    tools: list[Any] | None = None
+    next_cursor: str | None = msgspec.field(default=None, name="nextCursor")
+    ttl_ms: float | None = msgspec.field(default=None, name="ttlMs")
+
+
+_page = msgspec.json.Decoder(_Page)
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What the pages of one listing add up to."""
+
+    tools: dict[str, Tool]
+    problems: list[str]
+    ttl_s: float | None = None
+
+
+class McpSource:
+    """One server: its tools, and calls to them over one shared connection."""
+
+    def __init__(self, name: str, supervisor: Supervisor, offer: Offer, *, is_http: bool) -> None:
+        self.name = name
+        self.supervisor = supervisor
+        self._offer = offer
+        self._is_http = is_http
+        self._mirrored: dict[str, headers.ParamHeaders] = {}
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called when the server says its tools changed."""
+        self.supervisor.tools_changed = listener
+
+    def on_trouble(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called after each failed attempt to connect."""
+        self.supervisor.attempt_failed = listener
+
+    def adopt(self, listing: Listing) -> None:
+        """Take over an earlier discovery: the era, and which arguments are mirrored into headers."""
+        self.supervisor.remembered = listing.era
+        if self._is_http and eras.is_modern(listing.era):
+            for tool in listing.tools:
+                self._mirror(tool)
+
+    def forgive(self) -> None:
+        """Try again at the next need."""
+        self.supervisor.forgive()
+
+    def status(self) -> SourceStatus:
+        """How the server is doing."""
+        return self.supervisor.status()
+
+    def log_lines(self, count: int) -> Sequence[str]:
+        """The last lines the server wrote to stderr."""
+        return list(self.supervisor.remains().stderr)[-count:]
+
+    async def list_tools(self) -> Listing:
+        """All pages, cleaned; one bad tool costs only itself."""
+        link = await self.supervisor.link()
+        collected = _Collected({}, [])
+        cursor: str | None = None
+        seen: set[str] = set()
+        for _ in range(PAGES_MAX):
+            page = await self._fetch_page(link, cursor)
+            self._collect(page, collected)
+            cursor = page.next_cursor
+            if not cursor:
+                break
+            if cursor in seen or len(collected.tools) >= TOOLS_MAX:
+                collected.problems.append("the list was cut: the server repeats its pages or has too many tools")
+                break
+            seen.add(cursor)
+        tools = sorted(collected.tools.values(), key=lambda tool: tool.name)
+        return Listing(tuple(tools), collected.ttl_s, tuple(collected.problems), self.supervisor.remembered)
+
+    async def _fetch_page(self, link: Link, cursor: str | None) -> _Page:
+        params = client.list_params(cursor, self._meta({}))
+        raw = await link.ask(Question(link.new_id(), "tools/list", params, version=self.supervisor.remembered))
+        try:
+            return _page.decode(raw)
+        except msgspec.DecodeError as error:
+            raise ProtocolError(f"Server {self.name!r} answered tools/list with something else: {error}") from None
+
+    def _meta(self, capabilities: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What a request of the stateless era must carry, nothing before it."""
+        if not eras.is_modern(self.supervisor.remembered):
+            return None
+        return client.modern_meta(self._offer.info, capabilities)
+
+    def _collect(self, page: _Page, collected: _Collected) -> None:
+        if page.ttl_ms is not None:
+            collected.ttl_s = max(0.0, page.ttl_ms / 1000)
+        for shown in page.tools or []:
+            try:
+                tool = self._read_tool(shown, collected.problems)
+            except (DefinitionError, InvalidName, ValueError) as error:
+                collected.problems.append(f"left out: {error}")
+                continue
+            if tool.name in collected.tools:
+                collected.problems.append(f"left out: {tool.name!r} is listed twice")
+            elif len(collected.tools) < TOOLS_MAX:
+                collected.tools[tool.name] = tool
+
+    def _read_tool(self, shown: Any, problems: list[str]) -> Tool:
+        if not isinstance(shown, Mapping):
+            raise InvalidName("an entry of the tool list is no object")
+        clean, notes = sanitise_tool(shown)
+        problems.extend(notes)
+        tool = from_mcp(clean)
+        if self._is_http and eras.is_modern(self.supervisor.remembered):
+            self._mirror(tool)
+        return tool
+
+    def _mirror(self, tool: Tool) -> None:
+        try:
+            declared = headers.declared_headers(tool.input_schema)
+        except ValueError as error:
+            raise ValueError(f"{tool.name!r}: {error}") from None
+        if declared:
+            self._mirrored[tool.name] = declared
+
+    async def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run one tool over the shared connection."""
+        link = self.supervisor.current
+        if link is None:
+            link = await self.supervisor.link()
+        raw = await self._ask(link, call, call.more)
+        head = read_head(raw)
+        if head.result_type == "input_required" and not call.channel.takes_input_required:
+            raw = await answer_rounds(call, raw, lambda more: self._ask(link, call, more))
+            head = read_head(raw)
+        encoded = repair(raw) if needs_repair(head) else bytes(raw)
+        if not head.is_error:
+            return ToolResult(raw=encoded)
+        return ToolResult(raw=encoded, error=ErrorInfo(FAILED, _error_text(head.content)))
+
+    async def _ask(self, link: Link, call: ToolCall, more: Mapping[str, Any]) -> Raw:
+        request_id = link.new_id()
+        version = self.supervisor.remembered
+        meta = _call_meta(call, request_id, self._meta(call.channel.capabilities))
+        question = Question(
+            request_id,
+            "tools/call",
+            client.call_params(call.tool, call.arguments, more, meta),
+            call.tool,
+            channel=call.channel,
+            version=version,
+        )
+        declared = self._mirrored.get(call.tool)
+        if declared:
+            question.headers = headers.param_headers(declared, call.arguments)
+        try:
+            return await link.ask(question)
+        finally:
+            call.sent = call.sent or question.sent
+
+    async def close(self) -> None:
+        """Stop the server."""
+        await self.supervisor.close()
+
+
+def _call_meta(call: ToolCall, request_id: int, base: dict[str, Any] | None) -> Mapping[str, Any] | None:
+    if not call.meta and not call.channel.wants_progress:
+        return base
+    meta = {**call.meta, **(base or {})}
+    if call.channel.wants_progress:
+        meta["progressToken"] = request_id
+    return meta
+
+
+def _error_text(content: Any) -> str:
+    """The server's own words for a failed call."""
+    if content is UNSET:
+        return "The tool failed without saying why."
+    blocks = msgspec.json.decode(content)
+    texts = [block.get("text", "") for block in _objects(blocks) if block.get("type") == "text"]
+    return "\n".join(text for text in texts if isinstance(text, str)) or "The tool failed without saying why."
+
+
+def _objects(blocks: Any) -> Iterator[Mapping[str, Any]]:
+    return (block for block in blocks if isinstance(block, Mapping)) if isinstance(blocks, list) else iter(())

@@ -1,0 +1,267 @@
+"""Native tools: plain Python functions, sync or async, described by their signature."""
+
+import asyncio
+import contextvars
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar, overload
+
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import (
+    DefinitionError,
+    InvalidExample,
+    InvalidSchema,
+    ToolcribError,
+    ToolFailed,
+    UnknownTool,
+    did_you_mean,
+)
+from toolcrib.core.events import Emit, Event, drop
+from toolcrib.core.source import Listing
+from toolcrib.core.tool import Deprecation, Example, JsonObject, SecurityLevel, Tool
+from toolcrib.schema.check import compile_check
+from toolcrib.schema.defaults import apply_defaults
+from toolcrib.schema.from_signature import SignatureSchema, signature_schema
+from toolcrib.schema.problems import describe
+from toolcrib.sources.render import to_result
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+MARK = "__toolcrib_tool__"
+SYNC_WORKERS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOptions:
+    """What ``@tool`` lets an author say beyond the signature."""
+
+    name: str = ""
+    description: str = ""
+    title: str = ""
+    input_schema: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    version: str = "1.0.0"
+    category: str = ""
+    security_level: SecurityLevel | str = SecurityLevel.WRITE
+    capabilities: Sequence[str] = ()
+    examples: Sequence[Example | JsonObject] = ()
+    timeout_s: float | None = None
+    deprecated: Deprecation | str | None = None
+    completions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    annotations: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeTool:
+    """A definition together with the function that does it."""
+
+    tool: Tool
+    function: Function
+    signature: SignatureSchema | None
+    """How JSON arguments become the function's own; ``None`` when it takes the arguments object as it is."""
+    is_async: bool = False
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(**options: Any) -> Callable[[F], F]: ...
+def tool(function: Any = None, /, **options: Any) -> Any:
+    """Mark a function as a tool; the options are the fields of ``ToolOptions``."""
+
+    def mark(marked: Any) -> Any:
+        setattr(marked, MARK, define(marked, **options))
+        return marked
+
+    return mark if function is None else mark(function)
+
+
+def define(function: Function, **options: Any) -> NativeTool:
+    """The checked definition behind a function; schemas and examples are tried out here, once."""
+    wishes = _read_options(function, options)
+    takes_object = wishes.input_schema is not None
+    signature = None if takes_object else signature_schema(function)
+    definition = _definition(function, wishes, signature)
+    _check_definition(definition)
+    return NativeTool(definition, function, signature, inspect.iscoroutinefunction(function))
+
+
+def _read_options(function: Function, options: Mapping[str, Any]) -> ToolOptions:
+    known = {entry.name for entry in fields(ToolOptions)}
+    for key in options:
+        if key not in known:
+            raise DefinitionError(function.__name__, f"option {key!r}", "is not known.", hint=did_you_mean(key, known))
+    return ToolOptions(**options)
+
+
+def _definition(function: Function, wishes: ToolOptions, signature: SignatureSchema | None) -> Tool:
+    name = wishes.name or function.__name__
+    documented = signature.description if signature else inspect.getdoc(function) or ""
+    return Tool(
+        name=name,
+        title=wishes.title,
+        description=wishes.description or documented,
+        input_schema=wishes.input_schema or (signature.input_schema if signature else {"type": "object"}),
+        output_schema=wishes.output_schema or (signature.output_schema if signature else None),
+        annotations=_annotations(name, wishes),
+        version=wishes.version,
+        category=wishes.category,
+        security_level=_security_level(name, wishes.security_level),
+        capabilities=frozenset(wishes.capabilities),
+        examples=tuple(entry if isinstance(entry, Example) else Example(entry) for entry in wishes.examples),
+        timeout_s=wishes.timeout_s,
+        deprecation=Deprecation(wishes.deprecated) if isinstance(wishes.deprecated, str) else wishes.deprecated,
+        completions={key: tuple(values) for key, values in wishes.completions.items()},
+    )
+
+
+def _annotations(name: str, wishes: ToolOptions) -> JsonObject:
+    level = _security_level(name, wishes.security_level)
+    hints: dict[str, Any] = {"readOnlyHint": True} if level is SecurityLevel.READ_ONLY else {}
+    return hints | dict(wishes.annotations)
+
+
+def _security_level(name: str, level: SecurityLevel | str) -> SecurityLevel:
+    try:
+        return SecurityLevel(level)
+    except ValueError:
+        allowed = ", ".join(SecurityLevel)
+        raise DefinitionError(name, "security_level", f"{level!r} is not one of {allowed}.") from None
+
+
+def _check_definition(definition: Tool) -> None:
+    check = compile_check(definition.input_schema)
+    if check.unchecked_reason:
+        raise InvalidSchema(definition.name, "input schema", check.unchecked_reason)
+    if definition.output_schema is not None:
+        output = compile_check(definition.output_schema)
+        if output.unchecked_reason:
+            raise InvalidSchema(definition.name, "output schema", output.unchecked_reason)
+    for number, example in enumerate(definition.examples, 1):
+        problems = check.problems(apply_defaults(definition.input_schema, dict(example.arguments)))
+        if problems:
+            raise InvalidExample(definition.name, f"example {number}", describe(problems, definition.input_schema))
+
+
+def native_tool(function: Function | NativeTool) -> NativeTool:
+    """The definition of a function, marked with ``@tool`` or not."""
+    if isinstance(function, NativeTool):
+        return function
+    marked = getattr(function, MARK, None)
+    return marked if isinstance(marked, NativeTool) else define(function)
+
+
+class NativeSource:
+    """The functions registered in this process, each version of each tool under its name."""
+
+    name = ""
+
+    def __init__(self, functions: Sequence[Function | NativeTool] = (), *, emit: Emit = drop) -> None:
+        self._tools: dict[str, NativeTool] = {}
+        self._emit = emit
+        self._listeners: list[Callable[[], None]] = []
+        self._threads: ThreadPoolExecutor | None = None
+        for function in functions:
+            self.register(function)
+
+    def register(self, function: Function | NativeTool) -> Tool:
+        """Add a tool; a taken name is replaced with a warning, another version of it stands beside."""
+        entry = native_tool(function)
+        previous = self._tools.get(entry.tool.name)
+        if previous is not None and previous.tool.version != entry.tool.version:
+            self._keep_version(previous)
+        elif previous is not None and previous.function is not entry.function:
+            self._emit(Event("tools.registry.replaced", "warning", {"tool": entry.tool.name}))
+        self._tools[entry.tool.name] = entry
+        self._changed()
+        return entry.tool
+
+    def _keep_version(self, entry: NativeTool) -> None:
+        """Keep an older version callable as ``name@version``."""
+        pinned = f"{entry.tool.name}@{entry.tool.version}"
+        self._tools[pinned] = replace(entry, tool=replace(entry.tool, name=pinned))
+
+    def unregister(self, name: str) -> bool:
+        """Remove a tool; whether there was one."""
+        removed = self._tools.pop(name, None) is not None
+        if removed:
+            self._changed()
+        return removed
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called whenever a tool comes or goes."""
+        self._listeners.append(listener)
+
+    @property
+    def listing(self) -> Listing:
+        """The tools right now; nothing has to be asked."""
+        return Listing(tuple(_shown(entry.tool) for entry in self._tools.values()))
+
+    async def list_tools(self) -> Listing:
+        """The tools right now."""
+        return self.listing
+
+    async def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run the function; whatever it raises is a failed result, worded for a model."""
+        entry = self._tools.get(call.tool)
+        if entry is None:
+            raise UnknownTool(call.tool, known=list(self._tools))
+        try:
+            return to_result(await self._run(entry, call), structured=entry.tool.output_schema is not None)
+        except ToolcribError:
+            raise
+        except Exception as error:
+            self._emit(Event("call.raised", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
+            raise ToolFailed(_friendly(call.name, error)) from error
+
+    async def _run(self, entry: NativeTool, call: ToolCall) -> Any:
+        function = _bound(entry, call)
+        if entry.is_async:
+            return await function()
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._workers(), functools.partial(context.run, function))
+
+    def _workers(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(SYNC_WORKERS, thread_name_prefix="toolcrib-tool")
+        return self._threads
+
+    async def close(self) -> None:
+        """Let go of the worker threads; what still runs in them is not waited for."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+            self._threads = None
+
+
+def _bound(entry: NativeTool, call: ToolCall) -> Callable[[], Any]:
+    if entry.signature is None:
+        return functools.partial(entry.function, call.arguments)
+    arguments = entry.signature.bind(call.arguments)
+    if entry.signature.call_parameter:
+        arguments[entry.signature.call_parameter] = call
+    return functools.partial(entry.function, **arguments)
+
+
+def _friendly(name: str, error: Exception) -> str:
+    cause = str(error) or type(error).__name__
+    if isinstance(error, ConnectionError | TimeoutError):
+        return f"{name}: the service behind this tool is unavailable ({cause}). Try again later."
+    return f"{name} failed: {type(error).__name__}: {error}"
+
+
+def _shown(definition: Tool) -> Tool:
+    """The definition with its deprecation said where a model reads it."""
+    if definition.deprecation is None:
+        return definition
+    instead = f" Use {definition.deprecation.use_instead} instead." if definition.deprecation.use_instead else ""
+    note = f"Deprecated: {definition.deprecation.reason}{instead}"
+    return replace(definition, description=f"{definition.description}\n\n{note}".strip())

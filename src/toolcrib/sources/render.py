@@ -1,0 +1,47 @@
+"""Whatever a native function returns, as a result a model can read."""
+
+from typing import Any
+
+import msgspec
+
+from toolcrib.core.call import ToolResult
+
+_CONTENT_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
+
+
+def to_result(value: Any, *, structured: bool = False) -> ToolResult:
+    """Text for the model, and the same as structured content where it is an object."""
+    if isinstance(value, ToolResult):
+        return value
+    if _is_content(value):
+        return ToolResult({"content": value})
+    if value is None or isinstance(value, str):
+        return ToolResult({"content": [] if value is None else [_text(value)]})
+    plain = _plain(value)
+    result: dict[str, Any] = {"content": [_text(_to_text(plain))]}
+    if structured or isinstance(plain, dict):
+        result["structuredContent"] = plain
+    return ToolResult(result)
+
+
+def _is_content(value: Any) -> bool:
+    """A non-empty list of MCP content blocks is taken as it is."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(block, dict) and block.get("type") in _CONTENT_TYPES for block in value)
+    )
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=str)
+
+
+def _to_text(plain: Any) -> str:
+    return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}

@@ -1,0 +1,223 @@
+"""A link to a server that runs as a child process: newline-delimited JSON over its pipes."""
+
+import asyncio
+import contextlib
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from toolcrib.core.call import BackChannel
+from toolcrib.core.errors import ConnectionLost, SourceUnavailable
+from toolcrib.core.tasks import TaskScope
+from toolcrib.sources import relay
+from toolcrib.sources.link import LinkEvents, Question, Remains, to_remote_error
+from toolcrib.transports.spawn import Spawner
+from toolcrib.transports.spec import ExitReport, ProcessSpec
+from toolcrib.transports.stdio import StdioTransport, open_stdio
+from toolcrib.wire import eras
+from toolcrib.wire.jsonrpc import (
+    Outbound,
+    decode_outbound,
+    encode,
+    encode_notification,
+    encode_request,
+)
+
+NOTICES_PER_S = 1000
+NOISE_KEPT = 5
+LARGE_BYTES = 64 * 1024
+NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
+
+
+class StdioLink:
+    """Many questions at once over one pair of pipes: one reader, a table of futures, no task per message."""
+
+    def __init__(self, events: LinkEvents, tasks: TaskScope) -> None:
+        self._events = events
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._pending: dict[int, asyncio.Future[Raw]] = {}
+        self._channels: dict[int, BackChannel] = {}
+        self._transport: StdioTransport | None = None
+        self._outbox: list[Question] = []
+        self._next_id = 0
+        self._version = ""
+        self._exit: ExitReport | None = None
+        self._lost = False
+        self._noise: list[str] = []
+        self._notices = 0
+        self._notice_second = 0.0
+
+    @classmethod
+    async def open(cls, spawner: Spawner, spec: ProcessSpec, events: LinkEvents, tasks: TaskScope) -> "StdioLink":
+        """Start the server's process."""
+        link = cls(events, tasks)
+        link._transport = await open_stdio(spawner, spec, link)
+        return link
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the process is there and listening."""
+        return self._transport is not None and not self._lost
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._pending)
+
+    def new_id(self) -> int:
+        """The next request id."""
+        self._next_id += 1
+        return self._next_id
+
+    async def ask(self, question: Question) -> Raw:
+        """Send the question and wait for its answer; giving up tells the server."""
+        if self._transport is None or self._lost:
+            raise ConnectionLost("The server's process has ended.")
+        future: asyncio.Future[Raw] = self._loop.create_future()
+        self._pending[question.id] = future
+        self._channels[question.id] = question.channel
+        try:
+            self._hand_over(question)
+            if len(question.params) > LARGE_BYTES:
+                await self._transport.drain()
+            return await future
+        except asyncio.CancelledError:
+            self._give_up(question)
+            raise
+        finally:
+            self._pending.pop(question.id, None)
+            self._channels.pop(question.id, None)
+
+    def _hand_over(self, question: Question) -> None:
+        """Send at once when nothing else is under way; what is asked in one turn of the loop goes out together."""
+        self._outbox.append(question)
+        if len(self._pending) == 1:
+            self._flush()
+        elif len(self._outbox) == 1:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        questions, self._outbox = self._outbox, []
+        if not questions or self._transport is None or self._lost:
+            return
+        lines = [encode_request(question.id, question.method, question.params) for question in questions]
+        try:
+            self._transport.send(b"\n".join(lines))
+        except SourceUnavailable as error:
+            self._fail(questions, error)
+            return
+        for question in questions:
+            question.sent = True
+
+    def _fail(self, questions: list[Question], error: SourceUnavailable) -> None:
+        """What could not be sent is lost, and known not to have reached the server."""
+        for question in questions:
+            future = self._pending.get(question.id)
+            if future is not None and not future.done():
+                future.set_exception(ConnectionLost(error.message, details=error.details))
+
+    def _give_up(self, question: Question) -> None:
+        """Tell the server that nobody waits any more; a handshake must not be cancelled."""
+        if question.id in self._pending and not self._lost and question.method not in NEVER_CANCELLED:
+            self.tell(relay.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
+
+    def tell(self, method: str, params: bytes) -> None:
+        """Send a notification."""
+        self._write(encode_notification(method, params))
+
+    def _write(self, message: bytes) -> None:
+        """Send what nobody waits for; a server that has just ended need not hear it."""
+        if self._transport is not None and not self._lost:
+            with contextlib.suppress(SourceUnavailable):
+                self._transport.send(message)
+
+    def agree(self, version: str) -> None:
+        """Remember the revision; frames look the same in all of them."""
+        self._version = version
+
+    def listen(self, params: bytes) -> None:
+        """Subscribe in the stateless era; before it, servers tell unasked."""
+        if eras.is_modern(self._version):
+            self._write(encode_request(self.new_id(), "subscriptions/listen", params))
+
+    def remains(self) -> Remains:
+        """The exit code, the last lines of stderr, and how much noise was on stdout."""
+        transport = self._transport
+        if transport is None:
+            return Remains()
+        exit_code = self._exit.code if self._exit is not None else None
+        return Remains(transport.pid, exit_code, transport.stderr.lines(20), transport.noise_count, tuple(self._noise))
+
+    async def close(self) -> None:
+        """Stop the process and everything it started."""
+        if self._transport is not None:
+            await self._transport.close()
+
+    def message_received(self, line: bytes) -> None:
+        """Take one line of the server's stdout."""
+        try:
+            message = decode_outbound(line)
+        except msgspec.DecodeError as error:
+            self._reject(line, error)
+            return
+        if message.method is None:
+            self._settle(message)
+        elif message.id is None:
+            self._notice(message)
+        else:
+            self._tasks.spawn(self._answer(message), "answer-server")
+
+    def _reject(self, line: bytes, error: Exception) -> None:
+        """Note what could not be read and, if it names a pending request, fail that one at once."""
+        self.noise_received(b"unreadable message (" + str(error).encode() + b"): " + line[:200])
+
+    def _settle(self, message: Outbound) -> None:
+        future = self._pending.get(message.id) if type(message.id) is int else None
+        if future is None or future.done():
+            return
+        if message.result is not UNSET:
+            future.set_result(message.result)
+        else:
+            future.set_exception(to_remote_error(b"{}" if message.error is UNSET else message.error))
+
+    def _notice(self, message: Outbound) -> None:
+        if self._is_flood():
+            return
+        if message.method == relay.TOOLS_CHANGED:
+            self._events.tools_changed()
+        elif message.method == relay.PROGRESS:
+            token = relay.progress_token(message)
+            channel = self._channels.get(token) if type(token) is int else None
+            if channel is not None:
+                channel.notify(relay.PROGRESS, relay.params_of(message))
+        elif message.method == relay.MESSAGE:
+            channel = self._only_caller()
+            if channel is not None:
+                channel.notify(relay.MESSAGE, relay.params_of(message))
+
+    def _is_flood(self) -> bool:
+        now = self._loop.time()
+        if now - self._notice_second > 1:
+            self._notice_second, self._notices = now, 0
+        self._notices += 1
+        return self._notices > NOTICES_PER_S
+
+    def _only_caller(self) -> BackChannel | None:
+        """The one call under way: only then is it certain whom the server means."""
+        return next(iter(self._channels.values())) if len(self._channels) == 1 else None
+
+    async def _answer(self, message: Outbound) -> None:
+        self._write(await relay.answer_server(message, self._only_caller()))
+
+    def noise_received(self, line: bytes) -> None:
+        """Keep the last few lines that are no messages, to show them."""
+        self._noise = [*self._noise[1 - NOISE_KEPT :], line[:200].decode(errors="replace")]
+
+    def connection_lost(self, exit: ExitReport | None) -> None:  # noqa: A002
+        """Fail everything that waits, and tell the owner."""
+        self._lost, self._exit = True, exit
+        for future in list(self._pending.values()):
+            if not future.done():
+                future.set_exception(ConnectionLost("The server's process ended."))
+        self._events.lost()

@@ -1,0 +1,302 @@
+"""One connection per server, kept alive: retries, back-off, idle reaping, and an autopsy when it ends badly."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from toolcrib.core import events
+from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError, SourceUnavailable, ToolcribError
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.source import SourceStatus
+from toolcrib.core.tasks import TaskScope
+from toolcrib.sources.autopsy import Trouble, describe_exit, explain
+from toolcrib.sources.link import Link, LinkEvents, Remains
+from toolcrib.sources.negotiate import Agreement, Offer, negotiate
+from toolcrib.wire import client, eras
+from toolcrib.wire.jsonrpc import encode
+
+Dial = Callable[[LinkEvents], Awaitable[Link]]
+
+STABLE_AFTER_S = 10.0
+BACKOFF_FIRST_S = 0.5
+BACKOFF_MAX_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorSettings:
+    """How patiently a server is brought up and how long it may idle."""
+
+    delays_s: tuple[float, ...] = (0.0, 2.0, 4.0)
+    """Pause before each attempt; as many attempts as entries."""
+    handshake_timeout_s: float = 30.0
+    idle_timeout_s: float = 600.0
+    secrets: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class _State:
+    link: Link | None = None
+    agreement: Agreement | None = None
+    flight: asyncio.Task[Link] | None = None
+    error: SourceUnavailable | None = None
+    blocked_until: float = 0.0
+    failures: int = 0
+    connected_at: float = 0.0
+    last_used: float = 0.0
+    restarts: int = 0
+    last_remains: Remains = field(default_factory=Remains)
+
+
+class Supervisor:
+    """Hands out the server's open link; brings it up when there is none."""
+
+    def __init__(self, server: str, dial: Dial, offer: Offer, settings: SupervisorSettings, emit: Emit) -> None:
+        self.server = server
+        self._dial, self._offer, self._settings, self._emit = dial, offer, settings, emit
+        self._loop = asyncio.get_running_loop()
+        self._state = _State()
+        self._tasks = TaskScope(self._task_failed)
+        self._reaper: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.remembered = ""
+        self.tools_changed: Callable[[], None] = _nothing
+        self.attempt_failed: Callable[[], None] = _nothing
+
+    @property
+    def current(self) -> Link | None:
+        """The open link, if there is one; marks it as used."""
+        state = self._state
+        if state.link is not None and state.link.is_open:
+            state.last_used = self._loop.time()
+            return state.link
+        return None
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """What was settled with the server when it was last connected."""
+        return self._state.agreement
+
+    @property
+    def error(self) -> SourceUnavailable | None:
+        """Why the server is not there, when it is not."""
+        return self._state.error
+
+    @property
+    def restarts(self) -> int:
+        """How often the connection had to be made anew."""
+        return self._state.restarts
+
+    def remains(self) -> Remains:
+        """What the present or the last connection left to look at."""
+        return self._state.link.remains() if self._state.link is not None else self._state.last_remains
+
+    def status(self) -> SourceStatus:
+        """How the server is doing right now."""
+        state, remains = self._state, self.remains()
+        connected = state.link is not None and state.link.is_open
+        return SourceStatus(
+            state="connected" if connected else "connecting" if state.flight else "failing" if state.error else "idle",
+            era=self.remembered,
+            pid=remains.pid,
+            restarts=state.restarts,
+            error="" if connected or state.error is None else str(state.error),
+            stdout_noise=remains.noise_count,
+            server_info=state.agreement.server_info if state.agreement else {},
+            details={} if connected or state.error is None else state.error.details,
+        )
+
+    def forgive(self) -> None:
+        """Forget past failures, so that the next need tries at once."""
+        self._state.failures, self._state.blocked_until = 0, 0.0
+
+    async def link(self) -> Link:
+        """The open link; callers that come while it is being opened share one attempt."""
+        link = self.current
+        if link is not None:
+            return link
+        self._refuse_while_backing_off()
+        if self._state.flight is None:
+            self._state.flight = self._tasks.spawn(self._bring_up(), f"connect-{self.server}")
+        return await asyncio.shield(self._state.flight)
+
+    def _refuse_while_backing_off(self) -> None:
+        state = self._state
+        wait_s = state.blocked_until - self._loop.time()
+        if state.error is not None and wait_s > 0 and state.flight is None:
+            details = state.error.details | {"retry_after_s": round(wait_s, 1)}
+            raise SourceUnavailable(state.error.message, hint=state.error.hint, details=details)
+
+    async def _bring_up(self) -> Link:
+        try:
+            link = await self._try_repeatedly()
+        except SourceUnavailable as error:
+            self._back_off(error)
+            raise
+        finally:
+            self._state.flight = None
+        self._state.error = None
+        return link
+
+    def _back_off(self, error: SourceUnavailable) -> None:
+        state = self._state
+        pause_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**state.failures)
+        state.failures += 1
+        state.error, state.blocked_until = error, self._loop.time() + pause_s
+
+    async def _try_repeatedly(self) -> Link:
+        trouble = Trouble("starting", "was never tried")
+        for number, delay_s in enumerate(self._settings.delays_s, 1):
+            await asyncio.sleep(delay_s)
+            self._tell(events.SERVER_CONNECTING, attempt=number, attempts=len(self._settings.delays_s))
+            try:
+                link = await self._attempt()
+            except _Failed as failed:
+                trouble = failed.trouble
+                self._tell(events.SERVER_CONNECTING, "warning", attempt=number, error=trouble.reason)
+                self.attempt_failed()
+                if failed.is_final:
+                    break
+                continue
+            self._tell(events.SERVER_CONNECTED, attempt=number, era=self.remembered)
+            return link
+        raise explain(self.server, trouble, attempts=number, secrets=self._settings.secrets)
+
+    async def _attempt(self) -> Link:
+        """One try; a server that dies of an unknown first question is asked again in the old way at once."""
+        try:
+            return await self._connect_and_agree(self.remembered)
+        except _Failed as failed:
+            if not failed.died_of_discover:
+                raise
+            return await self._connect_and_agree(eras.LATEST_HANDSHAKE)
+
+    async def _connect_and_agree(self, remembered: str) -> Link:
+        link: Link | None = None
+        phase = "starting"
+        try:
+            async with asyncio.timeout(self._settings.handshake_timeout_s):
+                link = await self._dial(LinkEvents(self._tools_changed, self._lost))
+                phase = "shaking hands"
+                agreement = await negotiate(link, self._offer, remembered)
+        except (ToolcribError, TimeoutError, OSError) as error:
+            remains = await _bury(link)
+            raise _Failed(phase, error, remains, remembered, self._settings.handshake_timeout_s) from error
+        except BaseException:
+            await _bury(link)
+            raise
+        self._adopt(link, agreement)
+        return link
+
+    def _adopt(self, link: Link, agreement: Agreement) -> None:
+        state = self._state
+        if state.agreement is not None:
+            state.restarts += 1
+        state.link, state.agreement = link, agreement
+        state.connected_at = state.last_used = self._loop.time()
+        self.remembered = agreement.version
+        if agreement.tells_of_changes:
+            link.listen(_listen_params(self._offer, agreement))
+        self._watch_idleness()
+
+    def _tools_changed(self) -> None:
+        self.tools_changed()
+
+    def _lost(self) -> None:
+        """The link ended by itself: note why, and let quick deaths count."""
+        state = self._state
+        if state.link is None or state.link.is_open or self._closed:
+            return
+        link, state.link = state.link, None
+        state.last_remains = link.remains()
+        trouble = Trouble("running", describe_exit(state.last_remains), state.last_remains)
+        error = explain(self.server, trouble, attempts=1, secrets=self._settings.secrets)
+        if self._loop.time() - state.connected_at < STABLE_AFTER_S:
+            self._back_off(error)
+            if state.failures == 1:
+                state.blocked_until = 0.0
+        else:
+            state.failures, state.error = 0, error
+        self._tell(events.SERVER_LOST, "warning", error=trouble.reason)
+        self._tasks.spawn(_bury(link), f"bury-{self.server}")
+
+    def _watch_idleness(self) -> None:
+        if self._reaper is not None:
+            self._reaper.cancel()
+        if self._settings.idle_timeout_s > 0:
+            self._reaper = self._loop.call_later(self._settings.idle_timeout_s, self._reap_if_idle)
+
+    def _reap_if_idle(self) -> None:
+        state = self._state
+        idle_s = self._loop.time() - state.last_used
+        if state.link is None or self._closed:
+            return
+        if idle_s >= self._settings.idle_timeout_s and not state.link.is_busy:
+            link, state.link = state.link, None
+            state.last_remains = link.remains()
+            self._tell(events.SERVER_STOPPED, reason="idle")
+            self._tasks.spawn(link.close(), f"reap-{self.server}")
+            return
+        self._reaper = self._loop.call_later(max(1.0, self._settings.idle_timeout_s - idle_s), self._reap_if_idle)
+
+    async def close(self) -> None:
+        """Stop the server; safe to call twice."""
+        self._closed = True
+        if self._reaper is not None:
+            self._reaper.cancel()
+        link, self._state.link = self._state.link, None
+        try:
+            if link is not None:
+                self._state.last_remains = link.remains()
+                await link.close()
+        finally:
+            await self._tasks.close()
+
+    def _tell(self, name: str, level: str = "info", **fields: object) -> None:
+        self._emit(Event(name, level, {"server": self.server, **fields}))
+
+    def _task_failed(self, name: str, error: BaseException) -> None:
+        if not isinstance(error, ToolcribError):
+            self._tell("server.task.failed", "error", task=name, error=repr(error))
+
+
+class _Failed(Exception):
+    """One attempt that came to nothing."""
+
+    def __init__(self, phase: str, error: Exception, remains: Remains, remembered: str, timeout_s: float) -> None:
+        super().__init__(phase)
+        self.trouble = Trouble(phase, _reason(error, remains, timeout_s), remains)
+        self.is_final = isinstance(error, ToolcribError) and error.details.get("final") is True
+        self.died_of_discover = isinstance(error, ConnectionLost) and not remembered and phase != "starting"
+
+
+def _reason(error: Exception, remains: Remains, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it did not answer within {timeout_s:g} s"
+    if isinstance(error, ConnectionLost) and remains.exit_code is not None:
+        return f"its process {describe_exit(remains)}"
+    if isinstance(error, RemoteError):
+        return f"it answered with error {error.rpc_code}: {error.message}"
+    if isinstance(error, ToolcribError | ProtocolError):
+        return error.message.rstrip(".")
+    return f"{type(error).__name__}: {error}"
+
+
+async def _bury(link: Link | None) -> Remains:
+    """Close a link that failed and keep what it left behind."""
+    if link is None:
+        return Remains()
+    remains = link.remains()
+    await link.close()
+    after = link.remains()
+    return after if after.exit_code is not None else remains
+
+
+def _listen_params(offer: Offer, agreement: Agreement) -> bytes:
+    if not eras.is_modern(agreement.version):
+        return b"{}"
+    meta = client.modern_meta(offer.info, offer.capabilities)
+    return encode({"notifications": {"toolsListChanged": True}, "_meta": meta})
+
+
+def _nothing() -> None:
+    """Nobody listens."""

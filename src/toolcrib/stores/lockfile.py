@@ -1,0 +1,95 @@
+"""The lock on disk, shared by every toolcrib process of a project: one server's record is changed at a time."""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from toolcrib.config.lock import Lock, Record, read_lock, with_record, write_lock
+from toolcrib.core.errors import ConfigError
+from toolcrib.stores.files import discard_leftovers, locked, move_aside, read_text, replace_text
+
+Change = Callable[[Record | None], Record | None]
+
+BROKEN = ".broken"
+"""Added to the name of a lock that could not be read, when the next one is written."""
+
+_Stamp = tuple[int, int, int]
+
+
+class LockFile:
+    """A ``toolcrib.lock``. What cannot be written is kept in memory, and ``problem`` says why."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem = ""
+        self._kept: dict[str, Record | None] = {}
+        self._stamp: _Stamp | None = None
+        self._lock = Lock()
+
+    def read(self) -> Lock:
+        """The records as they are now; a damaged file is an error. Read again only if the file has changed."""
+        stamp = _stamp_of(self.path)
+        if stamp is None or stamp != self._stamp:
+            self._lock = self._stored()
+            self._stamp = stamp
+        return self._with_kept(self._lock)
+
+    def update(self, server: str, change: Change) -> Record | None:
+        """Change one server's record, whatever other processes write meanwhile; the record that came of it.
+
+        ``change`` is given the present record, and returns the new one, or ``None`` to remove it.
+        """
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(self.path))
+                stored = self._stored_or_moved_aside()
+            except ConfigError as error:
+                return self._keep(server, change(self._known().records.get(server)), error)
+            record = change(self._kept.get(server, stored.records.get(server)))
+            return self._store(server, record, stored)
+
+    def _store(self, server: str, record: Record | None, stored: Lock) -> Record | None:
+        discard_leftovers(self.path)
+        try:
+            replace_text(self.path, write_lock(with_record(stored, server, record)))
+        except ConfigError as error:
+            return self._keep(server, record, error)
+        self._kept.pop(server, None)
+        self.problem = self.problem if self._kept else ""
+        return record
+
+    def _stored_or_moved_aside(self) -> Lock:
+        try:
+            return self._stored()
+        except ConfigError:
+            move_aside(self.path, BROKEN)
+            return Lock()
+
+    def _stored(self) -> Lock:
+        text = read_text(self.path)
+        return Lock() if text is None else read_lock(text, str(self.path))
+
+    def _keep(self, server: str, record: Record | None, error: ConfigError) -> Record | None:
+        self._kept[server] = record
+        self.problem = f"{error} What was found is kept in memory until it can be written."
+        return record
+
+    def _known(self) -> Lock:
+        try:
+            return self.read()
+        except ConfigError:
+            return self._with_kept(Lock())
+
+    def _with_kept(self, lock: Lock) -> Lock:
+        for server, record in self._kept.items():
+            lock = with_record(lock, server, record)
+        return lock
+
+
+def _stamp_of(path: Path) -> _Stamp | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a plain stat is the whole cost of a cached read
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

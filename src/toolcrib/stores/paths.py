@@ -1,0 +1,32 @@
+"""Where configuration lives: one file per user, one per project, the lock beside it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+CONFIG_NAME = "toolcrib.toml"
+LOCK_NAME = "toolcrib.lock"
+
+OTHER_PROGRAMS = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
+"""Project files of other programs, read when there is no toolcrib.toml; only in the directory itself."""
+
+
+def user_config_path(env: Mapping[str, str]) -> Path:
+    """The user's own file, whether it exists or not. XDG: a relative ``XDG_CONFIG_HOME`` does not count."""
+    configured = Path(env.get("XDG_CONFIG_HOME", ""))
+    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".config"
+    return base / "toolcrib" / CONFIG_NAME
+
+
+def find_project(start: Path) -> Path | None:
+    """The project's file: the closest toolcrib.toml here or above, otherwise another program's file here."""
+    return next((path for path in _candidates(start.absolute()) if path.is_file()), None)
+
+
+def lock_path(config: Path) -> Path:
+    """The lock that belongs to a configuration file."""
+    return config.with_name(LOCK_NAME)
+
+
+def _candidates(start: Path) -> Iterator[Path]:
+    yield from (directory / CONFIG_NAME for directory in (start, *start.parents))
+    yield from (start / name for name in OTHER_PROGRAMS)

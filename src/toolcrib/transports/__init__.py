@@ -1,0 +1,1 @@
+"""Ways to reach a server: bytes in, bytes out. Knows core and nothing of tools."""

@@ -1,0 +1,130 @@
+"""One request's answer: at once, or as a stream, now or later. The bytes go straight to the transport."""
+
+from asyncio import Transport
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from toolcrib.core.errors import InternalError
+from toolcrib.transports.http_message import (
+    BODILESS_STATUSES,
+    CONNECTION_CLOSE,
+    EVENT_STREAM,
+    JSON,
+    Headers,
+    encode_head,
+    encode_headers,
+    encode_stream_head,
+)
+
+if TYPE_CHECKING:
+    from toolcrib.transports.http_connection import ServerConnection
+
+OPEN, STREAMING, DONE, GONE = range(4)
+
+JOIN_LIMIT = 65_536  # below this, copying head and body together costs less than a second system call
+CHUNKED = b"transfer-encoding: chunked\r\n"
+
+
+class Exchange:
+    """The way back to whoever sent a request; once the client is gone, what is said here goes nowhere."""
+
+    __slots__ = ("_connection", "_head_only", "_on_disconnect", "_state", "_transport", "chunked", "keep_alive")
+
+    def __init__(self, connection: "ServerConnection", transport: Transport, keep_alive: bool, head_only: bool) -> None:
+        self._connection = connection
+        self._transport = transport
+        self._head_only = head_only
+        self._state = OPEN
+        self._on_disconnect: Callable[[], None] | None = None
+        self.keep_alive = keep_alive
+        self.chunked = True
+
+    @property
+    def answered(self) -> bool:
+        """Whether the answer is complete."""
+        return self._state == DONE
+
+    @property
+    def streaming(self) -> bool:
+        """Whether a stream was started and has not ended."""
+        return self._state == STREAMING
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether the client went away before the answer was complete."""
+        return self._state == GONE
+
+    def answer(self, status: int, body: bytes, content_type: bytes = JSON, headers: Headers = ()) -> None:
+        """The whole answer in one go."""
+        if self._state != OPEN:
+            self._check("answer", OPEN)
+            return
+        extra = encode_headers(headers) if headers else b""
+        if not self.keep_alive:
+            extra += CONNECTION_CLOSE
+        self._state = DONE
+        head = encode_head(status, len(body), content_type, extra)
+        if self._head_only or status in BODILESS_STATUSES:
+            self._transport.write(head)
+        elif len(body) < JOIN_LIMIT:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines((head, body))
+        self._connection.finished(self)
+
+    def start_stream(self, status: int, content_type: bytes = EVENT_STREAM, headers: Headers = ()) -> None:
+        """Say that the body comes in pieces; :meth:`write` them, then :meth:`end`."""
+        if self._state != OPEN:
+            self._check("start_stream", OPEN)
+            return
+        self.keep_alive &= (
+            self.chunked
+        )  # HTTP/1.0 knows no chunks: there, the end of the stream is the end of the connection
+        framing = (CHUNKED if self.chunked else b"") + (b"" if self.keep_alive else CONNECTION_CLOSE)
+        head = encode_stream_head(status, content_type, encode_headers(headers) + framing)
+        self._state = STREAMING
+        self._transport.write(head)
+
+    def write(self, chunk: bytes) -> None:
+        """One more piece of the stream, sent at once; an empty one is nothing."""
+        if self._state != STREAMING:
+            self._check("write", STREAMING)
+        elif chunk and not self._head_only:
+            self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if self.chunked else chunk)
+
+    def end(self) -> None:
+        """The stream is complete."""
+        if self._state != STREAMING:
+            self._check("end", STREAMING)
+            return
+        self._state = DONE
+        if self.chunked and not self._head_only:
+            self._transport.write(b"0\r\n\r\n")
+        self._connection.finished(self)
+
+    async def drain(self) -> None:
+        """Wait while the client reads slower than we write; returns as well when it is gone."""
+        if self._state == STREAMING:
+            await self._connection.writable()
+
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Have ``callback`` called once if the client goes away before the answer is complete."""
+        if self._state == GONE:
+            callback()
+        else:
+            self._on_disconnect = callback
+
+    def lose(self) -> None:
+        """The client is gone."""
+        if self._state == DONE:
+            return
+        self._state = GONE
+        if self._on_disconnect is not None:
+            self._on_disconnect()
+
+    def _check(self, deed: str, needed: int) -> None:
+        if self._state != GONE:
+            names = ("open", "streaming", "done")
+            raise InternalError(
+                f"{deed}() needs an exchange that is {names[needed]}; this one is {names[self._state]}."
+            )

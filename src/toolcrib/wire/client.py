@@ -1,0 +1,41 @@
+"""The client side of MCP as values: what toolcrib asks a server, ready encoded."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.wire import eras
+from toolcrib.wire.jsonrpc import encode
+
+
+def initialize_params(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> bytes:
+    """Params of the handshake's first request; offers the newest handshake revision."""
+    return encode({"protocolVersion": eras.LATEST_HANDSHAKE, "capabilities": capabilities, "clientInfo": info})
+
+
+def modern_meta(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """What every stateless request carries in ``_meta``."""
+    return {
+        eras.META_VERSION: eras.LATEST_MODERN,
+        eras.META_CLIENT_INFO: info,
+        eras.META_CLIENT_CAPABILITIES: capabilities,
+    }
+
+
+def list_params(cursor: str | None, meta: Mapping[str, Any] | None) -> bytes:
+    """Params of ``tools/list`` for one page."""
+    params: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
+    if meta is not None:
+        params["_meta"] = meta
+    return encode(params)
+
+
+def call_params(
+    name: str, arguments: Mapping[str, Any], more: Mapping[str, Any], meta: Mapping[str, Any] | None
+) -> bytes:
+    """Params of ``tools/call``; re-encoded, so that nothing ambiguous in the caller's bytes is passed on."""
+    params: dict[str, Any] = {"name": name, "arguments": arguments}
+    if more:
+        params.update(more)
+    if meta:
+        params["_meta"] = meta
+    return encode(params)

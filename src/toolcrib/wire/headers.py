@@ -1,0 +1,170 @@
+"""The HTTP headers of the stateless era: what mirrors the body, and whether it agrees with it."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from toolcrib.wire.jsonrpc import HEADER_MISMATCH, RpcError
+
+SESSION = b"mcp-session-id"
+VERSION = b"mcp-protocol-version"
+METHOD = b"mcp-method"
+NAME = b"mcp-name"
+PARAM_PREFIX = b"mcp-param-"
+ANNOTATION = "x-mcp-header"
+
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+Header = Callable[[bytes], bytes | None]
+ParamHeaders = Mapping[tuple[str, ...], str]
+
+_PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_SENTINEL = re.compile(r"=\?base64\?(.*)\?=")
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_DECIMAL = re.compile(r"-?[0-9]+(\.0+)?")
+_ANNOTATED_TYPES = frozenset({"string", "integer", "boolean"})
+_ONE_SCHEMA = frozenset({
+    "items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties",
+    "not", "if", "then", "else", "contentSchema",
+})  # fmt: skip
+_SCHEMA_LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_SCHEMA_MAPS = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
+
+
+def encode_value(value: str) -> bytes:
+    """``value`` as a header value; what would not survive the trip is wrapped in base64."""
+    if not value or (_PLAIN.fullmatch(value) and not _SENTINEL.fullmatch(value)):
+        return value.encode()
+    return b"=?base64?" + base64.b64encode(value.encode()) + b"?="
+
+
+def decode_value(value: bytes | None) -> str | None:
+    """What ``encode_value`` wrapped; a corrupt wrapping is ``None``, so that it never matches by accident."""
+    if value is None:
+        return None
+    text = value.decode("latin-1")
+    wrapped = _SENTINEL.fullmatch(text)
+    if wrapped is None:
+        return text
+    try:
+        decoded = base64.b64decode(wrapped[1], validate=True)
+        canonical = base64.b64encode(decoded).decode() == wrapped[1]
+        return decoded.decode() if canonical else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+
+
+def check_mirrors(header: Header, version: object, method: str, params: Mapping[str, Any]) -> None:
+    """Refuse a request whose routing headers disagree with its body."""
+    stated = header(VERSION)
+    if stated is None or stated.decode("latin-1") != version:
+        raise _mismatch("MCP-Protocol-Version", "the protocol version in _meta")
+    stated_method = header(METHOD)
+    if stated_method is None or stated_method.decode("latin-1") != method:
+        raise _mismatch("Mcp-Method", "the method")
+    key = NAMED_BY.get(method)
+    if key is not None and params.get(key) is not None and decode_value(header(NAME)) != params[key]:
+        raise _mismatch("Mcp-Name", f"the parameter {key!r}")
+
+
+def _mismatch(header: str, what: str) -> RpcError:
+    return RpcError(HEADER_MISMATCH, f"The {header} header is missing or differs from {what} of the request body.")
+
+
+def declared_headers(schema: Any) -> ParamHeaders:
+    """Which argument paths a tool wants mirrored into which headers; an invalid declaration is a ``ValueError``."""
+    found: dict[tuple[str, ...], str] = {}
+    for path, part in _schema_parts(schema):
+        if ANNOTATION in part:
+            token = _checked_token(path, part)
+            if token.lower() in (known.lower() for known in found.values()):
+                raise ValueError(f"{ANNOTATION} {token!r} is declared twice")
+            found[path or ()] = token
+    return found
+
+
+def _checked_token(path: tuple[str, ...] | None, part: Mapping[str, Any]) -> str:
+    token = part[ANNOTATION]
+    if not path:
+        raise ValueError(f"{ANNOTATION} is only allowed on properties reached through `properties` alone")
+    if not isinstance(token, str) or not _TOKEN.fullmatch(token):
+        raise ValueError(f"{ANNOTATION} of {'.'.join(path)!r} is not a header token")
+    if part.get("type") not in _ANNOTATED_TYPES:
+        raise ValueError(f"{ANNOTATION} of {'.'.join(path)!r} needs a property of type string, integer or boolean")
+    return token
+
+
+def _schema_parts(root: Any) -> Iterator[tuple[tuple[str, ...] | None, Mapping[str, Any]]]:
+    """Every subschema with its path of ``properties`` keys, ``None`` once another keyword was crossed."""
+    stack: list[tuple[tuple[str, ...] | None, Any]] = [((), root)]
+    while stack:
+        path, part = stack.pop()
+        if not isinstance(part, Mapping):
+            continue
+        yield path, part
+        for keyword, value in part.items():
+            stack.extend(_children(path, keyword, value))
+
+
+def _children(path: tuple[str, ...] | None, keyword: str, value: Any) -> list[tuple[tuple[str, ...] | None, Any]]:
+    if keyword == "properties" and isinstance(value, Mapping):
+        return [((*path, name) if path is not None else None, sub) for name, sub in value.items()]
+    if keyword in _ONE_SCHEMA:
+        return [(None, value)]
+    if keyword in _SCHEMA_LISTS and isinstance(value, Sequence):
+        return [(None, sub) for sub in value]
+    if keyword in _SCHEMA_MAPS and isinstance(value, Mapping):
+        return [(None, sub) for sub in value.values()]
+    return []
+
+
+def param_headers(declared: ParamHeaders, arguments: Mapping[str, Any]) -> list[tuple[bytes, bytes]]:
+    """The ``Mcp-Param-*`` headers a call mirrors from its arguments."""
+    headers = []
+    for path, token in declared.items():
+        rendered = _render(_value_at(arguments, path))
+        if rendered is not None:
+            headers.append((b"Mcp-Param-" + token.encode(), encode_value(rendered)))
+    return headers
+
+
+def check_params(declared: ParamHeaders, arguments: Mapping[str, Any], header: Header) -> None:
+    """Refuse a call whose ``Mcp-Param-*`` headers disagree with its arguments."""
+    for path, token in declared.items():
+        stated = header(PARAM_PREFIX + token.lower().encode())
+        value = _value_at(arguments, path)
+        if not _agree(stated, value):
+            raise RpcError(
+                HEADER_MISMATCH, f"The Mcp-Param-{token} header and the argument {'.'.join(path)!r} do not agree."
+            )
+
+
+def _agree(stated: bytes | None, value: Any) -> bool:
+    rendered = _render(value)
+    if stated is None or rendered is None:
+        return stated is None and value is None
+    decoded = decode_value(stated)
+    if decoded is None:
+        return False
+    is_whole = not isinstance(value, bool) and (
+        isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    )
+    if is_whole and _DECIMAL.fullmatch(decoded):
+        return int(decoded.partition(".")[0]) == int(value)
+    return decoded == rendered
+
+
+def _render(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+def _value_at(arguments: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        if not isinstance(arguments, Mapping):
+            return None
+        arguments = arguments.get(key)
+    return arguments

@@ -1,0 +1,128 @@
+"""JSON-RPC envelopes. Only the envelope is decoded; results travel as the bytes they came in."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CLIENT_CAPABILITY = -32021
+UNSUPPORTED_PROTOCOL_VERSION = -32022
+
+HTTP_STATUS = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    HEADER_MISMATCH: 400,
+    MISSING_CLIENT_CAPABILITY: 400,
+    UNSUPPORTED_PROTOCOL_VERSION: 400,
+    METHOD_NOT_FOUND: 404,
+}
+"""The status a stateless-era HTTP answer carries for an error code; others are 200."""
+
+ID_LIMIT = 256
+
+RequestId = int | str
+
+
+class RpcError(Exception):
+    """An error answer on its way to the other side."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.data = code, message, data
+
+
+class Inbound(msgspec.Struct, gc=False):
+    """One message from a client: a request, a notification, or its answer to a request of ours."""
+
+    jsonrpc: str = ""
+    id: RequestId | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: dict[str, Any] | UnsetType | None = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+class Outbound(msgspec.Struct, gc=False):
+    """One message from a server: an answer (result or error), a notification, or a request of its own."""
+
+    id: RequestId | None = None
+    method: str | None = None
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+
+
+class ErrorBody(msgspec.Struct):
+    """The error member of an answer; real servers leave fields out."""
+
+    code: int = INTERNAL_ERROR
+    message: str = ""
+    data: Any = None
+
+
+_inbound = msgspec.json.Decoder(Inbound)
+_outbound = msgspec.json.Decoder(Outbound)
+_error = msgspec.json.Decoder(ErrorBody)
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder().decode
+
+
+def decode_inbound(data: bytes) -> Inbound:
+    """The message in ``data``; anything that is not exactly one JSON-RPC 2.0 message is an error answer."""
+    try:
+        message = _inbound.decode(data)
+    except msgspec.ValidationError as error:
+        raise RpcError(INVALID_REQUEST, f"Not a JSON-RPC message: {error}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RpcError(PARSE_ERROR, f"Not valid JSON: {error}") from None
+    if message.jsonrpc != "2.0":
+        raise RpcError(INVALID_REQUEST, 'Not a JSON-RPC message: "jsonrpc" must be "2.0".')
+    if message.method is not UNSET and (message.id is None or (type(message.id) is str and len(message.id) > ID_LIMIT)):
+        raise RpcError(INVALID_REQUEST, f"A request id is a number or a string of at most {ID_LIMIT} characters.")
+    return message
+
+
+def decode_outbound(data: bytes) -> Outbound:
+    """The message in ``data``; raises ``msgspec.DecodeError`` for what is none."""
+    try:
+        return _outbound.decode(data)
+    except RecursionError:
+        raise msgspec.DecodeError("nested too deeply") from None
+
+
+def decode_error(data: Raw | bytes) -> ErrorBody:
+    """The error member, whatever shape it has."""
+    try:
+        return _error.decode(data)
+    except msgspec.DecodeError:
+        return ErrorBody(message=bytes(data)[:500].decode(errors="replace"))
+
+
+def encode_request(request_id: int, method: str, params: bytes) -> bytes:
+    """A request; ``params`` is a JSON object already encoded."""
+    return b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (request_id, method.encode(), params)
+
+
+def encode_notification(method: str, params: bytes = b"{}") -> bytes:
+    """A notification; ``params`` is a JSON object already encoded."""
+    return b'{"jsonrpc":"2.0","method":"%b","params":%b}' % (method.encode(), params)
+
+
+def encode_result(request_id: RequestId, result: bytes | Raw) -> bytes:
+    """An answer around a result that is already encoded."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(request_id), bytes(result))
+
+
+def encode_error(request_id: RequestId | None, error: RpcError) -> bytes:
+    """An error answer; the id is null when the request's could not be read."""
+    body: dict[str, Any] = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        body["data"] = error.data
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(request_id), encode(body))

@@ -1,0 +1,66 @@
+"""Results of ``tools/call`` on their way through: looked at as little as possible, repaired when they must be."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from toolcrib.core.errors import ProtocolError
+from toolcrib.wire.eras import META_RESERVED
+from toolcrib.wire.jsonrpc import decode, encode
+
+
+class ResultHead(msgspec.Struct, gc=False):
+    """The few fields of a result that decide what happens to it."""
+
+    content: Raw | UnsetType = UNSET
+    structured: Raw | UnsetType = msgspec.field(default=UNSET, name="structuredContent")
+    is_error: bool | None = msgspec.field(default=None, name="isError")
+    result_type: str | None = msgspec.field(default=None, name="resultType")
+    meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
+
+
+_head = msgspec.json.Decoder(ResultHead)
+
+
+def read_head(raw: bytes | Raw) -> ResultHead:
+    """The head of a result; one that is no result object is the server's protocol error."""
+    try:
+        return _head.decode(raw)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"The server's answer is not a tool result: {error}") from None
+
+
+def needs_repair(head: ResultHead) -> bool:
+    """Whether a strict client would stumble over the result, or a reserved field must not be passed on."""
+    if head.result_type == "input_required":
+        return _leaks_meta(head)
+    return head.content is UNSET or bytes(head.content) == b"null" or _leaks_meta(head)
+
+
+def _leaks_meta(head: ResultHead) -> bool:
+    return head.meta is not UNSET and b'"io.modelcontextprotocol/' in bytes(head.meta)
+
+
+def repair(raw: bytes | Raw) -> bytes:
+    """The result with content (if only empty) and without the server's reserved ``_meta``."""
+    result: dict[str, Any] = decode(raw)
+    if not isinstance(result.get("content"), list) and result.get("resultType") != "input_required":
+        result["content"] = []
+    if "isError" in result and result["isError"] is None:
+        del result["isError"]
+    meta = result.pop("_meta", None)
+    if isinstance(meta, dict):
+        kept = {key: value for key, value in meta.items() if key not in META_RESERVED}
+        if kept:
+            result["_meta"] = kept
+    return encode(result)
+
+
+def stamp_modern(raw: bytes) -> bytes:
+    """The result with the ``resultType`` that the stateless era requires."""
+    if b'"resultType"' in raw[:40] or read_head(raw).result_type is not None:
+        return raw
+    rest = raw.lstrip()[1:]
+    comma = b"" if rest.lstrip().startswith(b"}") else b","
+    return b'{"resultType":"complete"' + comma + rest

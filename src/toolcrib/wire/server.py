@@ -1,0 +1,122 @@
+"""The server side of MCP as decisions: what a request is, and what toolcrib says of itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.wire import eras, headers
+from toolcrib.wire.jsonrpc import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, Inbound, RpcError, encode
+
+NO_PARAMS: Mapping[str, Any] = {}
+
+LISTING_TTL_MS = 300_000
+INCOMPLETE_TTL_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """What is known of the client behind a request."""
+
+    version: str
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    info: Any = None
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the request is of the stateless era."""
+        return eras.is_modern(self.version)
+
+
+def request_params(message: Inbound) -> Mapping[str, Any]:
+    """The params object, empty when there is none."""
+    return NO_PARAMS if message.params is UNSET or message.params is None else message.params
+
+
+def request_meta(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The ``_meta`` object of a request, empty when there is none."""
+    meta = params.get("_meta")
+    return meta if isinstance(meta, Mapping) else NO_PARAMS
+
+
+def claims_modern(params: Mapping[str, Any]) -> bool:
+    """Whether a request presents itself as stateless-era."""
+    return eras.META_VERSION in request_meta(params)
+
+
+def modern_asker(method: str, params: Mapping[str, Any], header: headers.Header | None = None) -> Asker:
+    """The client behind a stateless request; ``header`` is given over HTTP, where it must agree with the body."""
+    meta = request_meta(params)
+    missing = [key for key in (eras.META_VERSION, eras.META_CLIENT_CAPABILITIES) if key not in meta]
+    if missing:
+        raise RpcError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}.")
+    version = meta[eras.META_VERSION]
+    if header is not None:
+        headers.check_mirrors(header, version, method, params)
+    if not isinstance(version, str):
+        raise RpcError(INVALID_PARAMS, f"params._meta: {eras.META_VERSION} must be a string.")
+    check_modern_version(version)
+    capabilities = meta[eras.META_CLIENT_CAPABILITIES]
+    return Asker(version, capabilities if isinstance(capabilities, Mapping) else {}, meta.get(eras.META_CLIENT_INFO))
+
+
+def check_modern_version(version: str) -> None:
+    """Refuse a revision toolcrib does not serve without a handshake."""
+    if not eras.is_modern(version):
+        raise RpcError(
+            UNSUPPORTED_PROTOCOL_VERSION,
+            f"Protocol version {version!r} is not supported without a handshake.",
+            {"supported": list(eras.MODERN_VERSIONS), "requested": version},
+        )
+
+
+def handshake_asker(params: Mapping[str, Any]) -> Asker:
+    """The client behind an ``initialize``, with the revision both sides will speak."""
+    if "protocolVersion" not in params:
+        raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo.")
+    capabilities = params.get("capabilities")
+    return Asker(
+        eras.agree_on_handshake(params["protocolVersion"]),
+        capabilities if isinstance(capabilities, Mapping) else {},
+        params.get("clientInfo"),
+    )
+
+
+CAPABILITIES = {"tools": {"listChanged": True}}
+
+
+def initialize_result(asker: Asker, info: Mapping[str, Any], instructions: str) -> bytes:
+    """The answer to ``initialize``."""
+    body = {"protocolVersion": asker.version, "capabilities": CAPABILITIES, "serverInfo": info}
+    return encode(body | ({"instructions": instructions} if instructions else {}))
+
+
+def discover_result(info: Mapping[str, Any], instructions: str) -> bytes:
+    """The answer to ``server/discover``."""
+    body = {
+        "resultType": "complete",
+        "supportedVersions": list(eras.MODERN_VERSIONS),
+        "capabilities": CAPABILITIES,
+        "ttlMs": LISTING_TTL_MS,
+        "cacheScope": "public",
+        "_meta": {eras.META_SERVER_INFO: info},
+    }
+    return encode(body | ({"instructions": instructions} if instructions else {}))
+
+
+def listing_result(tools: bytes, *, modern: bool, complete: bool) -> bytes:
+    """The answer to ``tools/list`` around the encoded array of tools."""
+    if not modern:
+        return b'{"tools":%b}' % tools
+    ttl_ms = LISTING_TTL_MS if complete else INCOMPLETE_TTL_MS
+    return b'{"resultType":"complete","ttlMs":%d,"cacheScope":"private","tools":%b}' % (ttl_ms, tools)
+
+
+def relayed_meta(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a request's ``_meta`` that concerns the tool, not the connection."""
+    return {
+        key: value
+        for key, value in request_meta(params).items()
+        if key not in eras.META_RESERVED and key != "progressToken"
+    }

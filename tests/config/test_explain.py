@@ -1,0 +1,70 @@
+import dataclasses
+import json
+
+from toolcrib.config.environment import environment_layer
+from toolcrib.config.explain import Explained, explain
+from toolcrib.config.merge import merge
+from toolcrib.config.parse import flags_layer, parse_toml
+from toolcrib.config.tables import SETTINGS
+
+TEXT = """\
+native = ["my_tools"]
+
+[servers.docs]
+url = "https://docs.example/mcp"
+headers = { Authorization = "Bearer abc", X-Key = "${KEY}" }
+relay = ["roots"]
+[servers.docs.tools."kb.find"]
+policy = "ask"
+"""
+
+
+def test_every_setting_is_shown_with_its_value_and_where_it_came_from():
+    """File and line, environment, flag or default; secrets masked."""
+    layers = (
+        parse_toml(TEXT, "toolcrib.toml"),
+        environment_layer({"TOOLCRIB_HOST": "0.0.0.0", "DOCS_MCP_ENABLED": "off"}, known=["docs"]),
+        flags_layer({"serve.port": 9000}),
+    )
+
+    assert explain(merge(*layers)) == (
+        Explained("connect.attempts", 3, "default"),
+        Explained("connect.delays", [0.0, 2.0, 4.0], "default"),
+        Explained("calls.timeout", 30.0, "default"),
+        Explained("calls.slow", 1.0, "default"),
+        Explained("catalog.grace", 5.0, "default"),
+        Explained("serve.host", "0.0.0.0", "environment TOOLCRIB_HOST"),
+        Explained("serve.port", 9000, "flag"),
+        Explained("native", ["my_tools"], "toolcrib.toml:1"),
+        Explained("servers.docs.url", "https://docs.example/mcp", "toolcrib.toml:4"),
+        Explained("servers.docs.headers.Authorization", "***", "toolcrib.toml:5"),
+        Explained("servers.docs.headers.X-Key", "${KEY}", "toolcrib.toml:5"),
+        Explained("servers.docs.enabled", False, "environment DOCS_MCP_ENABLED"),
+        Explained("servers.docs.ttl", 300.0, "default"),
+        Explained("servers.docs.discovery_timeout", 30.0, "default"),
+        Explained("servers.docs.connect_timeout", 5.0, "default"),
+        Explained("servers.docs.call_timeout", 30.0, "default"),
+        Explained("servers.docs.idle_timeout", 600.0, "default"),
+        Explained("servers.docs.relay", ["roots"], "toolcrib.toml:6"),
+        Explained('servers.docs.tools."kb.find".enabled', True, "default"),
+        Explained('servers.docs.tools."kb.find".policy', "ask", "toolcrib.toml:8"),
+    )
+
+
+def test_the_explanation_is_json():
+    """``config show --origin --json`` prints it as it is."""
+    lines = [dataclasses.asdict(line) for line in explain(merge(parse_toml(TEXT, "toolcrib.toml")))]
+
+    assert json.loads(json.dumps(lines)) == lines
+
+
+def test_a_timeout_for_all_servers_is_shown_where_it_was_written():
+    """A server's default may itself have been written somewhere."""
+    config = merge(parse_toml('[calls]\ntimeout = 5\n[servers.a]\ncommand = "x"', "toolcrib.toml"))
+
+    assert Explained("servers.a.call_timeout", 5.0, "toolcrib.toml:2") in explain(config)
+
+
+def test_no_setting_is_forgotten():
+    """What can be written is shown."""
+    assert {line.setting for line in explain(merge())} == set(SETTINGS)

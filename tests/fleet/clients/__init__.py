@@ -1,0 +1,87 @@
+"""Real MCP clients: the official SDK, 1.x and 2.x, and the MCP Inspector, each in a process of its own."""
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.fleet import servers
+from tests.fleet.running import homely
+
+Json = dict[str, Any]
+HERE = Path(__file__).resolve().parent
+
+
+class ClientFailedError(AssertionError):
+    """A client ended with an error or printed something that is not JSON."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a client finds the server: a command it starts in ``home``, or a URL."""
+
+    home: Path
+    argv: tuple[str, ...] = ()
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class SdkClient:
+    """The official SDK of one major version, asking for one protocol era."""
+
+    major: int
+    mode: str
+
+    def converse(self, place: Place, operations: Sequence[Json]) -> Json:
+        """Perform the operations over one connection; see `conversation` for their shape."""
+        where = ["--url", place.url] if place.url else ["--stdio", json.dumps(place.argv)]
+        script = str(HERE / f"sdk{self.major}_client.py")
+        argv = [servers.sdk_python(self.major), script, "--mode", self.mode, *where, json.dumps(operations)]
+        return _ask(argv, place.home)
+
+
+@dataclass(frozen=True)
+class InspectorClient:
+    """The MCP Inspector's command line, one connection for each request."""
+
+    era: str
+
+    def list_tools(self, place: Place) -> Json:
+        return self._request(place, "tools/list")
+
+    def call(self, place: Place, tool: str, arguments: Json) -> Json:
+        return self._request(place, "tools/call", "--tool-name", tool, "--tool-args-json", json.dumps(arguments))
+
+    def _request(self, place: Place, method: str, *options: str) -> Json:
+        where = [place.url, "--transport", "http"] if place.url else self._session_file(place)
+        how = ["--protocol-era", self.era, "--method", method, *options, "-q", "--format", "json"]
+        return _ask([*servers.inspector(), *where, *how], place.home)
+
+    def _session_file(self, place: Place) -> list[str]:
+        # On the Inspector's own command line, an option of the server's would be taken for one of the Inspector's.
+        command, *args = place.argv
+        config = servers.write_config(place.home / "inspector.json", {"server": servers.Launch(command, tuple(args))})
+        return ["--config", str(config), "--server", "server"]
+
+
+def _ask(argv: Sequence[str], home: Path, *, timeout_s: float = 90) -> Json:
+    done = subprocess.run(
+        argv,
+        cwd=home,
+        env=homely(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    said = f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+    if done.returncode:
+        raise ClientFailedError(f"{argv[1]} ended with {done.returncode}:\n{said}")
+    try:
+        answer: Json = json.loads(done.stdout)
+    except ValueError:
+        raise ClientFailedError(f"{argv[1]} did not print JSON:\n{said}") from None
+    return answer

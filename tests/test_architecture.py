@@ -1,0 +1,92 @@
+"""The dependency rule: this table is the rule, the test reads every import."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "toolcrib"
+
+MAY_IMPORT = {
+    "core": set(),
+    "wire": {"core"},
+    "schema": {"core"},
+    "search": {"core"},
+    "config": {"core"},
+    "transports": {"core"},
+    "isolate": {"core"},
+    "stores": {"core", "search", "config"},
+    "sources": {"core", "wire", "schema", "transports", "config"},
+    "catalog": {"core", "search", "schema", "config"},
+    "calls": {"core", "schema", "isolate"},
+    "crib": {"core", "catalog", "calls", "config"},
+    "doors": {
+        "core",
+        "crib",
+        "catalog",
+        "config",
+        "stores",
+        "schema",
+        "sources",
+        "wire",
+        "transports",
+        "assemble",
+        "version",
+    },
+    "testing": {"core", "wire", "transports", "sources", "crib", "assemble"},
+    "version": set(),
+}
+EVERYBODY = {"assemble", "__init__", "__main__"}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "toolcrib":
+            if node.module == "toolcrib":
+                yield from (f"toolcrib.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "toolcrib")
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down_the_levels(path: Path):
+    """A room imports itself and the rooms its line of the table names, nothing else."""
+    relative = path.relative_to(PACKAGE)
+    room = relative.parts[0].removesuffix(".py")
+    if room in EVERYBODY:
+        return
+    allowed = MAY_IMPORT[room] | {room}
+
+    foreign = {room_of(module) for module in imports_of(path)} - allowed
+
+    assert not foreign
+
+
+@pytest.mark.parametrize("room", ["wire", "schema", "search", "config", "core"])
+def test_pure_rooms_open_nothing_and_never_wait(room: str):
+    """What decides without I/O cannot import a socket, an event loop (``core.tasks`` apart) or a subprocess."""
+    forbidden = {"socket", "asyncio", "subprocess", "threading", "http", "urllib"}
+    found = set()
+    for path in (PACKAGE / room).rglob("*.py"):
+        if path.name == "tasks.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            found |= {(path.name, name) for name in names if name.split(".")[0] in forbidden}
+
+    assert not found

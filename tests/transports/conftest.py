@@ -1,0 +1,12 @@
+"""Processes are started on both event loops; everything else runs on the one users get."""
+
+import asyncio
+
+import uvloop
+
+BOTH = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+USUAL = {"uvloop": uvloop.new_event_loop}
+
+
+def pytest_asyncio_loop_factories(config, item):
+    return BOTH if item.path.stem == "test_stdio" else USUAL
