@@ -20,7 +20,7 @@ SHAPE = Shape(servers=10, tools=100, fragile="s5")
 HEALTHY = [name for name in SHAPE.names if name != SHAPE.fragile]
 FAULTS = {"": "all healthy", "dead": "one dead", "hang": "one hanging"}
 CALLS = 10 * len(HEALTHY)
-START_LIMIT_S = 60.0
+START_LIMIT_S = 30.0
 LIMIT_S = 20.0
 
 COLUMNS = (

@@ -15,7 +15,6 @@ from bench.usage import Meter
 from bench.wire.base import WireError
 
 SHAPE = Shape(servers=10, tools=100)
-
 MOST_LISTS = 200
 LEAST_LISTS = 3
 PATIENCE_S = 60.0
@@ -34,7 +33,6 @@ NOTES = ["medians over rounds; reading the answer, the same for all, is part of 
 async def measure(options: Options) -> Report:
     rounds = options.rounds or (2 if options.quick else 7)
     phase_s = 0.4 if options.quick else 1.5
-
     async with Scenario(SHAPE) as scenario, all_up(choose(options, "http", "stdio", _fits), scenario, "http") as up:
         results = await visit(up, rounds, lambda running: _round(running, phase_s))
     return Report(f"tools/list, HTTP front, 10 servers of 100 tools, {rounds} rounds", COLUMNS, results, GOALS, NOTES)

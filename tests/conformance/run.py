@@ -44,7 +44,7 @@ SUITE = (
 def upstream_over_http() -> Iterator[servers.Remote]:
     port = free_port()
     argv = [servers.sdk_python(2), str(HERE / "upstream.py"), "http", str(port)]
-    with running(argv, ready=lambda: accepts_connections(port)):
+    with running(argv, ready=lambda _: accepts_connections(port)):
         yield servers.Remote(f"http://127.0.0.1:{port}/mcp")
 
 

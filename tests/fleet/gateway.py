@@ -1,14 +1,15 @@
 """toolcrib itself, as the fleet's clients meet it: a command to start, or a URL that answers."""
 
 import contextlib
-import http.client
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.fleet.running import Running, free_port, homely, running
+from tests.fleet.running import Running, homely, running
 
 TOOLCRIB = (sys.executable, "-m", "toolcrib")
+SERVING = re.compile(r"serving MCP at (\S+)")
 
 
 def stdio_command(config: Path) -> tuple[str, ...]:
@@ -19,19 +20,11 @@ def stdio_command(config: Path) -> tuple[str, ...]:
 @contextlib.contextmanager
 def serving(config: Path, *options: str) -> Iterator[tuple[str, Running]]:
     """Serve ``config`` on a free port; gives the MCP endpoint's URL and the process behind it."""
-    port = free_port()
-    argv = [*TOOLCRIB, "serve", "--config", str(config), "--port", str(port), *options]
-    with running(argv, ready=lambda: is_healthy(port), env=homely(config.parent), cwd=config.parent) as program:
-        yield f"http://127.0.0.1:{port}/mcp", program
+    argv = [*TOOLCRIB, "serve", "--config", str(config), "--port", "0", *options]
+    with running(argv, ready=announces_url, env=homely(config.parent), cwd=config.parent) as program:
+        yield SERVING.findall(program.output())[0], program
 
 
-def is_healthy(port: int) -> bool:
-    """Whether ``/healthz`` answers with success."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/healthz")
-        return connection.getresponse().status == 200
-    except OSError:
-        return False
-    finally:
-        connection.close()
+def announces_url(program: Running) -> bool:
+    """Whether the gateway has said where it listens."""
+    return SERVING.search(program.output()) is not None

@@ -60,7 +60,7 @@ def homely(home: Path) -> dict[str, str]:
 def running(
     argv: Sequence[str],
     *,
-    ready: Callable[[], bool],
+    ready: Callable[[Running], bool],
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     deadline_s: float = 30,
@@ -78,9 +78,9 @@ def running(
             _end(process)
 
 
-def _await_ready(program: Running, ready: Callable[[], bool], deadline_s: float) -> None:
+def _await_ready(program: Running, ready: Callable[[Running], bool], deadline_s: float) -> None:
     def settled() -> bool:
-        return program.process.poll() is not None or ready()
+        return program.process.poll() is not None or ready(program)
 
     name = " ".join(map(str, program.process.args[:4]))  # type: ignore[index]
     try:

@@ -78,7 +78,7 @@ def everything_over_http() -> Iterator[Remote]:
     """The reference server on a free port, for as long as the block runs."""
     port = free_port()
     argv = [*_npm("server-everything").argv, "streamableHttp"]
-    with running(argv, env={**os.environ, "PORT": str(port)}, ready=lambda: accepts_connections(port)):
+    with running(argv, env={**os.environ, "PORT": str(port)}, ready=lambda _: accepts_connections(port)):
         yield Remote(f"http://127.0.0.1:{port}/mcp")
 
 

@@ -42,7 +42,7 @@ class Shelf:
     """Whether ``tools`` come from a discovery of this very configuration."""
     flight: asyncio.Task[Record] | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once the first discovery ended, or its first attempt failed."""
+    """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""
 
     @property
     def status(self) -> str:
@@ -105,6 +105,8 @@ class Refresher:
             finally:
                 for wait in waits:
                     wait.cancel()
+            for shelf in unknown:
+                shelf.settled.set()
 
     def _start_where_needed(self) -> list[Shelf]:
         now = self._loop.time()

@@ -4,6 +4,7 @@ A new version is written beside the old one, forced to the disk, and put in its 
 is forced to the disk too, without which the step itself can be lost in a power cut.
 """
 
+import errno
 import fcntl
 import os
 import secrets
@@ -19,6 +20,8 @@ GUARD_TIMEOUT_S = 10.0
 
 _POLL_S = 0.005
 _TEMPORARY = ".tmp"
+_CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
+"""Said by network file systems that know no fsync for directories."""
 
 
 def read_text(path: Path) -> str | None:
@@ -97,6 +100,9 @@ def _sync_directory(directory: Path) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
     finally:
         os.close(descriptor)
 

@@ -35,7 +35,7 @@ class Exchange:
         self._transport = transport
         self._head_only = head_only
         self._state = OPEN
-        self._on_disconnect: Callable[[], None] | None = None
+        self._on_disconnect: Callable[[], object] | None = None
         self.keep_alive = keep_alive
         self.chunked = True
 
@@ -107,7 +107,7 @@ class Exchange:
         if self._state == STREAMING:
             await self._connection.writable()
 
-    def on_disconnect(self, callback: Callable[[], None]) -> None:
+    def on_disconnect(self, callback: Callable[[], object]) -> None:
         """Have ``callback`` called once if the client goes away before the answer is complete."""
         if self._state == GONE:
             callback()

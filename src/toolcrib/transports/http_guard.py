@@ -82,7 +82,7 @@ class _Names:
 
 def join_repeated(name: bytes, first: bytes, second: bytes) -> Repeated:
     """Both values of a header that was sent twice; one that can have one meaning only is refused instead."""
-    joined = Repeated.join(first, second)
+    joined = Repeated.of(first, second)
     if name in SINGLE_HEADERS or len(joined.parts) > MOST_REPEATS:
         raise RequestRefused(Refusal(400, "HTTP_DUPLICATE_HEADER", f"{name.decode()!r} was sent too often."))
     return joined

@@ -39,7 +39,7 @@ class Repeated(bytes):
     parts: tuple[bytes, ...]
 
     @classmethod
-    def join(cls, first: bytes, second: bytes) -> "Repeated":
+    def of(cls, first: bytes, second: bytes) -> "Repeated":
         """``first``, which may be several already, and one more."""
         joined = cls(b"%b, %b" % (first, second))
         joined.parts = (*(first.parts if isinstance(first, Repeated) else (first,)), second)
@@ -90,7 +90,7 @@ class Refusal:
         return encode_head(self.status, len(body), JSON, encode_headers(self.headers) + CONNECTION_CLOSE) + body
 
 
-class RequestRefused(Exception):  # noqa: N818 - control flow inside the parser, never seen outside
+class RequestRefused(Exception):
     """Stops the parser in the middle of a request that will not be served."""
 
     def __init__(self, refusal: Refusal) -> None:

@@ -162,10 +162,10 @@ class ClientConnection(asyncio.Protocol):
         """A piece of the body, most often all of it."""
         if self._receive is not None:
             self._receive(part)
-        elif not self._body:
-            self._body = part
         elif len(self._body) + len(part) > self._limits.body_bytes:
             raise self._failure("sent a larger body than allowed")
+        elif not self._body:
+            self._body = part
         elif isinstance(self._body, bytes):
             self._body = bytearray(self._body) + part
         else:
@@ -201,7 +201,7 @@ class ClientConnection(asyncio.Protocol):
         self.fail(cast("Exception", cause) if own else self._failure(f"did not answer in HTTP/1.1 ({error})"))
 
     def _join(self, first: bytes, second: bytes) -> Repeated:
-        joined = Repeated.join(first, second)
+        joined = Repeated.of(first, second)
         if len(joined.parts) > MOST_REPEATS:
             raise self._failure("sent one header too often")
         return joined

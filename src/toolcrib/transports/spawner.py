@@ -341,7 +341,7 @@ def main(fd: int) -> None:
     os.set_inheritable(fd, False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    pass  # servers run as the same user; they shall not read or trace their keepers
+    set_trait(PR_SET_DUMPABLE, 0)  # servers run as the same user; they shall not read or trace their keepers
     Spawner(_socket.socket(fileno=fd)).run()
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import UNSET
 
 from toolcrib.core.framing import LineFramer
-from toolcrib.core.tasks import TaskScope
 from toolcrib.doors.mcp import service
 from toolcrib.doors.mcp.channel import ClientChannel
 from toolcrib.doors.mcp.questions import Questions
@@ -41,7 +40,7 @@ class StdioDoor(asyncio.Protocol):
         self._running: dict[RequestId, asyncio.Task[Any]] = {}
         self._subscriptions: set[RequestId] = set()
         self._questions = Questions()
-        self._tasks = TaskScope(_report)
+        self._loop = asyncio.get_running_loop()
         self._out: asyncio.WriteTransport | None = None
         self._is_last = False
         self.ended = asyncio.Event()
@@ -104,8 +103,7 @@ class StdioDoor(asyncio.Protocol):
         elif request_id in self._running:
             self._send(encode_error(request_id, RpcError(INVALID_REQUEST, "This request id is already in use.")))
         else:
-            task = self._tasks.spawn(self._work(message, request_id, asker), "request")
-            self._running[request_id] = task
+            self._running[request_id] = self._loop.create_task(self._work(message, request_id, asker))
 
     def _identify(self, message: Inbound) -> Asker:
         params = server.request_params(message)
@@ -124,6 +122,9 @@ class StdioDoor(asyncio.Protocol):
         try:
             body, _ = await self._mcp.respond(message, asker, ClientChannel(asker, token, self._send, self._ask))
             self._send(body)
+        except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
+            self._send(service.internal_error(request_id))
+            sys.stderr.write(f"toolcrib: a request failed: {error!r}\n")
         finally:
             self._running.pop(request_id, None)
             self._end_if_done()
@@ -147,13 +148,12 @@ class StdioDoor(asyncio.Protocol):
 
     async def close(self) -> None:
         """End what still runs and flush what was written."""
-        await self._tasks.close()
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._out is not None:
             self._out.close()
-
-
-def _report(name: str, error: BaseException) -> None:
-    sys.stderr.write(f"toolcrib: {name} failed: {error!r}\n")
 
 
 def take_over_stdio() -> tuple[int, int]:

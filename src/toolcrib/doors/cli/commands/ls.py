@@ -1,0 +1,87 @@
+"""``toolcrib ls``: the tools, native and of every server."""
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.crib import Crib
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.entries import server_entries, tool_entry
+from toolcrib.doors.cli.failures import OK, UNREACHABLE, unknown_server
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.cli.opening import discover, discover_unasked, is_unasked, open_here
+from toolcrib.doors.cli.running import run_once
+from toolcrib.doors.cli.table import Column, print_table
+
+COLUMNS = (Column("TOOL", styles=("bold",)), Column("DESCRIPTION", flexible=True))
+EXAMPLES = """\
+examples:
+  toolcrib ls
+  toolcrib ls --server github
+  toolcrib ls --json | jq -r '.[].name'"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("--server", metavar="NAME", help="only the tools of this server")
+    parser.add_argument("--cached", action="store_true", help="only what is known already; start nothing")
+    add_json(parser, "the catalogue")
+    add_common(parser)
+
+
+def run(options: Options, console: Console) -> int:
+    """List the tools; servers nobody has asked yet are asked first."""
+    return run_once(_list(options, console))
+
+
+async def _list(options: Options, console: Console) -> int:
+    async with open_here(options, console) as crib:
+        _check_server(crib, options.server)
+        if not options.cached:
+            await _ask(crib, console, options.server)
+        routes = [route for route in crib.catalog.routes.values() if options.server in (None, route.server)]
+        if options.json:
+            console.print_json([tool_entry(route, crib.shelves.get(route.server)) for route in routes])
+        else:
+            _show(console, routes)
+            _show_absent(crib, console, options.server)
+        return UNREACHABLE if _is_unreachable(crib, options.server) else OK
+
+
+def _check_server(crib: Crib, name: str | None) -> None:
+    known = [*crib.shelves, *crib.disabled]
+    if name is not None and name not in known:
+        raise unknown_server(name, known)
+
+
+async def _ask(crib: Crib, console: Console, server: str | None) -> None:
+    if server is None:
+        await discover_unasked(crib, console)
+    elif server in crib.shelves and is_unasked(crib.shelves[server]):
+        await discover(crib, console, [server])
+
+
+def _show(console: Console, routes: list[Route]) -> None:
+    if routes:
+        print_table(console, COLUMNS, [(route.name, _first_line(route.tool.description)) for route in routes])
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
+def _show_absent(crib: Crib, console: Console, server: str | None) -> None:
+    """Say which servers are missing from the list, and what to do about it."""
+    entries = [entry for entry in server_entries(crib) if server in (None, entry["name"])]
+    for entry in entries:
+        if entry["state"] in ("failed", "stale"):
+            console.say(f"{entry['name']}: {entry['state']}. {entry['error']}", "yellow")
+        elif entry["state"] in ("never", "disabled"):
+            verb = "refresh" if entry["state"] == "never" else "enable"
+            note = "not asked yet" if entry["state"] == "never" else "disabled"
+            console.say(f"{entry['name']}: {note}. Run `toolcrib servers {verb} {entry['name']}`.", "dim")
+    if not entries and server is None:
+        console.say("These are the built-in tools. Add a server: toolcrib servers add NAME -- command args…", "dim")
+
+
+def _is_unreachable(crib: Crib, server: str | None) -> bool:
+    """Whether the one server that was asked for has nothing to show."""
+    shelf = crib.shelves.get(server or "")
+    return shelf is not None and shelf.record.status == "failed" and not shelf.is_known

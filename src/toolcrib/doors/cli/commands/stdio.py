@@ -1,0 +1,36 @@
+"""``toolcrib stdio``: MCP on stdin and stdout; logs go to stderr only."""
+
+import asyncio
+
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.invoke import Options, Parser, add_common
+from toolcrib.doors.cli.opening import load_here, make_emit
+from toolcrib.doors.cli.pipes import stdio_as_pipes
+from toolcrib.doors.cli.running import run_until_stopped
+from toolcrib.doors.cli.serving import add_no_prefix, open_watched
+from toolcrib.doors.mcp.service import McpService, ServerIdentity
+from toolcrib.doors.mcp.stdio import serve_stdio
+from toolcrib.version import VERSION
+
+EXAMPLES = """\
+examples:
+  toolcrib stdio
+  a client's configuration: {"mcpServers": {"toolcrib": {"command": "toolcrib", "args": ["stdio"]}}}"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """What it takes."""
+    add_no_prefix(parser)
+    add_common(parser)
+
+
+def run(options: Options, console: Console) -> int:
+    """Serve until the client leaves or a signal says stop."""
+
+    async def serve(stop: asyncio.Event) -> int:
+        async with open_watched(options, console, load_here(options), make_emit(options, console)) as crib:
+            await serve_stdio(McpService(crib, ServerIdentity(version=VERSION)), stop)
+        return 0
+
+    with stdio_as_pipes():
+        return run_until_stopped(serve)

@@ -1,0 +1,114 @@
+"""Catalogue entries and server states as the commands show them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.formats import approximate_tokens
+from toolcrib.catalog.refresh import Shelf
+from toolcrib.config.masks import shown_args, shown_url
+from toolcrib.config.model import ServerConfig
+from toolcrib.core.errors import ToolcribError, UnknownTool
+from toolcrib.crib import Crib
+from toolcrib.doors.cli.opening import is_unasked, policy_of
+
+STATE_STYLES: Mapping[str, tuple[str, ...]] = {
+    "ok": ("green",),
+    "stale": ("yellow",),
+    "failed": ("red",),
+    "disabled": ("dim",),
+    "asking": ("cyan",),
+}
+
+
+def tool_entry(route: Route, shelf: Shelf | None) -> dict[str, Any]:
+    """One tool of the catalogue, as ``--json`` shows it."""
+    return {
+        "name": route.name,
+        "description": route.tool.description,
+        "kind": "mcp" if route.server else "native",
+        "server": route.server or None,
+        "originalName": route.original_name,
+        "policy": policy_of(shelf, route.original_name),
+        "discoveryStatus": shelf.status if shelf else "success",
+        "lastDiscovered": (shelf.record.last_discovery or None) if shelf else None,
+        "tokens": approximate_tokens(route),
+    }
+
+
+def server_entries(crib: Crib) -> list[dict[str, Any]]:
+    """Every configured server by name, as ``--json`` shows it."""
+    enabled = {name: _enabled_entry(crib, shelf) for name, shelf in crib.shelves.items()}
+    disabled = {name: _entry(server, "disabled") for name, server in crib.disabled.items()}
+    return [entry for _, entry in sorted((enabled | disabled).items())]
+
+
+def _enabled_entry(crib: Crib, shelf: Shelf) -> dict[str, Any]:
+    routes = crib.catalog.of_server(shelf.config.name)
+    record = shelf.record
+    return _entry(shelf.config, state_of(shelf)) | {
+        "tools": len(routes),
+        "tokens": sum(map(approximate_tokens, routes)),
+        "discoveryStatus": shelf.status,
+        "lastDiscovered": record.last_discovery or None,
+        "error": record.error if record.status == "failed" else None,
+        "problems": list(record.problems),
+        "era": record.era or None,
+    }
+
+
+def _entry(server: ServerConfig, state: str) -> dict[str, Any]:
+    return {
+        "name": server.name,
+        "state": state,
+        "runs": runs(server),
+        "origin": f"{server.origin}:{server.line}" if server.line else server.origin,
+        "tools": 0,
+        "tokens": 0,
+        "discoveryStatus": None,
+        "lastDiscovered": None,
+        "error": None,
+        "problems": [],
+        "era": None,
+    }
+
+
+def state_of(shelf: Shelf) -> str:
+    """``ok``, ``stale`` (an old listing, the last discovery failed), ``failed``, ``asking`` or ``never``."""
+    if shelf.flight is not None and not shelf.is_known:
+        return "asking"
+    if is_unasked(shelf):
+        return "never"
+    if shelf.record.status == "failed":
+        return "stale" if shelf.is_known else "failed"
+    return "ok"
+
+
+def runs(server: ServerConfig) -> str:
+    """What is started or reached, without its secrets."""
+    if server.url is not None:
+        return shown_url(server.url)
+    return " ".join([server.command or "", *shown_args(server.args)])
+
+
+def what_to_do(entry: Mapping[str, Any]) -> str:
+    """The next step for a server that is not in order."""
+    name, state = entry["name"], entry["state"]
+    if state == "disabled":
+        return f"toolcrib servers enable {name}"
+    if state == "never":
+        return f"toolcrib servers refresh {name}"
+    if state in ("failed", "stale"):
+        return str(entry["error"] or f"toolcrib servers logs {name}")
+    return f"{len(entry['problems'])} left out: toolcrib doctor" if entry["problems"] else ""
+
+
+def missing_tool(crib: Crib, name: str) -> ToolcribError:
+    """Why a tool cannot be shown, with the reason that ``why`` would give."""
+    story = crib.explain(name)
+    unknown = UnknownTool(name, known=list(crib.catalog.routes))
+    if story.verdict != "missing":
+        unknown.hint = " ".join([*story.reasons, story.todo]).strip()
+    if story.verdict == "failed":
+        unknown.code = "TOOL_UNAVAILABLE"
+    return unknown

@@ -1,0 +1,126 @@
+"""The Crib a command works with: what is configured here, or the built-in tools when nothing is."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
+
+from toolcrib.assemble import Loaded, Surroundings, assemble, load
+from toolcrib.catalog.refresh import Shelf
+from toolcrib.config.lock import Record
+from toolcrib.config.model import config_hash
+from toolcrib.core.errors import InvalidName
+from toolcrib.core.events import Emit
+from toolcrib.core.names import split_name
+from toolcrib.crib import Crib
+from toolcrib.doors.cli.builtin import BUILTIN
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.failures import unknown_server
+from toolcrib.doors.cli.invoke import Options
+from toolcrib.doors.cli.logs import log_to
+
+PATIENCE_S = 0.4
+TICK_S = 0.2
+
+T = TypeVar("T")
+
+
+def load_here(options: Options, flags: Mapping[str, object] | None = None) -> Loaded:
+    """The configuration the command line points at."""
+    return load(options.config, Surroundings(), flags)
+
+
+def is_bare(loaded: Loaded) -> bool:
+    """Whether nothing at all is configured, so that the built-in tools stand in."""
+    return not loaded.config.servers and not loaded.config.native
+
+
+def make_emit(options: Options, console: Console, *, for_programs: bool = False) -> Emit:
+    """The log of this run; ``for_programs`` makes it JSON where nobody is watching."""
+    default = "json" if for_programs and not console.err.isatty() else "text"
+    return log_to(console, level=options.log_level, format=options.log_format or default)
+
+
+async def assemble_here(loaded: Loaded, emit: Emit, *, prefix: bool = True) -> Crib:
+    """An open Crib; the caller closes it."""
+    tools = BUILTIN if is_bare(loaded) else ()
+    return await assemble(loaded, tools=tools, prefix=prefix, emit=emit)
+
+
+@asynccontextmanager
+async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
+    """The Crib of a command that runs once."""
+    crib = await assemble_here(load_here(options), make_emit(options, console))
+    try:
+        yield crib
+    finally:
+        console.end_status()
+        await crib.close()
+
+
+async def wait_with_status(console: Console, work: Awaitable[T], what: str) -> T:
+    """Wait for ``work``; if it takes long, a person at a terminal sees for what and how long."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=PATIENCE_S)
+        while not task.done():
+            console.status(f"{what} … {loop.time() - began:.0f} s")
+            await asyncio.wait([task], timeout=TICK_S)
+        return await task
+    except asyncio.CancelledError:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        raise
+    finally:
+        console.end_status()
+
+
+def is_unasked(shelf: Shelf) -> bool:
+    """Whether a server was never asked for its tools as it is configured now."""
+    record = shelf.record
+    failed_as_it_is = record.status == "failed" and record.config_hash == config_hash(shelf.config)
+    return not shelf.is_known and not failed_as_it_is
+
+
+async def discover(crib: Crib, console: Console, names: list[str]) -> dict[str, Record]:
+    """Ask these servers now, showing who is being waited for."""
+    for name in names:
+        if name not in crib.shelves:
+            raise unknown_server(name, [*crib.shelves, *crib.disabled])
+    if not names:
+        return {}
+    asked = ", ".join(names) if len(names) < 5 else f"{len(names)} servers"
+    return await wait_with_status(console, crib.refresh(*names), f"asking {asked}")
+
+
+async def discover_unasked(crib: Crib, console: Console) -> dict[str, Record]:
+    """Ask the servers nobody has asked yet."""
+    return await discover(crib, console, [name for name, shelf in crib.shelves.items() if is_unasked(shelf)])
+
+
+async def make_known(crib: Crib, console: Console, tool: str) -> None:
+    """Ask whoever may offer ``tool``, if nobody known does: its server, or all when the name names none."""
+    if tool in crib.catalog.routes:
+        return
+    server = server_of(tool)
+    if server in crib.shelves:
+        await discover(crib, console, [server] if is_unasked(crib.shelves[server]) else [])
+    elif server not in crib.disabled:
+        await discover_unasked(crib, console)
+
+
+def server_of(tool: str) -> str:
+    """The server part of a tool's name, empty for a native one."""
+    try:
+        return split_name(tool)[0]
+    except InvalidName:
+        return ""
+
+
+def policy_of(shelf: Shelf | None, original_name: str) -> str:
+    """The configured policy of a tool."""
+    wishes: Any = shelf.config.tools.get(original_name) if shelf else None
+    return (wishes.policy if wishes else None) or "allow"

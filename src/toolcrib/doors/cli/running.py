@@ -1,0 +1,77 @@
+"""One event loop per command, and what signals do to it."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Serve = Callable[[asyncio.Event], Coroutine[Any, Any, int]]
+
+
+def run_once(work: Coroutine[Any, Any, int]) -> int:
+    """Run a command to its end; a signal cancels it, and shows in the exit code."""
+
+    async def main(received: list[int]) -> int:
+        task = asyncio.current_task()
+
+        def interrupt(sign: int) -> None:
+            received.append(sign)
+            if task is not None:
+                task.cancel()
+
+        with _signals_go_to(interrupt):
+            return await work
+
+    return _run(main)
+
+
+def run_until_stopped(serve: Serve) -> int:
+    """Run a server; the first signal asks it to stop in good order, the second one does not ask."""
+
+    async def main(received: list[int]) -> int:
+        task, stop = asyncio.current_task(), asyncio.Event()
+
+        def interrupt(sign: int) -> None:
+            received.append(sign)
+            if stop.is_set() and task is not None:
+                task.cancel()
+            stop.set()
+
+        with _signals_go_to(interrupt):
+            return await serve(stop)
+
+    return _run(main)
+
+
+def _run(main: Callable[[list[int]], Coroutine[Any, Any, int]]) -> int:
+    received: list[int] = []
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(main(received))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return 128 + (received[0] if received else signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _signals_go_to(interrupt: Callable[[int], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    heard = [sign for sign in STOP_SIGNALS if signal.getsignal(sign) is not signal.SIG_IGN]
+    for sign in heard:
+        loop.add_signal_handler(sign, interrupt, int(sign))
+    try:
+        yield
+    finally:
+        for sign in heard:
+            loop.remove_signal_handler(sign)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,178 @@
+"""MCP over HTTP as ``up`` and ``serve`` run it: who may connect, what is at which path, and an orderly end."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import msgspec
+
+from toolcrib.assemble import Loaded
+from toolcrib.catalog.merge import clashes
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.events import Emit
+from toolcrib.crib import Crib
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.invoke import Options, Parser
+from toolcrib.doors.cli.opening import assemble_here, load_here, wait_with_status
+from toolcrib.doors.cli.tokens import Token, is_loopback, needed_token
+from toolcrib.doors.cli.watch import Watch
+from toolcrib.doors.mcp.http import HttpDoor
+from toolcrib.doors.mcp.service import McpService, ServerIdentity
+from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS
+from toolcrib.transports.http_server import Exchange, GuardPolicy, Handler, HttpServer, Request, error_body
+from toolcrib.version import VERSION
+
+MCP_PATH = "/mcp"
+HEALTH_PATH = "/healthz"
+DRAIN_S = 0.5
+CLOSE_S = 2.0
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What serves right now."""
+
+    crib: Crib
+    loaded: Loaded
+    url: str
+    token: Token | None
+
+
+def add_serving(parser: Parser) -> None:
+    """The options of a command that serves HTTP."""
+    parser.add_argument("--host", help="the address to listen on [127.0.0.1; env: TOOLCRIB_HOST]")
+    parser.add_argument("--port", type=int, help="the port to listen on; 0 takes a free one [7337; env: TOOLCRIB_PORT]")
+    parser.add_argument("--token", help="the bearer token clients must send; others can see it here, prefer TOOLCRIB_TOKEN")
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="answer for this Host too (repeatable)"
+    )
+    parser.add_argument(
+        "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let pages of this origin in (repeatable)"
+    )
+
+
+def add_no_prefix(parser: Parser) -> None:
+    """The option for names as the servers gave them."""
+    parser.add_argument(
+        "--no-prefix", action="store_true", help="name tools as their servers do; two of one name are an error"
+    )
+
+
+@asynccontextmanager
+async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncIterator[Serving]:
+    """Serve what is configured here; ends in good order with the block."""
+    flags = {"serve.host": options.host, "serve.port": options.port}
+    loaded = load_here(options, {name: value for name, value in flags.items() if value is not None})
+    token = needed_token(loaded.config.host, options.token, os.environ)
+    async with open_watched(options, console, loaded, emit) as crib:
+        door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)))
+        routes: dict[str, Handler] = {MCP_PATH: door.handle, HEALTH_PATH: _health(crib)}
+        server = HttpServer(routes, policy=_policy(loaded.config.host, token, options))
+        try:
+            await server.start(loaded.config.host, loaded.config.port)
+            yield Serving(crib, loaded, _url(server), token)
+        finally:
+            await _end(server, door)
+
+
+@asynccontextmanager
+async def open_watched(options: Options, console: Console, loaded: Loaded, emit: Emit) -> AsyncIterator[Crib]:
+    """A Crib that follows the edits of its configuration files."""
+    prefix = not getattr(options, "no_prefix", False)
+    crib = await assemble_here(loaded, emit, prefix=prefix)
+    try:
+        if not prefix:
+            await refuse_clashes(crib, console)
+        watching = asyncio.create_task(Watch(crib, loaded, options.config, emit).run(), name="watch")
+        try:
+            yield crib
+        finally:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+    finally:
+        await crib.close()
+
+
+async def refuse_clashes(crib: Crib, console: Console) -> None:
+    """Without prefixes every name must be unique; that is only known once all servers were asked."""
+    if len(crib.shelves) + bool(crib.catalog.counts()[0]) > 1:
+        await wait_with_status(console, crib.current(), "asking the servers for their names")
+    found = clashes(crib.catalog)
+    if found:
+        raise ConfigError(
+            "Without prefixes every tool name must be unique: " + "; ".join(found.values()) + ".",
+            hint="Drop --no-prefix, or disable one of them.",
+        )
+
+
+async def _end(server: HttpServer, door: HttpDoor) -> None:
+    """Take no more clients, give short calls a moment, end the streams, then whoever is left."""
+    closing = asyncio.create_task(server.close(CLOSE_S))
+    await asyncio.wait([closing], timeout=DRAIN_S)
+    await door.close()
+    await closing
+
+
+def _health(crib: Crib) -> Handler:
+    def answer(request: Request, exchange: Exchange) -> None:
+        if request.method not in (b"GET", b"HEAD"):
+            exchange.answer(405, error_body("HTTP_METHOD_NOT_ALLOWED", "Use GET."), headers=((b"allow", b"GET, HEAD"),))
+            return
+        exchange.answer(200, msgspec.json.encode({"status": crib.health()["status"], "version": VERSION}))
+
+    return answer
+
+
+def _policy(host: str, token: Token | None, options: Options) -> GuardPolicy:
+    hosts = {*options.allow_host, *(() if is_loopback(host) else own_names(host))}
+    return GuardPolicy(
+        allowed_hosts=LOOPBACK_HOSTS | {_any_port(name) for name in hosts},
+        allowed_origins=LOOPBACK_ORIGINS | {origin.rstrip("/") for origin in options.allow_origin},
+        verify_token=token.verifier() if token else None,
+        open_paths=frozenset({HEALTH_PATH}),
+    )
+
+
+def _any_port(name: str) -> str:
+    """A host as the guard writes it; one given with a port counts with that port only."""
+    if name.startswith("["):
+        return name if name.rpartition("]")[2] else f"{name}:*"
+    if name.count(":") > 1:
+        return f"[{name}]:*"
+    return name if ":" in name else f"{name}:*"
+
+
+def own_names(host: str) -> list[str]:
+    """The names by which clients reach an address that is not loopback."""
+    if host not in _WILDCARDS:
+        return [host]
+    return list(dict.fromkeys(_names_of_this_machine()))
+
+
+def _names_of_this_machine() -> Iterator[str]:
+    """Nothing is sent: connecting a datagram socket only asks which address would be used."""
+    for family, anywhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((anywhere, 9))
+            yield probe.getsockname()[0]
+    yield socket.gethostname()
+
+
+def _url(server: HttpServer) -> str:
+    if server.host in _WILDCARDS:
+        name = own_names(server.host)[0]
+        return f"http://{f'[{name}]' if ':' in name else name}:{server.port}{MCP_PATH}"
+    return f"http://{server.address}{MCP_PATH}"
+
+
+def client_entry(serving: Serving) -> Mapping[str, object]:
+    """What a client's ``mcpServers`` file needs to reach this."""
+    entry: dict[str, object] = {"type": "http", "url": serving.url}
+    if serving.token is not None:
+        entry["headers"] = {"Authorization": "Bearer ${TOOLCRIB_TOKEN}"}
+    return {"mcpServers": {"toolcrib": entry}}

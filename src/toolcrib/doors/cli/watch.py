@@ -1,0 +1,71 @@
+"""Configuration files that change while toolcrib serves: a good edit is applied, a broken one keeps what runs."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from toolcrib.assemble import Loaded, Surroundings, load
+from toolcrib.config.environment import chosen_config
+from toolcrib.config.model import Config
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.events import Emit, Event
+from toolcrib.crib import Crib
+from toolcrib.stores.paths import find_project, user_config_path
+
+POLL_S = 2.0
+SETTLE_S = 0.2
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+
+
+class Watch:
+    """Looks at the files a configuration is read from."""
+
+    def __init__(self, crib: Crib, loaded: Loaded, chosen: str | None, emit: Emit) -> None:
+        self._crib, self._config, self._chosen, self._emit = crib, loaded.config, chosen, emit
+        self._around = Surroundings()
+        self._seen = self._stamp()
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(POLL_S)
+            if self._stamp() != self._seen:
+                await asyncio.sleep(SETTLE_S)  # an editor may be in the middle of replacing the file
+                await self._reload()
+
+    async def _reload(self) -> None:
+        self._seen = self._stamp()
+        try:
+            loaded = load(self._chosen, self._around)
+        except ConfigError as error:
+            self._emit(Event("config.rejected", "error", {"error": str(error), "kept": "the configuration before"}))
+            return
+        changed = await self._crib.apply(loaded.config.servers)
+        fields = {"changed": ", ".join(changed) or "no server"}
+        self._emit(Event("config.applied", fields=fields))
+        if _without_servers(loaded.config) != _without_servers(self._config):
+            self._emit(Event("config.restart.needed", "warning", {"reason": "settings beside the servers changed"}))
+        self._config = loaded.config
+        await self._crib.current(0)
+
+    def _stamp(self) -> Stamp:
+        return tuple(_stat(path) for path in self._paths())
+
+    def _paths(self) -> list[Path]:
+        chosen = self._chosen or chosen_config(self._around.env)
+        project = self._around.cwd / Path(chosen).expanduser() if chosen else find_project(self._around.cwd)
+        user = [] if self._chosen else [user_config_path(self._around.env)]
+        return [*user, project] if project else user
+
+
+def _stat(path: Path) -> tuple[str, int, int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return str(path), 0, 0, 0
+    return str(path), found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _without_servers(config: Config) -> Config:
+    return replace(config, servers={})
