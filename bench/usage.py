@@ -12,6 +12,7 @@ TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 @dataclass(frozen=True)
 class Memory:
     rss_mb: float
+    largest_mb: float  # the RSS of the largest process
     pss_mb: float  # pages shared between processes counted once
     processes: int
 
@@ -30,12 +31,10 @@ def _cpu_ns(pid: int) -> int:
 
 
 def memory(pids: list[int]) -> Memory:
-    rss_kb = pss_kb = 0
-    for pid in pids:
-        fields = _rollup(pid)
-        rss_kb += fields.get("Rss", 0)
-        pss_kb += fields.get("Pss", 0)
-    return Memory(rss_kb / 1024, pss_kb / 1024, len(pids))
+    parts = [_rollup(pid) for pid in pids]
+    rss_kb = [part.get("Rss", 0) for part in parts]
+    pss_kb = [part.get("Pss", 0) for part in parts]
+    return Memory(sum(rss_kb) / 1024, max(rss_kb) / 1024, sum(pss_kb) / 1024, len(pids))
 
 
 def _rollup(pid: int) -> dict[str, int]:

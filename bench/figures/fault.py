@@ -19,7 +19,7 @@ from bench.stats import median, percentile
 SHAPE = Shape(servers=10, tools=100, fragile="s5")
 HEALTHY = [name for name in SHAPE.names if name != SHAPE.fragile]
 FAULTS = {"": "all healthy", "dead": "one dead", "hang": "one hanging"}
-CALLS = 10 * len(HEALTHY)
+CALLS = 30 * len(HEALTHY)
 START_LIMIT_S = 30.0
 LIMIT_S = 20.0
 

@@ -129,6 +129,10 @@ class Crib:
         await self._fresh.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
         return self._catalog
 
+    def wake(self) -> None:
+        """Somebody has come who will want the tools: begin to ask for those that are not fresh."""
+        self._fresh.wake()
+
     async def list_tools(self) -> Listing:
         """The catalogue as a listing: a Crib is a source too."""
         return Listing(tuple(await self.tools()))

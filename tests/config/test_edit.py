@@ -185,7 +185,7 @@ def test_a_server_is_added_to_json():
     ("edit", "expected"),
     [
         (lambda: add_server(TOML, ServerConfig("time", command="x")),
-         "toolcrib.toml: There is already a server 'time'. Remove it first: toolcrib servers remove time."),
+         "toolcrib.toml: There is already a server 'time'. Remove it first: toolcrib servers rm time."),
         (lambda: remove_server(TOML, "tim"), "toolcrib.toml: There is no server 'tim'. Did you mean 'time'?"),
         (lambda: set_enabled("", "time", True), "toolcrib.toml: There is no server 'time'."),
         (lambda: set_enabled('{"mcpServers": {"a": {"command": "x"}}} // note', "a", True, "mcp.json"),

@@ -74,6 +74,8 @@ def test_an_address_in_the_environment_takes_the_place_of_a_command_but_not_of_p
     assert config.servers == {
         "rube": ServerConfig("rube", url="https://rube.example/mcp", tools={"send": ToolConfig(policy="deny")})
     }
+    assert config.origins["servers.rube.url"] == Origin("environment RUBE_MCP_URL")
+    assert not config.origins.keys() & {"servers.rube.command", "servers.rube.env", "servers.rube.env.X"}
 
 
 def test_unrelated_variables_mean_nothing():

@@ -1,4 +1,4 @@
-"""The official conformance suite over toolcrib: ``python -m tests.conformance.run [--leg L] [--target T]``.
+"""The official conformance suite over toolcrib: ``python -m tests.conformance.run [--leg LEG] [--target TARGET]``.
 
 Server leg: toolcrib serves ``upstream.py`` without a prefix, reached over HTTP and over stdio, and the suite plays the
 client (target ``direct`` leaves toolcrib out, to see what the upstream itself is worth). Client leg: the suite plays
@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -106,7 +107,7 @@ def run_client_leg(home: Path) -> Iterator[Outcome]:
 
 def run_suite(run: Run, argv: Sequence[str], home: Path) -> list[Outcome]:
     """One pass of the suite, read back from the files it writes."""
-    results = home / str(run).replace(" ", "-")
+    results = home / run.revision
     suite = [str(install.node()), str(SUITE), *argv, "--requirements", run.revision, "--output-dir", str(results)]
     done = subprocess.run(suite, cwd=home, env=homely(home), capture_output=True, text=True, check=False)
     scenarios = SUMMARY_LINE.findall(done.stdout)
@@ -150,7 +151,7 @@ def complain(verdicts: Sequence[Verdict], lost: Sequence[Expectation]) -> None:
     for verdict in verdicts:
         where = f"{verdict.outcome.run}: {verdict.outcome.scenario}"
         for check in verdict.new:
-            print(f"NEW FAILURE  {where}:{check.id}\n    {check.message}")
+            print(f"NEW FAILURE  {where}:{check.id}\n             {check.message}")
         for expectation in verdict.stale:
             print(f"STALE        {where}: passes now; remove or narrow {str(expectation)!r} in expected.toml")
     for expectation in lost:
@@ -161,17 +162,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Run the official MCP conformance suite over toolcrib.")
     parser.add_argument("--leg", choices=["server", "client"], help="only this side")
     parser.add_argument("--target", choices=list(TARGETS), help="only this server target")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="keep everything the suite recorded here")
     options = parser.parse_args()
     install.ensure(conformance=True)
-    outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory() as folder:
-        if options.leg != "client":
-            for target in [options.target] if options.target else ["http", "stdio"]:
-                (home := Path(folder) / target).mkdir()
-                outcomes += run_server_leg(target, home)
-        if options.leg != "server" and not options.target:
-            outcomes += run_client_leg(Path(folder))
+    with tempfile.TemporaryDirectory() as scratch:
+        targets = [options.target] if options.target else ["http", "stdio"]
+        leg = options.leg or ("server" if options.target else "")
+        outcomes = list(run_legs(leg, targets, (options.results or Path(scratch)).resolve()))
     return report(outcomes, complete=not (options.leg or options.target))
+
+
+def run_legs(only: str, targets: Sequence[str], folder: Path) -> Iterator[Outcome]:
+    """One leg or both, each in a folder of its own."""
+    if only != "client":
+        for target in targets:
+            yield from run_server_leg(target, _fresh(folder / f"server-{target}"))
+    if only != "server":
+        yield from run_client_leg(_fresh(folder / "client"))
+
+
+def _fresh(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def report(outcomes: Sequence[Outcome], *, complete: bool) -> int:

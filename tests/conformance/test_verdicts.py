@@ -77,6 +77,15 @@ def test_an_expectation_can_be_narrowed():
     assert unmatched(elsewhere, [outcome(FAILED)]) == elsewhere
 
 
+def test_a_pattern_stands_for_many_scenarios():
+    """Each of them has to fail, or the entry is stale for it."""
+    pattern = Expectation("server", "cach*", "not served")
+
+    assert judge(outcome(FAILED), [pattern]).is_good
+    assert judge(outcome(PASSED), [pattern]).stale == (pattern,)
+    assert judge(outcome(FAILED, scenario="ping"), [pattern]).new == (FAILED,)
+
+
 def test_a_scenario_that_checked_nothing_has_failed():
     """Silence is no proof."""
     assert read_outcome(RUN, "initialize", None).failures == [Check("nothing-checked", "FAILURE", "no check was made")]

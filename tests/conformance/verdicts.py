@@ -8,6 +8,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Expectation:
-    """A failure that is known, and why it is right; an empty field stands for any."""
+    """A failure that is known, and why it is right; an empty field stands for any, ``scenario`` may be a pattern."""
 
     leg: str
     scenario: str
@@ -62,7 +63,8 @@ class Expectation:
 
     def concerns(self, outcome: Outcome) -> bool:
         return (
-            (self.leg, self.scenario) == (outcome.run.leg, outcome.scenario)
+            self.leg == outcome.run.leg
+            and fnmatchcase(outcome.scenario, self.scenario)
             and (not self.revisions or outcome.run.revision in self.revisions)
             and (not self.targets or outcome.run.target in self.targets)
         )
@@ -135,5 +137,5 @@ def read_expectations(path: Path) -> list[Expectation]:
 def read_outcome(run: Run, scenario: str, checks_file: Path | None) -> Outcome:
     """A scenario's checks from the file the suite wrote; one that checked nothing has failed."""
     found = json.loads(checks_file.read_text()) if checks_file else []
-    checks = [Check(check["id"], check["status"], check.get("errorMessage") or "") for check in found]
+    checks = [Check(check["id"], check["status"], check.get("errorMessage") or check["description"]) for check in found]
     return Outcome(run, scenario, tuple(checks) or (Check("nothing-checked", "FAILURE", "no check was made"),))

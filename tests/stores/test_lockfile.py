@@ -121,8 +121,19 @@ def test_no_update_of_many_processes_is_lost(tmp_path):
     assert counts == {"a": 20, "b": 20, "c": 20, "common": 60}
 
 
+def test_what_a_killed_writer_left_lying_about_is_cleared_away_by_the_next(tmp_path):
+    """But nothing else."""
+    for name in (".toolcrib.lock.0123.tmp", ".toolcrib.toml.0123.tmp", "toolcrib.lock.tmp"):
+        (tmp_path / name).write_text("half")
+    LockFile(tmp_path / "toolcrib.lock").update("time", put(TIME))
+
+    assert sorted(found.name for found in tmp_path.iterdir()) == [
+        ".toolcrib.lock.guard", ".toolcrib.toml.0123.tmp", "toolcrib.lock", "toolcrib.lock.tmp"
+    ]  # fmt: skip
+
+
 def test_a_writer_that_is_killed_leaves_a_lock_that_can_be_read(tmp_path):
-    """And the next writer clears away what it left lying about."""
+    """However often it happens, and whatever it was writing."""
     path = tmp_path / "toolcrib.lock"
     file = LockFile(path)
     file.update("time", put(TIME))

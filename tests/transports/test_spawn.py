@@ -256,6 +256,19 @@ async def test_a_killed_keeper_takes_its_server_along(spawner, marker):
     await until(lambda: marked(marker) == {bystander.pid})
 
 
+async def test_a_keeper_killed_when_nobody_watches_takes_its_server_along(spawner, marker):
+    """With the spawner dead too it is the kernel alone that ends the server."""
+    sink = Recorder()
+    transport = await open_stdio(spawner, spec(python(STUBBORN), marker), sink)
+    await sink.messages_until(1)
+    keeper = find_keeper(transport.pid)
+    os.kill(spawner.pid, signal.SIGKILL)
+    os.kill(keeper, signal.SIGKILL)
+
+    assert await sink.end() is None
+    await until(lambda: not marked(marker))
+
+
 async def test_keepers_do_not_mind_signals_meant_for_the_gateway(spawner, marker):
     """A service manager signals every process it knows of; servers still get their graceful end."""
     transport, sink = await start_family(spawner, marker)
@@ -309,14 +322,14 @@ asyncio.run(main())
 async def test_a_cancelled_start_leaves_no_process(spawner, marker):
     """At every step on the way; the keeper finds its line closed."""
     for steps in range(6):
-        starting = asyncio.create_task(spawner.start(spec(python(FAMILY), marker)))
+        starting = asyncio.create_task(spawner.start(spec(python(STUBBORN), marker)))
         for _ in range(steps):
             await asyncio.sleep(0)
         starting.cancel()
         await asyncio.wait([starting])
         assert starting.cancelled()
 
-    await until(lambda: not marked(marker))
+    await until(lambda: not marked(marker) and helpers() == {spawner.pid})
 
 
 def test_descendants_are_found_at_any_depth():

@@ -229,6 +229,16 @@ async def test_a_server_that_ends_alone_leaves_no_descendant(spawner, sink, mark
     await until(lambda: not marked(marker))
 
 
+async def test_a_server_that_does_not_end_at_eof_is_asked_before_it_is_killed(spawner, sink, marker):
+    """SIGTERM gives it the time to put things in order."""
+    script = "import signal, sys; signal.signal(15, lambda *_: sys.exit(5)); print('{}', flush=True); signal.pause()"
+    transport = await open_stdio(spawner, spec(python(script), marker), sink)
+    await sink.messages_until(1)
+    await transport.close()
+
+    assert sink.ends == [ExitReport(5)]
+
+
 async def test_a_server_that_ignores_everything_is_killed(spawner, sink, marker):
     """After both graces."""
     transport = await open_stdio(spawner, spec(python(STUBBORN), marker), sink)

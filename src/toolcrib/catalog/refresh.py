@@ -108,6 +108,10 @@ class Refresher:
             for shelf in unknown:
                 shelf.settled.set()
 
+    def wake(self) -> None:
+        """Begin what a listing would begin, without waiting for it."""
+        self._start_where_needed()
+
     def _start_where_needed(self) -> list[Shelf]:
         now = self._loop.time()
         due = [shelf for shelf in self.shelves.values() if shelf.fresh_until <= now and shelf.flight is None]

@@ -25,7 +25,7 @@ def add_server(text: str, server: ServerConfig, where: str = "toolcrib.toml") ->
     """The file with one more server at its end; only what differs from the defaults is written."""
     known = _names(text, where)
     if server.name in known:
-        hint = f"Remove it first: toolcrib servers remove {server.name}."
+        hint = f"Remove it first: toolcrib servers rm {server.name}."
         raise ConfigError(f"There is already a server {server.name!r}.", where=where, hint=hint)
     edited = _add_to_toml(text, server) if _is_toml(where) else _add_to_json(text, server, where)
     return _checked(edited, where, known | {server.name})

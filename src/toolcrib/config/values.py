@@ -26,8 +26,8 @@ _KINDS: Mapping[type, str] = {
 }
 
 
-class Mismatch(Exception):  # noqa: N818 - never leaves this room: it becomes a ConfigError with its place
-    """A value is not what was expected; ``at`` is the way to it from the value that was read."""
+class Mismatch(Exception):
+    """A value is not what was expected, ``at`` a place inside it; becomes a ``ConfigError`` with its line."""
 
     def __init__(self, expected: str, given: object, at: KeyPath = ()) -> None:
         super().__init__(expected)

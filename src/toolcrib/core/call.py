@@ -119,13 +119,14 @@ class ToolResult:
     def mcp(self) -> dict[str, Any]:
         """The whole result in MCP's shape."""
         if self._decoded is None:
-            self._decoded = msgspec.json.decode(self.raw or b"{}", type=dict[str, Any])
+            self._decoded = _decode(self.raw or b"{}")
         return self._decoded
 
     @property
     def content(self) -> Sequence[Mapping[str, Any]]:
-        """MCP content blocks."""
-        return self.mcp.get("content") or []
+        """MCP content blocks; what a careless server put between them is left out."""
+        content = self.mcp.get("content")
+        return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
     @property
     def structured(self) -> Any:
@@ -140,7 +141,7 @@ class ToolResult:
     @property
     def text(self) -> str:
         """All text blocks, joined by newlines."""
-        return "\n".join(block.get("text", "") for block in self.content if block.get("type") == "text")
+        return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")
 
     def to_dict(self) -> dict[str, Any]:
         """``success``, ``data``, ``error`` and the content, for JSON output."""
@@ -160,3 +161,11 @@ class ToolResult:
 
     def __repr__(self) -> str:
         return f"ToolResult(success={self.success}, {self.error.code if self.error else self.text[:60]!r})"
+
+
+def _decode(raw: bytes) -> dict[str, Any]:
+    """The result; one that no Python value can hold (a number beyond all bounds) is shown as the text it is."""
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {"content": [{"type": "text", "text": raw.decode(errors="replace")}]}

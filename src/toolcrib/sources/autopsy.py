@@ -60,19 +60,19 @@ def explain(
     server: str, trouble: Trouble, *, attempts: int, secrets: frozenset[str] = frozenset()
 ) -> SourceUnavailable:
     """The facts as an error a person can act on."""
-    words = [_redact(printable(line), secrets) for line in trouble.remains.stderr if line.strip()][-STDERR_SHOWN:]
+    words = [redact(printable(line), secrets) for line in trouble.remains.stderr if line.strip()][-STDERR_SHOWN:]
     cause, advice = _diagnose(words)
     message = _headline(server, trouble, attempts, cause)
     if words:
         message += f" It wrote: {' | '.join(word.strip() for word in words[-3:])!r}."
     return SourceUnavailable(
-        _redact(message, secrets),
+        redact(message, secrets),
         hint=f"Try: {advice or f'toolcrib servers logs {server}'}. Everything else goes on without it.",
         details={
             "server": server,
             "phase": trouble.phase,
             "exit_code": trouble.remains.exit_code,
-            "cause": cause or _redact(trouble.reason, secrets),
+            "cause": cause or redact(trouble.reason, secrets),
             "stderr": words,
             "stdout_noise": trouble.remains.noise_count,
             "attempts": attempts,
@@ -95,7 +95,8 @@ def _diagnose(words: Sequence[str]) -> tuple[str, str]:
     return "", ""
 
 
-def _redact(text: str, secrets: frozenset[str]) -> str:
+def redact(text: str, secrets: frozenset[str]) -> str:
+    """``text`` with every secret value blotted out."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text

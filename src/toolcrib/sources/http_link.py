@@ -20,6 +20,8 @@ from toolcrib.wire import eras, headers
 from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_notification, encode_request
 
 EVENT_STREAM = b"text/event-stream"
+UNREACHABLE = frozenset({"resolve", "connect", "tls"})
+LAST_ANSWERS_S = 30.0
 REOPEN_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 
 _FIXED = [
@@ -44,6 +46,7 @@ class HttpLink:
         self._head = self._encode_head("POST")
         self._next_id = 0
         self._busy = 0
+        self._quiet = asyncio.Event()
         self._open = True
         self._gate: asyncio.Task[Any] | None = None
         self._listener: asyncio.Task[Any] | None = None
@@ -94,6 +97,7 @@ class HttpLink:
         if not self._open:
             raise ConnectionLost(f"The connection to {self._pool.origin} has ended.")
         self._busy += 1
+        self._quiet.clear()
         stream = AnswerStream(question.id, self._notice(question), self._answer_server(question))
         try:
             response = await self._exchange(question, stream)
@@ -102,6 +106,8 @@ class HttpLink:
             raise
         finally:
             self._busy -= 1
+            if not self._busy:
+                self._quiet.set()
         if response is None or stream.is_used:
             return stream.result()
         return self._read(question, response)
@@ -123,7 +129,8 @@ class HttpLink:
             return None
         except HttpFailure as failure:
             question.sent = failure.sent
-            self._lose()
+            if failure.phase in UNREACHABLE:
+                self._lose()
             raise ConnectionLost(failure.message, hint=failure.hint, details=failure.details) from None
 
     def _chooser(self, question: Question, stream: AnswerStream) -> Choose:
@@ -230,15 +237,25 @@ class HttpLink:
         return Remains()
 
     async def close(self) -> None:
-        """End the session and all connections."""
+        """End the session and all connections; of a link that was lost, answers under way may still arrive."""
         was_open, self._open = self._open, False
         if self._listener is not None:
             self._listener.cancel()
-        if was_open and self._session is not None:
-            with contextlib.suppress(ToolcribError, TimeoutError):
+        try:
+            if was_open:
+                await self._end_session()
+            elif self._busy:
+                await asyncio.wait_for(self._quiet.wait(), LAST_ANSWERS_S)
+        except TimeoutError:
+            pass
+        finally:
+            await self._pool.close()
+
+    async def _end_session(self) -> None:
+        if self._session is not None:
+            with contextlib.suppress(ToolcribError):
                 async with asyncio.timeout(1.0):
                     await self._pool.exchange(self._encode_head("DELETE"), b"")
-        await self._pool.close()
 
 
 def _decode(body: bytes) -> Outbound | None:

@@ -1,14 +1,14 @@
 """An MCP server as a source of tools."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
-from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError
+from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError, RemoteError
 from toolcrib.core.source import Listing, SourceStatus
 from toolcrib.core.tool import Tool, from_mcp
 from toolcrib.schema.sanitise import sanitise_tool
@@ -77,7 +77,7 @@ class McpSource:
 
     def log_lines(self, count: int) -> Sequence[str]:
         """The last lines the server wrote to stderr."""
-        return list(self.supervisor.remains().stderr)[-count:]
+        return [self.supervisor.hide_secrets(line) for line in list(self.supervisor.remains().stderr)[-count:]]
 
     async def list_tools(self) -> Listing:
         """All pages, cleaned; one bad tool costs only itself."""
@@ -157,7 +157,15 @@ class McpSource:
         encoded = repair(raw) if needs_repair(head) else bytes(raw)
         if not head.is_error:
             return ToolResult(raw=encoded)
-        return ToolResult(raw=encoded, error=ErrorInfo(FAILED, _error_text(head.content)))
+        return self._failed(encoded)
+
+    def _failed(self, encoded: bytes) -> ToolResult:
+        """A failure in the server's own words, minus the secrets it was given."""
+        if self.supervisor.has_secrets:
+            encoded = self.supervisor.hide_secrets(encoded.decode()).encode()
+        result = ToolResult(raw=encoded)
+        result.error = ErrorInfo(FAILED, result.text or "The tool failed without saying why.")
+        return result
 
     async def _ask(self, link: Link, call: ToolCall, more: Mapping[str, Any]) -> Raw:
         request_id = link.new_id()
@@ -176,6 +184,8 @@ class McpSource:
             question.headers = headers.param_headers(declared, call.arguments)
         try:
             return await link.ask(question)
+        except RemoteError as error:
+            raise RemoteError(error.rpc_code, self.supervisor.hide_secrets(error.message), data=error.data) from None
         finally:
             call.sent = call.sent or question.sent
 
@@ -191,16 +201,3 @@ def _call_meta(call: ToolCall, request_id: int, base: dict[str, Any] | None) -> 
     if call.channel.wants_progress:
         meta["progressToken"] = request_id
     return meta
-
-
-def _error_text(content: Any) -> str:
-    """The server's own words for a failed call."""
-    if content is UNSET:
-        return "The tool failed without saying why."
-    blocks = msgspec.json.decode(content)
-    texts = [block.get("text", "") for block in _objects(blocks) if block.get("type") == "text"]
-    return "\n".join(text for text in texts if isinstance(text, str)) or "The tool failed without saying why."
-
-
-def _objects(blocks: Any) -> Iterator[Mapping[str, Any]]:
-    return (block for block in blocks if isinstance(block, Mapping)) if isinstance(blocks, list) else iter(())

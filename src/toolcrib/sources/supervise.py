@@ -1,7 +1,7 @@
 """One connection per server, kept alive: retries, back-off, idle reaping, and an autopsy when it ends badly."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from toolcrib.core import events
@@ -9,7 +9,7 @@ from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError, Sou
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
-from toolcrib.sources.autopsy import Trouble, describe_exit, explain
+from toolcrib.sources.autopsy import Trouble, describe_exit, explain, redact
 from toolcrib.sources.link import Link, LinkEvents, Remains
 from toolcrib.sources.negotiate import Agreement, Offer, negotiate
 from toolcrib.wire import client, eras
@@ -104,6 +104,15 @@ class Supervisor:
             server_info=state.agreement.server_info if state.agreement else {},
             details={} if connected or state.error is None else state.error.details,
         )
+
+    def hide_secrets(self, text: str) -> str:
+        """``text`` without the values that only the server may know."""
+        return redact(text, self._settings.secrets)
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether there is anything to hide."""
+        return bool(self._settings.secrets)
 
     def forgive(self) -> None:
         """Forget past failures, so that the next need tries at once."""
@@ -274,6 +283,8 @@ def _reason(error: Exception, remains: Remains, timeout_s: float) -> str:
         return f"it did not answer within {timeout_s:g} s"
     if isinstance(error, ConnectionLost) and remains.exit_code is not None:
         return f"its process {describe_exit(remains)}"
+    if isinstance(error, RemoteError) and isinstance(error.data, Mapping) and "http_status" in error.data:
+        return f"it answered with HTTP {error.data['http_status']}; is that the address of an MCP server?"
     if isinstance(error, RemoteError):
         return f"it answered with error {error.rpc_code}: {error.message}"
     if isinstance(error, ToolcribError | ProtocolError):

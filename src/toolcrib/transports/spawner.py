@@ -338,7 +338,6 @@ def restore_signals() -> None:
 
 def main(fd: int) -> None:
     """Serve the socket ``fd``; only its end ends this program, no signal meant for toolcrib's service."""
-    os.set_inheritable(fd, False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     set_trait(PR_SET_DUMPABLE, 0)  # servers run as the same user; they shall not read or trace their keepers

@@ -23,7 +23,7 @@ ParamHeaders = Mapping[tuple[str, ...], str]
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=")
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_DECIMAL = re.compile(r"-?[0-9]+(\.0+)?")
+_DECIMAL = re.compile(r"-?[0-9]{1,400}(\.0{1,400})?")
 _ANNOTATED_TYPES = frozenset({"string", "integer", "boolean"})
 _ONE_SCHEMA = frozenset({
     "items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties",

@@ -77,6 +77,7 @@ decode = msgspec.json.Decoder().decode
 def decode_inbound(data: bytes) -> Inbound:
     """The message in ``data``; anything that is not exactly one JSON-RPC 2.0 message is an error answer."""
     try:
+        _check_text(data)
         message = _inbound.decode(data)
     except msgspec.ValidationError as error:
         raise RpcError(INVALID_REQUEST, f"Not a JSON-RPC message: {error}") from None
@@ -84,14 +85,31 @@ def decode_inbound(data: bytes) -> Inbound:
         raise RpcError(PARSE_ERROR, f"Not valid JSON: {error}") from None
     if message.jsonrpc != "2.0":
         raise RpcError(INVALID_REQUEST, 'Not a JSON-RPC message: "jsonrpc" must be "2.0".')
-    if message.method is not UNSET and (message.id is None or (type(message.id) is str and len(message.id) > ID_LIMIT)):
+    if message.method is UNSET:
+        _check_answer(message)
+    elif message.id is None or (type(message.id) is str and len(message.id) > ID_LIMIT):
         raise RpcError(INVALID_REQUEST, f"A request id is a number or a string of at most {ID_LIMIT} characters.")
     return message
+
+
+def _check_answer(message: Inbound) -> None:
+    if message.id is UNSET or (message.result is UNSET and message.error is UNSET):
+        raise RpcError(INVALID_REQUEST, "Not a JSON-RPC message: neither a method nor an answer to one.")
+
+
+def _check_text(data: bytes) -> None:
+    """Refuse what is not UTF-8: the decoder does not look into those parts that stay raw."""
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise msgspec.DecodeError(f"not UTF-8 (byte {error.start})") from None
 
 
 def decode_outbound(data: bytes) -> Outbound:
     """The message in ``data``; raises ``msgspec.DecodeError`` for what is none."""
     try:
+        _check_text(data)
         return _outbound.decode(data)
     except RecursionError:
         raise msgspec.DecodeError("nested too deeply") from None

@@ -7,7 +7,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from toolcrib.core.errors import ProtocolError
 from toolcrib.wire.eras import META_RESERVED
-from toolcrib.wire.jsonrpc import decode, encode
+from toolcrib.wire.jsonrpc import encode
 
 
 class ResultHead(msgspec.Struct, gc=False):
@@ -20,33 +20,41 @@ class ResultHead(msgspec.Struct, gc=False):
     meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
+OPENING_BRACKET = ord("[")
+
 _head = msgspec.json.Decoder(ResultHead)
+_result = msgspec.json.Decoder(dict[str, Any])
 
 
 def read_head(raw: bytes | Raw) -> ResultHead:
     """The head of a result; one that is no result object is the server's protocol error."""
     try:
         return _head.decode(raw)
-    except msgspec.DecodeError as error:
-        raise ProtocolError(f"The server's answer is not a tool result: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _no_result(error) from None
+
+
+def _no_result(error: Exception) -> ProtocolError:
+    return ProtocolError(f"The server's answer is not a tool result: {error}")
 
 
 def needs_repair(head: ResultHead) -> bool:
     """Whether a strict client would stumble over the result, or a reserved field must not be passed on."""
     if head.result_type == "input_required":
         return _leaks_meta(head)
-    return head.content is UNSET or bytes(head.content) == b"null" or _leaks_meta(head)
+    return head.content is UNSET or memoryview(head.content)[0] != OPENING_BRACKET or _leaks_meta(head)
 
 
 def _leaks_meta(head: ResultHead) -> bool:
-    return head.meta is not UNSET and b'"io.modelcontextprotocol/' in bytes(head.meta)
+    # Without the slash that follows, because some encoders escape it.
+    return head.meta is not UNSET and b"io.modelcontextprotocol" in bytes(head.meta)
 
 
 def repair(raw: bytes | Raw) -> bytes:
     """The result with content (if only empty) and without the server's reserved ``_meta``."""
-    result: dict[str, Any] = decode(raw)
-    if not isinstance(result.get("content"), list) and result.get("resultType") != "input_required":
-        result["content"] = []
+    result = _decode(raw)
+    if result.get("resultType") != "input_required":
+        result["content"] = _as_blocks(result.get("content"))
     if "isError" in result and result["isError"] is None:
         del result["isError"]
     meta = result.pop("_meta", None)
@@ -57,10 +65,28 @@ def repair(raw: bytes | Raw) -> bytes:
     return encode(result)
 
 
+def _decode(raw: bytes | Raw) -> dict[str, Any]:
+    try:
+        return _result.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _no_result(error) from None
+
+
+def _as_blocks(content: Any) -> list[Any]:
+    """Content as the list it has to be: servers have been seen to send a bare text or a single block."""
+    if isinstance(content, list):
+        return content
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [content] if isinstance(content, dict) else []
+
+
 def stamp_modern(raw: bytes) -> bytes:
     """The result with the ``resultType`` that the stateless era requires."""
-    if b'"resultType"' in raw[:40] or read_head(raw).result_type is not None:
+    if raw.startswith(b'{"resultType":"') or read_head(raw).result_type is not None:
         return raw
+    if b'"resultType"' in raw:
+        return encode({**_decode(raw), "resultType": "complete"})
     rest = raw.lstrip()[1:]
     comma = b"" if rest.lstrip().startswith(b"}") else b","
     return b'{"resultType":"complete"' + comma + rest

@@ -3,6 +3,7 @@
 from toolcrib.core.errors import ProtocolError
 
 EVENT_LIMIT = 16 * 1024 * 1024
+RETRY_DIGITS = 9
 PING = b": ping\n\n"
 
 
@@ -48,6 +49,6 @@ class SseParser:
             self._data.append(value)
         elif field == b"id":
             self.last_id = value.decode(errors="replace")
-        elif field == b"retry" and value.isdigit():
+        elif field == b"retry" and value.isdigit() and len(value) <= RETRY_DIGITS:
             self.retry_ms = int(value)
         return b""

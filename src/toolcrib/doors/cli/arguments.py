@@ -32,7 +32,9 @@ def read_object(text: str) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise UsageError(f"--input-json is not JSON: {error}.", hint="Quote it for the shell: '{\"key\": 1}'.") from None
+        raise UsageError(
+            f"--input-json is not JSON: {error}.", hint="Quote it for the shell: '{\"key\": 1}'."
+        ) from None
     if not isinstance(value, dict):
         raise UsageError("--input-json must be an object.", hint="For example '{\"key\": 1}'.")
     return value

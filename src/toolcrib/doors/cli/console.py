@@ -69,7 +69,7 @@ class Console:
         import msgspec
 
         text = msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
-        self.print(SUSPECT.sub(_escape, text))
+        self.print(escaped(text))
 
     def say(self, text: str, *styles: str) -> None:
         """One piece of talk."""
@@ -108,8 +108,8 @@ class Console:
             self.err.flush()
 
 
-def _escape(match: Any) -> str:
-    """What a terminal might obey, as JSON writes it when it must."""
+def escaped(json_text: str) -> str:
+    """JSON with what a terminal might obey written as JSON writes it when it must."""
     import json
 
-    return json.dumps(match[0])[1:-1]
+    return SUSPECT.sub(lambda match: json.dumps(match[0])[1:-1], json_text)

@@ -1,6 +1,6 @@
 """Catalogue entries and server states as the commands show them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolcrib.catalog.catalog import Route
@@ -10,7 +10,9 @@ from toolcrib.config.masks import shown_args, shown_url
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ToolcribError, UnknownTool
 from toolcrib.crib import Crib
+from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.opening import is_unasked, policy_of
+from toolcrib.doors.cli.table import Column, print_table
 
 STATE_STYLES: Mapping[str, tuple[str, ...]] = {
     "ok": ("green",),
@@ -18,6 +20,7 @@ STATE_STYLES: Mapping[str, tuple[str, ...]] = {
     "failed": ("red",),
     "disabled": ("dim",),
     "asking": ("cyan",),
+    "never": ("cyan",),
 }
 
 
@@ -98,9 +101,49 @@ def what_to_do(entry: Mapping[str, Any]) -> str:
         return f"toolcrib servers enable {name}"
     if state == "never":
         return f"toolcrib servers refresh {name}"
+    if state == "asking":
+        return f"trying again: {entry['error']}" if entry["error"] else "still starting; the log will tell"
     if state in ("failed", "stale"):
-        return str(entry["error"] or f"toolcrib servers logs {name}")
+        return f"toolcrib servers logs {name}"
     return f"{len(entry['problems'])} left out: toolcrib doctor" if entry["problems"] else ""
+
+
+def native_entry(crib: Crib) -> list[dict[str, Any]]:
+    """The native tools as one more row, if there are any."""
+    routes = [route for route in crib.catalog.routes.values() if not route.server]
+    tokens = sum(map(approximate_tokens, routes))
+    row = _entry(ServerConfig("native"), "ok") | {"tools": len(routes), "tokens": tokens, "runs": "in this process"}
+    return [row] if routes else []
+
+
+def print_servers(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+    """The one table: server, tools, approximate tokens, state, what to do."""
+    columns = (
+        Column("SERVER", styles=("bold",)),
+        Column("TOOLS", right=True),
+        Column("~TOKENS", right=True),
+        Column("STATE", coloured=STATE_STYLES),
+        Column("WHAT TO DO", flexible=True),
+    )
+    rows = [_row(entry) for entry in entries]
+    if len(entries) > 1:
+        total = {key: sum(entry[key] for entry in entries) for key in ("tools", "tokens")}
+        rows.append(("total", str(total["tools"]), f"{total['tokens']:,}", "", ""))
+    print_table(console, columns, rows)
+    say_errors(console, entries)
+
+
+def say_errors(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Below a table, what is wrong with the servers that are not in order."""
+    for entry in entries:
+        if entry["error"] and entry["state"] != "asking":
+            console.out.flush()
+            named = entry["error"] if repr(entry["name"]) in entry["error"] else f"{entry['name']}: {entry['error']}"
+            console.say(named, "yellow")
+
+
+def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    return entry["name"], str(entry["tools"]), f"{entry['tokens']:,}", entry["state"], what_to_do(entry)
 
 
 def missing_tool(crib: Crib, name: str) -> ToolcribError:

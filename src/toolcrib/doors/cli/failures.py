@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.core.errors import CallerError, ToolcribError, did_you_mean, is_retryable
+from toolcrib.core.errors import CallerError, ConfigError, DefinitionError, ToolcribError, did_you_mean, is_retryable
 
 OK, FAILURE, USAGE, AUTH, UNREACHABLE, TOOL_ERROR, DENIED, NOT_FOUND = range(8)
 
@@ -68,9 +68,9 @@ def report(error: Exception, *, as_json: bool = False) -> int:
 
 def _exit_of(error: Exception, known: ToolcribError) -> int:
     """A configuration that cannot be used is a failure, not a misuse of the command."""
-    if isinstance(error, CallerError) or known.code != "TOOL_INVALID_INPUT":
-        return exit_code(known.code, known.details)
-    return FAILURE
+    if isinstance(error, ConfigError | DefinitionError):
+        return FAILURE
+    return exit_code(known.code, known.details)
 
 
 def _as_known(error: Exception) -> ToolcribError:

@@ -24,7 +24,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Complain about the command line."""
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.", hint=f"Usage: {' '.join(self.format_usage().split()[1:])}")
+        raise UsageError(
+            f"{message[:1].upper()}{message[1:]}.", hint=f"Usage: {' '.join(self.format_usage().split()[1:])}"
+        )
 
     def options(self) -> list[str]:
         """Every option the command takes."""
@@ -56,7 +58,7 @@ def parse(parser: Parser, argv: Sequence[str]) -> Options:
     """The options; an unknown one is an error with the nearest known one."""
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)
-    options, unknown = parser.parse_known_args(words[:at])
+    options, unknown = parser.parse_known_intermixed_args(words[:at])
     options.rest = words[at + 1 :]
     if unknown:
         raise _unknown(parser, unknown[0])
@@ -73,13 +75,17 @@ def _unknown(parser: Parser, word: str) -> UsageError:
     return UsageError(f"`{parser.prog}` does not take {word!r}.", hint=f"Run `{parser.prog} --help`.")
 
 
-def add_common(parser: Parser, *, log_level: str = "warning") -> None:
+def add_common(parser: Parser) -> None:
     """The options of every command."""
     common = parser.add_argument_group("common")
-    common.add_argument("--config", metavar="FILE", help="a toolcrib.toml or any mcpServers file [env: TOOLCRIB_CONFIG]")
-    level = os.environ.get("TOOLCRIB_LOG_LEVEL", log_level)
     common.add_argument(
-        "--log-level", choices=LOG_LEVELS, default=level, help=f"what is told on stderr [{level}; env: TOOLCRIB_LOG_LEVEL]"
+        "--config", metavar="FILE", help="a toolcrib.toml or any mcpServers file [env: TOOLCRIB_CONFIG]"
+    )
+    common.add_argument(
+        "--log-level",
+        choices=LOG_LEVELS,
+        default=os.environ.get("TOOLCRIB_LOG_LEVEL"),
+        help="what is told on stderr [info when serving, otherwise warning; env: TOOLCRIB_LOG_LEVEL]",
     )
     common.add_argument(
         "--log-format",

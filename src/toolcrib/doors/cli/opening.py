@@ -17,7 +17,7 @@ from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import unknown_server
 from toolcrib.doors.cli.invoke import Options
-from toolcrib.doors.cli.logs import log_to
+from toolcrib.doors.cli.logs import one_shot_log
 
 PATIENCE_S = 0.4
 TICK_S = 0.2
@@ -35,22 +35,21 @@ def is_bare(loaded: Loaded) -> bool:
     return not loaded.config.servers and not loaded.config.native
 
 
-def make_emit(options: Options, console: Console, *, for_programs: bool = False) -> Emit:
-    """The log of this run; ``for_programs`` makes it JSON where nobody is watching."""
-    default = "json" if for_programs and not console.err.isatty() else "text"
-    return log_to(console, level=options.log_level, format=options.log_format or default)
-
-
 async def assemble_here(loaded: Loaded, emit: Emit, *, prefix: bool = True) -> Crib:
     """An open Crib; the caller closes it."""
     tools = BUILTIN if is_bare(loaded) else ()
     return await assemble(loaded, tools=tools, prefix=prefix, emit=emit)
 
 
+def has_only_builtin(crib: Crib) -> bool:
+    """Whether the built-in tools stand in for a configuration."""
+    return not crib.shelves and not crib.disabled and set(crib.catalog.routes) == {tool.__name__ for tool in BUILTIN}
+
+
 @asynccontextmanager
 async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
     """The Crib of a command that runs once."""
-    crib = await assemble_here(load_here(options), make_emit(options, console))
+    crib = await assemble_here(load_here(options), one_shot_log(options, console))
     try:
         yield crib
     finally:

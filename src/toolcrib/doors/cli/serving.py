@@ -46,7 +46,9 @@ def add_serving(parser: Parser) -> None:
     """The options of a command that serves HTTP."""
     parser.add_argument("--host", help="the address to listen on [127.0.0.1; env: TOOLCRIB_HOST]")
     parser.add_argument("--port", type=int, help="the port to listen on; 0 takes a free one [7337; env: TOOLCRIB_PORT]")
-    parser.add_argument("--token", help="the bearer token clients must send; others can see it here, prefer TOOLCRIB_TOKEN")
+    parser.add_argument(
+        "--token", help="the bearer token clients must send; others can see it here, prefer TOOLCRIB_TOKEN"
+    )
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="answer for this Host too (repeatable)"
     )

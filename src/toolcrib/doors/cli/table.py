@@ -1,8 +1,8 @@
 """Tables for people: columns as wide as they need, one of them cut to what the terminal leaves."""
 
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from toolcrib.doors.cli.console import Console
 from toolcrib.schema.text import printable
@@ -20,6 +20,8 @@ class Column:
     flexible: bool = False
     """Cut to what is left of the terminal's width."""
     styles: tuple[str, ...] = ()
+    coloured: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Styles by what the cell says."""
 
 
 def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
@@ -28,7 +30,9 @@ def print_table(console: Console, columns: Sequence[Column], rows: Sequence[Sequ
     widths = _fit(columns, _natural(columns, cells), console.width)
     console.print(_line(console, [(column, column.title, ("dim",)) for column in columns], widths))
     for row in cells:
-        painted = [(column, cell, column.styles) for column, cell in zip(columns, row, strict=True)]
+        painted = [
+            (column, cell, column.coloured.get(cell, column.styles)) for column, cell in zip(columns, row, strict=True)
+        ]
         console.print(_line(console, painted, widths))
 
 

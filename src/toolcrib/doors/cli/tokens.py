@@ -1,4 +1,4 @@
-"""The bearer token of the HTTP door: given by the environment, or made at the first start and kept in a private file."""
+"""The bearer token of the HTTP door: given by the environment, or made at the first start and kept privately."""
 
 import hmac
 import ipaddress
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from toolcrib.core.errors import ConfigError
 
-VARIABLE = "TOOLCRIB_TOKEN"  # noqa: S105 - the name of a variable
+VARIABLE = "TOOLCRIB_TOKEN"
 SHORTEST = 16
 
 

@@ -86,7 +86,8 @@ class McpService:
         return server.discover_result(self.identity.info, self.identity.instructions)
 
     def initialize(self, asker: Asker) -> bytes:
-        """The answer to a handshake."""
+        """The answer to a handshake; a session that begins wakes what it will need."""
+        self.crib.wake()
         return server.initialize_result(asker, self.identity.info, self.identity.instructions)
 
     async def _list(self, params: Mapping[str, Any], asker: Asker, *_: object) -> bytes:

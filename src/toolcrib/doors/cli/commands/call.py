@@ -112,4 +112,3 @@ def _progress(told: Mapping[str, Any]) -> str:
     total = f"/{told['total']:g}" if isinstance(told.get("total"), int | float) else ""
     done = told.get("progress")
     return f"{done:g}{total} {told.get('message', '')}".strip() if isinstance(done, int | float) else ""
-

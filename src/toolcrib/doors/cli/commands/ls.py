@@ -3,10 +3,10 @@
 from toolcrib.catalog.catalog import Route
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entries import server_entries, tool_entry
+from toolcrib.doors.cli.entries import say_errors, server_entries, tool_entry
 from toolcrib.doors.cli.failures import OK, UNREACHABLE, unknown_server
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.opening import discover, discover_unasked, is_unasked, open_here
+from toolcrib.doors.cli.opening import discover, discover_unasked, has_only_builtin, is_unasked, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 
@@ -70,14 +70,13 @@ def _first_line(text: str) -> str:
 def _show_absent(crib: Crib, console: Console, server: str | None) -> None:
     """Say which servers are missing from the list, and what to do about it."""
     entries = [entry for entry in server_entries(crib) if server in (None, entry["name"])]
+    say_errors(console, entries)
     for entry in entries:
-        if entry["state"] in ("failed", "stale"):
-            console.say(f"{entry['name']}: {entry['state']}. {entry['error']}", "yellow")
-        elif entry["state"] in ("never", "disabled"):
+        if entry["state"] in ("never", "disabled"):
             verb = "refresh" if entry["state"] == "never" else "enable"
             note = "not asked yet" if entry["state"] == "never" else "disabled"
             console.say(f"{entry['name']}: {note}. Run `toolcrib servers {verb} {entry['name']}`.", "dim")
-    if not entries and server is None:
+    if has_only_builtin(crib):
         console.say("These are the built-in tools. Add a server: toolcrib servers add NAME -- command args…", "dim")
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
-from toolcrib.doors.cli.opening import make_emit
+from toolcrib.doors.cli.logs import serving_log
 from toolcrib.doors.cli.running import run_until_stopped
 from toolcrib.doors.cli.serving import add_no_prefix, add_serving, open_serving
 
@@ -19,14 +19,14 @@ def add_arguments(parser: Parser) -> None:
     """What it takes."""
     add_serving(parser)
     add_no_prefix(parser)
-    add_common(parser, log_level="info")
+    add_common(parser)
 
 
 def run(options: Options, console: Console) -> int:
     """Serve until a signal says stop."""
 
     async def serve(stop: asyncio.Event) -> int:
-        async with open_serving(options, console, make_emit(options, console, for_programs=True)) as serving:
+        async with open_serving(options, console, serving_log(options, console)) as serving:
             console.say(f"toolcrib: serving MCP at {serving.url}")
             if serving.token is not None:
                 console.say(f"toolcrib: clients need the bearer token of {serving.token.origin}")

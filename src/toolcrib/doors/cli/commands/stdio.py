@@ -4,7 +4,8 @@ import asyncio
 
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
-from toolcrib.doors.cli.opening import load_here, make_emit
+from toolcrib.doors.cli.logs import Log
+from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.pipes import stdio_as_pipes
 from toolcrib.doors.cli.running import run_until_stopped
 from toolcrib.doors.cli.serving import add_no_prefix, open_watched
@@ -28,7 +29,12 @@ def run(options: Options, console: Console) -> int:
     """Serve until the client leaves or a signal says stop."""
 
     async def serve(stop: asyncio.Event) -> int:
-        async with open_watched(options, console, load_here(options), make_emit(options, console)) as crib:
+        async with open_watched(
+            options,
+            console,
+            load_here(options),
+            Log(console, options.log_level or "warning", options.log_format or "text"),
+        ) as crib:
             await serve_stdio(McpService(crib, ServerIdentity(version=VERSION)), stop)
         return 0
 

@@ -1,0 +1,118 @@
+"""What ``doctor`` looks at: each function gives verdicts on one part of the whole."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolcrib.assemble import Loaded
+from toolcrib.catalog.refresh import Shelf
+from toolcrib.config.lock import Record
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.references import resolve_server
+from toolcrib.core.errors import ConfigError
+from toolcrib.crib import Crib
+from toolcrib.stores.lockfile import LockFile
+from toolcrib.transports.environment import child_environment
+
+NAME_MAX = 64
+TOOLS_MAX = 128
+SLOW_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One verdict: ``ok``, ``warn`` or ``fail``, on what, and what to do."""
+
+    level: str
+    subject: str
+    message: str
+    todo: str = ""
+
+
+def check_files(loaded: Loaded) -> Iterator[Check]:
+    """The configuration files, and what in them was not used."""
+    for path in loaded.files:
+        yield Check("ok", "configuration", str(path))
+    if not loaded.config.servers:
+        todo = "toolcrib servers add NAME -- command args…"
+        yield Check("warn", "configuration", "no server is configured", todo)
+    for problem in loaded.config.problems:
+        yield Check("warn", "configuration", problem)
+
+
+def check_lock(path: Path | None) -> Iterator[Check]:
+    """Whether what is discovered can be read and kept."""
+    if path is None:
+        return
+    try:
+        LockFile(path).read()
+    except ConfigError as error:
+        yield Check("warn", "lock", error.message, error.hint)
+    place = next(parent for parent in (path, *path.parents) if parent.exists())
+    if os.access(place, os.W_OK) and os.access(place if place.is_dir() else place.parent, os.W_OK):
+        yield Check("ok", "lock", f"{path} can be written")
+    else:
+        yield Check("fail", "lock", f"{path} cannot be written", f"Make {place} writable for this user.")
+
+
+def check_command(server: ServerConfig) -> Check | None:
+    """What keeps a server from being started at all; ``None`` if nothing is seen."""
+    subject = f"server {server.name}"
+    try:
+        resolved = resolve_server(server, os.environ)
+    except ConfigError as error:
+        return Check("fail", subject, error.message, error.hint)
+    if resolved.command is None:
+        return None
+    if resolved.cwd is not None and not _directory(resolved).is_dir():
+        return Check("fail", subject, f"its directory {resolved.cwd} does not exist", "Check cwd.")
+    path = child_environment(resolved.env, os.environ).get("PATH")
+    if shutil.which(resolved.command, path=path) is None and not (_directory(resolved) / resolved.command).is_file():
+        todo = "Install it, write its whole path, or set PATH under env."
+        return Check("fail", subject, f"the command {resolved.command!r} is not found", todo)
+    return None
+
+
+def _directory(server: ServerConfig) -> Path:
+    return Path(server.origin or ".").parent / (server.cwd or "")
+
+
+def check_server(shelf: Shelf, record: Record, elapsed_s: float) -> Iterator[Check]:
+    """How a server did when it was asked."""
+    subject = f"server {shelf.config.name}"
+    if record.status == "failed":
+        yield Check("fail", subject, record.error, "" if "Try: " in record.error else _logs(shelf))
+        return
+    tools = f"{len(record.tools)} tool{'s' if len(record.tools) != 1 else ''}"
+    yield Check("ok", subject, f"{tools} in {elapsed_s:.1f} s, protocol {record.era}")
+    if elapsed_s > SLOW_S:
+        yield Check("warn", subject, f"it took {elapsed_s:.0f} s to list its tools", "A first call will take as long.")
+    noise = shelf.source.status().stdout_noise
+    if noise:
+        todo = "Its author should print to stderr; toolcrib goes on regardless."
+        yield Check("warn", subject, f"it wrote {noise} lines to stdout that are not MCP", todo)
+    for problem in record.problems:
+        yield Check("warn", subject, problem)
+
+
+def _logs(shelf: Shelf) -> str:
+    return f"toolcrib servers logs {shelf.config.name}"
+
+
+def check_catalog(crib: Crib) -> Iterator[Check]:
+    """What clients may have trouble with."""
+    for name in crib.catalog.routes:
+        if len(name) > NAME_MAX:
+            message = f"{name} has {len(name)} characters; some clients take at most {NAME_MAX}"
+            yield Check("warn", "names", message, "Give its server a shorter name.")
+    for reason in crib.catalog.left_out.values():
+        if "is taken by" in reason:
+            yield Check("warn", "names", reason, "Rename one of the two.")
+    count = len(crib.catalog.routes)
+    if count > TOOLS_MAX:
+        message = f"{count} tools; some clients take at most {TOOLS_MAX}, and models choose worse among so many"
+        yield Check("warn", "catalogue", message, "Disable servers or tools that are not needed.")
+    else:
+        yield Check("ok", "catalogue", f"{count} tool{'s' if count != 1 else ''}")

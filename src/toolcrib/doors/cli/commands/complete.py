@@ -1,0 +1,117 @@
+"""What could come next on a line, for the shell's completion: from tables, files and the lock; nothing is started."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+
+from toolcrib.config.environment import chosen_config
+from toolcrib.config.lock import Record
+from toolcrib.config.parse import parse
+from toolcrib.core.errors import ToolcribError
+from toolcrib.core.names import join_name
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.failures import OK
+from toolcrib.doors.cli.invoke import Options, Parser, make_parser
+from toolcrib.doors.cli.main import COMMANDS, GROUPS
+from toolcrib.doors.cli.table import one_line
+from toolcrib.stores.files import read_text
+from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.paths import find_project, lock_path, user_config_path
+
+Suggestion = tuple[str, str]
+
+TAKES_TOOL = ("show", "call", "why")
+TAKES_SERVER = ("servers rm", "servers enable", "servers disable", "servers refresh", "servers logs")
+VALUES = {"--log-level": ("debug", "info", "warning", "error"), "--log-format": ("text", "json")}
+SHELLS = ("bash", "zsh", "fish")
+DESCRIPTION_MAX = 60
+
+
+def add_arguments(parser: Parser) -> None:
+    """What it takes: the words of the line so far after ``--``, the last one unfinished."""
+    parser.takes_rest = True
+
+
+def run(options: Options, console: Console) -> int:
+    """Print one suggestion a line, its description after a tab."""
+    words = options.rest or [""]
+    for word, description in suggest(words[:-1], words[-1]):
+        if word.startswith(words[-1]):
+            console.print(f"{one_line(word)}\t{one_line(description)[:DESCRIPTION_MAX]}".rstrip())
+    return OK
+
+
+def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
+    """Everything that may stand where ``last`` stands."""
+    name = _command(before)
+    if name is None:
+        yield from _commands(before)
+    elif before[-1] in VALUES:
+        yield from ((value, "") for value in VALUES[before[-1]])
+    elif before[-1] == "--server" or (name in TAKES_SERVER and not last.startswith("-")):
+        yield from _servers(before)
+    elif last.startswith("-"):
+        yield from _options(name)
+    elif name == "completion":
+        yield from ((shell, "") for shell in SHELLS)
+    elif name in TAKES_TOOL:
+        yield from _tools_or_arguments(name, before)
+
+
+def _command(before: Sequence[str]) -> str | None:
+    for size in (1, 2):
+        if " ".join(before[:size]) in COMMANDS:
+            return " ".join(before[:size])
+    return None
+
+
+def _commands(before: Sequence[str]) -> Iterator[Suggestion]:
+    if not before:
+        yield from ((name, text) for name, (_, text) in COMMANDS.items() if " " not in name)
+        yield from GROUPS.items()
+    elif len(before) == 1:
+        start = f"{before[0]} "
+        yield from ((name.removeprefix(start), text) for name, (_, text) in COMMANDS.items() if name.startswith(start))
+
+
+def _options(name: str) -> Iterator[Suggestion]:
+    module, summary = COMMANDS[name]
+    parser = make_parser(name, summary, import_module(f"toolcrib.doors.cli.commands.{module}"))
+    yield from ((option, "") for option in parser.options())
+
+
+def _tools_or_arguments(name: str, before: Sequence[str]) -> Iterator[Suggestion]:
+    records = _records(before)
+    known = {join_name(server, tool["name"]): tool for server, record in records.items() for tool in record.tools}
+    chosen = next((known[word] for word in before if word in known), None)
+    if chosen is None:
+        yield from ((tool, str(shown.get("description", "")).partition("\n")[0]) for tool, shown in known.items())
+    elif name == "call":
+        properties = chosen.get("inputSchema", {}).get("properties", {})
+        yield from ((f"{key}=", str(part.get("description", ""))) for key, part in properties.items())
+
+
+def _servers(before: Sequence[str]) -> Iterator[Suggestion]:
+    for path in _files(before):
+        with suppress(ToolcribError):
+            yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).servers)
+
+
+def _records(before: Sequence[str]) -> dict[str, Record]:
+    with suppress(ToolcribError):
+        return dict(LockFile(lock_path(_files(before)[-1])).read().records)
+    return {}
+
+
+def _files(before: Sequence[str]) -> list[Path]:
+    """The configuration files, the one beside the lock last."""
+    chosen = next((after for word, after in pairwise(before) if word == "--config"), None)
+    project = Path(chosen).expanduser() if chosen else None
+    if project is None and (named := chosen_config(os.environ)):
+        project = Path(named).expanduser()
+    user = [] if chosen else [user_config_path(os.environ)]
+    found = project or find_project(Path.cwd())
+    return [*user, found] if found else user

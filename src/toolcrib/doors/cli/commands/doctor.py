@@ -1,0 +1,79 @@
+"""``toolcrib doctor``: look at everything, start every server, and say what to do."""
+
+import asyncio
+from collections.abc import Sequence
+
+from toolcrib.assemble import Loaded
+from toolcrib.core.errors import ConfigError
+from toolcrib.crib import Crib
+from toolcrib.doors.cli.checks import Check, check_catalog, check_command, check_files, check_lock, check_server
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.failures import FAILURE, OK
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.cli.logs import one_shot_log
+from toolcrib.doors.cli.opening import assemble_here, load_here, wait_with_status
+from toolcrib.doors.cli.running import run_once
+from toolcrib.schema.text import printable
+
+STYLES = {"ok": ("green",), "warn": ("yellow",), "fail": ("red", "bold")}
+
+
+def add_arguments(parser: Parser) -> None:
+    """What it takes."""
+    add_json(parser, "the checks")
+    add_common(parser)
+
+
+def run(options: Options, console: Console) -> int:
+    """Check everything; warnings alone are no failure."""
+    return run_once(_examine(options, console))
+
+
+async def _examine(options: Options, console: Console) -> int:
+    try:
+        loaded = load_here(options)
+        checks = [*check_files(loaded), *check_lock(loaded.lock), *await _run_servers(options, loaded, console)]
+    except ConfigError as error:
+        checks = [Check("fail", "configuration", error.message, error.hint)]
+    worst = next((level for level in ("fail", "warn") if any(check.level == level for check in checks)), "ok")
+    if options.json:
+        shown = [{"level": c.level, "subject": c.subject, "message": c.message, "todo": c.todo} for c in checks]
+        console.print_json({"status": worst, "checks": shown})
+    else:
+        _print(checks, console)
+    return FAILURE if worst == "fail" else OK
+
+
+async def _run_servers(options: Options, loaded: Loaded, console: Console) -> list[Check]:
+    crib = await assemble_here(loaded, one_shot_log(options, console))
+    try:
+        count = len(crib.shelves)
+        work = asyncio.gather(*(_run_server(crib, name) for name in sorted(crib.shelves)))
+        found = await wait_with_status(console, work, f"asking {count} server{'s' if count != 1 else ''}")
+        off = [Check("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]
+        return [*(check for checks in found for check in checks), *off, *check_catalog(crib)]
+    finally:
+        await crib.close()
+
+
+async def _run_server(crib: Crib, name: str) -> list[Check]:
+    shelf = crib.shelves[name]
+    obstacle = check_command(shelf.config)
+    if obstacle is not None:
+        return [obstacle]
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    record = (await crib.refresh(name))[name]
+    return list(check_server(shelf, record, loop.time() - began))
+
+
+def _print(checks: Sequence[Check], console: Console) -> None:
+    width = max(len(check.subject) for check in checks)
+    for check in checks:
+        level = console.paint(f"{check.level:<4}", *STYLES[check.level])
+        console.print(f"{level}  {check.subject:<{width}}  {printable(check.message)}")
+        if check.todo:
+            console.print(f"      {'':<{width}}  → {printable(check.todo)}")
+    failures, warnings = (sum(check.level == level for check in checks) for level in ("fail", "warn"))
+    console.out.flush()
+    console.say(f"{failures} failed, {warnings} to look at." if failures or warnings else "Everything is in order.")

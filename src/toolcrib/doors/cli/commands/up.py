@@ -1,0 +1,111 @@
+"""``toolcrib up``: find the configuration, serve it, show what is there and how to connect."""
+
+import asyncio
+from typing import Any
+
+from toolcrib.core.events import Event
+from toolcrib.crib import Crib
+from toolcrib.doors.cli.connect import connection_lines
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.entries import native_entry, print_servers, server_entries
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.cli.logs import TOLD_ANYWAY, Log, serving_log
+from toolcrib.doors.cli.opening import is_bare, wait_with_status
+from toolcrib.doors.cli.running import run_until_stopped
+from toolcrib.doors.cli.serving import Serving, add_no_prefix, add_serving, client_entry, open_serving
+
+EXAMPLES = """\
+examples:
+  toolcrib up
+  toolcrib up --config ~/.cursor/mcp.json --port 0"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """What it takes."""
+    add_serving(parser)
+    add_no_prefix(parser)
+    add_json(parser, "the table, once,")
+    add_common(parser)
+
+
+def run(options: Options, console: Console) -> int:
+    """Serve, and say what is served as soon as that is known."""
+
+    async def serve(stop: asyncio.Event) -> int:
+        emit = _BeforeTheTable(serving_log(options, console))
+        async with open_serving(options, console, emit) as serving:
+            if not console.err.isatty():
+                console.say(f"toolcrib: serving MCP at {serving.url}")
+            if await _settled(serving.crib, console, stop):
+                _show(serving, emit.troubles, options, console)
+                console.out.flush()
+            emit.is_over = True
+            await stop.wait()
+        return 0
+
+    return run_until_stopped(serve)
+
+
+class _BeforeTheTable:
+    """Keeps the log from telling what the table will tell, and notes it for the table."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.troubles: dict[str, str] = {}
+        self.is_over = False
+
+    def __call__(self, event: Event) -> None:
+        if self.is_over or (event.level != "info" and event.name not in TOLD_ANYWAY):
+            self._log(event)
+        elif "server" in event.fields and "error" in event.fields:
+            self.troubles[event.fields["server"]] = str(event.fields["error"])
+
+
+async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
+    """Wait until every server answered or the grace is over; false if we are to stop before."""
+    asking = asyncio.ensure_future(wait_with_status(console, crib.current(), _asking(crib)))
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if asking.done():
+        return not asking.cancelled() and asking.exception() is None
+    asking.cancel()
+    await asyncio.wait([asking])
+    return False
+
+
+def _asking(crib: Crib) -> str:
+    count = len(crib.shelves)
+    return f"asking {count} server{'s' if count != 1 else ''} for their tools"
+
+
+def _show(serving: Serving, troubles: dict[str, str], options: Options, console: Console) -> None:
+    entries = [*native_entry(serving.crib), *server_entries(serving.crib)]
+    for entry in entries:
+        entry["error"] = entry["error"] or (troubles.get(entry["name"]) if entry["state"] == "asking" else None)
+    if options.json:
+        console.print_json(_document(serving, entries))
+        return
+    _show_origin(serving, console)
+    print_servers(console, entries)
+    for line in connection_lines(serving, console):
+        console.print(line)
+
+
+def _document(serving: Serving, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "url": serving.url,
+        "token": serving.token.origin if serving.token else None,
+        "files": [str(path) for path in serving.loaded.files],
+        "servers": entries,
+        "client": client_entry(serving),
+    }
+
+
+def _show_origin(serving: Serving, console: Console) -> None:
+    if is_bare(serving.loaded):
+        console.print("Nothing is configured here, so this is the built-in tool set.")
+    else:
+        files = ", ".join(str(path) for path in serving.loaded.files) or "the environment"
+        console.print(f"Configuration: {files}")
+    console.print()

@@ -1,0 +1,59 @@
+"""How clients connect to what is being served: lines to copy."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.opening import is_bare
+from toolcrib.doors.cli.serving import Serving, client_entry
+
+
+def connection_lines(serving: Serving, console: Console) -> Iterator[str]:
+    """What ``up`` prints below its table."""
+    yield ""
+    yield f"Serving MCP at {console.paint(serving.url, 'bold', 'cyan')}  (Ctrl-C stops)"
+    yield ""
+    yield "Connect a client:"
+    for label, line in _ways(serving).items():
+        yield f"  {console.paint(f'{label:<12}', 'dim')} {line}"
+    if serving.token is not None:
+        yield from _token_lines(serving)
+    if is_bare(serving.loaded):
+        yield ""
+        yield "Add a first server:  toolcrib servers add time -- uvx mcp-server-time"
+
+
+def _ways(serving: Serving) -> dict[str, str]:
+    return {
+        "Claude Code": _claude(serving),
+        "VS Code": f"code --add-mcp {shlex.quote(json.dumps(_vs_code(serving)))}",
+        "others": json.dumps(client_entry(serving)),
+        "over stdio": json.dumps({"mcpServers": {"toolcrib": {"command": "toolcrib", "args": _stdio_args(serving)}}}),
+    }
+
+
+def _claude(serving: Serving) -> str:
+    header = ' --header "Authorization: Bearer $TOOLCRIB_TOKEN"' if serving.token else ""
+    return f"claude mcp add --transport http toolcrib {serving.url}{header}"
+
+
+def _vs_code(serving: Serving) -> dict[str, Any]:
+    headers = {"headers": {"Authorization": "Bearer ${env:TOOLCRIB_TOKEN}"}} if serving.token else {}
+    return {"name": "toolcrib", "type": "http", "url": serving.url} | headers
+
+
+def _stdio_args(serving: Serving) -> list[str]:
+    project = serving.loaded.project
+    return ["stdio", "--config", str(project)] if project else ["stdio"]
+
+
+def _token_lines(serving: Serving) -> Iterator[str]:
+    """Where the token is; never the token itself."""
+    origin = serving.token.origin if serving.token else ""
+    yield ""
+    if origin.startswith("/"):
+        yield f"Clients need the token:  export TOOLCRIB_TOKEN=$(cat {shlex.quote(origin)})"
+    else:
+        yield f"Clients need the token that was given by {origin}."

@@ -1,0 +1,74 @@
+"""A whole Crib in memory, with everything it tells kept in a list."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib.assemble import MemoryRecords, layer_stack
+from toolcrib.calls.metrics import Metrics
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.core.events import Event
+from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.sources.native import NativeSource, NativeTool
+from toolcrib.testing.source import FakeSource
+
+
+@dataclass(slots=True)
+class MemoryCrib:
+    """A Crib, and what a test wants to look at or change around it."""
+
+    crib: Crib
+    native: NativeSource
+    records: MemoryRecords
+    events: list[Event]
+    sources: dict[str, FakeSource]
+    """The source made last for each server."""
+    upcoming: dict[str, FakeSource] = field(default_factory=dict)
+    """What will be made when a server of that name is next added or changed; without one, a source with no tools."""
+
+    def told(self, name: str) -> list[dict[str, Any]]:
+        """The fields of all events of that name."""
+        return [dict(event.fields) for event in self.events if event.name == name]
+
+
+@asynccontextmanager
+async def memory_crib(
+    *sources: FakeSource,
+    tools: Sequence[Callable[..., Any] | NativeTool] = (),
+    config: Config | None = None,
+    prefix: bool = True,
+    records: MemoryRecords | None = None,
+) -> AsyncIterator[MemoryCrib]:
+    """A Crib over fake servers and native functions, with the layers every call passes.
+
+    A source without an entry in ``config`` is configured with defaults.
+    """
+    wishes = config or Config()
+    servers = {source.name: ServerConfig(source.name, command=source.name) for source in sources}
+    made = _make(wishes, prefix, tools, records or MemoryRecords())
+    made.upcoming.update({source.name: source for source in sources})
+    await made.crib.open((servers | dict(wishes.servers)).values())
+    try:
+        yield made
+    finally:
+        await made.crib.close()
+
+
+def _make(
+    config: Config, prefix: bool, tools: Sequence[Callable[..., Any] | NativeTool], records: MemoryRecords
+) -> MemoryCrib:
+    events: list[Event] = []
+    upcoming: dict[str, FakeSource] = {}
+    made: dict[str, FakeSource] = {}
+    metrics = Metrics()
+    native = NativeSource(tools, emit=events.append)
+
+    def make_source(server: ServerConfig) -> FakeSource:
+        made[server.name] = upcoming.pop(server.name) if server.name in upcoming else FakeSource(server.name)
+        return made[server.name]
+
+    settings = CribSettings(list_grace_s=config.list_grace_s, prefix=prefix)
+    layers = layer_stack(config, metrics, events.append)
+    crib = Crib(Parts(native, make_source, records, layers, metrics, events.append, settings))
+    return MemoryCrib(crib, native, records, events, made, upcoming)

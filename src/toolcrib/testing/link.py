@@ -1,0 +1,163 @@
+"""A server on the other side of a link: answers by method, can be slow, refuse, and go away."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from toolcrib.core.errors import ConnectionLost, RemoteError
+from toolcrib.sources.link import LinkEvents, Question, Remains
+from toolcrib.wire import eras
+from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND
+
+Reply: TypeAlias = Mapping[str, Any] | bytes | BaseException
+Script: TypeAlias = Reply | Callable[[Any, "FakeLink"], Reply]
+"""What a method answers: a result, its bytes, an exception to raise, or a function of the params and the link."""
+
+HANDSHAKE: Mapping[str, Script] = {
+    "initialize": {
+        "protocolVersion": eras.LATEST_HANDSHAKE,
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": {"name": "fake", "version": "1"},
+    }
+}
+MODERN: Mapping[str, Script] = {
+    "server/discover": {
+        "resultType": "complete",
+        "supportedVersions": list(eras.MODERN_VERSIONS),
+        "capabilities": {"tools": {"listChanged": True}},
+        "_meta": {eras.META_SERVER_INFO: {"name": "fake", "version": "1"}},
+    }
+}
+
+
+class FakeServer:
+    """Something to dial: makes a ``FakeLink`` for each connection and answers on all of them.
+
+    Speaks the handshake era unless told otherwise; a method it has no answer for is not found.
+    """
+
+    def __init__(self, answers: Mapping[str, Script] | None = None, *, modern: bool = False) -> None:
+        self.answers: dict[str, Script] = {**(MODERN if modern else HANDSHAKE), **(answers or {})}
+        self.links: list[FakeLink] = []
+        self.refusals: list[BaseException] = []
+        """Raised by the next attempts to dial, one each."""
+        self.dialled = 0
+        self.remains = Remains()
+        """What its links leave behind."""
+
+    async def dial(self, events: LinkEvents) -> "FakeLink":
+        """A new connection, or the next refusal."""
+        self.dialled += 1
+        await asyncio.sleep(0)
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.links.append(FakeLink(self, events))
+        return self.links[-1]
+
+    @property
+    def link(self) -> "FakeLink":
+        """The newest connection."""
+        return self.links[-1]
+
+    @property
+    def asked(self) -> list[str]:
+        """The methods asked so far, over all connections."""
+        return [method for link in self.links for method, _ in link.asked]
+
+
+class FakeLink:
+    """One connection to a ``FakeServer``; notes what was asked and told, params decoded."""
+
+    def __init__(self, server: FakeServer, events: LinkEvents) -> None:
+        self.server, self.events = server, events
+        self.questions: list[Question] = []
+        self.asked: list[tuple[str, Any]] = []
+        self.told: list[tuple[str, Any]] = []
+        self.agreed = ""
+        self.listening: Any = None
+        self.is_open = True
+        self.held: set[str] = set()
+        """Methods that are not answered until ``release``."""
+        self.reached = asyncio.Event()
+        """Set when a held method was asked."""
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a held question waits."""
+        return bool(self._waiting)
+
+    def new_id(self) -> int:
+        """One more than the questions so far."""
+        return len(self.questions) + 1
+
+    async def ask(self, question: Question) -> Raw:
+        """The scripted answer; a held one when it is released."""
+        if not self.is_open:
+            raise ConnectionLost("The connection has ended.")
+        params = msgspec.json.decode(question.params)
+        self.questions.append(question)
+        self.asked.append((question.method, params))
+        question.sent = True
+        if question.method in self.held:
+            await self._hold()
+        return self._answer(question.method, params)
+
+    async def _hold(self) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self.reached.set()
+        try:
+            await future
+        finally:
+            self._waiting.remove(future)
+
+    def _answer(self, method: str, params: Any) -> Raw:
+        missing = RemoteError(METHOD_NOT_FOUND, f"Method not found: {method}")
+        script = self.server.answers.get(method, missing)
+        reply = script(params, self) if callable(script) else script
+        if isinstance(reply, BaseException):
+            if isinstance(reply, ConnectionLost):
+                self.lose()
+            raise reply
+        return Raw(reply if isinstance(reply, bytes) else msgspec.json.encode(reply))
+
+    def release(self) -> None:
+        """Answer what is held, and hold nothing more."""
+        self.held = set()
+        for future in self._waiting:
+            future.set_result(None)
+
+    def lose(self) -> None:
+        """End the connection from the server's side."""
+        self.is_open = False
+        for future in self._waiting:
+            future.set_exception(ConnectionLost("The server went away."))
+        self.events.lost()
+
+    def change(self) -> None:
+        """Say that the tools changed."""
+        self.events.tools_changed()
+
+    def tell(self, method: str, params: bytes) -> None:
+        """Note the notification."""
+        self.told.append((method, msgspec.json.decode(params)))
+
+    def agree(self, version: str) -> None:
+        """Note the revision."""
+        self.agreed = version
+
+    def listen(self, params: bytes) -> None:
+        """Note the subscription."""
+        self.listening = msgspec.json.decode(params)
+
+    def remains(self) -> Remains:
+        """What the server was set to leave behind."""
+        return self.server.remains
+
+    async def close(self) -> None:
+        """End the connection from this side."""
+        self.is_open = False

@@ -1,0 +1,147 @@
+"""A server in memory: the test says what it lists, what it answers, and what goes wrong."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import ConnectionLost, UnknownTool
+from toolcrib.core.source import Listing, SourceStatus
+from toolcrib.core.tool import Tool
+
+Outcome: TypeAlias = ToolResult | BaseException | str
+Answer: TypeAlias = Outcome | Callable[[ToolCall], Outcome | Awaitable[Outcome]]
+"""What a tool does: a result, a text, an exception to raise, or a function of the call that gives one of these."""
+
+
+class FakeSource:
+    """A ``ServerSource`` that needs nothing outside the test.
+
+    Its tools may be changed at any time; ``change`` also announces it. A tool without an answer says ``<name> ran``.
+    """
+
+    def __init__(self, name: str, tools: Sequence[Tool | str] = (), *, ttl_s: float | None = None) -> None:
+        self.name = name
+        self.tools = _definitions(tools)
+        self.ttl_s = ttl_s
+        self.era = ""
+        self.problems: tuple[str, ...] = ()
+        self.answers: dict[str, Answer] = {}
+        self.trouble: BaseException | None = None
+        """Raised instead of listing while it is set."""
+        self.state = SourceStatus("idle")
+        self.lines: list[str] = []
+        self.calls: list[ToolCall] = []
+        """Every call that arrived, as it arrived."""
+        self.listed = 0
+        self.forgiven = 0
+        self.adopted: Listing | None = None
+        self.closed = False
+        self.listing = _Gate()
+        self.calling = _Gate()
+        self._losses: list[bool] = []
+        self._on_change: list[Callable[[], None]] = []
+        self._on_trouble: list[Callable[[], None]] = []
+
+    async def list_tools(self) -> Listing:
+        """The tools as they are set, once the gate is open."""
+        self.listed += 1
+        await self.listing.passed()
+        if self.trouble is not None:
+            raise self.trouble
+        return Listing(self.tools, self.ttl_s, self.problems, self.era)
+
+    async def call_tool(self, call: ToolCall) -> ToolResult:
+        """The answer that was set, once the gate is open."""
+        self.calls.append(replace(call))
+        if self._losses:
+            call.sent = self._losses.pop(0)
+            raise ConnectionLost(f"The connection to {self.name} ended.")
+        call.sent = True
+        await self.calling.passed()
+        if call.tool not in {tool.name for tool in self.tools}:
+            raise UnknownTool(call.tool)
+        return await _settle(self.answers.get(call.tool, f"{call.tool} ran"), call)
+
+    def lose_connection(self, *, sent: bool = True, times: int = 1) -> None:
+        """Lose the connection under the next calls, after they were sent or before."""
+        self._losses += [sent] * times
+
+    def change(self, *tools: Tool | str) -> None:
+        """Offer these tools from now on, and say so."""
+        self.tools = _definitions(tools)
+        for listener in self._on_change:
+            listener()
+
+    def stumble(self) -> None:
+        """Say that an attempt to connect has failed; further ones may follow."""
+        for listener in self._on_trouble:
+            listener()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called by ``change``."""
+        self._on_change.append(listener)
+
+    def on_trouble(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called by ``stumble``."""
+        self._on_trouble.append(listener)
+
+    def adopt(self, listing: Listing) -> None:
+        """Note what an earlier discovery found."""
+        self.adopted = listing
+
+    def forgive(self) -> None:
+        """Count it."""
+        self.forgiven += 1
+
+    def status(self) -> SourceStatus:
+        """The state that was set."""
+        return self.state
+
+    def log_lines(self, count: int) -> Sequence[str]:
+        """The last of the lines that were set."""
+        return self.lines[-count:]
+
+    async def close(self) -> None:
+        """Note it."""
+        self.closed = True
+
+
+class _Gate:
+    """A place where work waits while the gate is held; tells when the first has arrived."""
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._open.set()
+        self.reached = asyncio.Event()
+
+    def hold(self) -> None:
+        """Let nobody through from now on."""
+        self._open.clear()
+        self.reached.clear()
+
+    def release(self) -> None:
+        """Let everybody through."""
+        self._open.set()
+
+    async def passed(self) -> None:
+        """Wait until the gate is open."""
+        self.reached.set()
+        await self._open.wait()
+
+
+def _definitions(tools: Sequence[Tool | str]) -> tuple[Tool, ...]:
+    return tuple(Tool(tool) if isinstance(tool, str) else tool for tool in tools)
+
+
+async def _settle(answer: Answer, call: ToolCall) -> ToolResult:
+    outcome = answer(call) if callable(answer) else answer
+    if inspect.isawaitable(outcome):
+        outcome = await outcome
+    if isinstance(outcome, BaseException):
+        raise outcome
+    if isinstance(outcome, str):
+        return ToolResult({"content": [{"type": "text", "text": outcome}]})
+    return outcome

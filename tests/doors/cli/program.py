@@ -1,0 +1,146 @@
+"""The real command, run as a person runs it: its own process, its own home, a folder of its own."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.fleet.running import until
+
+TINY = Path(__file__).with_name("tiny_server.py")
+TOOLCRIB = [sys.executable, "-m", "toolcrib"]
+
+Result = subprocess.CompletedProcess[str]
+
+
+@dataclass
+class Serving:
+    """A ``toolcrib serve`` or ``up`` under way."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    url: str = ""
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text()
+
+    def wait_for(self, words: str) -> None:
+        until(lambda: words in self.output, deadline_s=20, what=f"{words!r} in {self.output!r}")
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2].partition("/")[0])
+
+    def request(self, method: str, path: str, body: Any = None, **headers: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        sent = {"content-type": "application/json", "accept": "application/json, text/event-stream"} | headers
+        connection.request(method, path, None if body is None else json.dumps(body), sent)
+        return connection.getresponse()
+
+    def tool_names(self) -> list[str]:
+        """The tools as a stateless client sees them."""
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
+        answer = json.loads(self.request("POST", "/mcp", asked, **headers).read())
+        return [tool["name"] for tool in answer["result"]["tools"]]
+
+    def stop(self, sign: int) -> int:
+        self.process.send_signal(sign)
+        return self.process.wait(15)
+
+
+@dataclass
+class Program:
+    """toolcrib in a project folder nobody else uses."""
+
+    home: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def project(self) -> Path:
+        return self.home / "project"
+
+    @property
+    def diary(self) -> Path:
+        return self.home / "diary"
+
+    @property
+    def config(self) -> Path:
+        return self.project / "toolcrib.toml"
+
+    @property
+    def starts(self) -> int:
+        """How often the tiny server was started."""
+        return self.diary.read_text().count("started") if self.diary.exists() else 0
+
+    def variables(self) -> dict[str, str]:
+        dropped = ("XDG_", "TOOLCRIB_", "NO_COLOR", "FORCE_COLOR")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+        return {**kept, "HOME": str(self.home), "XDG_STATE_HOME": str(self.home / "state"), **self.env}
+
+    def run(self, *words: str, stdin: str = "", **env: str) -> Result:
+        return subprocess.run(
+            [*TOOLCRIB, *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=self.project,
+            env=self.variables() | env,
+            timeout=60,
+            check=False,
+        )
+
+    def json(self, *words: str) -> Any:
+        """What a command prints with ``--json``."""
+        result = self.run(*words, "--json")
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    def start(self, *words: str, **streams: Any) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([*TOOLCRIB, *words], cwd=self.project, env=self.variables(), **streams)
+
+    @contextlib.contextmanager
+    def serving(self, *words: str) -> Iterator[Serving]:
+        """A server on a free port; ends with the block if it has not ended before."""
+        log = self.home / "serving.log"
+        with log.open("wb") as file:
+            process = self.start(*words, "--port", "0", stdin=subprocess.DEVNULL, stdout=file, stderr=file)
+        serving = Serving(process, log)
+        try:
+            until(lambda: "serving MCP at" in serving.output or process.poll() is not None, deadline_s=30, what="serving")
+            found = re.search(r"serving MCP at (\S+)", serving.output)
+            assert found, serving.output
+            serving.url = found[1]
+            yield serving
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def write(self, *tables: str) -> Path:
+        """Write the project's configuration; connections are tried once, so that failures are quick."""
+        self.config.write_text("\n\n".join(["[connect]\nattempts = 1", *tables]) + "\n")
+        return self.config
+
+    def tiny(self, name: str = "tiny", more: str = "") -> str:
+        """The table of the tiny server."""
+        args = json.dumps([str(TINY), str(self.diary)])
+        return f"# {name} is small\n[servers.{name}]\ncommand = {json.dumps(sys.executable)}  # this one\nargs = {args}\n{more}"
+
+    def broken(self, name: str = "broken") -> str:
+        """The table of a server that says why it cannot start, and ends."""
+        args = json.dumps(["-c", "import sys; sys.exit('no luck today')"])
+        return f"[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}"

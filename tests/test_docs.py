@@ -1,0 +1,102 @@
+"""Every example in the docs runs: Python as it stands, console lines as typed, configuration through the parser."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from toolcrib.config.importers import parse_mcp_servers
+from toolcrib.config.merge import merge
+from toolcrib.config.parse import parse_toml
+from toolcrib.core.errors import TOOL_CODES
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[pytest.param]:
+    return list(found_blocks(language))
+
+
+def found_blocks(language: str) -> Iterator[pytest.param]:
+    for page in PAGES:
+        for number, found in enumerate(BLOCK.finditer(page.read_text())):
+            if found[1] == language:
+                yield pytest.param(found[2], id=f"{page.name}-{number}")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    scripts = Path(sys.executable).parent
+    return {
+        **os.environ,
+        "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "NO_COLOR": "1",
+    }
+
+
+def run(command: list[str], environment: dict[str, str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_examples_run(code: str, tmp_path: Path, environment: dict[str, str]):
+    """An example is a whole program that ends well."""
+    script = tmp_path / "example.py"
+    script.write_text(code)
+
+    done = run([sys.executable, str(script)], environment, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("text", blocks("console"))
+def test_console_examples_print_what_they_show(text: str, tmp_path: Path, environment: dict[str, str]):
+    """Each ``$`` line runs in an empty directory and prints the lines shown below it, if any are."""
+    steps = re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]
+    for step in steps:
+        command, _, shown = step.partition("\n")
+        done = run(shlex.split(command), environment, tmp_path)
+
+        assert done.returncode == 0, done.stderr
+        assert not shown.strip() or done.stdout.strip() == shown.strip()
+
+
+@pytest.mark.parametrize("text", blocks("sh"))
+def test_shell_examples_name_commands_that_exist(text: str, environment: dict[str, str]):
+    """Examples that need a network are not run, but each command and option in them exists."""
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["toolcrib"]:
+            group = words[1:3] if words[1] in ("servers", "config") else words[1:2]
+            done = run(["toolcrib", *group, "--help"], environment)
+            assert done.returncode == 0, done.stderr
+        elif words:
+            assert words[0] == "./dev"
+            assert f"{words[1]})" in (ROOT / "dev").read_text()
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_toml_examples_are_valid_configuration(text: str):
+    """What the page shows can be copied."""
+    assert merge(parse_toml(text, "example.toml")).servers
+
+
+@pytest.mark.parametrize("text", blocks("json"))
+def test_json_examples_are_valid_configuration(text: str):
+    """What the page shows can be copied."""
+    assert merge(parse_mcp_servers(text, "example.json")).servers
+
+
+def test_every_error_code_is_documented():
+    """The codes of the errors page are the codes there are."""
+    documented = set(re.findall(r"^\| `(TOOL_\w+)`", (ROOT / "docs" / "errors.md").read_text(), re.MULTILINE))
+
+    assert documented == set(TOOL_CODES)
