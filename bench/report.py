@@ -15,6 +15,8 @@ from bench.contenders import CONTENDERS
 from bench.goals import Goal, Outcome, Results
 from bench.options import Options
 
+BUSY_PCT = 20.0  # of the machine, used by others
+
 
 @dataclass(frozen=True)
 class Column:
@@ -37,7 +39,7 @@ def show(report: Report) -> Outcome:
     print(f"\n{report.title}\n")
     print(table(report))
     print()
-    for line in filter(None, [*report.notes, versions(report.results)]):
+    for line in filter(None, [*report.notes, versions(report.results), warning(report.results)]):
         print(line)
     for verdict in verdicts:
         print(verdict.text)
@@ -72,6 +74,14 @@ def versions(results: Results) -> str:
     }
     named = "; ".join(f"{name}: {', '.join(environments.pinned(file))}" for file, name in used.items())
     return f"versions: {named}" if named else ""
+
+
+def warning(results: Results) -> str:
+    """A busy machine makes ratios jump; say so beside them."""
+    shares = [round_["foreign_pct"] for rounds in results.values() for round_ in rounds if "foreign_pct" in round_]
+    if not shares or median(shares) < BUSY_PCT:
+        return ""
+    return f"others used {median(shares):.0f} % of the machine meanwhile: measure again when it is quiet"
 
 
 def _row(name: str, report: Report) -> list[str]:

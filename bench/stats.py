@@ -1,7 +1,6 @@
-"""The few statistics used here."""
+"""What the standard library lacks of the statistics used here."""
 
 from collections.abc import Sequence
-from statistics import median
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -10,6 +9,3 @@ def percentile(values: Sequence[float], share: float) -> float:
     low = int(at)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
-
-
-__all__ = ["median", "percentile"]

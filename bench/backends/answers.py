@@ -6,12 +6,13 @@ import orjson
 from toolset import make_tools
 
 MODERN = "2026-07-28"
+TTL_MS = 300_000  # the listing may be kept for five minutes: a gateway that does is warm, one that asks again is not
 SERVER = {"name": "echo", "version": "1.0"}
 DISCOVERY = {
     "supportedVersions": [MODERN],
     "capabilities": {"tools": {}},
     "resultType": "complete",
-    "ttlMs": 0,
+    "ttlMs": TTL_MS,
     "cacheScope": "public",
     "_meta": {"io.modelcontextprotocol/serverInfo": SERVER},
 }
@@ -29,7 +30,7 @@ class EchoServer:
 
     def __init__(self, tool_count: int) -> None:
         listing = {"tools": make_tools(tool_count)}
-        modern = {**listing, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        modern = {**listing, "resultType": "complete", "ttlMs": TTL_MS, "cacheScope": "private"}
         self.listing = orjson.Fragment(orjson.dumps(listing))
         self.modern_listing = orjson.Fragment(orjson.dumps(modern))
 

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from bench.contenders import FASTMCP_FORMS, Contender, Role
 from bench.discovery import discover
@@ -14,7 +15,7 @@ from bench.report import Column, Report
 from bench.rounds import choose, started, tell, visit, why
 from bench.running import Running
 from bench.scenario import Scenario, Shape
-from bench.stats import median, percentile
+from bench.stats import percentile
 
 SHAPE = Shape(servers=10, tools=100, fragile="s5")
 HEALTHY = [name for name in SHAPE.names if name != SHAPE.fragile]

@@ -1,6 +1,7 @@
 """A warm tools/list of 1,000 tools from ten servers, as a client waits for it."""
 
 import time
+from statistics import median
 
 from bench.contenders import FASTMCP_FORMS, Contender
 from bench.discovery import discover
@@ -10,7 +11,7 @@ from bench.report import Column, Report
 from bench.rounds import all_up, choose, visit
 from bench.running import Running
 from bench.scenario import Scenario, Shape
-from bench.stats import median, percentile
+from bench.stats import percentile
 from bench.usage import Meter
 from bench.wire.base import WireError
 

@@ -2,7 +2,7 @@
 
 from bench.contenders import FASTMCP_FORMS, Contender, Role
 from bench.discovery import discover
-from bench.goals import AtMost, Ratio, Round
+from bench.goals import AtMost, Goal, Ratio, Round
 from bench.load import burst
 from bench.options import Options
 from bench.report import Column, Report
@@ -23,7 +23,7 @@ COLUMNS = (
     Column("PSS MB, used", "pss_mb"),
     Column("own processes", "processes"),
 )
-GOALS = [
+GOALS: list[Goal] = [
     AtMost(Ratio("RSS vs FastMCP proxy", "rss_mb", FASTMCP_FORMS), 0.5),
     Ratio("PSS vs FastMCP proxy, pages shared by processes counted once", "pss_mb", FASTMCP_FORMS),
 ]

@@ -3,13 +3,14 @@
 import json
 import subprocess
 from dataclasses import dataclass
+from statistics import median
 
 from bench import environments
 from bench.goals import SUBJECT, Limit, Round
 from bench.options import Options
 from bench.report import Column, Report
 from bench.rounds import visit
-from bench.stats import median, percentile
+from bench.stats import percentile
 
 COUNT = 1_000
 LIMIT_S = 120.0

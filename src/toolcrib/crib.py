@@ -24,6 +24,7 @@ from toolcrib.core.errors import (
     CallerError,
     ConfigError,
     InternalError,
+    InvalidArguments,
     InvalidName,
     SourceUnavailable,
     ToolcribError,
@@ -151,6 +152,8 @@ class Crib:
 
     def _rebuild(self, *, first: bool = False) -> None:
         """Merge all listings and swap the catalog in one assignment; tells listeners only of real changes."""
+        if self._closed:
+            return
         native = Offering(self._parts.native, self._parts.native.listing.tools)
         servers = [
             Offering(shelf.source, shelf.tools, configured_view(shelf.config))
@@ -188,8 +191,10 @@ class Crib:
         timeout_s: float | None = None,
     ) -> ToolResult:
         """Run a tool by its exposed name; failure is a result, only cancellation is raised."""
-        call = ToolCall(name, "", dict(arguments or {}), "", caller, channel, timeout_s)
-        return await self.run(call)
+        given = {} if arguments is None else arguments
+        if not isinstance(given, Mapping):
+            return ToolResult.failed(InvalidArguments(f"{name}: the arguments must be an object, not {given!r:.60}."))
+        return await self.run(ToolCall(name, "", dict(given), "", caller, channel, timeout_s))
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """Run a call whose tool is an exposed name of this Crib."""
@@ -221,11 +226,11 @@ class Crib:
 
     async def _discover_for(self, name: str) -> Route:
         """A tool nobody has seen yet may belong to a server nobody has asked yet."""
-        for shelf in self._possible_shelves(name):
-            if not shelf.is_known:
-                record = await self._fresh.first_record(shelf)
-                if record.status == "failed" and self._parts.settings.prefix:
-                    raise _unavailable(shelf, record)
+        unknown = [shelf for shelf in self._possible_shelves(name) if not shelf.is_known]
+        records = await asyncio.gather(*(self._fresh.first_record(shelf) for shelf in unknown))
+        for shelf, record in zip(unknown, records, strict=True):
+            if record.status == "failed" and self._parts.settings.prefix:
+                raise _unavailable(shelf, record)
         route = self._catalog.routes.get(name)
         if route is None:
             self._parts.emit(Event("call.unknown", "warning", {"tool": name}))
@@ -254,19 +259,19 @@ class Crib:
         """Make the running servers those of a new configuration; the names of what changed."""
         known = {name: shelf.config for name, shelf in self.shelves.items()} | dict(self._disabled)
         changed = [name for name in {*known, *servers} if known.get(name) != servers.get(name)]
-        for name in changed:
-            await self._replace(name, servers.get(name))
+        replaced = [self._replace(name, servers.get(name)) for name in sorted(changed)]
         if changed:
             self._rebuild()
+        await asyncio.gather(*(shelf.source.close() for shelf in replaced if shelf is not None))
         return sorted(changed)
 
-    async def _replace(self, name: str, server: ServerConfig | None) -> None:
+    def _replace(self, name: str, server: ServerConfig | None) -> Shelf | None:
+        """Put the new server in the old one's place; the old one is the caller's to close."""
         self._disabled.pop(name, None)
         shelf = self._fresh.remove(name)
         if server is not None:
             self._put(server, _still_valid(shelf, server))
-        if shelf is not None:
-            await shelf.source.close()
+        return shelf
 
     def health(self) -> dict[str, Any]:
         """The state of the registry, its servers and tools, as plain data."""

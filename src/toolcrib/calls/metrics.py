@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 RECENT = 20
+RECENT_MASK = (1 << RECENT) - 1
 
 
 @dataclass(slots=True)
@@ -17,16 +18,24 @@ class ToolMetrics:
     total_s: float = 0.0
     slowest_s: float = 0.0
     last_error: str = ""
-    recent_failures: int = 0
-    """Failures among the last ``RECENT`` calls, decaying."""
+    recent: int = 0
+    """How the last ``RECENT`` calls ended, one bit each: 1 for a failure."""
+
+    def note(self, elapsed_s: float, *, failed: bool) -> None:
+        """Count one more call."""
+        self.executed += 1
+        self.failed += failed
+        self.total_s += elapsed_s
+        self.slowest_s = max(self.slowest_s, elapsed_s)
+        self.recent = (self.recent << 1 | failed) & RECENT_MASK
 
     @property
     def health(self) -> str:
         """``healthy``, ``degraded`` (some recent calls failed) or ``unhealthy`` (most did)."""
-        seen = min(self.executed, RECENT)
-        if seen == 0 or self.recent_failures == 0:
+        failures = self.recent.bit_count()
+        if failures == 0:
             return "healthy"
-        return "unhealthy" if self.recent_failures * 2 > seen else "degraded"
+        return "unhealthy" if failures * 2 > min(self.executed, RECENT) else "degraded"
 
     def to_dict(self) -> dict[str, Any]:
         """The tally as plain data."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
-from toolcrib.core.errors import CallTimeout, ConfigError, ToolcribError
+from toolcrib.core.errors import CallTimeout, ConfigError, InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
@@ -61,12 +61,14 @@ class Refresher:
         self._loop = asyncio.get_running_loop()
         self._tasks = TaskScope(self._task_failed)
         self._pauses: dict[str, asyncio.TimerHandle] = {}
+        self._closed = False
 
     def add(self, config: ServerConfig, source: ServerSource, record: Record | None) -> Shelf:
         """Put a server on the shelf with what an earlier run found out about it; nothing is started."""
-        record = record or Record(config.name)
+        if record is None or record.config_hash != config_hash(config):
+            record = Record(config.name)
         shelf = Shelf(config, source, record)
-        if record.config_hash == config_hash(config) and record.last_discovery:
+        if record.last_discovery:
             self._adopt(shelf, record)
         self.shelves[config.name] = shelf
         source.on_change(lambda: self._changed_soon(config.name))
@@ -131,15 +133,22 @@ class Refresher:
         """What the first discovery of a server came to; a failure is not repeated before its pause is over."""
         if shelf.record.status == "failed" and shelf.fresh_until > self._loop.time():
             return shelf.record
-        return await asyncio.shield(self.start(shelf))
+        return await self._outcome(shelf)
+
+    async def _outcome(self, shelf: Shelf) -> Record:
+        """What the discovery under way comes to; neither its end nor the caller's is the other's cancellation."""
+        flight = self.start(shelf)
+        await asyncio.wait([flight])
+        if flight.cancelled():
+            raise SourceUnavailable(f"Server {shelf.config.name!r} was stopped while it was asked for its tools.")
+        return flight.result()
 
     async def refresh(self, names: Iterable[str]) -> dict[str, Record]:
         """Ask these servers now, whatever their freshness, and wait for all of them."""
         shelves = [self.shelves[name] for name in names]
         for shelf in shelves:
             shelf.source.forgive()
-        flights = [asyncio.shield(self.start(shelf)) for shelf in shelves]
-        found = await asyncio.gather(*flights)
+        found = await asyncio.gather(*(self._outcome(shelf) for shelf in shelves))
         return {record.server: record for record in found}
 
     async def _discover(self, shelf: Shelf) -> Record:
@@ -152,6 +161,9 @@ class Refresher:
             return await self._note_failure(shelf, error)
         except ToolcribError as error:
             return await self._note_failure(shelf, error)
+        except Exception as error:  # the edge of a source: its own fault costs only itself
+            fault = InternalError(f"Server {shelf.config.name!r} could not be asked for its tools: {error!r}.")
+            return await self._note_failure(shelf, fault)
         finally:
             shelf.flight = None
             shelf.settled.set()
@@ -206,7 +218,7 @@ class Refresher:
 
     def _changed_soon(self, name: str) -> None:
         """The server says its tools changed; bursts are answered once."""
-        if name not in self._pauses:
+        if name in self.shelves and name not in self._pauses and not self._closed:
             self._pauses[name] = self._loop.call_later(CHANGE_PAUSE_S, self._changed, name)
 
     def _changed(self, name: str) -> None:
@@ -221,6 +233,7 @@ class Refresher:
 
     async def close(self) -> None:
         """End all discoveries."""
+        self._closed = True
         for pause in self._pauses.values():
             pause.cancel()
         await self._tasks.close()

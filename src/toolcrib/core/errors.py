@@ -156,8 +156,6 @@ class ConnectionLost(SourceUnavailable):
 class ProtocolError(SourceError):
     """The other end said something the protocol does not allow."""
 
-    code = "TOOL_UNAVAILABLE"
-
 
 class OutcomeUnknown(SourceError):
     """The connection was lost after the call was sent; it may or may not have had its effect."""

@@ -10,7 +10,7 @@ SERVER_NAME_MAX = 32
 TOOL_NAME_MAX = 128
 
 _SERVER = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
-_TOOL = re.compile(r"[A-Za-z0-9_./:-]+")
+_TOOL = re.compile(r"(?!__proto__$)[A-Za-z0-9_-]+(?:[.:/][A-Za-z0-9_-]+)*")
 
 
 def join_name(server: str, tool: str) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.config.model import ServerConfig
+from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources import relay
@@ -19,8 +20,10 @@ from toolcrib.transports.http_client import Choose, HttpFailure, HttpPool, Recei
 from toolcrib.wire import eras, headers
 from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_notification, encode_request
 
+LISTEN = "subscriptions/listen"
 EVENT_STREAM = b"text/event-stream"
 UNREACHABLE = frozenset({"resolve", "connect", "tls"})
+RESUMPTIONS_MAX = 10
 LAST_ANSWERS_S = 30.0
 REOPEN_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 
@@ -34,6 +37,8 @@ _FIXED = [
 class HttpLink:
     """One server behind a URL."""
 
+    discover_patience_s = 15.0
+
     def __init__(self, server: ServerConfig, events: LinkEvents, tasks: TaskScope) -> None:
         self._server = server
         self._events = events
@@ -45,7 +50,7 @@ class HttpLink:
         self._version = ""
         self._head = self._encode_head("POST")
         self._next_id = 0
-        self._busy = 0
+        self._channels: dict[int, BackChannel] = {}
         self._quiet = asyncio.Event()
         self._open = True
         self._gate: asyncio.Task[Any] | None = None
@@ -64,7 +69,7 @@ class HttpLink:
     @property
     def is_busy(self) -> bool:
         """Whether somebody waits for an answer."""
-        return self._busy > 0
+        return bool(self._channels)
 
     def new_id(self) -> int:
         """The next request id."""
@@ -96,17 +101,19 @@ class HttpLink:
             await self._pass_gate()
         if not self._open:
             raise ConnectionLost(f"The connection to {self._pool.origin} has ended.")
-        self._busy += 1
+        self._channels[question.id] = question.channel
         self._quiet.clear()
         stream = AnswerStream(question.id, self._notice(question), self._answer_server(question))
         try:
             response = await self._exchange(question, stream)
+            if stream.resume_from:
+                await self._resume(question, stream)
         except asyncio.CancelledError:
             self._give_up(question)
             raise
         finally:
-            self._busy -= 1
-            if not self._busy:
+            self._channels.pop(question.id, None)
+            if not self._channels:
                 self._quiet.set()
         if response is None or stream.is_used:
             return stream.result()
@@ -133,12 +140,21 @@ class HttpLink:
                 self._lose()
             raise ConnectionLost(failure.message, hint=failure.hint, details=failure.details) from None
 
+    async def _resume(self, question: Question, stream: AnswerStream) -> None:
+        """Before 2026 a server may end a stream early and have us come back for the rest."""
+        for _ in range(RESUMPTIONS_MAX):
+            if not stream.resume_from or eras.is_modern(question.version):
+                return
+            await asyncio.sleep(stream.resume_delay_s)
+            head = self._encode_head("GET", [(b"last-event-id", stream.resume_from.encode())])
+            with contextlib.suppress(StreamCut, HttpFailure), stream.cut_when_answered():
+                if not _is_stream(await self._pool.exchange(head, b"", self._chooser(question, stream))):
+                    return
+
     def _chooser(self, question: Question, stream: AnswerStream) -> Choose:
         def choose(response: Response) -> Receive | None:
             self._note_session(question, response)
-            if response.status == 200 and (response.header(b"content-type") or b"").startswith(EVENT_STREAM):
-                return stream.receive
-            return None
+            return stream.receive if _is_stream(response) else None
 
         return choose
 
@@ -181,11 +197,16 @@ class HttpLink:
     def _answer_server(self, question: Question) -> Take:
         def answer(message: Outbound) -> None:
             async def work() -> None:
-                await self._post(await relay.answer_server(message, question.channel))
+                channel = self._only_caller() if question.method == LISTEN else question.channel
+                await self._post(await relay.answer_server(message, channel))
 
             self._spawn(work(), "answer-server")
 
         return answer
+
+    def _only_caller(self) -> BackChannel | None:
+        """The one call under way: only then is it certain whom a question on the standing stream is for."""
+        return next(iter(self._channels.values())) if len(self._channels) == 1 else None
 
     def tell(self, method: str, params: bytes) -> None:
         """Send a notification behind everything else; the one that ends a handshake holds back later questions."""
@@ -223,7 +244,7 @@ class HttpLink:
 
     async def _follow_changes(self, params: bytes) -> bool:
         """Follow one stream to its end; whether the server offered one at all."""
-        question = Question(self.new_id(), "subscriptions/listen", params, version=self._version)
+        question = Question(self.new_id(), LISTEN, params, version=self._version)
         stream = AnswerStream(question.id, self._notice(question), self._answer_server(question))
         if eras.is_modern(self._version):
             body = encode_request(question.id, question.method, params)
@@ -244,7 +265,7 @@ class HttpLink:
         try:
             if was_open:
                 await self._end_session()
-            elif self._busy:
+            elif self._channels:
                 await asyncio.wait_for(self._quiet.wait(), LAST_ANSWERS_S)
         except TimeoutError:
             pass
@@ -256,6 +277,10 @@ class HttpLink:
             with contextlib.suppress(ToolcribError):
                 async with asyncio.timeout(1.0):
                     await self._pool.exchange(self._encode_head("DELETE"), b"")
+
+
+def _is_stream(response: Response) -> bool:
+    return response.status == 200 and (response.header(b"content-type") or b"").startswith(EVENT_STREAM)
 
 
 def _decode(body: bytes) -> Outbound | None:

@@ -13,6 +13,8 @@ from toolcrib.wire.jsonrpc import Outbound, decode_outbound
 from toolcrib.wire.sse import SseParser
 
 CLOSE_PATIENCE_S = 0.5
+RESUME_DELAY_S = 1.0
+RESUME_MAX_S = 10.0
 
 Take = Callable[[Outbound], None]
 
@@ -70,6 +72,17 @@ class AnswerStream:
             raise StreamCut from None
         finally:
             self._task = None
+
+    @property
+    def resume_from(self) -> str:
+        """The id to go on from when the stream ended without the answer; empty if there is nothing to go on from."""
+        return self._parser.last_id if self._parser is not None and self._answer is None else ""
+
+    @property
+    def resume_delay_s(self) -> float:
+        """How long the server wants us to wait before we come back."""
+        retry_ms = self._parser.retry_ms if self._parser is not None else None
+        return min(RESUME_MAX_S, RESUME_DELAY_S if retry_ms is None else retry_ms / 1000)
 
     def result(self) -> Raw:
         """The answer; a stream that ended without one is a lost connection."""

@@ -52,6 +52,9 @@ class Remains:
 class Link(Protocol):
     """A connection to one server."""
 
+    discover_patience_s: float
+    """How long a server may take to answer a first question it need not know; one on a pipe may just ignore it."""
+
     @property
     def is_open(self) -> bool:
         """Whether a question can be sent."""

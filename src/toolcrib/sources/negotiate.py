@@ -13,8 +13,6 @@ from toolcrib.sources.link import Link, Question
 from toolcrib.wire import client, eras
 from toolcrib.wire.eras import Outcome, Step
 
-DISCOVER_PATIENCE_S = 3.0
-
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
@@ -53,14 +51,14 @@ async def negotiate(link: Link, offer: Offer, remembered: str) -> Agreement:
 
 
 async def _try_step(link: Link, offer: Offer, step: Step) -> tuple[Mapping[str, Any], Outcome]:
-    patience_s = DISCOVER_PATIENCE_S if step is Step.DISCOVER else None
+    patience_s = link.discover_patience_s if step is Step.DISCOVER else None
     try:
         async with asyncio.timeout(patience_s):
             result = _as_object(await link.ask(_question(link, offer, step)))
     except RemoteError as refusal:
         if step is Step.DISCOVER_AGAIN:
             raise
-        return {}, eras.judge_refusal(step, refusal.rpc_code, refusal.data)
+        return {}, eras.judge_refusal(refusal.rpc_code, refusal.data)
     except TimeoutError:
         return {}, Outcome.SILENT
     return result, Outcome.ACCEPTED if step is Step.INITIALIZE else eras.judge_discover(result)

@@ -2,18 +2,19 @@
 
 import asyncio
 import contextlib
+import re
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.core.call import BackChannel
-from toolcrib.core.errors import ConnectionLost, SourceUnavailable
+from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources import relay
 from toolcrib.sources.link import LinkEvents, Question, Remains, to_remote_error
 from toolcrib.transports.spawn import Spawner
 from toolcrib.transports.spec import ExitReport, ProcessSpec
-from toolcrib.transports.stdio import StdioTransport, open_stdio
+from toolcrib.transports.stdio import OVERLONG, StdioTransport, open_stdio
 from toolcrib.wire import eras
 from toolcrib.wire.jsonrpc import (
     Outbound,
@@ -25,12 +26,17 @@ from toolcrib.wire.jsonrpc import (
 
 NOTICES_PER_S = 1000
 NOISE_KEPT = 5
+UNREADABLE_ENDS = 256
 LARGE_BYTES = 64 * 1024
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
+_ANSWER = re.compile(rb'"(?:result|error)"\s*:')
 NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
 
 
 class StdioLink:
     """Many questions at once over one pair of pipes: one reader, a table of futures, no task per message."""
+
+    discover_patience_s = 3.0
 
     def __init__(self, events: LinkEvents, tasks: TaskScope) -> None:
         self._events = events
@@ -169,15 +175,29 @@ class StdioLink:
             self._tasks.spawn(self._answer(message), "answer-server")
 
     def _reject(self, line: bytes, error: Exception) -> None:
-        """Note what could not be read and, if it names a pending request, fail that one at once."""
+        """Note what could not be read."""
         self.noise_received(b"unreadable message (" + str(error).encode() + b"): " + line[:200])
+        self._fail_unreadable(line, str(error))
+
+    def _fail_unreadable(self, line: bytes, reason: str) -> None:
+        """If a line that cannot be read names a request under way, that one need not wait any longer."""
+        ends = line[:UNREADABLE_ENDS] + b" " + line[-UNREADABLE_ENDS:]
+        named = {int(found) for found in _ID.findall(ends)} & self._pending.keys()
+        if not named and len(self._pending) == 1 and _ANSWER.search(ends):
+            named = set(self._pending)
+        for request_id in named:
+            future = self._pending[request_id]
+            if not future.done():
+                future.set_exception(ProtocolError(f"The server's answer cannot be read: {reason}."))
 
     def _settle(self, message: Outbound) -> None:
         future = self._pending.get(message.id) if type(message.id) is int else None
         if future is None or future.done():
             return
-        if message.result is not UNSET:
+        if message.result is not UNSET and message.error is UNSET:
             future.set_result(message.result)
+        elif message.result is not UNSET:
+            future.set_exception(ProtocolError("The server answered with a result and an error at once."))
         else:
             future.set_exception(to_remote_error(b"{}" if message.error is UNSET else message.error))
 
@@ -212,6 +232,8 @@ class StdioLink:
 
     def noise_received(self, line: bytes) -> None:
         """Keep the last few lines that are no messages, to show them."""
+        if line.startswith(OVERLONG):
+            self._fail_unreadable(line, "it is too long")
         self._noise = [*self._noise[1 - NOISE_KEPT :], line[:200].decode(errors="replace")]
 
     def connection_lost(self, exit: ExitReport | None) -> None:  # noqa: A002

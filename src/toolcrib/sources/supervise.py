@@ -203,7 +203,7 @@ class Supervisor:
         state.link, state.agreement = link, agreement
         state.connected_at = state.last_used = self._loop.time()
         self.remembered = agreement.version
-        if agreement.tells_of_changes:
+        if agreement.tells_of_changes or self._offer.capabilities:
             link.listen(_listen_params(self._offer, agreement))
         self._watch_idleness()
 

@@ -22,6 +22,8 @@ STDERR_BYTES = 64 * 1024
 EXIT_REPORT_WAIT_S = 0.5
 NOISE_LINES = 8
 NOISE_BYTES = 512
+OVERLONG = b"<line dropped: too long> "
+"""How a note about a line beyond the limit begins; its first bytes follow."""
 _JSON_STARTS = (b"{", b"[")
 
 
@@ -200,7 +202,7 @@ class StdioTransport:
 
     def _drop_overlong(self, head: bytes) -> None:
         self.oversized += 1
-        self._take_noise(b"<line dropped: too long> " + head)
+        self._take_noise(OVERLONG + head)
 
     def _expect_end(self) -> None:
         """After either end of stdout or exit of the server, give the other one a moment to arrive."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from toolcrib.core.errors import InvalidArguments
 from toolcrib.wire import eras
 from toolcrib.wire.jsonrpc import encode
 
@@ -38,4 +39,7 @@ def call_params(
         params.update(more)
     if meta:
         params["_meta"] = meta
-    return encode(params)
+    try:
+        return encode(params)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InvalidArguments(f"The arguments of {name!r} cannot be written as JSON: {error}.") from None

@@ -62,6 +62,7 @@ LEGAL: Mapping[Step, Mapping[Outcome, Step]] = {
     Step.DISCOVER: {
         Outcome.ACCEPTED: Step.MODERN,
         Outcome.REFUSED: Step.INITIALIZE,
+        Outcome.REFUSED_AS_MODERN: Step.DISCOVER_AGAIN,
         Outcome.SILENT: Step.INITIALIZE,
     },
     Step.INITIALIZE: {
@@ -95,10 +96,10 @@ def judge_discover(result: Mapping[str, Any]) -> Outcome:
     return Outcome.ACCEPTED if any(version in MODERN_VERSIONS for version in offered) else Outcome.REFUSED
 
 
-def judge_refusal(step: Step, code: int, data: object) -> Outcome:
+def judge_refusal(code: int, data: object) -> Outcome:
     """What a JSON-RPC error says about the server's era."""
     supported = data.get("supported") if isinstance(data, Mapping) else None
     names_modern = isinstance(supported, Sequence) and any(version in MODERN_VERSIONS for version in supported)
-    if step is Step.INITIALIZE and code == UNSUPPORTED_VERSION and names_modern:
+    if code == UNSUPPORTED_VERSION and names_modern:
         return Outcome.REFUSED_AS_MODERN
     return Outcome.REFUSED

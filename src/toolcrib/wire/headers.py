@@ -44,7 +44,7 @@ def decode_value(value: bytes | None) -> str | None:
     """What ``encode_value`` wrapped; a corrupt wrapping is ``None``, so that it never matches by accident."""
     if value is None:
         return None
-    text = value.decode("latin-1")
+    text = _text(value)
     wrapped = _SENTINEL.fullmatch(text)
     if wrapped is None:
         return text
@@ -59,14 +59,19 @@ def decode_value(value: bytes | None) -> str | None:
 def check_mirrors(header: Header, version: object, method: str, params: Mapping[str, Any]) -> None:
     """Refuse a request whose routing headers disagree with its body."""
     stated = header(VERSION)
-    if stated is None or stated.decode("latin-1") != version:
+    if stated is None or _text(stated) != version:
         raise _mismatch("MCP-Protocol-Version", "the protocol version in _meta")
     stated_method = header(METHOD)
-    if stated_method is None or stated_method.decode("latin-1") != method:
+    if stated_method is None or _text(stated_method) != method:
         raise _mismatch("Mcp-Method", "the method")
     key = NAMED_BY.get(method)
     if key is not None and params.get(key) is not None and decode_value(header(NAME)) != params[key]:
         raise _mismatch("Mcp-Name", f"the parameter {key!r}")
+
+
+def _text(value: bytes) -> str:
+    """A header value as text; white space around it is not part of it (RFC 9110, 5.5)."""
+    return value.decode("latin-1").strip(" \t")
 
 
 def _mismatch(header: str, what: str) -> RpcError:

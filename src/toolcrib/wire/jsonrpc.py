@@ -1,9 +1,9 @@
 """JSON-RPC envelopes. Only the envelope is decoded; results travel as the bytes they came in."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -42,7 +42,7 @@ class Inbound(msgspec.Struct, gc=False):
     """One message from a client: a request, a notification, or its answer to a request of ours."""
 
     jsonrpc: str = ""
-    id: RequestId | UnsetType | None = UNSET
+    id: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | str | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     params: dict[str, Any] | UnsetType | None = UNSET
     result: Raw | UnsetType = UNSET

@@ -86,6 +86,10 @@ class Program:
         """How often the tiny server was started."""
         return self.diary.read_text().count("started") if self.diary.exists() else 0
 
+    def has_noted(self, words: str) -> bool:
+        """Whether the tiny server noted something."""
+        return self.diary.exists() and words in self.diary.read_text()
+
     def variables(self) -> dict[str, str]:
         dropped = ("XDG_", "TOOLCRIB_", "NO_COLOR", "FORCE_COLOR")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
@@ -120,7 +124,9 @@ class Program:
             process = self.start(*words, "--port", "0", stdin=subprocess.DEVNULL, stdout=file, stderr=file)
         serving = Serving(process, log)
         try:
-            until(lambda: "serving MCP at" in serving.output or process.poll() is not None, deadline_s=30, what="serving")
+            until(
+                lambda: "serving MCP at" in serving.output or process.poll() is not None, deadline_s=30, what="serving"
+            )
             found = re.search(r"serving MCP at (\S+)", serving.output)
             assert found, serving.output
             serving.url = found[1]
@@ -138,7 +144,8 @@ class Program:
     def tiny(self, name: str = "tiny", more: str = "") -> str:
         """The table of the tiny server."""
         args = json.dumps([str(TINY), str(self.diary)])
-        return f"# {name} is small\n[servers.{name}]\ncommand = {json.dumps(sys.executable)}  # this one\nargs = {args}\n{more}"
+        command = f"command = {json.dumps(sys.executable)}  # this one"
+        return f"# {name} is small\n[servers.{name}]\n{command}\nargs = {args}\n{more}"
 
     def broken(self, name: str = "broken") -> str:
         """The table of a server that says why it cannot start, and ends."""

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from toolcrib.core.errors import TOOL_CODES
 from toolcrib.doors.cli.failures import EXIT_CODES, exit_code
 from toolcrib.doors.cli.main import COMMANDS
@@ -59,7 +60,9 @@ def test_a_typo_gets_a_suggestion(toolcrib, words, suggestion):
     assert f"Did you mean {suggestion}" in result.stderr
 
 
-@pytest.mark.parametrize("words", [["call"], ["show"], ["servers"], ["why", "a", "b"], ["ls", "--", "x"], ["completion", "x"]])
+@pytest.mark.parametrize(
+    "words", [["call"], ["show"], ["servers"], ["why", "a", "b"], ["ls", "--", "x"], ["completion", "x"]]
+)
 def test_a_wrong_command_line_is_a_usage_error(toolcrib, words):
     """Exit code 2, nothing on stdout, and no traceback."""
     result = toolcrib.run(*words)

@@ -112,8 +112,7 @@ def test_call_reads_arguments_as_the_schema_wants_them(tiny, words, arguments):
     result = tiny.run("call", "tiny__echo", *words)
 
     assert (result.returncode, result.stderr) == (0, "")
-    assert json.loads(result.stdout) | {"times": 1} == arguments | {"times": 1}
-    assert json.loads(result.stdout).get("times", 1) == arguments.get("times", 1)
+    assert json.loads(result.stdout) == arguments
 
 
 def test_call_reads_arguments_from_stdin(tiny):
@@ -181,18 +180,19 @@ def test_a_tool_cannot_play_with_the_terminal(tiny):
     shown = os.read(terminal, 65_536)
     assert "\x1b]0;owned" in piped
     assert b"red words" in shown
-    assert not {b"\x1b", b"\x9b", "\x9b".encode(), b"\x07"} & {shown[i : i + n] for i in range(len(shown)) for n in (1, 2)}
+    assert not {b"\x1b", b"\x9b", "\x9b".encode(), b"\x07"} & {
+        shown[i : i + n] for i in range(len(shown)) for n in (1, 2)
+    }
 
 
 def test_an_interrupted_call_leaves_with_130(tiny):
     """Ctrl-C ends the call, quietly and at once."""
     process = tiny.start("call", "tiny__hang", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    until(lambda: "called hang" in tiny.diary.read_text() if tiny.diary.exists() else False, deadline_s=30, what="the call")
+    until(lambda: tiny.has_noted("called hang"), deadline_s=30, what="the call")
 
     process.send_signal(signal.SIGINT)
 
-    out, err = process.communicate(timeout=10)
-    assert (process.returncode, out, err) == (130, b"", b"tiny: at your service\n" if b"tiny" in err else b"")
+    assert (process.communicate(timeout=10), process.returncode) == ((b"", b""), 130)
 
 
 def test_why_knows_the_story_of_each_name(tiny):

@@ -1,4 +1,4 @@
-"""A small, well-behaved stdio MCP server: ``python tiny_server.py DIARY``; every start and call is noted in the diary."""
+"""A small, well-behaved stdio MCP server: ``python tiny_server.py DIARY``; starts and calls are noted in the diary."""
 
 import base64
 import json

@@ -30,6 +30,7 @@ def deadline(default_s: float) -> Layer:
                 ) from None
             finally:
                 timer.cancel()
+                alarm.settles_cancellation()
 
         return step
 
@@ -39,10 +40,11 @@ def deadline(default_s: float) -> Layer:
 class _Alarm:
     """One deadline of one task. ``asyncio.timeout`` does the same at five times the cost, on every call."""
 
-    __slots__ = ("_rang", "_task")
+    __slots__ = ("_earlier", "_rang", "_task")
 
     def __init__(self, task: asyncio.Task[object] | None) -> None:
         self._task = task
+        self._earlier = task.cancelling() if task is not None else 0
         self._rang = False
 
     def ring(self) -> None:
@@ -52,5 +54,8 @@ class _Alarm:
             self._task.cancel()
 
     def settles_cancellation(self) -> bool:
-        """Whether the cancellation was ours alone; one that came from outside as well goes on."""
-        return self._rang and self._task is not None and self._task.uncancel() <= 0
+        """Take our own cancellation back, once; whether it was the only one: one from outside as well goes on."""
+        if not self._rang or self._task is None:
+            return False
+        self._rang = False
+        return self._task.uncancel() <= self._earlier

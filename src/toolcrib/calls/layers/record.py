@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from toolcrib.calls.metrics import RECENT, Metrics, ToolMetrics
+from toolcrib.calls.metrics import Metrics, ToolMetrics
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
 from toolcrib.core.call import ToolCall, ToolResult
@@ -24,12 +24,15 @@ def record(metrics: Metrics, emit: Emit, clock: Clock, slow_s: float) -> Layer:
             try:
                 result = await following(call)
             except BaseException as error:
-                _count_raised(tally, clock() - started, error)
-                emit(_finished(call, clock() - started, _code(error)))
+                elapsed_s = clock() - started
+                _count_raised(tally, elapsed_s, error)
+                emit(_finished(call, elapsed_s, _code(error)))
+                if elapsed_s > slow_s:
+                    emit(_slow(call, elapsed_s))
                 raise
             elapsed_s = clock() - started
             if result.error is None:
-                _count(tally, elapsed_s)
+                tally.note(elapsed_s, failed=False)
             else:
                 _count_failed(tally, elapsed_s, result.error.message)
             if is_heard:
@@ -43,18 +46,8 @@ def record(metrics: Metrics, emit: Emit, clock: Clock, slow_s: float) -> Layer:
     return layer
 
 
-def _count(tally: ToolMetrics, elapsed_s: float) -> None:
-    tally.executed += 1
-    tally.total_s += elapsed_s
-    tally.slowest_s = max(tally.slowest_s, elapsed_s)
-    if tally.recent_failures and tally.executed % 2:
-        tally.recent_failures -= 1
-
-
 def _count_failed(tally: ToolMetrics, elapsed_s: float, message: str) -> None:
-    _count(tally, elapsed_s)
-    tally.failed += 1
-    tally.recent_failures = min(RECENT, tally.recent_failures + 1)
+    tally.note(elapsed_s, failed=True)
     tally.last_error = message[:500]
 
 
@@ -65,7 +58,9 @@ def _count_raised(tally: ToolMetrics, elapsed_s: float, error: BaseException) ->
 
 
 def _code(error: BaseException) -> str:
-    return error.code if isinstance(error, ToolcribError) else "TOOL_CANCELLED"
+    if isinstance(error, ToolcribError):
+        return error.code
+    return "TOOL_INTERNAL" if isinstance(error, Exception) else "TOOL_CANCELLED"
 
 
 def _finished(call: ToolCall, elapsed_s: float, code: str) -> Event:

@@ -25,7 +25,9 @@ def replay(configured: Mapping[tuple[str, str], bool]) -> Layer:
             try:
                 return await following(call)
             except ConnectionLost as lost:
-                raise (_unknown(call, lost) if call.sent and not may_repeat else lost) from lost
+                if call.sent and not may_repeat:
+                    raise _unknown(call, lost) from lost
+                raise
 
         return step
 

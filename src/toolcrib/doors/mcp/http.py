@@ -42,6 +42,7 @@ class HttpDoor:
         self._loop = asyncio.get_running_loop()
         self._sessions = Sessions(self._loop.time)
         self._subscriptions: dict[Exchange, RequestId] = {}
+        self._told: set[Exchange] = set()
         self._replies: set[Reply] = set()
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
         mcp.crib.on_change(self._tell_changed)
@@ -123,10 +124,13 @@ class HttpDoor:
         ack = encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
         exchange.write(encode_event(ack))
         self._subscriptions[exchange] = request_id
+        if honoured:
+            self._told.add(exchange)
         exchange.on_disconnect(lambda: self._unsubscribe(exchange))
 
     def _unsubscribe(self, exchange: Exchange) -> None:
         self._subscriptions.pop(exchange, None)
+        self._told.discard(exchange)
 
     # The handshake era
 
@@ -239,8 +243,8 @@ class HttpDoor:
 
     def _tell_changed(self) -> None:
         self._sessions.tell_all(encode_notification(TOOLS_CHANGED))
-        for exchange, request_id in self._subscriptions.items():
-            notice = encode_notification(TOOLS_CHANGED, service.subscription_meta(request_id))
+        for exchange in self._told:
+            notice = encode_notification(TOOLS_CHANGED, service.subscription_meta(self._subscriptions[exchange]))
             if exchange.streaming:
                 exchange.write(encode_event(notice))
 

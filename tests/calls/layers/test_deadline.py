@@ -1,0 +1,149 @@
+"""Deadline: late calls are cancelled and say so; cancellation from outside stays what it is."""
+
+import asyncio
+
+import pytest
+
+from toolcrib.calls.layers.deadline import deadline
+from toolcrib.calls.pipeline import Step, Subject
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import CallTimeout, ToolFailed
+from toolcrib.core.tool import Tool
+
+TINY_S = 0.001
+
+
+class Slow:
+    """A tool that works until it is released, and notes how it ended."""
+
+    def __init__(self) -> None:
+        self.started = asyncio.Event()
+        self.released = asyncio.Event()
+        self.was_cancelled = False
+
+    async def __call__(self, call: ToolCall) -> ToolResult:
+        self.started.set()
+        try:
+            await self.released.wait()
+        except asyncio.CancelledError:
+            self.was_cancelled = True
+            raise
+        return ToolResult({"content": []})
+
+
+def with_deadline(following: Step, default_s: float = 60.0, tool_s: float | None = None) -> Step:
+    return deadline(default_s)(Subject("slow", "", Tool("slow", timeout_s=tool_s)), following)
+
+
+def call(timeout_s: float | None = None) -> ToolCall:
+    return ToolCall("slow", "slow", {}, timeout_s=timeout_s)
+
+
+async def test_a_call_in_time_is_left_alone():
+    """The result is the tool's own, and no cancellation is left behind."""
+    slow = Slow()
+    slow.released.set()
+
+    result = await with_deadline(slow)(call())
+
+    assert result.mcp == {"content": []}
+    assert asyncio.current_task().cancelling() == 0
+
+
+async def test_a_call_that_takes_too_long_is_cancelled_and_says_so():
+    """The work ends, and the error names the tool and the limit."""
+    slow = Slow()
+
+    with pytest.raises(CallTimeout) as late:
+        await with_deadline(slow, TINY_S)(call())
+
+    assert slow.was_cancelled
+    assert str(late.value) == (
+        "slow did not finish within 0.001 s and was cancelled. Ask for less at once, or raise the timeout."
+    )
+    assert late.value.details == {"timeout_s": TINY_S}
+    assert asyncio.current_task().cancelling() == 0
+
+
+@pytest.mark.parametrize(
+    ("default_s", "tool_s", "call_s"), [(TINY_S, None, None), (60.0, TINY_S, None), (60.0, 60.0, TINY_S)]
+)
+async def test_the_callers_limit_counts_first_then_the_tools_then_the_default(default_s, tool_s, call_s):
+    """The nearest one decides."""
+    with pytest.raises(CallTimeout):
+        await with_deadline(Slow(), default_s, tool_s)(call(call_s))
+
+
+async def test_cancellation_from_outside_is_raised_as_it_is():
+    """Somebody who cancels a call is not told of a timeout."""
+    slow = Slow()
+    task = asyncio.create_task(with_deadline(slow)(call()))
+    await slow.started.wait()
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert slow.was_cancelled
+
+
+async def test_cancellation_from_outside_wins_over_a_deadline_at_the_same_moment():
+    """When both come before the work ends, the caller's own wish is honoured."""
+    both = asyncio.Event()
+
+    async def stubborn(_: ToolCall) -> ToolResult:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            both.set()
+            await asyncio.Event().wait()
+        raise AssertionError
+
+    task = asyncio.create_task(with_deadline(stubborn, TINY_S)(call()))
+    await both.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("outcome", [ToolResult({"content": []}), ToolFailed("gave up")])
+async def test_a_tool_that_swallows_the_cancellation_leaves_none_behind(outcome):
+    """Its result or error counts, and the next deadline of the same task works as ever."""
+
+    async def swallowing(_: ToolCall) -> ToolResult:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if isinstance(outcome, Exception):
+                raise outcome from None
+        return outcome
+
+    try:
+        ended: object = await with_deadline(swallowing, TINY_S)(call())
+    except ToolFailed as error:
+        ended = error
+
+    assert ended is outcome
+    assert asyncio.current_task().cancelling() == 0
+    with pytest.raises(CallTimeout):
+        await with_deadline(Slow(), TINY_S)(call())
+
+
+async def test_a_deadline_works_in_a_task_that_is_already_being_cancelled():
+    """Cleaning up after a cancellation may call tools too."""
+
+    async def clean_up() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            with pytest.raises(CallTimeout):
+                await with_deadline(Slow(), TINY_S)(call())
+            return "cleaned up"
+        raise AssertionError
+
+    task = asyncio.create_task(clean_up())
+    await asyncio.sleep(0)
+    task.cancel()
+
+    assert await task == "cleaned up"

@@ -1,0 +1,120 @@
+"""Normalise: a model's parameter names become the server's own; nothing else is touched."""
+
+import pytest
+
+from toolcrib.calls.layers.normalise import normalise
+from toolcrib.calls.pipeline import Subject
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import RemoteError
+from toolcrib.core.events import ARGUMENTS_RENAMED, Event
+from toolcrib.core.tool import Tool
+
+
+def schema(*names: str) -> dict:
+    return {"type": "object", "properties": {name: {} for name in names}}
+
+
+async def passed_on(tool: Tool, arguments: dict, *, server: str = "home", configured: dict | None = None):
+    """The arguments that reach the server, and what was told."""
+    told: list[Event] = []
+    received: list[dict] = []
+
+    async def source(call: ToolCall) -> ToolResult:
+        received.append(call.arguments)
+        return ToolResult({})
+
+    step = normalise(configured or {}, told.append)(Subject(f"{server}__{tool.name}", server, tool), source)
+    await step(ToolCall(f"{server}__{tool.name}", tool.name, arguments, "id-1"))
+    return received[0], told
+
+
+ZWAVE = Tool("control_zwave_device", input_schema=schema("deviceName", "action", "value"))
+
+
+async def test_a_device_is_controlled_by_the_servers_names():
+    """The static renames of this tool, and a log line without values."""
+    arguments, told = await passed_on(ZWAVE, {"device_name": "lamp", "command": "on", "value": 3})
+
+    assert arguments == {"deviceName": "lamp", "action": "on", "value": 3}
+    assert told == [
+        Event(
+            ARGUMENTS_RENAMED,
+            "info",
+            {
+                "tool": "home__control_zwave_device",
+                "id": "id-1",
+                "names": {"device_name": "deviceName", "command": "action"},
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("properties", "given", "expected"),
+    [
+        (["deviceName"], {"device_name": 1}, {"deviceName": 1}),
+        (["deviceID"], {"device_id": 1}, {"deviceID": 1}),
+        (["device_name"], {"device_name": 1}, {"device_name": 1}),
+        (["device_name", "deviceName"], {"device_name": 1}, {"device_name": 1}),
+        (["deviceName"], {"device_name": 1, "deviceName": 2}, {"device_name": 1, "deviceName": 2}),
+        (["other"], {"device_name": 1}, {"device_name": 1}),
+        (["deviceName"], {"devicename": 1}, {"devicename": 1}),
+        (["deviceName"], {}, {}),
+    ],
+)
+async def test_snake_case_becomes_camel_case_where_the_schema_has_it(properties, given, expected):
+    """Names without underscores, names the schema knows, and names already given are left alone."""
+    arguments, told = await passed_on(Tool("move", input_schema=schema(*properties)), given)
+
+    assert arguments == expected
+    assert len(told) == (arguments != given)
+
+
+async def test_a_configured_rename_wins_over_the_static_one():
+    """What the user wrote is what the user wants."""
+    configured = {("home", "control_zwave_device"): {"command": "verb"}}
+
+    arguments, _ = await passed_on(ZWAVE, {"device_name": "lamp", "command": "on"}, configured=configured)
+
+    assert arguments == {"deviceName": "lamp", "verb": "on"}
+
+
+async def test_a_configured_rename_is_for_its_server_only():
+    """Another server's tool of the same name keeps its names."""
+    configured = {("home", "move"): {"to": "target"}}
+
+    arguments, _ = await passed_on(Tool("move"), {"to": 1}, server="away", configured=configured)
+
+    assert arguments == {"to": 1}
+
+
+async def test_native_tools_are_never_touched():
+    """Not even one of that name: there is no layer at all."""
+
+    async def source(call: ToolCall) -> ToolResult:
+        return ToolResult({})
+
+    assert normalise({}, lambda event: None)(Subject(ZWAVE.name, "", ZWAVE), source) is source
+
+
+async def test_the_callers_own_object_is_not_changed():
+    """Renaming makes a new object."""
+    given = {"device_name": "lamp"}
+
+    await passed_on(ZWAVE, given)
+
+    assert given == {"device_name": "lamp"}
+
+
+async def test_the_servers_own_error_comes_back_unchanged():
+    """Renamed or not, its words are its words."""
+    refusal = RemoteError(-32000, "no such device", data={"deviceName": "lamp"})
+
+    async def source(call: ToolCall) -> ToolResult:
+        raise refusal
+
+    step = normalise({}, lambda event: None)(Subject("home__control_zwave_device", "home", ZWAVE), source)
+    with pytest.raises(RemoteError) as raised:
+        await step(ToolCall("home__control_zwave_device", ZWAVE.name, {"device_name": "lamp"}))
+
+    assert raised.value is refusal

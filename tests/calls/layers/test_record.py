@@ -1,0 +1,158 @@
+"""Record: what was run, how it went and how long it took, by a clock that stands still."""
+
+import asyncio
+
+import pytest
+
+from toolcrib.calls.layers.record import record
+from toolcrib.calls.metrics import RECENT, Metrics
+from toolcrib.calls.pipeline import Subject
+from toolcrib.core import events
+from toolcrib.core.access import Caller
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import CallTimeout, SourceUnavailable
+from toolcrib.core.events import Event
+from toolcrib.core.tool import Tool
+from toolcrib.testing import ManualClock
+
+FINE = ToolResult({"content": []})
+FAILED = ToolResult({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no luck"))
+
+
+class Recorded:
+    """The layer around a source that takes as long, and ends, as it is told."""
+
+    def __init__(self, slow_s: float = 1.0) -> None:
+        self.clock, self.metrics, self.events = ManualClock(), Metrics(), list[Event]()
+        self._seconds, self._outcome = 0.0, FINE
+        layer = record(self.metrics, self.events.append, self.clock, slow_s)
+        self._step = layer(Subject("srv__work", "srv", Tool("work")), self._source)
+
+    async def _source(self, call: ToolCall) -> ToolResult:
+        self.clock.advance(self._seconds)
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return self._outcome
+
+    async def run(self, outcome: object = FINE, seconds: float = 0.25) -> object:
+        self._seconds, self._outcome = seconds, outcome
+        call = ToolCall("srv__work", "work", {"secret": "value"}, "id-1", Caller("me"))
+        try:
+            return await self._step(call)
+        except BaseException as error:
+            return error
+
+    @property
+    def tally(self) -> dict:
+        return self.metrics.tools["srv__work"].to_dict()
+
+
+def finished(code: str, level: str, seconds: float = 0.25) -> Event:
+    fields = {"tool": "srv__work", "id": "id-1", "caller": "me", "seconds": seconds, "code": code}
+    return Event(events.CALL_FINISHED, level, fields)
+
+
+async def test_a_good_call_is_counted_and_told_quietly():
+    """Name, id, caller, duration; never an argument."""
+    recorded = Recorded()
+
+    assert await recorded.run() is FINE
+
+    assert recorded.events == [finished("", "debug")]
+    assert recorded.tally == {
+        "executed": 1,
+        "failed": 0,
+        "timedOut": 0,
+        "totalSeconds": 0.25,
+        "slowestSeconds": 0.25,
+        "lastError": "",
+        "health": "healthy",
+    }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "last_error", "timed_out"),
+    [
+        (FAILED, "TOOL_EXECUTION_FAILED", "no luck", 0),
+        (SourceUnavailable("down"), "TOOL_UNAVAILABLE", "down", 0),
+        (CallTimeout("late"), "TOOL_TIMEOUT", "late", 1),
+        (KeyError("bug"), "TOOL_INTERNAL", "'bug'", 0),
+        (asyncio.CancelledError(), "TOOL_CANCELLED", "CancelledError", 0),
+    ],
+)
+async def test_a_bad_call_is_counted_told_and_passed_on(outcome, code, last_error, timed_out):
+    """As a result or as an exception, whichever it was."""
+    recorded = Recorded()
+
+    assert await recorded.run(outcome) is outcome
+
+    assert recorded.events == [finished(code, "warning")]
+    assert recorded.tally == {
+        "executed": 1,
+        "failed": 1,
+        "timedOut": timed_out,
+        "totalSeconds": 0.25,
+        "slowestSeconds": 0.25,
+        "lastError": last_error,
+        "health": "unhealthy",
+    }
+
+
+@pytest.mark.parametrize("outcome", [FINE, FAILED, CallTimeout("late")])
+async def test_a_slow_call_is_warned_about_however_it_ends(outcome):
+    """With its name and duration; one exactly at the limit is not slow."""
+    recorded = Recorded()
+
+    await recorded.run(outcome, seconds=1.0)
+    await recorded.run(outcome, seconds=1.5)
+
+    assert [event for event in recorded.events if event.name == events.CALL_SLOW] == [
+        Event(events.CALL_SLOW, "warning", {"tool": "srv__work", "id": "id-1", "seconds": 1.5})
+    ]
+
+
+async def test_health_follows_the_recent_calls():
+    """Most failed: unhealthy; some: degraded; after enough good ones: healthy again."""
+    recorded = Recorded()
+    seen = []
+
+    for outcome in [FINE, FAILED, FAILED, FAILED, FINE, FINE] + [FINE] * (RECENT - 2):
+        await recorded.run(outcome)
+        seen.append(recorded.tally["health"])
+
+    assert seen[:6] == ["healthy", "degraded", "unhealthy", "unhealthy", "unhealthy", "degraded"]
+    assert seen[-3:] == ["degraded", "degraded", "healthy"]
+
+
+async def test_a_tool_that_always_fails_is_unhealthy_for_good():
+    """Past successes do not count for ever."""
+    recorded = Recorded()
+    await recorded.run(FINE)
+
+    for _ in range(3 * RECENT):
+        await recorded.run(FAILED)
+
+    assert recorded.tally["health"] == "unhealthy"
+
+
+async def test_totals_are_sums_over_all_tools():
+    """What the health page shows."""
+    recorded = Recorded()
+    await recorded.run(seconds=0.5)
+    await recorded.run(CallTimeout("late"), seconds=0.5)
+    recorded.metrics.of("other").executed = 3
+
+    assert recorded.metrics.totals() == {"executed": 5, "failed": 1, "timedOut": 1, "totalSeconds": 1.0}
+
+
+async def test_nothing_is_told_to_nobody():
+    """Without a listener, good calls make no events."""
+    metrics = Metrics()
+
+    async def source(call: ToolCall) -> ToolResult:
+        return FINE
+
+    step = record(metrics, events.drop, ManualClock(), 1.0)(Subject("a", "", Tool("a")), source)
+
+    assert await step(ToolCall("a", "a", {})) is FINE
+    assert metrics.of("a").executed == 1

@@ -1,0 +1,118 @@
+"""Replay: a call is made again after a lost connection only when that can do no harm."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from toolcrib.calls.layers.replay import replay
+from toolcrib.calls.pipeline import Step, Subject
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import ConnectionLost, OutcomeUnknown, SourceUnavailable, ToolFailed
+from toolcrib.core.tool import Tool
+
+DONE = ToolResult({"content": []})
+PLAIN = Tool("write")
+READ_ONLY = Tool("read", annotations={"readOnlyHint": True})
+IDEMPOTENT = Tool("put", annotations={"idempotentHint": True})
+
+
+@dataclass
+class Flaky:
+    """A source that loses its connection as often as it is told, before or after sending."""
+
+    losses: list[bool]
+    attempts: int = 0
+    sent_before: list[bool] = field(default_factory=list)
+
+    async def __call__(self, call: ToolCall) -> ToolResult:
+        self.attempts += 1
+        self.sent_before.append(call.sent)
+        if self.losses:
+            call.sent = self.losses.pop(0)
+            raise ConnectionLost("The server went away.", details={"server": "srv"})
+        return DONE
+
+
+def layered(source: Step, tool: Tool, configured: dict | None = None) -> Step:
+    return replay(configured or {})(Subject(f"srv__{tool.name}", "srv", tool), source)
+
+
+def call(tool: Tool) -> ToolCall:
+    return ToolCall(f"srv__{tool.name}", tool.name, {})
+
+
+@pytest.mark.parametrize(("tool", "sent"), [(PLAIN, False), (READ_ONLY, False), (READ_ONLY, True), (IDEMPOTENT, True)])
+async def test_a_harmless_call_is_made_once_more(tool, sent):
+    """Never sent, read-only or idempotent: the caller notices nothing."""
+    source = Flaky([sent])
+
+    assert await layered(source, tool)(call(tool)) is DONE
+    assert source.attempts == 2
+    assert source.sent_before == [False, False]
+
+
+async def test_a_call_that_may_have_had_its_effect_is_not_repeated():
+    """The outcome is unknown, and the error says so and what to do."""
+    source = Flaky([True])
+
+    with pytest.raises(OutcomeUnknown) as unknown:
+        await layered(source, PLAIN)(call(PLAIN))
+
+    assert source.attempts == 1
+    assert str(unknown.value) == (
+        "The connection was lost while srv__write was running: The server went away. Its outcome is unknown."
+        " Check whether it took effect before calling it again."
+    )
+    assert unknown.value.details == {"server": "srv", "outcome": "unknown"}
+    assert not unknown.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("tool", "losses", "error"),
+    [
+        (PLAIN, [False, False], ConnectionLost),
+        (PLAIN, [False, True], OutcomeUnknown),
+        (READ_ONLY, [True, True], ConnectionLost),
+    ],
+)
+async def test_a_call_is_repeated_only_once(tool, losses, error):
+    """The second loss is final."""
+    source = Flaky(losses)
+
+    with pytest.raises(error):
+        await layered(source, tool)(call(tool))
+
+    assert source.attempts == 2
+
+
+@pytest.mark.parametrize(("tool", "replayable", "attempts"), [(PLAIN, True, 2), (READ_ONLY, False, 1)])
+async def test_the_configuration_knows_better_than_the_tool(tool, replayable, attempts):
+    """The user may allow or forbid repeating."""
+    source = Flaky([True, True])
+
+    with pytest.raises((ConnectionLost, OutcomeUnknown)):
+        await layered(source, tool, {("srv", tool.name): replayable})(call(tool))
+
+    assert source.attempts == attempts
+
+
+@pytest.mark.parametrize("error", [SourceUnavailable("down"), ToolFailed("no")])
+async def test_any_other_trouble_is_not_repeated(error):
+    """Only a lost connection is."""
+    attempts = []
+
+    async def source(_: ToolCall) -> ToolResult:
+        attempts.append(1)
+        raise error
+
+    with pytest.raises(type(error)):
+        await layered(source, READ_ONLY)(call(READ_ONLY))
+
+    assert attempts == [1]
+
+
+def test_native_tools_have_no_connection_to_lose():
+    """There is no layer for them."""
+    source = Flaky([])
+
+    assert replay({})(Subject("write", "", PLAIN), source) is source

@@ -1,0 +1,69 @@
+"""Result: structured content fits the tool's own output schema, or the tool has failed."""
+
+import pytest
+
+from toolcrib.calls.layers.result import result
+from toolcrib.calls.pipeline import Step, Subject
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import ToolFailed
+from toolcrib.core.tool import Tool
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+CALL = ToolCall("count", "count", {})
+
+
+def answering(outcome: ToolResult) -> Step:
+    async def source(call: ToolCall) -> ToolResult:
+        return outcome
+
+    return source
+
+
+def checked(source: Step, schema: dict | None = SCHEMA, told: list | None = None) -> Step:
+    notes = [] if told is None else told
+    subject = Subject("count", "srv", Tool("count", output_schema=schema))
+    return result(lambda *words: notes.append(words))(subject, source)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        ToolResult({"content": [], "structuredContent": {"n": 1}}),
+        ToolResult(raw=b'{"content":[],"structuredContent":{"n":1}}'),
+        ToolResult({"content": []}),
+        ToolResult({"content": [], "structuredContent": {"n": "x"}, "isError": True}, error=ErrorInfo("X", "no")),
+        ToolResult({"resultType": "input_required"}),
+    ],
+)
+async def test_what_fits_or_says_nothing_passes_untouched(outcome):
+    """The very same result; a failed one is not held against its schema."""
+    assert await checked(answering(outcome))(CALL) is outcome
+
+
+async def test_data_that_does_not_fit_is_the_tools_failure():
+    """The reason is told, and what the tool said is kept."""
+    block = {"type": "text", "text": "done"}
+
+    with pytest.raises(ToolFailed) as failed:
+        await checked(answering(ToolResult({"content": [block], "structuredContent": {"n": "x"}})))(CALL)
+
+    assert str(failed.value).startswith(
+        "count returned data that does not fit its own output schema: n: expected integer, got"
+    )
+    assert failed.value.hint == "The call was carried out; the fault is the tool's."
+    assert failed.value.details == {"content": [block]}
+
+
+def test_a_tool_without_an_output_schema_has_no_such_layer():
+    """Nothing is decoded for it."""
+    source = answering(ToolResult({}))
+
+    assert checked(source, None) is source
+
+
+def test_a_schema_that_cannot_be_checked_is_told_and_not_used():
+    """Results pass unchecked."""
+    source, told = answering(ToolResult({})), []
+
+    assert checked(source, {"type": "no such type"}, told) is source
+    assert told[0][1].startswith("results are not checked")

@@ -1,0 +1,103 @@
+"""Merging: one catalog of many listings, in one order, with every conflict settled and said."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.merge import Offering, clashes, merge
+from toolcrib.core.tool import Tool
+from toolcrib.sources.native import NativeSource
+from toolcrib.testing import FakeSource
+
+NATIVE = NativeSource()
+
+
+def offering(source, *names: str, view=None) -> Offering:
+    return Offering(source, [Tool(name) for name in names], view)
+
+
+async def test_a_servers_tools_carry_its_name_and_native_tools_none():
+    """Each route knows its exposed name, its server, its original name and its source."""
+    files = FakeSource("files")
+
+    catalog = merge(offering(NATIVE, "add"), [offering(files, "read")])
+
+    assert catalog == Catalog(
+        {
+            "add": Route("add", "", Tool("add"), NATIVE),
+            "files__read": Route("files__read", "files", Tool("read"), files),
+        }
+    )
+    assert catalog.routes["files__read"].original_name == "read"
+    assert catalog.counts() == (1, 1)
+    assert [route.name for route in catalog.of_server("files")] == ["files__read"]
+
+
+async def test_the_same_tool_of_two_servers_is_kept_twice():
+    """Prefixes keep them apart."""
+    catalog = merge(offering(NATIVE), [offering(FakeSource("b"), "read"), offering(FakeSource("a"), "read")])
+
+    assert list(catalog.routes) == ["a__read", "b__read"]
+    assert catalog.left_out == {}
+
+
+async def test_a_tool_that_would_shadow_a_native_one_is_left_out_and_said_so():
+    """The native tool stays."""
+    catalog = merge(offering(NATIVE, "files__read"), [offering(FakeSource("files"), "read", "write")])
+
+    assert {name: route.server for name, route in catalog.routes.items()} == {
+        "files__read": "",
+        "files__write": "files",
+    }
+    assert catalog.left_out == {
+        "files__read": "'files__read' of server 'files' is left out: the name is taken by a native tool"
+    }
+
+
+async def test_without_prefixes_the_first_server_by_name_keeps_a_shared_name():
+    """However the servers were listed; the clash is reported under the name that would have been unique."""
+    catalog = merge(
+        offering(NATIVE, "add"),
+        [offering(FakeSource("b"), "read", "add"), offering(FakeSource("a"), "read")],
+        prefix=False,
+    )
+
+    assert {name: route.server for name, route in catalog.routes.items()} == {"add": "", "read": "a"}
+    assert clashes(catalog) == {
+        "b__read": "'read' of server 'b' is left out: the name is taken by server 'a'",
+        "b__add": "'add' of server 'b' is left out: the name is taken by a native tool",
+    }
+
+
+async def test_a_view_changes_or_hides_a_tool():
+    """Hidden tools are known to be hidden, and are no clash."""
+
+    def view(tool: Tool) -> Tool | None:
+        return None if tool.name == "delete" else replace(tool, timeout_s=5)
+
+    catalog = merge(offering(NATIVE), [offering(FakeSource("files"), "read", "delete", view=view)])
+
+    assert [route.tool for route in catalog.routes.values()] == [Tool("read", timeout_s=5)]
+    assert catalog.left_out == {"files__delete": "disabled in the configuration of server 'files'"}
+    assert clashes(catalog) == {}
+
+
+NAMES = st.lists(st.text("ab_", min_size=1, max_size=3), unique=True, max_size=3)
+
+
+@given(NAMES, NAMES, NAMES, st.booleans(), st.randoms())
+def test_the_order_is_by_name_whatever_the_order_of_the_offers(native, first, second, prefix, random):
+    """The same listings make the same catalog, entry by entry."""
+    sources = {name: type("Source", (), {"name": name})() for name in ("a", "b")}
+    offers = [offering(sources["a"], *first), offering(sources["b"], *second)]
+    expected = merge(offering(NATIVE, *native), offers, prefix=prefix)
+    random.shuffle(offers)
+
+    catalog = merge(offering(NATIVE, *random.sample(native, len(native))), offers, prefix=prefix)
+
+    assert list(catalog.routes) == sorted(catalog.routes)
+    assert list(catalog.routes.items()) == list(expected.routes.items())
+    assert catalog.left_out == expected.left_out
+    assert set(native) <= set(catalog.routes)

@@ -1,0 +1,400 @@
+"""Freshness: who is asked, when, and only once; a server in trouble keeps what is known of it."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from toolcrib.assemble import MemoryRecords
+from toolcrib.catalog import refresh
+from toolcrib.catalog.refresh import Refresher, Shelf
+from toolcrib.config.lock import Record
+from toolcrib.config.model import ServerConfig, config_hash
+from toolcrib.core import events
+from toolcrib.core.errors import ConfigError, SourceUnavailable
+from toolcrib.core.events import Event
+from toolcrib.core.source import Listing
+from toolcrib.core.tool import Tool
+from toolcrib.testing import FakeSource
+
+LONG_S = 60.0
+
+
+class Freshness:
+    """A refresher with everything it tells, and the servers a test put on its shelves."""
+
+    def __init__(self, records: MemoryRecords | None = None) -> None:
+        self.records = records or MemoryRecords()
+        self.events: list[Event] = []
+        self.updated: list[str] = []
+        self.update = asyncio.Event()
+        self.refresher = Refresher(self.records, self.events.append, self._updated)
+
+    def _updated(self, server: str) -> None:
+        self.updated.append(server)
+        self.update.set()
+
+    def put(self, source: FakeSource, record: Record | None = None, **config: object) -> Shelf:
+        return self.refresher.add(server(source.name, **config), source, record)
+
+    def told(self, name: str) -> list[dict]:
+        return [dict(event.fields) for event in self.events if event.name == name]
+
+
+def server(name: str, **config: object) -> ServerConfig:
+    return ServerConfig(name, command="run", **config)
+
+
+def found(source: FakeSource, **fields: object) -> Record:
+    """A good record of an earlier run, long out of date."""
+    shown = tuple({"name": tool.name, "inputSchema": {"type": "object"}} for tool in source.tools)
+    plain = Record(source.name, "success", shown, "2020-01-01T00:00:00Z", config_hash=config_hash(server(source.name)))
+    return replace(plain, **fields)
+
+
+@pytest.fixture
+async def fresh():
+    made = Freshness()
+    yield made
+    await made.refresher.close()
+
+
+def names(shelf: Shelf) -> list[str]:
+    return [tool.name for tool in shelf.tools]
+
+
+async def test_nothing_is_asked_before_it_is_needed(fresh):
+    """Putting a server on the shelf starts nothing."""
+    shelf = fresh.put(FakeSource("files", ["read"]))
+
+    await asyncio.sleep(0)
+
+    assert (shelf.source.listed, shelf.status, shelf.is_known) == (0, "never", False)
+    assert not fresh.refresher.is_complete
+
+
+async def test_the_first_need_discovers_and_tells(fresh):
+    """How many were asked, what came of it, and the record of it."""
+    files = FakeSource("files", ["read", "write"])
+    files.era, files.problems = "2025-06-18", ("left out: 'x'",)
+    shelf = fresh.put(files)
+
+    await fresh.refresher.need(LONG_S)
+
+    assert names(shelf) == ["read", "write"]
+    assert [(event.name, dict(event.fields)) for event in fresh.events] == [
+        (events.DISCOVERY_STARTED, {"servers": 1}),
+        (events.DISCOVERY_SERVER_SUCCESS, {"server": "files", "tools": 2}),
+    ]
+    assert fresh.updated == ["files"]
+    stored = (await fresh.records.read())["files"]
+    assert stored == shelf.record
+    assert (stored.status, stored.era, stored.problems, stored.config_hash) == (
+        "success",
+        "2025-06-18",
+        ("left out: 'x'",),
+        config_hash(shelf.config),
+    )
+    assert fresh.refresher.is_complete
+
+
+async def test_many_callers_at_once_make_one_discovery(fresh):
+    """All of them wait for the same answer."""
+    files = FakeSource("files", ["read"])
+    files.listing.hold()
+    shelf = fresh.put(files)
+    needs = [asyncio.create_task(fresh.refresher.need(LONG_S)) for _ in range(20)]
+    await files.listing.reached.wait()
+
+    files.listing.release()
+    await asyncio.gather(*needs)
+
+    assert (files.listed, names(shelf)) == (1, ["read"])
+
+
+async def test_what_is_fresh_is_not_asked_again(fresh):
+    """For the time the configuration gives, or the server itself."""
+    by_config, by_server = FakeSource("config"), FakeSource("server", ttl_s=1000)
+    now = asyncio.get_running_loop().time()
+    shelves = [fresh.put(by_config, ttl_s=500), fresh.put(by_server, ttl_s=500)]
+
+    await fresh.refresher.need(LONG_S)
+    await fresh.refresher.need(LONG_S)
+
+    assert (by_config.listed, by_server.listed) == (1, 1)
+    assert [round((shelf.fresh_until - now) / 100) for shelf in shelves] == [5, 10]
+
+
+async def test_a_server_that_asks_for_no_caching_is_still_not_asked_all_the_time(fresh):
+    """Once a second at most."""
+    now = asyncio.get_running_loop().time()
+    shelf = fresh.put(FakeSource("files", ttl_s=0))
+
+    await fresh.refresher.need(LONG_S)
+
+    assert shelf.fresh_until >= now + refresh.TTL_FLOOR_S
+
+
+async def test_what_is_stale_is_renewed_without_making_anybody_wait(fresh):
+    """The known tools are there at once, the new ones a moment later."""
+    files = FakeSource("files", ["read"])
+    shelf = fresh.put(files)
+    await fresh.refresher.need(LONG_S)
+    files.tools = (Tool("write"),)
+    files.listing.hold()
+    shelf.fresh_until = 0.0
+
+    await fresh.refresher.need(LONG_S)
+    before = names(shelf), shelf.status
+    files.listing.release()
+    await shelf.flight
+
+    assert (before, names(shelf), files.listed) == ((["read"], "discovering"), ["write"], 2)
+
+
+async def test_a_failed_discovery_keeps_the_tools_known_from_before(fresh):
+    """The failure stands beside them, in the record too."""
+    files = FakeSource("files", ["read"])
+    shelf = fresh.put(files)
+    await fresh.refresher.need(LONG_S)
+    files.trouble = SourceUnavailable("gone fishing")
+
+    record = (await fresh.refresher.refresh(["files"]))["files"]
+
+    assert (record.status, record.error) == ("failed", "gone fishing")
+    assert [shown["name"] for shown in record.tools] == ["read"]
+    assert (shelf.is_known, names(shelf), shelf.status) == (True, ["read"], "failed")
+    assert fresh.told(events.DISCOVERY_SERVER_FAILED) == [{"server": "files", "error": "gone fishing"}]
+
+
+@pytest.mark.parametrize("trouble", [SourceUnavailable("down"), ValueError("a bug of the source")])
+async def test_a_failure_is_not_repeated_before_its_pause_is_over(fresh, trouble):
+    """Whoever asks meanwhile gets the same answer, whatever was raised."""
+    files = FakeSource("files")
+    files.trouble = trouble
+    shelf = fresh.put(files)
+
+    records = [await fresh.refresher.first_record(shelf) for _ in range(3)]
+    await fresh.refresher.need(LONG_S)
+
+    assert files.listed == 1
+    assert {record.status for record in records} == {"failed"}
+    assert str(trouble) in records[0].error
+    assert fresh.refresher.is_complete
+
+
+async def test_a_manual_refresh_asks_at_once_and_forgives(fresh):
+    """Whatever the freshness."""
+    files = FakeSource("files", ["read"])
+    fresh.put(files)
+
+    await fresh.refresher.refresh(["files"])
+    await fresh.refresher.refresh(["files"])
+
+    assert (files.listed, files.forgiven) == (2, 2)
+
+
+async def test_a_server_that_does_not_answer_is_given_up_after_its_own_time(fresh):
+    """The record says how long it had."""
+    files = FakeSource("files")
+    files.listing.hold()
+    fresh.put(files, discovery_timeout_s=0.001)
+
+    record = (await fresh.refresher.refresh(["files"]))["files"]
+
+    assert (record.status, record.error) == ("failed", "Server 'files' did not list its tools within 0.001 s.")
+
+
+async def test_a_hanging_server_delays_nobody_beyond_the_grace(fresh):
+    """The others are there when the list is given out, and the hanging one is waited for once only."""
+    quick, hanging = FakeSource("quick", ["read"]), FakeSource("hanging", ["late"])
+    hanging.listing.hold()
+    shelves = [fresh.put(quick), fresh.put(hanging)]
+
+    await fresh.refresher.need(0.001)
+    await asyncio.wait_for(fresh.refresher.need(LONG_S), 5)
+
+    assert [(names(shelf), shelf.status) for shelf in shelves] == [(["read"], "success"), ([], "discovering")]
+    assert not fresh.refresher.is_complete
+
+
+async def test_a_server_that_comes_late_is_told_of(fresh):
+    """The catalogue hears of it when it is there."""
+    late = FakeSource("late", ["read"])
+    late.listing.hold()
+    shelf = fresh.put(late)
+    await fresh.refresher.need(0.001)
+
+    late.listing.release()
+    await fresh.update.wait()
+
+    assert (fresh.updated, names(shelf)) == (["late"], ["read"])
+
+
+async def test_a_server_whose_first_attempt_failed_is_not_waited_for(fresh):
+    """It goes on trying by itself."""
+    files = FakeSource("files")
+    files.listing.hold()
+    shelf = fresh.put(files)
+    need = asyncio.create_task(fresh.refresher.need(LONG_S))
+    await files.listing.reached.wait()
+
+    files.stumble()
+    await asyncio.wait_for(need, 5)
+
+    assert shelf.status == "discovering"
+
+
+async def test_without_grace_nobody_is_waited_for(fresh):
+    """Asking begins, the list is what is known."""
+    files = FakeSource("files", ["read"])
+    shelf = fresh.put(files)
+
+    await fresh.refresher.need(0)
+
+    assert (names(shelf), shelf.status) == ([], "discovering")
+
+
+async def test_a_burst_of_changes_is_answered_once(fresh, monkeypatch):
+    """The server is asked again after a short pause."""
+    monkeypatch.setattr(refresh, "CHANGE_PAUSE_S", 0.0)
+    files = FakeSource("files", ["read"])
+    shelf = fresh.put(files)
+    await fresh.refresher.need(LONG_S)
+    fresh.update.clear()
+
+    for _ in range(50):
+        files.change("read", "write")
+    await fresh.update.wait()
+
+    assert (files.listed, names(shelf)) == (2, ["read", "write"])
+
+
+async def test_a_change_during_a_discovery_is_asked_for_afterwards(fresh, monkeypatch):
+    """What the running discovery brings may be out of date already."""
+    monkeypatch.setattr(refresh, "CHANGE_PAUSE_S", 0.0)
+    files = FakeSource("files", ["read"])
+    files.listing.hold()
+    shelf = fresh.put(files)
+    need = asyncio.create_task(fresh.refresher.need(LONG_S))
+    await files.listing.reached.wait()
+
+    files.change("write")
+    files.tools = (Tool("read"),)
+    await asyncio.sleep(0)
+    files.listing.release()
+    await need
+    files.tools = (Tool("write"),)
+    while names(shelf) != ["write"]:
+        await fresh.update.wait()
+        fresh.update.clear()
+
+    assert (files.listed, names(shelf)) == (2, ["write"])
+
+
+async def test_nothing_is_begun_after_the_end(fresh, monkeypatch):
+    """A server may still be talking while everything is closed."""
+    monkeypatch.setattr(refresh, "CHANGE_PAUSE_S", 0.0)
+    files = FakeSource("files", ["read"])
+    fresh.put(files)
+    await fresh.refresher.close()
+
+    files.change("write")
+    await asyncio.sleep(0)
+
+    assert files.listed == 0
+
+
+async def test_the_same_tools_again_are_no_news(fresh):
+    """The catalogue is not bothered."""
+    fresh.put(FakeSource("files", ["read"]))
+    await fresh.refresher.refresh(["files"])
+
+    await fresh.refresher.refresh(["files"])
+
+    assert fresh.updated == ["files"]
+
+
+async def test_an_earlier_run_is_remembered(fresh):
+    """Its tools and era are there without asking; being old, they are renewed at the first need."""
+    files = FakeSource("files", ["read"])
+
+    shelf = fresh.put(files, found(files, era="2025-06-18"))
+
+    assert (names(shelf), shelf.is_known, shelf.status, files.listed) == (["read"], True, "success", 0)
+    assert files.adopted == Listing(shelf.tools, era="2025-06-18")
+    await fresh.refresher.need(LONG_S)
+    assert shelf.status == "discovering"
+
+
+@pytest.mark.parametrize("status", ["success", "failed"])
+async def test_what_was_found_for_another_configuration_counts_for_nothing(fresh, status):
+    """Not even when the new configuration cannot be reached: old tools never come back under its name."""
+    files = FakeSource("files", ["old"])
+    shelf = fresh.put(files, found(files, config_hash="of something else", status=status, era="2025-06-18"))
+    files.trouble = SourceUnavailable("down")
+    assert (shelf.status, shelf.is_known, files.adopted) == ("never", False, None)
+
+    await fresh.refresher.need(LONG_S)
+
+    stored = (await fresh.records.read())["files"]
+    assert (stored.status, stored.tools) == ("failed", ())
+    assert fresh.put(FakeSource("files"), stored).is_known is False
+
+
+async def test_a_failure_of_an_earlier_run_leaves_its_tools_usable(fresh):
+    """And the server is asked again at the first need."""
+    files = FakeSource("files", ["read"])
+
+    shelf = fresh.put(files, found(files, status="failed", error="down"))
+
+    assert (names(shelf), shelf.is_known, shelf.fresh_until) == (["read"], True, 0.0)
+
+
+async def test_a_removed_server_is_told_of_and_its_discovery_ends(fresh):
+    """Whoever waits for it gets an answer, not a cancellation."""
+    files = FakeSource("files", ["read"])
+    files.listing.hold()
+    shelf = fresh.put(files)
+    waiting = asyncio.create_task(fresh.refresher.first_record(shelf))
+    await files.listing.reached.wait()
+
+    assert fresh.refresher.remove("files") is shelf
+    with pytest.raises(SourceUnavailable, match="was stopped"):
+        await waiting
+
+    assert fresh.told(events.REGISTRY_SERVER_REMOVED) == [{"server": "files", "removed": 0}]
+    assert fresh.refresher.remove("files") is None
+
+
+async def test_a_caller_that_gives_up_does_not_end_the_discovery(fresh):
+    """Others may be waiting for it."""
+    files = FakeSource("files", ["read"])
+    files.listing.hold()
+    shelf = fresh.put(files)
+    impatient = asyncio.create_task(fresh.refresher.first_record(shelf))
+    await files.listing.reached.wait()
+
+    impatient.cancel()
+    await asyncio.wait([impatient])
+    files.listing.release()
+    await shelf.flight
+
+    assert (impatient.cancelled(), names(shelf)) == (True, ["read"])
+
+
+async def test_records_that_cannot_be_written_cost_nothing_but_a_warning():
+    """The tools are there all the same."""
+
+    class Broken(MemoryRecords):
+        async def update(self, *_: object) -> None:
+            raise ConfigError("The disk is full.")
+
+    fresh = Freshness(Broken())
+    shelf = fresh.put(FakeSource("files", ["read"]))
+
+    await fresh.refresher.refresh(["files"])
+    await fresh.refresher.close()
+
+    assert names(shelf) == ["read"]
+    assert fresh.told("lock.not.written") == [{"server": "files", "error": "The disk is full."}]

@@ -1,0 +1,90 @@
+"""``doctor``: what is in order, what is not, and what to do."""
+
+import json
+import sys
+
+
+def verdicts(result):
+    return {check["subject"]: check["level"] for check in json.loads(result.stdout)["checks"]}
+
+
+def test_a_healthy_project(tiny):
+    """Every line is ok, and so is the exit code."""
+    result = tiny.run("doctor", "--json")
+
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["status"] == "ok"
+    assert verdicts(result) == {"configuration": "ok", "lock": "ok", "server tiny": "ok", "catalogue": "ok"}
+
+
+def test_a_broken_server_is_a_failure_with_advice(tiny):
+    """Exit code 1; the others are looked at all the same."""
+    tiny.write(tiny.tiny(), tiny.broken(), '[servers.absent]\ncommand = "no-such-program"')
+
+    result = tiny.run("doctor")
+
+    assert result.returncode == 1
+    assert "the command 'no-such-program' is not found" in result.stdout
+    assert "no luck today" in result.stdout
+    assert "5 tools" in result.stdout
+    assert result.stderr == "2 failed, 0 to look at.\n"
+
+
+def test_a_missing_variable_is_named(toolcrib):
+    """Before anything is started."""
+    toolcrib.write('[servers.paid]\ncommand = "python"\nenv = { KEY = "${PAID_KEY}" }')
+
+    result = toolcrib.run("doctor")
+
+    assert result.returncode == 1
+    assert "The variable PAID_KEY is not set" in result.stdout
+
+
+def test_a_broken_configuration_is_a_failure(toolcrib):
+    """With its place; there is nothing else to look at."""
+    toolcrib.config.write_text("oops =\n")
+
+    result = toolcrib.run("doctor", "--json")
+
+    assert (result.returncode, verdicts(result)) == (1, {"configuration": "fail"})
+
+
+def test_nothing_configured_is_only_a_warning(toolcrib):
+    """Exit code 0, and how to begin."""
+    result = toolcrib.run("doctor")
+
+    assert result.returncode == 0
+    assert "toolcrib servers add" in result.stdout
+
+
+WORDY = """\
+import json, sys
+
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        info = {"name": "wordy", "version": "1"}
+        send(id=asked["id"], result={"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info})
+    elif asked["method"] == "tools/list":
+        print("noise")
+        send(id=asked["id"], result={"tools": [{"name": "NAME", "inputSchema": {"type": "object"}}]})
+    elif "id" in asked:
+        send(id=asked["id"], error={"code": -32601, "message": "Method not found"})
+"""
+
+
+def test_long_names_and_noise_are_warned_of(toolcrib):
+    """Some clients take at most 64 characters; stdout is for the protocol. Neither is a failure."""
+    tool = "a_tool_with_a_name" + "_that_goes_on" * 4
+    script = toolcrib.home / "wordy.py"
+    script.write_text(WORDY.replace("NAME", tool))
+    toolcrib.write(f"[servers.wordy]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(script)])}")
+
+    result = toolcrib.run("doctor")
+
+    assert result.returncode == 0
+    assert f"wordy__{tool} has {len(tool) + 7} characters" in result.stdout
+    assert "1 lines to stdout that are not MCP" in result.stdout

@@ -1,0 +1,215 @@
+"""``serve`` and ``up``: who may connect, what they find, edits while it runs, and how it ends."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+
+import pytest
+from tests.fleet.running import until
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+def test_serve_prints_the_port_it_took(tiny):
+    """``--port 0`` takes a free one; the first thing said is where."""
+    with tiny.serving("serve") as serving:
+        assert serving.url == f"http://127.0.0.1:{serving.port}/mcp"
+        assert serving.tool_names()[0] == "tiny__echo"
+
+
+def test_serving_starts_no_server_before_somebody_asks(tiny):
+    """A server is started by the first need of its tools."""
+    with tiny.serving("serve") as serving:
+        assert json.loads(serving.request("GET", "/healthz").read()) == {"status": "healthy", "version": "0.1.0"}
+        assert tiny.starts == 0
+
+
+def test_names_without_prefix(tiny):
+    """``--no-prefix`` shows names as the servers gave them."""
+    with tiny.serving("serve", "--no-prefix") as serving:
+        assert serving.tool_names()[0] == "echo"
+
+
+def test_two_tools_of_one_name_need_prefixes(tiny):
+    """A clash is found before anything is served, and names both parties."""
+    tiny.write(tiny.tiny("one"), tiny.tiny("two"))
+
+    result = tiny.run("serve", "--no-prefix", "--port", "0")
+
+    assert result.returncode == 1
+    assert "'echo' of server 'two' is left out: the name is taken by server 'one'" in result.stderr
+    assert "serving MCP" not in result.stderr
+
+
+def test_up_without_any_configuration_shows_something_working(toolcrib):
+    """The built-in tools, how to connect, and how to add a first server."""
+    with toolcrib.serving("up") as serving:
+        serving.wait_for("servers add time")
+
+        assert ["native", "4"] in [line.split()[:2] for line in serving.output.splitlines()]
+        assert f"claude mcp add --transport http toolcrib {serving.url}" in serving.output
+        assert serving.tool_names() == ["calculate", "clock_now", "json_query", "text_count"]
+
+
+def test_up_shows_one_row_for_each_server(tiny):
+    """Server, tools, tokens, state; and what to do about the one that does not work."""
+    tiny.write(tiny.tiny(), tiny.broken(), tiny.tiny("resting", "enabled = false"))
+
+    with tiny.serving("up") as serving:
+        serving.wait_for("over stdio")
+        rows = {line.split()[0]: line.split() for line in serving.output.splitlines() if line.strip()}
+
+    assert rows["SERVER"] == ["SERVER", "TOOLS", "~TOKENS", "STATE", "WHAT", "TO", "DO"]
+    assert (rows["tiny"][1], rows["tiny"][3]) == ("5", "ok")
+    assert rows["resting"][3:] == ["disabled", "toolcrib", "servers", "enable", "resting"]
+    assert rows["broken"][3] in ("failed", "asking")
+
+
+@pytest.mark.parametrize("command", ["serve", "up"])
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_good_order(tiny, command, sign):
+    """Within seconds, with exit code 0, although a client holds a stream open; the client sees it end."""
+    with tiny.serving(command) as serving:
+        session = serving.request("POST", "/mcp", HELLO).headers["mcp-session-id"]
+        stream = serving.request("GET", "/mcp", **{"mcp-session-id": session, "accept": "text/event-stream"})
+        serving.tool_names()
+
+        assert serving.stop(sign) == 0
+        assert stream.read().startswith(b":")
+        assert "Traceback" not in serving.output
+
+
+def test_a_taken_port_is_explained(tiny):
+    """Exit code 1 and what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = tiny.run("serve", "--port", str(taken.getsockname()[1]))
+
+    assert result.returncode == 1
+    assert "already in use" in result.stderr
+
+
+def test_any_other_address_needs_a_token(tiny):
+    """Made at the first start, kept for the next in a file only its owner can read, and never told in a log."""
+    with tiny.serving("serve", "--host", "0.0.0.0") as serving:
+        path = tiny.home / "state" / "toolcrib" / "token"
+        token = path.read_text().strip()
+        statuses = [
+            serving.request("POST", "/mcp", HELLO, **headers).status
+            for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Bearer {token}"})
+        ]
+
+        assert statuses == [401, 401, 200]
+        assert serving.request("GET", "/healthz").status == 200
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert str(path) in serving.output
+        assert token not in serving.output
+    with tiny.serving("serve", "--host", "0.0.0.0"):
+        assert path.read_text().strip() == token
+
+
+def test_a_token_of_the_environment_counts_everywhere(tiny):
+    """Whoever sets ``TOOLCRIB_TOKEN`` wants it asked for, on loopback too; no file is made."""
+    tiny.env["TOOLCRIB_TOKEN"] = "a-token-of-my-own-choosing"
+
+    with tiny.serving("up") as serving:
+        refused = serving.request("POST", "/mcp", HELLO).status
+        let_in = serving.request("POST", "/mcp", HELLO, authorization="Bearer a-token-of-my-own-choosing").status
+        serving.wait_for("TOOLCRIB_TOKEN")
+
+        assert (refused, let_in) == (401, 200)
+        assert "my-own-choosing" not in serving.output
+        assert not (tiny.home / "state").exists()
+
+
+def test_a_weak_token_is_refused(tiny):
+    """A token anybody can guess is no token."""
+    result = tiny.run("serve", "--port", "0", TOOLCRIB_TOKEN="short")
+
+    assert result.returncode == 1
+    assert "too weak" in result.stderr
+    assert "'short'" not in result.stderr
+
+
+def test_pages_and_names_of_elsewhere_are_let_in_only_when_allowed(tiny):
+    """``--allow-host`` and ``--allow-origin`` open what is otherwise closed."""
+    with tiny.serving("serve", "--allow-host", "crib.example", "--allow-origin", "https://page.example") as serving:
+        tried = (
+            {"host": "crib.example"},
+            {"host": "evil.example"},
+            {"origin": "https://page.example"},
+            {"origin": "https://evil.example"},
+        )
+
+        assert [serving.request("POST", "/mcp", HELLO, **headers).status for headers in tried] == [200, 421, 200, 403]
+
+
+def test_health_is_for_reading(tiny):
+    """Any other method is refused."""
+    with tiny.serving("serve") as serving:
+        assert serving.request("POST", "/healthz", {}).status == 405
+
+
+def test_an_edit_is_taken_up_while_serving(tiny):
+    """A server that is added to the file is there without a restart."""
+    with tiny.serving("serve") as serving:
+        tiny.write(tiny.tiny(), tiny.tiny("second"))
+        serving.wait_for("config.applied")
+
+        assert {name.split("__")[0] for name in serving.tool_names()} == {"tiny", "second"}
+
+
+def test_a_broken_edit_keeps_what_runs(tiny):
+    """The old state goes on, the log says what is wrong, and a mended file counts again."""
+    with tiny.serving("serve") as serving:
+        good = tiny.config.read_text()
+        tiny.config.write_text(good + "oops =\n")
+        serving.wait_for("config.rejected")
+        assert serving.tool_names()[0] == "tiny__echo"
+        tiny.config.write_text(good.replace("servers.tiny", "servers.renamed"))
+        serving.wait_for("config.applied")
+
+        assert serving.tool_names()[0] == "renamed__echo"
+
+
+def test_logs_are_json_where_nobody_watches(tiny):
+    """Each line has time, level, event and the id of this run."""
+    with tiny.serving("serve") as serving:
+        serving.tool_names()
+        serving.wait_for("tools.discovery.server.success")
+        lines = [json.loads(line) for line in serving.output.splitlines() if line.startswith("{")]
+
+    assert all({"time", "level", "event", "trace_id"} <= line.keys() for line in lines)
+    assert len({line["trace_id"] for line in lines}) == 1
+    assert ("tiny", 5) in [(line.get("server"), line.get("tools")) for line in lines]
+
+
+def test_the_log_can_be_text_and_quieter(tiny):
+    """``--log-format text --log-level error`` says no more than where it serves."""
+    with tiny.serving("serve", "--log-format", "text", "--log-level", "error") as serving:
+        serving.tool_names()
+
+        assert serving.output == f"toolcrib: serving MCP at {serving.url}\n"
+
+
+def test_a_second_signal_does_not_wait(tiny):
+    """Whoever presses Ctrl-C twice means it."""
+    with tiny.serving("serve") as serving:
+        connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=20)
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "tiny__hang", "arguments": {}}}
+        session = serving.request("POST", "/mcp", HELLO).headers["mcp-session-id"]
+        headers = {"content-type": "application/json", "accept": "application/json", "mcp-session-id": session}
+        connection.request("POST", "/mcp", json.dumps(call), headers)
+        until(lambda: tiny.has_noted("called hang"), deadline_s=20, what="the call")
+
+        os.kill(serving.process.pid, signal.SIGINT)
+        os.kill(serving.process.pid, signal.SIGINT)
+
+        assert serving.process.wait(10) in (0, 130)

@@ -1,0 +1,162 @@
+"""The server side of MCP: who asks, and what toolcrib says of itself."""
+
+import json
+
+import pytest
+from msgspec import UNSET
+
+from toolcrib.wire import eras, headers, server
+from toolcrib.wire.jsonrpc import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    Inbound,
+    RpcError,
+)
+from toolcrib.wire.server import Asker
+
+MODERN = "2026-07-28"
+META = {
+    eras.META_VERSION: MODERN,
+    eras.META_CLIENT_CAPABILITIES: {"elicitation": {}},
+    eras.META_CLIENT_INFO: {"name": "client"},
+}
+
+
+def stated(version: str = MODERN, method: str = "tools/list") -> headers.Header:
+    return {headers.VERSION: version.encode(), headers.METHOD: method.encode()}.get
+
+
+def test_a_modern_request_introduces_its_client():
+    """Version, capabilities and name come with each request."""
+    expected = Asker(MODERN, {"elicitation": {}}, {"name": "client"})
+
+    assert server.modern_asker("tools/list", {"_meta": META}) == expected
+    assert server.modern_asker("tools/list", {"_meta": META}, stated()) == expected
+    assert expected.is_modern
+
+
+@pytest.mark.parametrize(
+    ("params", "missing"),
+    [
+        ({}, eras.META_VERSION),
+        ({"_meta": None}, eras.META_VERSION),
+        ({"_meta": []}, eras.META_VERSION),
+        ({"_meta": {eras.META_VERSION: MODERN}}, eras.META_CLIENT_CAPABILITIES),
+    ],
+)
+def test_a_modern_request_that_leaves_something_out_is_told_what(params, missing):
+    """The refusal names the missing key."""
+    with pytest.raises(RpcError, match=missing) as refused:
+        server.modern_asker("tools/list", params)
+
+    assert refused.value.code == INVALID_PARAMS
+
+
+def test_a_version_without_handshake_that_is_not_spoken_is_told_which_are():
+    """The client can choose another one from the answer."""
+    with pytest.raises(RpcError) as refused:
+        server.modern_asker("tools/list", {"_meta": {**META, eras.META_VERSION: "2025-06-18"}})
+
+    assert (refused.value.code, refused.value.data) == (
+        UNSUPPORTED_PROTOCOL_VERSION,
+        {"supported": ["2026-07-28"], "requested": "2025-06-18"},
+    )
+
+
+def test_a_version_that_is_no_text_is_refused():
+    """Numbers and objects name no revision."""
+    with pytest.raises(RpcError) as refused:
+        server.modern_asker("tools/list", {"_meta": {**META, eras.META_VERSION: 2026}})
+
+    assert refused.value.code == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("header", [stated(version="2025-06-18"), stated(method="tools/call"), {}.get])
+def test_headers_that_differ_from_the_body_are_a_mismatch(header):
+    """Over HTTP both must say the same."""
+    with pytest.raises(RpcError) as refused:
+        server.modern_asker("tools/list", {"_meta": META}, header)
+
+    assert refused.value.code == HEADER_MISMATCH
+
+
+def test_odd_capabilities_count_as_none():
+    """A client that sends something else can be asked nothing."""
+    asker = server.modern_asker("tools/list", {"_meta": {**META, eras.META_CLIENT_CAPABILITIES: "all"}})
+
+    assert asker.capabilities == {}
+
+
+def test_a_request_is_modern_by_its_meta():
+    """Nothing else makes it so."""
+    claims = [server.claims_modern(params) for params in ({"_meta": META}, {"_meta": {}}, {"_meta": 5}, {})]
+
+    assert claims == [True, False, False, False]
+
+
+def test_a_handshake_settles_on_a_revision():
+    """The client's, if toolcrib knows it."""
+    params = {"protocolVersion": "2025-03-26", "capabilities": {"roots": {}}, "clientInfo": {"name": "c"}}
+
+    assert server.handshake_asker(params) == Asker("2025-03-26", {"roots": {}}, {"name": "c"})
+    assert not server.handshake_asker(params).is_modern
+    assert server.handshake_asker({"protocolVersion": "next", "capabilities": 5}) == Asker("2025-11-25")
+
+
+def test_a_handshake_without_a_version_is_refused():
+    """Nothing can be agreed on."""
+    with pytest.raises(RpcError, match="protocolVersion"):
+        server.handshake_asker({})
+
+
+@pytest.mark.parametrize("params", [UNSET, None])
+def test_a_request_without_params_has_empty_ones(params):
+    """So that nobody has to ask."""
+    assert server.request_params(Inbound("2.0", 1, "x", params)) == {}
+
+
+def test_the_initialize_answer_names_version_server_and_instructions():
+    """Instructions only if there are any."""
+    asker, info = Asker("2025-06-18"), {"name": "toolcrib", "version": "1"}
+    plain = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {"listChanged": True}},
+        "serverInfo": info,
+    }
+
+    assert json.loads(server.initialize_result(asker, info, "")) == plain
+    assert json.loads(server.initialize_result(asker, info, "Do.")) == {**plain, "instructions": "Do."}
+
+
+def test_the_discover_answer_lists_the_stateless_revisions():
+    """With the server's name in its meta."""
+    info = {"name": "toolcrib", "version": "1"}
+    plain = {
+        "resultType": "complete",
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {"listChanged": True}},
+        "ttlMs": 300_000,
+        "cacheScope": "public",
+        "_meta": {eras.META_SERVER_INFO: info},
+    }
+
+    assert json.loads(server.discover_result(info, "")) == plain
+    assert json.loads(server.discover_result(info, "Do.")) == {**plain, "instructions": "Do."}
+
+
+def test_a_listing_says_how_long_it_holds_where_the_era_can():
+    """An incomplete one holds for a second only."""
+    tools = b'[{"name":"a"}]'
+
+    assert server.listing_result(tools, modern=False, complete=True) == b'{"tools":[{"name":"a"}]}'
+    assert [
+        json.loads(server.listing_result(tools, modern=True, complete=complete))["ttlMs"] for complete in (True, False)
+    ] == [300_000, 1_000]
+
+
+def test_only_meta_that_concerns_the_tool_is_relayed():
+    """What belongs to the connection, and the progress token, end here."""
+    meta = {**META, "progressToken": 7, "traceparent": "00-1", "my/own": {"a": 1}}
+
+    assert server.relayed_meta({"_meta": meta}) == {"traceparent": "00-1", "my/own": {"a": 1}}
