@@ -27,20 +27,24 @@ GOALS: list[Goal] = [
     AtMost(Ratio("RSS vs FastMCP proxy", "rss_mb", FASTMCP_FORMS), 0.5),
     Ratio("PSS vs FastMCP proxy, pages shared by processes counted once", "pss_mb", FASTMCP_FORMS),
 ]
-NOTES = [f"used: after {CALLS} calls spread over all servers; the servers' own memory is not counted"]
+NOTES = [
+    f"used: after {CALLS} calls spread over all servers; the servers' own memory is not counted",
+    "toolcrib starts beside a warm lock, toolcrib-cold without one",
+]
 
 
 async def measure(options: Options) -> Report:
     rounds = options.rounds or (1 if options.quick else 3)
     async with Scenario(SHAPE) as scenario:
         homes = Homes(scenario)
-        results = await visit(choose(options, "http", "stdio", _fits), rounds, lambda each: _round(homes, each))
+        results = await visit(choose(options, "http", "stdio", _fits), 1 + rounds, lambda each: _round(homes, each))
+    settled = {name: visits[1:] for name, visits in results.items()}  # the first one warms the locks
     title = f"memory with 1,000 tools, HTTP front, 10 servers of 100 tools, {rounds} rounds"
-    return Report(title, COLUMNS, results, GOALS, NOTES)
+    return Report(title, COLUMNS, settled, GOALS, NOTES)
 
 
 def _fits(contender: Contender) -> bool:
-    return contender.merges and not contender.forgets and contender.role is not Role.NO_GATEWAY
+    return contender.merges and contender.role is not Role.NO_GATEWAY
 
 
 async def _round(homes: Homes, contender: Contender) -> Round:

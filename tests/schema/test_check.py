@@ -97,6 +97,15 @@ def test_the_closest_of_several_forms_is_explained():
     assert problems == [Problem(("size",), "expected string, got 3", "string", "type")]
 
 
+def test_a_form_of_another_type_is_not_the_closest():
+    """An object is compared with the object among the forms, even if the others would complain less."""
+    forms = [{"type": "string"}, {"type": "object", "required": ["a", "b"]}, {"type": "null"}]
+
+    problems = compile_check({"anyOf": forms}).problems({})
+
+    assert [problem.message for problem in problems] == ["missing required field 'a'", "missing required field 'b'"]
+
+
 def test_a_value_fitting_several_exclusive_forms_is_told_so():
     """``oneOf`` with two hits is explained as such."""
     problems = compile_check({"oneOf": [{}, {}]}).problems(1)

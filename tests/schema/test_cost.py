@@ -87,8 +87,8 @@ HOSTILE = {
     "look-ahead": ({"pattern": "^(?=a)b"}, "pattern"),
     "look-behind": ({"patternProperties": {"(?<!a)b": True}}, "pattern"),
     "back reference": ({"propertyNames": {"pattern": r"(a)\1"}}, "pattern"),
-    "many patterns": ({"anyOf": [{"pattern": f"a{n}"} for n in range(101)]}, "patterns"),
-    "many identifiers": ({"$defs": {f"d{n}": {"$id": f"http://e/{n}"} for n in range(25)}}, "identifiers"),
+    "many patterns": ({"anyOf": [{"pattern": f"a{n}"} for n in range(51)]}, "patterns"),
+    "many identifiers": ({"$defs": {f"d{n}": {"$id": f"http://e/{n}"} for n in range(12)}}, "identifiers"),
     "identifiers out of place": (
         {"$ref": "#/x", "x": {"$id": "http://e/", "$ref": "#/y", "y": doubling("anyOf", 25)}, "y": {}},
         "identifiers in a place",
@@ -107,6 +107,7 @@ HOSTILE = {
         {"$ref": "#/$defs/n0", "$defs": {f"n{n}": {"$ref": f"#/$defs/n{n + 1}"} for n in range(1_900)} | {"n1900": {}}},
         "chain",
     ),
+    "endless address": ({"$id": "http://e/a", "items": {"$ref": "./" * 200 + "a"}}, "address"),
     "not JSON": ({"default": object()}, "not JSON"),
     "half a character": ({"description": "\ud800"}, "not JSON"),
 }

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from toolcrib.transports.environment import child_environment
+from toolcrib.transports.spawn import Spawner
 from toolcrib.transports.spec import ExitReport, ProcessSpec
+from toolcrib.transports.stdio import open_stdio
 
 MARKER = "TOOLCRIB_TEST_MARKER"
 ECHO = ("cat",)
@@ -155,3 +157,10 @@ class Recorder:
     async def end(self) -> ExitReport | None:
         await self.until(lambda me: me.ends)
         return self.ends[0]
+
+
+async def until_only_one_is_left(spawner: Spawner, marker: str) -> None:
+    """Start one more server: once it runs, all that was asked for before has been begun; it alone may stay."""
+    last = await open_stdio(spawner, spec(ECHO, marker), Recorder())
+    await until(lambda: marked(marker) == {last.pid} and len(helpers()) == 2)
+    await last.close()

@@ -623,6 +623,22 @@ async def test_work_on_an_answer_has_no_limit_here():
     assert answer.status == 200
 
 
+async def test_a_client_is_not_late_while_we_do_not_read():
+    """A request whose second half cannot be read yet is not refused for being slow."""
+    keeper = Keeper()
+    async with serving(keeper, limits=replace(HASTE, head_s=0.05)) as server, connected(server) as client:
+        client.send(post(b"1") + post(b"2") + get()[:20])
+        _, exchange = await keeper.next()
+        await asyncio.sleep(0.15)
+        exchange.answer(200, b"{}")
+        client.send(get()[20:])
+        for _ in range(2):
+            (await keeper.next())[1].answer(200, b"{}")
+        answers = [await client.answer() for _ in range(3)]
+
+    assert [answer.status for answer in answers] == [200] * 3
+
+
 async def test_a_client_that_does_not_read_is_let_go():
     """What we write is not kept for ever; whoever waits for room to write goes on."""
     keeper, gone = Keeper(), asyncio.Event()
@@ -708,6 +724,27 @@ async def test_closing_waits_for_an_answer_under_way():
 
     assert answer.headers[b"connection"] == b"close"
     assert (rest, keeper.kept.empty()) == (b"", True)
+
+
+async def test_closing_serves_the_request_under_way_and_none_after_it():
+    """A client in the middle of a request may finish it; what it sends behind that is not listened to."""
+    asked = []
+
+    def handle(request: Request, exchange: Exchange) -> None:
+        asked.append(request.body)
+        exchange.answer(200, b"{}")
+
+    async with serving(handle) as server, connected(server) as client:
+        client.send(get("Expect: 100-continue", "Content-Length: 5", method="POST"))
+        await client.reader.readuntil(b"\r\n\r\n")
+        closing = asyncio.create_task(server.close(60))
+        await asyncio.sleep(0)
+        client.send(b"first" + post(b"second"))
+        answer = await client.answer()
+        await asyncio.wait_for(closing, 5)
+
+    assert answer.headers[b"connection"] == b"close"
+    assert asked == [b"first"]
 
 
 async def test_closing_does_not_wait_for_slow_clients_longer_than_its_grace():

@@ -23,6 +23,7 @@ from tests.transports.processes import (
     python,
     spec,
     until,
+    until_only_one_is_left,
 )
 
 from toolcrib.core.errors import SourceUnavailable
@@ -254,6 +255,8 @@ async def test_a_killed_keeper_takes_its_server_along(spawner, marker):
 
     assert await sink.end() is None
     await until(lambda: marked(marker) == {bystander.pid})
+    async with asyncio.timeout(1):
+        await transport.close()
 
 
 async def test_a_keeper_killed_when_nobody_watches_takes_its_server_along(spawner, marker):
@@ -281,36 +284,15 @@ async def test_keepers_do_not_mind_signals_meant_for_the_gateway(spawner, marker
     assert marked(marker) == set()
 
 
-@pytest.mark.parametrize("script", [FAMILY, STUBBORN], ids=["family", "stubborn"])
-async def test_nothing_survives_the_gateway_being_killed(marker, script):
-    """After kill -9 of the owner: no server, no descendant of any kind, no keeper, no spawner."""
-    owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, script],
-        env={**os.environ, MARKER: marker, "PYTHONPATH": os.pathsep.join(map(str, OWNER_PATH))},
-        stdout=subprocess.PIPE,
-    )
-    assert owner.stdout.readline() == b"ready\n"
-    below = helpers(owner.pid) | marked(marker)
-    assert len(below) >= 4
-    owner.kill()
-    owner.wait()
-    owner.stdout.close()
-
-    await until(lambda: not any(map(exists, below)))
-    assert marked(marker) == set()
-
-
-OWNER_PATH = [Path(__file__).parents[2], Path(__file__).parents[2] / "src"]
 OWNER = """
 import asyncio, os, sys
 from tests.transports.processes import MARKER, Recorder, python, spec
 from toolcrib.transports.spawn import Spawner
-from toolcrib.transports.spec import ExitReport, ProcessSpec
 from toolcrib.transports.stdio import open_stdio
 
 async def main():
     spawner, sink = Spawner(), Recorder()
-    transport = await open_stdio(spawner, spec(python(sys.argv[1]), os.environ[MARKER]), sink)
+    transport = await open_stdio(spawner, spec(python(*sys.argv[1:]), os.environ[MARKER]), sink)
     await sink.messages_until(1)
     print("ready", flush=True)
     await asyncio.Event().wait()
@@ -319,17 +301,56 @@ asyncio.run(main())
 """
 
 
+def run_and_kill_gateway(marker: str, *server: str) -> set[int]:
+    """A gateway of its own runs the server until it is ready, and is killed; every process there was below it."""
+    root = Path(__file__).parents[2]
+    env = {**os.environ, MARKER: marker, "PYTHONPATH": os.pathsep.join([str(root), str(root / "src")])}
+    with subprocess.Popen([sys.executable, "-c", OWNER, *server], env=env, stdout=subprocess.PIPE) as owner:
+        assert owner.stdout.readline() == b"ready\n"
+        below = helpers(owner.pid) | marked(marker) - {owner.pid}
+        owner.kill()
+    assert len(below) >= 3
+    return below
+
+
+@pytest.mark.parametrize("script", [FAMILY, STUBBORN], ids=["family", "stubborn"])
+async def test_nothing_survives_the_gateway_being_killed(marker, script):
+    """After kill -9 of the owner: no server, no descendant of any kind, no keeper, no spawner."""
+    below = run_and_kill_gateway(marker, script)
+
+    await until(lambda: not any(map(exists, below)))
+    assert marked(marker) == set()
+
+
+async def test_servers_of_a_killed_gateway_end_gently(marker, tmp_path):
+    """They see the end of stdin and are asked to end before they are killed."""
+    script = """
+import signal, sys
+def finish(*_):
+    open(sys.argv[1], "w").write("eof, then asked")
+    sys.exit()
+signal.signal(signal.SIGTERM, finish)
+print("{}", flush=True)
+assert sys.stdin.read() == ""
+signal.pause()
+"""
+    below = run_and_kill_gateway(marker, script, str(tmp_path / "note"))
+    await until(lambda: not any(map(exists, below)))
+
+    assert (tmp_path / "note").read_text() == "eof, then asked"
+
+
 async def test_a_cancelled_start_leaves_no_process(spawner, marker):
     """At every step on the way; the keeper finds its line closed."""
     for steps in range(6):
-        starting = asyncio.create_task(spawner.start(spec(python(STUBBORN), marker)))
+        starting = asyncio.create_task(spawner.start(spec(("sleep", "300"), marker)))
         for _ in range(steps):
             await asyncio.sleep(0)
         starting.cancel()
         await asyncio.wait([starting])
         assert starting.cancelled()
 
-    await until(lambda: not marked(marker) and helpers() == {spawner.pid})
+    await until_only_one_is_left(spawner, marker)
 
 
 def test_descendants_are_found_at_any_depth():

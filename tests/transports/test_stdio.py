@@ -18,6 +18,7 @@ from tests.transports.processes import (
     python,
     spec,
     until,
+    until_only_one_is_left,
 )
 
 from toolcrib.core.errors import SourceUnavailable
@@ -296,7 +297,7 @@ async def test_two_cancellations_at_any_moment_leave_no_process(spawner, marker)
         await asyncio.wait([task], timeout=10)
         assert task.done()
 
-    await until(lambda: not marked(marker))
+    await until_only_one_is_left(spawner, marker)
 
 
 async def cycle(spawner, marker, count):

@@ -11,18 +11,10 @@ from toolcrib.core.errors import ProtocolError
 from toolcrib.wire import eras
 from toolcrib.wire.results import needs_repair, read_head, repair, stamp_modern
 
-KEYS = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(["resultType ", "x", "isError2"])
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(st.characters(codec="utf-8"), max_size=12),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["resultType", "content", "a"]), inner, max_size=3)
-    ),
-    max_leaves=8,
-)
-RESULTS = st.dictionaries(
-    KEYS.filter(lambda key: key not in {"content", "isError", "resultType", "_meta"}), VALUES, max_size=4
-)
+PLAIN = st.none() | st.booleans() | st.integers(-9, 9) | st.text(st.characters(codec="utf-8"), max_size=8)
+NESTED = st.dictionaries(st.sampled_from(["resultType", "content", "a"]), PLAIN | st.lists(PLAIN, max_size=2))
+KEYS = st.sampled_from(["structuredContent", "resultType2", "x", "", "ü"])
+RESULTS = st.dictionaries(KEYS, PLAIN | NESTED, max_size=3)
 
 
 def mended(raw: bytes) -> dict:

@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import unquote, urljoin
 
 MAX_PROPERTIES = 2_000
-MAX_PATTERNS = 100
-MAX_IDENTIFIERS = 20
+MAX_PATTERNS = 50
+MAX_IDENTIFIERS = 10
+MAX_URL = 300
 
 _DIALECT = re.compile(r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/2020-12)/schema#?")
 _LATEST = "draft/2020-12"
@@ -20,7 +21,7 @@ _HARMLESS = re.compile(r"\\[^1-9k]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 _NOT_LINEAR = re.compile(r"\\|\(\?<?[=!]")
 
 
-class UnsafeSchema(ValueError):  # noqa: N818 - it names what the schema is
+class UnsafeSchema(ValueError):
     """The schema cannot be checked safely; the message is the reason."""
 
 
@@ -126,6 +127,8 @@ class Document:
         return [resource for name in self._absolute(url) for resource in self._called.get(name, ())]
 
     def _absolute(self, url: str) -> set[str]:
+        if len(url) > MAX_URL:
+            raise UnsafeSchema(f"an address in it is longer than {MAX_URL} characters")
         return {urljoin(base, url) for base, _ in self._resources}
 
     def _read_reference(self, _node: Node, value: Any) -> None:

@@ -11,9 +11,12 @@ from typing import Any, TypeVar, overload
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import (
+    CallCancelled,
     DefinitionError,
     InvalidExample,
     InvalidSchema,
+    SourceError,
+    SourceUnavailable,
     ToolcribError,
     ToolFailed,
     UnknownTool,
@@ -218,9 +221,13 @@ class NativeSource:
             return to_result(await self._run(entry, call), structured=entry.tool.output_schema is not None)
         except ToolcribError:
             raise
-        except Exception as error:
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            raise CallCancelled(f"{call.name} cancelled itself.") from None
+        except (Exception, SystemExit, BaseExceptionGroup) as error:
             self._emit(Event("call.raised", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
-            raise ToolFailed(_friendly(call.name, error)) from error
+            raise _failure(call.name, error) from error
 
     async def _run(self, entry: NativeTool, call: ToolCall) -> Any:
         function = _bound(entry, call)
@@ -228,7 +235,10 @@ class NativeSource:
             return await function()
         context = contextvars.copy_context()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._workers(), functools.partial(context.run, function))
+        value = await loop.run_in_executor(self._workers(), functools.partial(context.run, _finish, function))
+        if inspect.isasyncgen(value):
+            return [item async for item in value]
+        return await value if inspect.isawaitable(value) else value
 
     def _workers(self) -> ThreadPoolExecutor:
         if self._threads is None:
@@ -242,6 +252,20 @@ class NativeSource:
             self._threads = None
 
 
+def _finish(function: Callable[[], Any]) -> Any:
+    """Run the function to its end, in the thread it was given; a future cannot carry a ``StopIteration``."""
+    try:
+        value = function()
+        return list(value) if inspect.isgenerator(value) else value
+    except StopIteration as error:
+        raise RuntimeError("StopIteration") from error
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _bound(entry: NativeTool, call: ToolCall) -> Callable[[], Any]:
     if entry.signature is None:
         return functools.partial(entry.function, call.arguments)
@@ -251,11 +275,11 @@ def _bound(entry: NativeTool, call: ToolCall) -> Callable[[], Any]:
     return functools.partial(entry.function, **arguments)
 
 
-def _friendly(name: str, error: Exception) -> str:
+def _failure(name: str, error: BaseException) -> SourceError:
     cause = str(error) or type(error).__name__
     if isinstance(error, ConnectionError | TimeoutError):
-        return f"{name}: the service behind this tool is unavailable ({cause}). Try again later."
-    return f"{name} failed: {type(error).__name__}: {error}"
+        return SourceUnavailable(f"{name}: the service behind this tool is unavailable ({cause}). Try again later.")
+    return ToolFailed(f"{name} failed: {type(error).__name__}: {error}".removesuffix(": "))
 
 
 def _shown(definition: Tool) -> Tool:

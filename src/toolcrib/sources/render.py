@@ -18,7 +18,12 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
     if value is None or isinstance(value, str):
         return ToolResult({"content": [] if value is None else [_text(value)]})
     plain = _plain(value)
-    result: dict[str, Any] = {"content": [_text(_to_text(plain))]}
+    try:
+        text = _to_text(plain)
+    except UnicodeEncodeError:
+        plain = _mend(plain)
+        text = _to_text(plain)
+    result: dict[str, Any] = {"content": [_text(text)]}
     if structured or isinstance(plain, dict):
         result["structuredContent"] = plain
     return ToolResult(result)
@@ -44,4 +49,13 @@ def _to_text(plain: Any) -> str:
 
 
 def _text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
+    return {"type": "text", "text": _mend(text)}
+
+
+def _mend(plain: Any) -> Any:
+    """The same with half surrogate pairs replaced: file names hold them, JSON cannot."""
+    if isinstance(plain, str):
+        return plain if plain.isascii() else plain.encode(errors="replace").decode()
+    if isinstance(plain, list):
+        return [_mend(item) for item in plain]
+    return {_mend(key): _mend(item) for key, item in plain.items()} if isinstance(plain, dict) else plain

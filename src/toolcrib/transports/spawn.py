@@ -23,6 +23,7 @@ from toolcrib.transports.spec import ExitReport, ProcessSpec
 
 STARTS_AT_ONCE = 16  # keeps the descriptors in flight far below what the kernel allows
 STOP_MARGIN_S = 2.0
+REAP_RETRY_S = 0.001
 _LOADER_VARIABLES = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
@@ -111,7 +112,7 @@ class Program:
             self._running = run_program(theirs.fileno())
         self.line.setblocking(False)
         self.ended: asyncio.Future[None] = self._loop.create_future()
-        self._loop.add_reader(self.line.fileno(), self._reap)  # it never says anything: to read is to see its end
+        self._loop.add_reader(self.line.fileno(), self._see_end)  # it never says anything else
 
     @property
     def pid(self) -> int:
@@ -128,12 +129,17 @@ class Program:
         with contextlib.suppress(OSError):
             self.line.shutdown(socket.SHUT_WR)
 
-    def _reap(self) -> None:
+    def _see_end(self) -> None:
         self._loop.remove_reader(self.line.fileno())
         self.line.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._running.wait(timeout=0.1)  # its sockets are closed: it is on its last instructions
-        _settle(self.ended, None)
+        self._reap()
+
+    def _reap(self) -> None:
+        # Its sockets close a moment before it can be reaped.
+        if self._running.poll() is None:
+            self._loop.call_later(REAP_RETRY_S, self._reap)
+        else:
+            _settle(self.ended, None)
 
 
 class Spawner:

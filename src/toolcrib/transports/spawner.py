@@ -20,6 +20,7 @@ import os
 import select
 import sys
 import time
+import warnings  # noqa: F401  ``os.execvpe`` would import it in every new child
 
 TYPE_CHECKING = False  # what ``typing`` says, without importing it
 if TYPE_CHECKING:
@@ -29,16 +30,18 @@ LINUX = sys.platform.startswith("linux")
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 FOREVER_S, LONGEST_NAP_S = float("inf"), 3600.0
 PATIENCE_S = 60.0  # how long keepers may take to finish by themselves once toolcrib is gone
-
 Table = dict[int, tuple[int, int]]  # process: its parent, its group
+
+if LINUX:
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl
 
 
 def set_trait(option: int, value: int) -> None:
     """``prctl`` where there is one."""
     if LINUX:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        prctl(option, value, 0, 0, 0)
 
 
 def read_proc() -> Table:
@@ -164,7 +167,7 @@ class Spawner(Parent):
         self.ended = False
 
     def run(self) -> None:
-        """Serve until toolcrib is gone."""
+        """The whole life of a spawner."""
         self.wait(lambda: self.ended)
         self.wait(self.is_alone, PATIENCE_S)
         self.kill_all()

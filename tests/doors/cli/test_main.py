@@ -150,3 +150,21 @@ def test_no_color_is_honoured(toolcrib):
     assert "\x1b[" in toolcrib.run("ls", FORCE_COLOR="1").stdout
     assert "\x1b[" not in toolcrib.run("ls", FORCE_COLOR="1", NO_COLOR="1").stdout
     assert "\x1b[" not in toolcrib.run("ls").stdout
+
+
+def test_a_full_disk_is_told_once(toolcrib):
+    """What cannot be written is a failure with a reason, not a complaint of the interpreter."""
+    with open("/dev/full", "w") as full:
+        process = toolcrib.start("ls", "--json", stdout=full, stderr=subprocess.PIPE)
+
+    error = json.loads(process.communicate(timeout=30)[1])["error"]
+    assert (process.returncode, error["code"]) == (1, "TOOL_INTERNAL")
+    assert "No space left on device" in error["message"]
+
+
+def test_a_wrong_variable_is_a_usage_error(toolcrib):
+    """The environment is held to the same choices as the options."""
+    result = toolcrib.run("ls", TOOLCRIB_LOG_LEVEL="loud")
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "debug, info, warning, error" in result.stderr

@@ -1,7 +1,9 @@
 """Looking after servers: ``servers ls add rm enable disable refresh logs``."""
 
+import http.server
 import json
 import sys
+import threading
 
 import pytest
 from tests.doors.cli.program import TINY
@@ -232,3 +234,27 @@ def test_logs_shows_the_servers_own_words(tiny):
 
     assert (good.returncode, good.stdout) == (0, "tiny: at your service\n")
     assert (bad.returncode, bad.stdout) == (4, "no luck today\n")
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """A server that wants a credential."""
+
+    def do_POST(self):
+        self.send_response(401)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *words):
+        pass
+
+
+def test_a_server_that_wants_a_credential_is_not_merely_unreachable(toolcrib):
+    """Exit code 3, so that a script can ask for a token."""
+    toolcrib.write()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as refusing:
+        threading.Thread(target=refusing.serve_forever, daemon=True).start()
+        result = toolcrib.run("servers", "add", "closed", f"http://127.0.0.1:{refusing.server_port}/mcp")
+        refusing.shutdown()
+
+    assert result.returncode == 3
+    assert "HTTP 401" in result.stderr

@@ -52,9 +52,12 @@ def unknown_server(name: str, known: Sequence[str]) -> NotFound:
 
 def exit_code(code: str, details: Mapping[str, Any]) -> int:
     """The exit code of an error code; a server that wants other credentials is not merely unreachable."""
-    if code == "TOOL_UNAVAILABLE" and details.get("http_status") in _AUTH_STATUSES:
-        return AUTH
-    return EXIT_CODES.get(code, FAILURE)
+    return AUTH if code == "TOOL_UNAVAILABLE" and _wants_credential(details) else EXIT_CODES.get(code, FAILURE)
+
+
+def _wants_credential(details: Mapping[str, Any]) -> bool:
+    told = str(details.get("cause", ""))
+    return details.get("http_status") in _AUTH_STATUSES or any(f"HTTP {status}" in told for status in _AUTH_STATUSES)
 
 
 def report(error: Exception, *, as_json: bool = False) -> int:

@@ -14,6 +14,7 @@ from toolcrib.doors.cli.failures import UsageError
 Options = argparse.Namespace
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("text", "json")
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,9 +29,19 @@ class Parser(argparse.ArgumentParser):
             f"{message[:1].upper()}{message[1:]}.", hint=f"Usage: {' '.join(self.format_usage().split()[1:])}"
         )
 
+    def short_usage(self) -> str:
+        """What must and may be given, without the list of options."""
+        words = [_shown(action) for action in self._actions if not action.option_strings]
+        return " ".join([self.prog, *words, "[options]"])
+
     def options(self) -> list[str]:
         """Every option the command takes."""
         return [option for option in self._option_string_actions if option.startswith("--")]
+
+
+def _shown(action: argparse.Action) -> str:
+    name = action.metavar if isinstance(action.metavar, str) else "|".join(map(str, action.choices or [action.dest]))
+    return {"*": f"[{name} …]", "?": f"[{name}]"}.get(str(action.nargs), name)
 
 
 def invoke(name: str, summary: str, command: ModuleType, argv: Sequence[str]) -> int:
@@ -51,6 +62,7 @@ def make_parser(name: str, summary: str, command: Any) -> Parser:
         allow_abbrev=False,
     )
     command.add_arguments(parser)
+    parser.usage = parser.usage or parser.short_usage()
     return parser
 
 
@@ -84,15 +96,22 @@ def add_common(parser: Parser) -> None:
     common.add_argument(
         "--log-level",
         choices=LOG_LEVELS,
-        default=os.environ.get("TOOLCRIB_LOG_LEVEL"),
+        default=_from_environment("TOOLCRIB_LOG_LEVEL", LOG_LEVELS),
         help="what is told on stderr [info when serving, otherwise warning; env: TOOLCRIB_LOG_LEVEL]",
     )
     common.add_argument(
         "--log-format",
-        choices=("text", "json"),
-        default=os.environ.get("TOOLCRIB_LOG_FORMAT"),
+        choices=LOG_FORMATS,
+        default=_from_environment("TOOLCRIB_LOG_FORMAT", LOG_FORMATS),
         help="how it is told [text on a terminal; env: TOOLCRIB_LOG_FORMAT]",
     )
+
+
+def _from_environment(variable: str, choices: Sequence[str]) -> str | None:
+    value = os.environ.get(variable) or None
+    if value is not None and value not in choices:
+        raise UsageError(f"{variable} is {value!r}.", hint=f"Set it to one of {', '.join(choices)}.")
+    return value
 
 
 def add_json(parser: Parser, shown: str) -> None:

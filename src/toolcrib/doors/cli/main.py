@@ -38,28 +38,32 @@ _HELP = ("-h", "--help", "help")
 def run(argv: Sequence[str]) -> int:
     """Run one command line; the exit code. No traceback gets past here."""
     try:
-        code = _dispatch(_command_first(list(argv)))
+        code = _run(list(argv))
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else 0
     except BrokenPipeError:
         return _hush()
     except Exception as error:
         from toolcrib.doors.cli.failures import report
 
-        return report(error, as_json="--json" in argv)
+        code = report(error, as_json="--json" in argv)
+        _hush()
     return code
+
+
+def _run(argv: list[str]) -> int:
+    try:
+        return _dispatch(_command_first(argv))
+    except SystemExit as leaving:  # argparse, after its help
+        return leaving.code if isinstance(leaving.code, int) else 0
 
 
 def _command_first(argv: list[str]) -> list[str]:
     """``--config FILE ls`` means ``ls --config FILE``."""
-    if argv and argv[0] == "--config" and len(argv) > 2:
-        return [*argv[2:], *argv[:2]] if "--" not in argv else [argv[2], *argv[:2], *argv[3:]]
-    if argv and argv[0].startswith("--config=") and len(argv) > 1:
-        return [argv[1], argv[0], *argv[2:]]
-    return argv
+    size = 2 if argv[:1] == ["--config"] else 1 if argv and argv[0].startswith("--config=") else 0
+    end = argv.index("--") if "--" in argv else len(argv)
+    return [*argv[size:end], *argv[:size], *argv[end:]] if len(argv) > size else argv
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -134,9 +138,11 @@ def _print(text: str) -> int:
 
 
 def _hush() -> int:
-    """Whoever read our output is gone; nothing is left to be said, not even by the interpreter at its end."""
+    """What cannot be written any more goes nowhere, so that the interpreter does not complain of it at its end."""
     import os
 
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 1

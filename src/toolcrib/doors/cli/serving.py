@@ -12,7 +12,8 @@ import msgspec
 from toolcrib.assemble import Loaded
 from toolcrib.catalog.merge import clashes
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.events import Emit
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.invoke import Options, Parser
@@ -85,18 +86,15 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
 async def open_watched(options: Options, console: Console, loaded: Loaded, emit: Emit) -> AsyncIterator[Crib]:
     """A Crib that follows the edits of its configuration files."""
     prefix = not getattr(options, "no_prefix", False)
+    tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
     crib = await assemble_here(loaded, emit, prefix=prefix)
     try:
         if not prefix:
             await refuse_clashes(crib, console)
-        watching = asyncio.create_task(Watch(crib, loaded, options.config, emit).run(), name="watch")
-        try:
-            yield crib
-        finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
+        tasks.spawn(Watch(crib, loaded, options.config, emit).run(), "watch")
+        yield crib
     finally:
+        await tasks.close()
         await crib.close()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from toolcrib.assemble import Loaded, Surroundings, load
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.model import Config
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.crib import Crib
 from toolcrib.stores.paths import find_project, user_config_path
@@ -38,10 +38,10 @@ class Watch:
         self._seen = self._stamp()
         try:
             loaded = load(self._chosen, self._around)
-        except ConfigError as error:
+            changed = await self._crib.apply(loaded.config.servers)
+        except ToolcribError as error:
             self._emit(Event("config.rejected", "error", {"error": str(error), "kept": "the configuration before"}))
             return
-        changed = await self._crib.apply(loaded.config.servers)
         fields = {"changed": ", ".join(changed) or "no server"}
         self._emit(Event("config.applied", fields=fields))
         if _without_servers(loaded.config) != _without_servers(self._config):

@@ -33,7 +33,7 @@ examples:
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument("tool", metavar="TOOL", help="the tool's name, as `toolcrib ls` shows it")
-    parser.add_argument("words", nargs="*", metavar="key=value", help="its arguments")
+    parser.add_argument("words", nargs="*", default=[], metavar="key=value", help="its arguments")
     parser.add_argument("--input-json", metavar="JSON", help="all arguments as one object; - reads stdin, @file a file")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after so long")
     parser.add_argument("--save", type=Path, metavar="DIR", help="write pictures and other attachments to this folder")

@@ -29,6 +29,7 @@ examples:
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.takes_rest = True
+    parser.usage = "toolcrib servers add NAME [options] (URL | -- command args…)"
     parser.add_argument("name", metavar="NAME", help="snake_case, the prefix of its tools")
     parser.add_argument("url", metavar="URL", nargs="?", help="where to reach it, or `-- command args…` to start it")
     parser.add_argument(

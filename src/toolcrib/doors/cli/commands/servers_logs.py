@@ -24,7 +24,8 @@ async def _show(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         record = (await discover(crib, console, [options.name]))[options.name]
         source = crib.shelves[options.name].source
-        lines, details = list(source.log_lines(options.lines)), source.status().details
+        details = source.status().details
+        lines = list(source.log_lines(options.lines)) or list(details.get("stderr", ()))
     if options.json:
         console.print_json(lines)
     for line in [] if options.json else lines:

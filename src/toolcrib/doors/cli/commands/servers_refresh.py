@@ -10,7 +10,9 @@ from toolcrib.doors.cli.running import run_once
 
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
-    parser.add_argument("names", metavar="NAME", nargs="*", help="the servers to ask; all when none is named")
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", default=[], help="the servers to ask; all when none is named"
+    )
     add_json(parser, "the outcome")
     add_common(parser)
 

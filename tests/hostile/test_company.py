@@ -1,0 +1,243 @@
+"""One bad server among good ones: the good ones answer as if alone, and the error names the cause."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.fleet.running import until
+from tests.hostile.conftest import HostileServer
+
+import toolcrib
+from toolcrib.assemble import Surroundings
+from toolcrib.core.events import Event
+
+Hostile = Callable[[str], HostileServer]
+
+QUICK = "[catalog]\ngrace = 20\n[connect]\nattempts = 2\ndelays = [0, 0]\n"
+
+
+class Company:
+    """A Crib over a proper server and a bad one, with what it told."""
+
+    def __init__(self, crib: toolcrib.Crib, events: list[Event]) -> None:
+        self.crib, self.events = crib, events
+
+    async def names(self) -> list[str]:
+        return [tool.name for tool in await self.crib.tools()]
+
+    async def bad_call(self, **arguments: Any) -> toolcrib.ToolResult:
+        return await self.crib.call("bad__echo", {"text": "hi", **arguments})
+
+    async def good_call(self) -> str:
+        return (await self.crib.call("good__echo", {"text": "still here"})).text
+
+
+@pytest.fixture
+def company(tmp_path: Path, hostile: Hostile):
+    """``async with company(mode)``: the Crib, its processes checked to be gone at the end."""
+
+    @asynccontextmanager
+    async def open_company(mode: str, settings: str = QUICK, bad: str = "") -> AsyncIterator[Company]:
+        servers = {"good": hostile("proper"), "bad": hostile(mode)}
+        config = tmp_path / "toolcrib.toml"
+        config.write_text(settings + "".join(_entry(name, server) for name, server in servers.items()) + bad)
+        events: list[Event] = []
+        around = Surroundings(tmp_path, {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GATEWAY_SECRET": "x" * 12})
+        async with toolcrib.open_crib(config, emit=events.append, surroundings=around) as crib:
+            yield Company(crib, events)
+        until(
+            lambda: not any(server.survivors() for server in servers.values()),
+            deadline_s=20,
+            what="every process of the servers is gone",
+        )
+
+    return open_company
+
+
+def _entry(name: str, server: HostileServer) -> str:
+    argv = [server.launch.command, *server.launch.args]
+    return f"[servers.{name}]\ncommand = {argv[0]!r}\nargs = {argv[1:]!r}\n"
+
+
+async def test_a_server_that_exits_at_start_costs_only_itself(company):
+    """The others are listed and called; the error has the phase, the exit code and the server's own words."""
+    async with company("exit_at_start") as gathering:
+        assert await gathering.names() == ["good__echo"]
+        assert await gathering.good_call() == "still here"
+        failed = await gathering.bad_call()
+
+        assert failed.error.code == "TOOL_UNAVAILABLE"
+        assert failed.error.details["exit_code"] == 7
+        assert failed.error.details["attempts"] == 2
+        assert failed.error.details["stderr"]
+        assert failed.error.details["stderr"][-1] in failed.error.message
+        assert gathering.crib.health()["status"] == "degraded"
+
+
+async def test_a_command_that_does_not_exist_is_named(company):
+    """The error says which command, and what to do."""
+    missing = "[servers.absent]\ncommand = '/nonexistent/bin/server'\n"
+    async with company("proper", bad=missing) as gathering:
+        failed = await gathering.crib.call("absent__tool")
+
+        assert failed.error.code == "TOOL_UNAVAILABLE"
+        assert "/nonexistent/bin/server" in failed.error.message
+
+
+async def test_a_server_that_hangs_in_its_list_delays_the_list_by_no_more_than_the_grace(company):
+    """The list is there while the bad server is still being waited for in the background, and then waits no more."""
+    async with company("hang_in_list", QUICK.replace("grace = 20", "grace = '300ms'")) as gathering:
+        await gathering.crib.refresh("good")
+
+        assert await gathering.names() == ["good__echo"]
+        assert gathering.crib.shelves["bad"].status == "discovering"
+        assert await gathering.good_call() == "still here"
+        assert not gathering.crib.is_complete
+
+
+async def test_a_server_that_hangs_at_the_handshake_fails_within_its_own_time(company):
+    """Its discovery ends by its own limit, with an error that says what it did not do."""
+    async with company("hang_at_initialize", bad="discovery_timeout = '400ms'\n") as gathering:
+        failed = await gathering.bad_call()
+
+        assert failed.error.code == "TOOL_UNAVAILABLE"
+        assert "within 0.4 s" in failed.error.message
+        assert await gathering.good_call() == "still here"
+
+
+async def test_rubbish_on_stdout_is_counted_and_survived(company):
+    """Lines that are no messages harm nothing and show in health."""
+    async with company("rubbish_on_stdout") as gathering:
+        assert await gathering.names() == ["bad__echo", "good__echo"]
+        result = await gathering.bad_call()
+
+        assert result.text == "hi"
+        assert gathering.crib.health()["servers"]["bad"]["stdoutNoise"] > 0
+
+
+@pytest.mark.parametrize("mode", ["exit_in_call", "killed_in_call", "half_answer"])
+async def test_a_server_that_dies_in_a_call_leaves_the_outcome_open_and_comes_back(company, mode):
+    """The call says that its outcome is unknown; calls to others go on; the next call finds the server restarted."""
+    async with company(mode) as gathering:
+        await gathering.names()
+        failed, others = await asyncio.gather(
+            gathering.bad_call(), asyncio.gather(*(gathering.good_call() for _ in range(5)))
+        )
+
+        assert failed.error.code == "TOOL_EXECUTION_FAILED"
+        assert failed.error.details["outcome"] == "unknown"
+        assert others == ["still here"] * 5
+        await gathering.crib.refresh("bad")
+        assert gathering.crib.health()["servers"]["bad"]["restarts"] == 1
+
+
+@pytest.mark.parametrize(
+    "mode",
+    ["invalid_utf8", "surrogate_result", "huge_line", "deep_result", "not_a_number", "wrong_types", "result_and_error"],
+)
+async def test_an_answer_that_cannot_be_read_fails_at_once_and_only_itself(company, mode):
+    """No waiting for the time limit: the call fails with the reason, the connection goes on."""
+    async with company(mode) as gathering:
+        await gathering.names()
+        failed = await gathering.bad_call()
+
+        assert failed.error.code == "TOOL_EXECUTION_FAILED"
+        assert gathering.crib.health()["servers"]["bad"]["state"] == "connected"
+        assert await gathering.good_call() == "still here"
+
+
+@pytest.mark.parametrize(
+    ("mode", "text"),
+    [
+        ("double_answer", "hi"),
+        ("slow_drip", "hi"),
+        ("null_fields", ""),
+        ("unknown_content", ""),
+        ("no_content", ""),
+        ("notification_flood", "hi"),
+        ("progress_flood", "hi"),
+        ("list_changed_storm", "hi"),
+        ("ignore_discover", "hi"),
+        ("exit_on_discover", "hi"),
+        ("stderr_flood", "hi"),
+        ("cursor_loop", "hi"),
+        ("duplicate_names", "hi"),
+        ("invalid_schema", "hi"),
+        ("missing_schema", "hi"),
+        ("exploding_schema", "hi"),
+        ("cyclic_schema", "hi"),
+        ("remote_ref", "hi"),
+        ("file_ref", "hi"),
+        ("invisible_description", "hi"),
+        ("ansi_description", "hi"),
+    ],
+)
+async def test_oddities_are_survived(company, mode, text):
+    """What a strict client would stumble over still gives the answer."""
+    async with company(mode) as gathering:
+        assert "bad__echo" in await gathering.names()
+        result = await gathering.bad_call()
+
+        assert result.success, result.error
+        assert result.text == text
+        assert await gathering.good_call() == "still here"
+
+
+async def test_never_answering_is_a_timeout_that_tells_the_server(company):
+    """The call ends with its own time limit; others are not disturbed."""
+    async with company("never_answer") as gathering:
+        await gathering.names()
+        result = await gathering.crib.call("bad__echo", {"text": "hi"}, timeout_s=0.2)
+
+        assert result.error.code == "TOOL_TIMEOUT"
+        assert await gathering.good_call() == "still here"
+
+
+async def test_names_that_could_hurt_are_left_out_and_said_so(company):
+    """Path-like, empty, endless and control-character names never reach a client; ``problems`` lists them."""
+    async with company("bad_names") as gathering:
+        names = await gathering.names()
+
+        assert all("/" not in name and name.isprintable() and len(name) <= 140 for name in names)
+        assert gathering.crib.shelves["bad"].record.problems
+
+
+async def test_a_server_sees_only_the_environment_it_was_given(company):
+    """No variable of the gateway reaches a server unless it is harmless or declared for it."""
+    async with company("environment") as gathering:
+        await gathering.names()
+
+        assert "GATEWAY_SECRET" not in (await gathering.bad_call()).text
+
+
+async def test_what_a_server_writes_cannot_control_a_terminal(company):
+    """Escape sequences on stderr do not survive into error messages."""
+    async with company("ansi_on_stderr", bad="") as gathering:
+        await gathering.names()
+
+        assert not any("\x1b" in str(event.fields) for event in gathering.events)
+
+
+async def test_secrets_in_a_servers_error_do_not_come_back(company):
+    """A value that was given to the server by reference is blotted out of its errors."""
+    secret = "env = { API_TOKEN = '${GATEWAY_SECRET}' }\n"
+    async with company("secret_in_error", bad=secret) as gathering:
+        await gathering.names()
+        failed = await gathering.bad_call()
+
+        assert failed.error is not None
+        assert "x" * 12 not in failed.error.message
+        assert "x" * 12 not in str(failed.mcp)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    ["ignore_sigterm", "ignore_end_of_input", "grandchild", "grandchild_ignores_sigterm", "grandchild_in_own_session"],
+)
+async def test_unwilling_processes_are_gone_when_the_crib_is(company, mode):
+    """Whatever a server started or ignores, nothing is left (the fixture looks)."""
+    async with company(mode) as gathering:
+        assert "bad__echo" in await gathering.names()
