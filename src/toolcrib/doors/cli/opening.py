@@ -1,7 +1,7 @@
 """The Crib a command works with: what is configured here, or the built-in tools when nothing is."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from toolcrib.doors.cli.logs import one_shot_log
 
 PATIENCE_S = 0.4
 TICK_S = 0.2
+NAMES_SHOWN = 5
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
         await crib.close()
 
 
-async def wait_with_status(console: Console, work: Awaitable[T], what: str) -> T:
+async def wait_with_status(console: Console, work: Awaitable[T], what: str | Callable[[], str]) -> T:
     """Wait for ``work``; if it takes long, a person at a terminal sees for what and how long."""
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -65,7 +66,7 @@ async def wait_with_status(console: Console, work: Awaitable[T], what: str) -> T
     try:
         await asyncio.wait([task], timeout=PATIENCE_S)
         while not task.done():
-            console.status(f"{what} … {loop.time() - began:.0f} s")
+            console.status(f"{what() if callable(what) else what} … {loop.time() - began:.0f} s")
             await asyncio.wait([task], timeout=TICK_S)
         return await task
     except asyncio.CancelledError:
@@ -84,6 +85,12 @@ def is_unasked(shelf: Shelf) -> bool:
     return not shelf.is_known and not failed_as_it_is
 
 
+def asking(crib: Crib) -> str:
+    """Who is being waited for right now."""
+    names = [name for name, shelf in crib.shelves.items() if shelf.flight is not None]
+    return f"asking {', '.join(names) if len(names) < NAMES_SHOWN else f'{len(names)} servers'}"
+
+
 async def discover(crib: Crib, console: Console, names: list[str]) -> dict[str, Record]:
     """Ask these servers now, showing who is being waited for."""
     for name in names:
@@ -91,8 +98,7 @@ async def discover(crib: Crib, console: Console, names: list[str]) -> dict[str, 
             raise unknown_server(name, [*crib.shelves, *crib.disabled])
     if not names:
         return {}
-    asked = ", ".join(names) if len(names) < 5 else f"{len(names)} servers"
-    return await wait_with_status(console, crib.refresh(*names), f"asking {asked}")
+    return await wait_with_status(console, crib.refresh(*names), lambda: asking(crib))
 
 
 async def discover_unasked(crib: Crib, console: Console) -> dict[str, Record]:

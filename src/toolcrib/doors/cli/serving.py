@@ -17,7 +17,7 @@ from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.invoke import Options, Parser
-from toolcrib.doors.cli.opening import assemble_here, load_here, wait_with_status
+from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.tokens import Token, is_loopback, needed_token
 from toolcrib.doors.cli.watch import Watch
 from toolcrib.doors.mcp.http import HttpDoor
@@ -101,7 +101,7 @@ async def open_watched(options: Options, console: Console, loaded: Loaded, emit:
 async def refuse_clashes(crib: Crib, console: Console) -> None:
     """Without prefixes every name must be unique; that is only known once all servers were asked."""
     if len(crib.shelves) + bool(crib.catalog.counts()[0]) > 1:
-        await wait_with_status(console, crib.current(), "asking the servers for their names")
+        await wait_with_status(console, crib.current(), lambda: asking(crib))
     found = clashes(crib.catalog)
     if found:
         raise ConfigError(

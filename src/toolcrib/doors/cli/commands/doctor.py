@@ -11,7 +11,7 @@ from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.logs import one_shot_log
-from toolcrib.doors.cli.opening import assemble_here, load_here, wait_with_status
+from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.running import run_once
 from toolcrib.schema.text import printable
 
@@ -47,9 +47,8 @@ async def _examine(options: Options, console: Console) -> int:
 async def _run_servers(options: Options, loaded: Loaded, console: Console) -> list[Check]:
     crib = await assemble_here(loaded, one_shot_log(options, console))
     try:
-        count = len(crib.shelves)
         work = asyncio.gather(*(_run_server(crib, name) for name in sorted(crib.shelves)))
-        found = await wait_with_status(console, work, f"asking {count} server{'s' if count != 1 else ''}")
+        found = await wait_with_status(console, work, lambda: asking(crib))
         off = [Check("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]
         return [*(check for checks in found for check in checks), *off, *check_catalog(crib)]
     finally:

@@ -1,6 +1,7 @@
 """``toolcrib stdio``: MCP on stdin and stdout; logs go to stderr only."""
 
 import asyncio
+import sys
 
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
@@ -38,5 +39,7 @@ def run(options: Options, console: Console) -> int:
             await serve_stdio(McpService(crib, ServerIdentity(version=VERSION)), stop)
         return 0
 
+    if sys.stdin.isatty():
+        console.say("toolcrib: waiting for an MCP client on stdin; clients start this themselves. Ctrl-C stops.", "dim")
     with stdio_as_pipes():
         return run_until_stopped(serve)

@@ -63,7 +63,7 @@ class _BeforeTheTable:
 
 async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
     """Wait until every server answered or the grace is over; false if we are to stop before."""
-    asking = asyncio.ensure_future(wait_with_status(console, crib.current(), _asking(crib)))
+    asking = asyncio.ensure_future(wait_with_status(console, crib.current(), lambda: asking(crib)))
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -72,11 +72,6 @@ async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
     asking.cancel()
     await asyncio.wait([asking])
     return False
-
-
-def _asking(crib: Crib) -> str:
-    count = len(crib.shelves)
-    return f"asking {count} server{'s' if count != 1 else ''} for their tools"
 
 
 def _show(serving: Serving, troubles: dict[str, str], options: Options, console: Console) -> None:
