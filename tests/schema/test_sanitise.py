@@ -108,6 +108,12 @@ def test_a_harmful_schema_is_refused(part, schema):
     assert str(refused.value).isprintable()
 
 
+def test_a_definition_nested_without_end_is_refused():
+    """Not only schemas: every part that is looked through has to have an end."""
+    with pytest.raises(InvalidSchema, match="deeper"):
+        sanitise_tool({"name": "t", "inputSchema": {"type": "object"}, "annotations": deep(900)})
+
+
 @pytest.mark.parametrize("schema", [[], "object", True, 1, {"type": "string"}, {"type": ["array", "null"]}])
 def test_an_input_schema_that_is_no_object_is_refused(schema):
     """Arguments are always an object."""

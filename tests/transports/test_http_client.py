@@ -207,27 +207,48 @@ async def test_cancelling_closes_that_connection_and_no_other():
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_cancelling_in_the_moment_of_the_answer_harms_nobody(moment: str):
-    """Just before the answer is complete or just after: whoever has the connection next is served."""
+    """Just before the answer is complete or just after: whoever has the connection next is served over it."""
     keeper, loop = Keeper(), asyncio.get_running_loop()
+    later: list[asyncio.Task[Response]] = []
 
     def cancel_first(_: Response) -> None:
         first.cancel() if moment == "before" else loop.call_soon(first.cancel)
+        later.append(asyncio.create_task(pool.request("POST", b"/2")))
+
+    async with serving(keeper) as (server, pool):
+        first = asyncio.create_task(pool.exchange(pool.encode_head("POST", b"/1", ()), b"", cancel_first))
+        _, exchange = await keeper.next()
+        exchange.answer(200, b"one")
+        _, exchange = await keeper.next()
+        exchange.answer(200, b"two")
+        response = await later[0]
+        connections = server.connections
+
+    assert first.cancelled()
+    assert (response.body, connections) == (b"two", 1)
+
+
+async def test_giving_up_with_a_connection_in_hand_passes_it_on():
+    """Whoever is cancelled after its turn came, but before it knew, leaves the connection to the next."""
+    keeper, loop = Keeper(), asyncio.get_running_loop()
 
     async with (
         serving(keeper) as (server, _),
         pooling(f"http://{server.address}", limits=PoolLimits(connections=1)) as pool,
     ):
-        first = asyncio.create_task(pool.exchange(pool.encode_head("POST", b"/1", ()), b"", cancel_first))
+        first = asyncio.create_task(
+            pool.exchange(pool.encode_head("POST", b"/1", ()), b"", lambda _: loop.call_soon(second.cancel) and None)
+        )
         _, exchange = await keeper.next()
-        second = asyncio.create_task(pool.request("POST", b"/2"))
+        second, third = (asyncio.create_task(pool.request("POST", path)) for path in (b"/2", b"/3"))
         await asyncio.sleep(0)
         exchange.answer(200, b"one")
-        _, exchange = await keeper.next()
-        exchange.answer(200, b"two")
-        response = await second
+        request, exchange = await keeper.next()
+        exchange.answer(200, b"three")
+        answers = [await first, await third]
 
-    assert first.cancelled()
-    assert response.body == b"two"
+    assert second.cancelled()
+    assert (request.path, [answer.body for answer in answers]) == (b"/3", [b"one", b"three"])
 
 
 async def test_cancelling_while_waiting_for_a_connection_passes_the_turn_on():
@@ -312,6 +333,25 @@ async def test_a_replayable_request_is_not_sent_again_when_the_new_connection_fa
             await pool.exchange(pool.encode_head("GET", b"/", ()), b"", replayable=True)
 
     assert asked == 1
+
+
+async def test_a_replayable_request_is_not_sent_again_once_its_answer_began():
+    """Half an answer is an answer: the server did work on it."""
+    connections = 0
+
+    async def begin_the_second(reader, writer) -> None:
+        nonlocal connections
+        connections += 1
+        await answer_one_then_hang_up_on_the_next(reader, writer)
+        writer.write(b"HTTP/1.1 200")
+
+    async with scripted(begin_the_second) as pool:
+        head = pool.encode_head("GET", b"/", ())
+        await pool.exchange(head, b"", replayable=True)
+        with pytest.raises(HttpFailure, match="before its answer was complete"):
+            await pool.exchange(head, b"", replayable=True)
+
+    assert connections == 1
 
 
 BROKEN = {
@@ -403,10 +443,13 @@ async def test_an_answer_nobody_asked_for_does_not_become_the_next_one():
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged")
         await reader.read()
 
-    async with scripted(reply) as pool:
-        answers = [(await pool.request("POST", b"/", (), body)).body for body in (b"1", b"2", b"3")]
+    bodies = [b"1", b"2", b"3"]
+    async with scripted(reply, limits=PoolLimits(connections=1)) as pool:
+        in_turn = [(await pool.request("POST", b"/", (), body)).body for body in bodies]
+        at_once = await asyncio.gather(*[pool.request("POST", b"/", (), body) for body in bodies])
 
-    assert answers == [b"1", b"2", b"3"]
+    assert in_turn == bodies
+    assert [answer.body for answer in at_once] == bodies
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -542,8 +585,9 @@ async def test_closing_while_connecting_leaves_nothing_open():
         await pool.close()
         with pytest.raises(HttpFailure, match="were closed"):
             await asking
+        await asyncio.sleep(0.01)
 
-    assert not pool._connections
+    assert (len(pool._connections), pool._places) == (0, pool.limits.connections)
 
 
 class Wire(asyncio.Transport):

@@ -268,10 +268,11 @@ async def test_a_head_request_gets_the_head_only():
 async def test_an_answer_that_has_no_body_by_law_has_none():
     """204 carries neither a body nor a length, and the connection goes on."""
     async with serving(lambda _, exchange: exchange.answer(204, b"oops")) as server, connected(server) as client:
-        client.send(get() * 2)
-        answers = [await client.answer(), await client.answer()]
+        client.send(get() + get("Connection: close"))
+        received = await client.closed()
 
-    assert answers == [Answer(204, {}, b"")] * 2
+    head = b"HTTP/1.1 204 No Content\r\n"
+    assert received == head + b"\r\n" + head + b"connection: close\r\n\r\n"
 
 
 async def test_a_large_answer_arrives_whole():
@@ -333,6 +334,28 @@ async def test_an_old_client_gets_a_stream_without_chunks():
 
     assert received.endswith(b"connection: close\r\n\r\nall")
     assert b"chunked" not in received
+
+
+async def test_nothing_is_served_behind_a_stream_that_ends_with_its_connection():
+    """Requests that wait behind it could not be answered, so their handlers are not asked."""
+    keeper, asked = Keeper(), []
+
+    def handle(request: Request, exchange: Exchange) -> None:
+        asked.append(request.query)
+        if request.query == b"slow":
+            keeper(request, exchange)
+            return
+        exchange.start_stream(200)
+        exchange.end()
+
+    async with serving(handle) as server, connected(server) as client:
+        old = [get("Connection: keep-alive", path=f"/?{name}", version="1.0") for name in ("slow", "stream", "lost")]
+        client.send(b"".join(old))
+        _, exchange = await keeper.next()
+        exchange.answer(200, b"{}")
+        await client.closed()
+
+    assert asked == [b"slow", b"stream"]
 
 
 async def test_whoever_works_on_an_answer_learns_that_the_client_left():
@@ -409,8 +432,9 @@ async def test_a_header_cannot_smuggle_another():
     async with serving(keeper) as server, connected(server) as client:
         client.send(get())
         _, exchange = await keeper.next()
-        with pytest.raises(InternalError, match="line break"):
-            exchange.answer(200, b"{}", headers=((b"x", b"a\r\nset-cookie: b"),))
+        for value in (b"a\r\nset-cookie: b", b"a\nb", b"a\rb"):
+            with pytest.raises(InternalError, match="line break"):
+                exchange.answer(200, b"{}", headers=((b"x", value),))
         exchange.answer(200, b"{}")
         answer = await client.answer()
 
@@ -529,6 +553,24 @@ async def test_a_client_that_sends_without_end_is_cut_off():
 
         with pytest.raises(ConnectionError):
             await asyncio.wait_for(send_without_end(), 5)
+
+
+async def test_a_refused_client_that_stays_is_let_go():
+    """It has time to read the refusal, not more."""
+
+    async def drip(client: Client) -> None:
+        while True:
+            client.send(b"x")
+            await client.writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with serving(echo, limits=replace(HASTE, linger_s=0.05)) as server, connected(server) as client:
+        client.send(b"nonsense\r\n\r\n")
+        answer = await client.answer()
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(drip(client), 5)
+
+    assert answer.status == 501
 
 
 async def test_a_client_may_ask_before_it_sends_a_body():

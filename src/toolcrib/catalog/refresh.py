@@ -17,6 +17,7 @@ from toolcrib.core.tool import Tool, from_mcp, to_mcp
 
 TTL_FLOOR_S = 1.0
 CHANGE_PAUSE_S = 0.2
+RESTORE_AFTER_S = 60.0
 
 
 class RecordStore(Protocol):
@@ -40,9 +41,14 @@ class Shelf:
     fresh_until: float = 0.0
     is_known: bool = False
     """Whether ``tools`` come from a discovery of this very configuration."""
+    stored: Record = field(init=False)
+    """What the record store holds of it."""
     flight: asyncio.Task[Record] | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""
+
+    def __post_init__(self) -> None:
+        self.stored = self.record
 
     @property
     def status(self) -> str:
@@ -188,7 +194,8 @@ class Refresher:
         )
         if is_new:
             self._on_update(shelf.config.name)
-        await self._store(shelf.record)
+        if is_new or self._is_old(shelf.stored):
+            await self._store(shelf)
         return shelf.record
 
     async def _note_failure(self, shelf: Shelf, error: ToolcribError) -> Record:
@@ -204,10 +211,16 @@ class Refresher:
         )
         self._emit(Event(events.DISCOVERY_SERVER_FAILED, "warning", {"server": shelf.config.name, "error": str(error)}))
         self._on_update(shelf.config.name)
-        await self._store(shelf.record)
+        await self._store(shelf)
         return shelf.record
 
-    async def _store(self, record: Record) -> None:
+    def _is_old(self, stored: Record) -> bool:
+        """Whether a stored success is worth replacing by a newer one that says the same."""
+        age = age_s(stored, datetime.now(UTC)) if stored.status == "success" else None
+        return age is None or age >= RESTORE_AFTER_S
+
+    async def _store(self, shelf: Shelf) -> None:
+        record = shelf.stored = shelf.record
         try:
             await self._records.update(record.server, lambda _: record)
         except ConfigError as error:

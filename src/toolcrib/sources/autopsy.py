@@ -97,7 +97,7 @@ def _diagnose(words: Sequence[str]) -> tuple[str, str]:
 
 def redact(text: str, secrets: frozenset[str]) -> str:
     """``text`` with every secret value blotted out."""
-    for secret in secrets:
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another
         text = text.replace(secret, "***")
     return text
 

@@ -85,13 +85,13 @@ class McpSource:
         collected = _Collected({}, [])
         cursor: str | None = None
         seen: set[str] = set()
-        for _ in range(PAGES_MAX):
+        while True:
             page = await self._fetch_page(link, cursor)
             self._collect(page, collected)
             cursor = page.next_cursor
             if not cursor:
                 break
-            if cursor in seen or len(collected.tools) >= TOOLS_MAX:
+            if cursor in seen or len(collected.tools) >= TOOLS_MAX or len(seen) == PAGES_MAX - 1:
                 collected.problems.append("the list was cut: the server repeats its pages or has too many tools")
                 break
             seen.add(cursor)
@@ -130,8 +130,8 @@ class McpSource:
         if not isinstance(shown, Mapping):
             raise InvalidName("an entry of the tool list is no object")
         clean, notes = sanitise_tool(shown)
-        problems.extend(notes)
         tool = from_mcp(clean)
+        problems.extend(f"{tool.name!r}: {note}" for note in notes)
         if self._is_http and eras.is_modern(self.supervisor.remembered):
             self._mirror(tool)
         return tool
@@ -143,6 +143,8 @@ class McpSource:
             raise ValueError(f"{tool.name!r}: {error}") from None
         if declared:
             self._mirrored[tool.name] = declared
+        else:
+            self._mirrored.pop(tool.name, None)
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """Run one tool over the shared connection."""

@@ -38,11 +38,21 @@ class Offer:
     capabilities: Mapping[str, Any]
 
 
+_object_of = msgspec.json.Decoder(dict[str, Any])
+
+
 async def negotiate(link: Link, offer: Offer, remembered: str) -> Agreement:
     """Walk the table until both sides speak the same era; begins with what was remembered."""
     step = eras.first_step(remembered)
+    refusal: RemoteError | None = None
     while True:
-        result, outcome = await _try_step(link, offer, step)
+        try:
+            result, outcome = await _try_step(link, offer, step)
+        except RemoteError as error:
+            result, outcome = {}, eras.judge_refusal(error.rpc_code, error.data)
+            refusal = refusal or (error if step is not Step.DISCOVER else None)
+        if step is Step.DISCOVER_AGAIN and outcome is not Outcome.ACCEPTED and refusal is not None:
+            raise refusal
         step = eras.advance(step, outcome)
         if step is Step.MODERN:
             return _agree_modern(link, result)
@@ -51,14 +61,11 @@ async def negotiate(link: Link, offer: Offer, remembered: str) -> Agreement:
 
 
 async def _try_step(link: Link, offer: Offer, step: Step) -> tuple[Mapping[str, Any], Outcome]:
-    patience_s = link.discover_patience_s if step is Step.DISCOVER else None
+    """What one question came to; a server's refusal is raised."""
+    patience_s = None if step is Step.INITIALIZE else link.discover_patience_s
     try:
         async with asyncio.timeout(patience_s):
             result = _as_object(await link.ask(_question(link, offer, step)))
-    except RemoteError as refusal:
-        if step is Step.DISCOVER_AGAIN:
-            raise
-        return {}, eras.judge_refusal(refusal.rpc_code, refusal.data)
     except TimeoutError:
         return {}, Outcome.SILENT
     return result, Outcome.ACCEPTED if step is Step.INITIALIZE else eras.judge_discover(result)
@@ -72,10 +79,10 @@ def _question(link: Link, offer: Offer, step: Step) -> Question:
 
 
 def _as_object(raw: Raw) -> Mapping[str, Any]:
-    result = msgspec.json.decode(raw)
-    if not isinstance(result, Mapping):
-        raise ProtocolError("The server answered the handshake with something that is no object.")
-    return result
+    try:
+        return _object_of.decode(raw)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"The server answered the handshake with something that is no object: {error}.") from None
 
 
 def _agree_modern(link: Link, result: Mapping[str, Any]) -> Agreement:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.core.call import BackChannel
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import RemoteError, ToolcribError
 from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, Outbound, RpcError, encode_error, encode_result
 
 PROGRESS = "notifications/progress"
@@ -58,6 +58,8 @@ async def answer_server(message: Outbound, channel: BackChannel | None) -> bytes
         return encode_error(request_id, RpcError(METHOD_NOT_FOUND, f"The client cannot answer {method!r}."))
     try:
         return encode_result(request_id, await channel.ask(method, params_of(message)))
+    except RemoteError as error:
+        return encode_error(request_id, RpcError(error.rpc_code, error.message, error.data))
     except ToolcribError as error:
         return encode_error(request_id, RpcError(METHOD_NOT_FOUND, str(error)))
 

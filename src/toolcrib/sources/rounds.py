@@ -19,27 +19,46 @@ Retry = Callable[[Mapping[str, Any]], Awaitable[Raw]]
 async def answer_rounds(call: ToolCall, raw: Raw, retry: Retry) -> Raw:
     """The final result of a call whose server asks back, at most ten times."""
     for _ in range(ROUNDS_MAX):
-        raw = await retry(await _answers(call, msgspec.json.decode(raw)))
+        raw = await retry(await _answers(call, _read(call, raw)))
         if read_head(raw).result_type != "input_required":
             return raw
     raise ProtocolError(f"The server of {call.name} asked back more than {ROUNDS_MAX} times.")
 
 
-async def _answers(call: ToolCall, required: Mapping[str, Any]) -> dict[str, Any]:
-    requests = required.get("inputRequests") or {}
+class _Request(msgspec.Struct):
+    method: str = ""
+    params: dict[str, Any] | None = None
+
+
+class _Required(msgspec.Struct):
+    requests: dict[str, _Request] | None = msgspec.field(default=None, name="inputRequests")
+    state: Any = msgspec.field(default=None, name="requestState")
+
+
+_required = msgspec.json.Decoder(_Required)
+
+
+def _read(call: ToolCall, raw: Raw) -> _Required:
+    try:
+        return _required.decode(raw)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"The server of {call.name} asks back in a way that cannot be read: {error}.") from None
+
+
+async def _answers(call: ToolCall, required: _Required) -> dict[str, Any]:
     more: dict[str, Any] = {**call.more}
-    if requests:
-        more["inputResponses"] = {key: await _answer(call, request) for key, request in requests.items()}
-    if required.get("requestState") is not None:
-        more["requestState"] = required["requestState"]
+    if required.requests:
+        more["inputResponses"] = {key: await _answer(call, request) for key, request in required.requests.items()}
+    if required.state is not None:
+        more["requestState"] = required.state
     return more
 
 
-async def _answer(call: ToolCall, request: Mapping[str, Any]) -> Any:
-    method = str(request.get("method", ""))
+async def _answer(call: ToolCall, request: _Request) -> Any:
+    method = request.method
     if not can_ask(call.channel, method):
         raise NotImplementedHere(
             f"{call.name} needs an answer from the client ({method}), and this client cannot give one.",
             hint="Use a client that supports it.",
         )
-    return msgspec.json.decode(await call.channel.ask(method, msgspec.json.encode(request.get("params") or {})))
+    return msgspec.json.decode(await call.channel.ask(method, msgspec.json.encode(request.params or {})))

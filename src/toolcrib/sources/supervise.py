@@ -123,10 +123,19 @@ class Supervisor:
         link = self.current
         if link is not None:
             return link
+        if self._closed:
+            raise self._stopped()
         self._refuse_while_backing_off()
-        if self._state.flight is None:
-            self._state.flight = self._tasks.spawn(self._bring_up(), f"connect-{self.server}")
-        return await asyncio.shield(self._state.flight)
+        flight = self._state.flight
+        if flight is None:
+            flight = self._state.flight = self._tasks.spawn(self._bring_up(), f"connect-{self.server}")
+        await asyncio.wait([flight])
+        if flight.cancelled():
+            raise self._stopped()
+        return flight.result()
+
+    def _stopped(self) -> SourceUnavailable:
+        return SourceUnavailable(f"Server {self.server!r} was stopped.", details={"server": self.server})
 
     def _refuse_while_backing_off(self) -> None:
         state = self._state
@@ -153,7 +162,7 @@ class Supervisor:
         state.error, state.blocked_until = error, self._loop.time() + pause_s
 
     async def _try_repeatedly(self) -> Link:
-        trouble = Trouble("starting", "was never tried")
+        trouble, number = Trouble("starting", "was never tried"), 0
         for number, delay_s in enumerate(self._settings.delays_s, 1):
             await asyncio.sleep(delay_s)
             self._tell(events.SERVER_CONNECTING, attempt=number, attempts=len(self._settings.delays_s))
@@ -275,7 +284,11 @@ class _Failed(Exception):
         super().__init__(phase)
         self.trouble = Trouble(phase, _reason(error, remains, timeout_s), remains)
         self.is_final = isinstance(error, ToolcribError) and error.details.get("final") is True
-        self.died_of_discover = isinstance(error, ConnectionLost) and not remembered and phase != "starting"
+        self.died_of_discover = (
+            isinstance(error, ConnectionLost)
+            and phase != "starting"
+            and eras.first_step(remembered) is eras.Step.DISCOVER
+        )
 
 
 def _reason(error: Exception, remains: Remains, timeout_s: float) -> str:

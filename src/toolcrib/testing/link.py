@@ -71,6 +71,8 @@ class FakeServer:
 class FakeLink:
     """One connection to a ``FakeServer``; notes what was asked and told, params decoded."""
 
+    discover_patience_s = 5.0
+
     def __init__(self, server: FakeServer, events: LinkEvents) -> None:
         self.server, self.events = server, events
         self.questions: list[Question] = []

@@ -66,7 +66,7 @@ class HttpPool:
         except HttpFailure:
             if not replayable or connection.uses == 1 or connection.got_bytes or self._closed:
                 raise
-            self._drop_idle()
+            self._drop_idle()  # they are as old as the one that failed, and would keep a place from us
             response = await self._send(await self._acquire(), head, body, choose)
         if response.status in REDIRECTS:
             raise self._redirected(response)

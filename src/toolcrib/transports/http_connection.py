@@ -14,6 +14,7 @@ import httptools
 
 from toolcrib.transports.http_exchange import Exchange
 from toolcrib.transports.http_guard import join_repeated
+from toolcrib.transports.http_heads import KnownHeads
 from toolcrib.transports.http_limits import (
     BODY_TOO_LARGE,
     BODY_TOO_SLOW,
@@ -59,6 +60,7 @@ class ServerConnection(asyncio.Protocol):
         self._waiting: deque[tuple[Request, Exchange] | Refusal] = deque()
         self._blocked_since: float | None = None
         self._unblocked: asyncio.Future[None] | None = None
+        self._heads = KnownHeads()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a place among the connections, or be told that there is none."""
@@ -77,7 +79,10 @@ class ServerConnection(asyncio.Protocol):
         if self._phase == DEAF:
             self._discard(len(data))
             return
+        if self._phase == IDLE and self._current is None and self._serve_again(data):
+            return
         served, self._reading = self._served, len(data)
+        began_here = self._phase == IDLE
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -86,6 +91,26 @@ class ServerConnection(asyncio.Protocol):
             self._reject(error)
         if self._phase != IDLE:
             self._watch_unfinished(self._reading if served == self._served else 0)
+        elif began_here and self._served == served + 1:
+            self._heads.learn(data, self._request, self._request.exchange)
+
+    def _serve_again(self, data: bytes) -> bool:
+        """Serve a request whose head was seen before, without the parser; whether it was one."""
+        found = self._heads.recognise(data)
+        if found is None:
+            return False
+        known, body = found
+        request = known.request(body)
+        refusal = self._site.guard.refusal(request)
+        if refusal is not None:
+            self._refuse(refusal)
+            return True
+        exchange = Exchange(self, self._transport, not self._site.stopping, False)
+        known.prepare(exchange)
+        request.exchange = exchange
+        self._served += 1
+        self._dispatch(request, exchange)
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature is asyncio's
         """Give the place back and tell whoever is still working on an answer."""

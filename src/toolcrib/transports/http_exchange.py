@@ -77,9 +77,8 @@ class Exchange:
         if self._state != OPEN:
             self._check("start_stream", OPEN)
             return
-        self.keep_alive &= (
-            self.chunked
-        )  # HTTP/1.0 knows no chunks: there, the end of the stream is the end of the connection
+        # HTTP/1.0 knows no chunks: there, the end of the connection is the end of the stream.
+        self.keep_alive &= self.chunked
         framing = (CHUNKED if self.chunked else b"") + (b"" if self.keep_alive else CONNECTION_CLOSE)
         head = encode_stream_head(status, content_type, encode_headers(headers) + framing)
         self._state = STREAMING

@@ -69,6 +69,14 @@ class Request:
         self.body = b""
         self.peer = peer
 
+    def with_body(self, body: bytes) -> "Request":
+        """The same request with another body."""
+        again = Request.__new__(Request)
+        again.method, again.path, again.query, again.peer = self.method, self.path, self.query, self.peer
+        again._headers, again.header = self._headers, self.header
+        again.body = body
+        return again
+
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         """All headers, names in lowercase; one that was sent twice is there twice."""

@@ -179,11 +179,10 @@ class ClientConnection(asyncio.Protocol):
     def _complete(self, answer: asyncio.Future[Response], *, keep_alive: bool) -> None:
         response, self._response, self._answer = cast("Response", self._response), None, None
         response.body = bytes(self._body)
-        if answer.done() or not keep_alive:
-            self._transport.close()
         if not answer.done():
             answer.set_result(response)
-        if self._transport.is_closing():
+        if not keep_alive:
+            self._transport.close()
             return
         self._expires = self._loop.time() + idle_allowance(response.header(b"keep-alive"), self._limits.idle_s)
         self._pool.release(self)

@@ -22,11 +22,11 @@ class Asker:
     version: str
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     info: Any = None
+    is_modern: bool = field(init=False)
+    """Whether the request is of the stateless era."""
 
-    @property
-    def is_modern(self) -> bool:
-        """Whether the request is of the stateless era."""
-        return eras.is_modern(self.version)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_modern", eras.is_modern(self.version))
 
 
 def request_params(message: Inbound) -> Mapping[str, Any]:
@@ -37,7 +37,7 @@ def request_params(message: Inbound) -> Mapping[str, Any]:
 def request_meta(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """The ``_meta`` object of a request, empty when there is none."""
     meta = params.get("_meta")
-    return meta if isinstance(meta, Mapping) else NO_PARAMS
+    return meta if type(meta) is dict else NO_PARAMS
 
 
 def claims_modern(params: Mapping[str, Any]) -> bool:

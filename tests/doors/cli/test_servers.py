@@ -61,7 +61,7 @@ def test_add_keeps_what_a_person_wrote(toolcrib):
 
 def test_add_writes_references_instead_of_secrets(toolcrib):
     """``--env NAME`` alone takes the value from the environment each time."""
-    toolcrib.run("servers", "add", "tiny", "--env", "TINY_KEY", "--env", "MODE=quick", *command(toolcrib))
+    toolcrib.run("servers", "add", "tiny", "--env", "TINY_KEY", "--env", "MODE=quick", *command(toolcrib), TINY_KEY="x")
 
     written = toolcrib.config.read_text()
     assert 'TINY_KEY = "${TINY_KEY}"' in written

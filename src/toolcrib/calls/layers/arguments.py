@@ -24,7 +24,7 @@ def arguments(on_unchecked: OnUnchecked) -> Layer:
 
         async def step(call: ToolCall) -> ToolResult:
             if is_native:
-                call.arguments = dict(apply_defaults(schema, call.arguments))
+                call.arguments = apply_defaults(schema, call.arguments)
             if not accepts(call.arguments):
                 message = describe(check.problems(call.arguments), schema)
                 raise InvalidArguments(f"{call.name}: {message}")

@@ -29,6 +29,8 @@ from toolcrib.wire.server import Asker
 from toolcrib.wire.sse import PING, encode_event
 
 TOOLS_CHANGED = "notifications/tools/list_changed"
+JSON = b"application/json"
+USUAL_ACCEPT = b"application/json, text/event-stream"
 PING_EVERY_S = 15.0
 SUBSCRIPTIONS_MAX = 1024
 ROUTING_HEADERS = (headers.VERSION, headers.METHOD, headers.NAME)
@@ -285,12 +287,13 @@ def _count(request: Request, name: bytes) -> int:
 
 
 def _is_json(request: Request) -> bool:
-    return (request.header(b"content-type") or b"").partition(b";")[0].strip().lower() == b"application/json"
+    stated = request.header(b"content-type") or b""
+    return stated == JSON or stated.partition(b";")[0].strip().lower() == JSON
 
 
 def _accepts_json(request: Request) -> bool:
     accept = request.header(b"accept")
-    return accept is None or b"application/json" in accept or b"*/*" in accept or b"application/*" in accept
+    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (JSON, b"*/*", b"application/*"))
 
 
 def _not_allowed(exchange: Exchange, allowed: bytes = b"GET, POST, DELETE") -> None:

@@ -63,14 +63,14 @@ class _BeforeTheTable:
 
 async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
     """Wait until every server answered or the grace is over; false if we are to stop before."""
-    asking = asyncio.ensure_future(wait_with_status(console, crib.current(), lambda: asking(crib)))
+    answers = asyncio.ensure_future(wait_with_status(console, crib.current(), lambda: asking(crib)))
     stopping = asyncio.ensure_future(stop.wait())
-    await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([answers, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    if asking.done():
-        return not asking.cancelled() and asking.exception() is None
-    asking.cancel()
-    await asyncio.wait([asking])
+    if answers.done():
+        return not answers.cancelled() and answers.exception() is None
+    answers.cancel()
+    await asyncio.wait([answers])
     return False
 
 

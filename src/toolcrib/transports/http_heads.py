@@ -1,0 +1,54 @@
+"""Heads a connection has seen before. A client that keeps its connection sends the same head again and again; the
+same bytes mean the same request, so only the first one is parsed."""
+
+from toolcrib.transports.http_exchange import Exchange
+from toolcrib.transports.http_message import Request
+
+HEADS_MAX = 8
+HEAD_END = b"\r\n\r\n"
+
+
+class KnownHead:
+    """What a head was found to say."""
+
+    __slots__ = ("_chunked", "_request", "length")
+
+    def __init__(self, request: Request, exchange: Exchange) -> None:
+        self._request = request
+        self._chunked = exchange.chunked
+        self.length = len(request.body)
+
+    def request(self, body: bytes) -> Request:
+        """The same request with another body."""
+        return self._request.with_body(body)
+
+    def prepare(self, exchange: Exchange) -> None:
+        """Make an exchange fit the head's version of HTTP."""
+        exchange.chunked = self._chunked
+
+
+class KnownHeads:
+    """The last few heads of one connection, by their exact bytes."""
+
+    __slots__ = ("_heads",)
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, KnownHead] = {}
+
+    def recognise(self, data: bytes) -> tuple[KnownHead, bytes] | None:
+        """The known head and the body of ``data``, if that is exactly one whole request with such a head."""
+        end = data.find(HEAD_END) + len(HEAD_END)
+        known = self._heads.get(data[:end])
+        if known is None or len(data) != end + known.length:
+            return None
+        return known, data[end:]
+
+    def learn(self, data: bytes, request: Request, exchange: Exchange) -> None:
+        """Remember the head of ``data``, if that is exactly the whole of a POST whose length is stated."""
+        end = data.find(HEAD_END) + len(HEAD_END)
+        stated = request.header(b"content-length")
+        if request.method != b"POST" or stated is None or int(stated) != len(data) - end or not exchange.keep_alive:
+            return
+        if len(self._heads) >= HEADS_MAX:
+            self._heads.clear()
+        self._heads[data[:end]] = KnownHead(request, exchange)
