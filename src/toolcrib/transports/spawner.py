@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 LINUX = sys.platform.startswith("linux")
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
-FOREVER_S, LONGEST_NAP_S = float("inf"), 3600.0
-PATIENCE_S = 60.0  # how long keepers may take to finish by themselves once toolcrib is gone
+FOREVER_S, LONGEST_NAP_S, PATIENCE_S = float("inf"), 3600.0, 60.0
 Table = dict[int, tuple[int, int]]  # process: its parent, its group
 
 if LINUX:
@@ -167,7 +166,7 @@ class Spawner(Parent):
         self.ended = False
 
     def run(self) -> None:
-        """The whole life of a spawner."""
+        """The whole life of a spawner; once toolcrib is gone, keepers have their time to finish by themselves."""
         self.wait(lambda: self.ended)
         self.wait(self.is_alone, PATIENCE_S)
         self.kill_all()

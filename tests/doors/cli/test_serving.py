@@ -73,6 +73,17 @@ def test_up_shows_one_row_for_each_server(tiny):
     assert rows["broken"][3] in ("failed", "asking")
 
 
+def test_up_does_not_wait_for_ever(tiny):
+    """After the grace the table is shown without the server that hangs, and a signal still ends everything."""
+    tiny.write("[catalog]\ngrace = 1", tiny.tiny(), '[servers.hangs]\ncommand = "sleep"\nargs = ["600"]')
+
+    with tiny.serving("up") as serving:
+        serving.wait_for("over stdio")
+
+        assert ["hangs", "0", "0", "asking"] in [line.split()[:4] for line in serving.output.splitlines()]
+        assert serving.stop(signal.SIGTERM) == 0
+
+
 @pytest.mark.parametrize("command", ["serve", "up"])
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_good_order(tiny, command, sign):

@@ -6,18 +6,20 @@ from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout
 
+SWEEP_S = 0.25
+PRECISE_BELOW_S = 2.0
+
 
 def deadline(default_s: float) -> Layer:
     """The caller's own limit counts first, then the tool's, then ``default_s``."""
+    alarms = Alarms()
 
     def layer(subject: Subject, following: Step) -> Step:
         usual_s = subject.tool.timeout_s or default_s
-        loop = asyncio.get_running_loop()
 
         async def step(call: ToolCall) -> ToolResult:
             timeout_s = call.timeout_s or usual_s
-            alarm = _Alarm(asyncio.current_task(loop))
-            timer = loop.call_later(timeout_s, alarm.ring)
+            alarm = alarms.set(timeout_s)
             try:
                 return await following(call)
             except asyncio.CancelledError:
@@ -29,7 +31,7 @@ def deadline(default_s: float) -> Layer:
                     details={"timeout_s": timeout_s},
                 ) from None
             finally:
-                timer.cancel()
+                alarms.clear(alarm)
                 alarm.settles_cancellation()
 
         return step
@@ -37,15 +39,17 @@ def deadline(default_s: float) -> Layer:
     return layer
 
 
-class _Alarm:
-    """One deadline of one task. ``asyncio.timeout`` does the same at five times the cost, on every call."""
+class Alarm:
+    """One deadline of one task."""
 
-    __slots__ = ("_earlier", "_rang", "_task")
+    __slots__ = ("_earlier", "_rang", "_task", "due", "timer")
 
-    def __init__(self, task: asyncio.Task[object] | None) -> None:
+    def __init__(self, task: asyncio.Task[object] | None, due: float) -> None:
         self._task = task
         self._earlier = task.cancelling() if task is not None else 0
         self._rang = False
+        self.due = due
+        self.timer: asyncio.TimerHandle | None = None
 
     def ring(self) -> None:
         """Cancel the task that runs the call."""
@@ -59,3 +63,40 @@ class _Alarm:
             return False
         self._rang = False
         return self._task.uncancel() <= self._earlier
+
+
+class Alarms:
+    """All deadlines under way. ``asyncio.timeout`` does the same at many times the cost, on every call: here, long
+    deadlines share one timer and ring up to a quarter of a second late; short ones have their own."""
+
+    def __init__(self) -> None:
+        self._set: set[Alarm] = set()
+        self._sweeping = False
+
+    def set(self, timeout_s: float) -> Alarm:
+        """An alarm for the task that is running now."""
+        loop = asyncio.get_running_loop()
+        alarm = Alarm(asyncio.current_task(loop), loop.time() + timeout_s)
+        if timeout_s < PRECISE_BELOW_S:
+            alarm.timer = loop.call_later(timeout_s, alarm.ring)
+            return alarm
+        self._set.add(alarm)
+        if not self._sweeping:
+            self._sweeping = True
+            loop.call_later(SWEEP_S, self._sweep, loop)
+        return alarm
+
+    def clear(self, alarm: Alarm) -> None:
+        """The call is over."""
+        self._set.discard(alarm)
+        if alarm.timer is not None:
+            alarm.timer.cancel()
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for alarm in [alarm for alarm in self._set if alarm.due <= now]:
+            self._set.discard(alarm)
+            alarm.ring()
+        self._sweeping = bool(self._set)
+        if self._sweeping:
+            loop.call_later(SWEEP_S, self._sweep, loop)

@@ -10,7 +10,7 @@ from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entries import native_entry, print_servers, server_entries
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.logs import TOLD_ANYWAY, Log, serving_log
-from toolcrib.doors.cli.opening import is_bare, wait_with_status
+from toolcrib.doors.cli.opening import asking, is_bare, wait_with_status
 from toolcrib.doors.cli.running import run_until_stopped
 from toolcrib.doors.cli.serving import Serving, add_no_prefix, add_serving, client_entry, open_serving
 
@@ -68,7 +68,8 @@ async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
     await asyncio.wait([answers, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if answers.done():
-        return not answers.cancelled() and answers.exception() is None
+        answers.result()
+        return True
     answers.cancel()
     await asyncio.wait([answers])
     return False
