@@ -192,7 +192,7 @@ async def test_a_server_that_does_not_answer_is_given_up_in_time(supervised):
         return link
 
     supervisor._dial = held
-    with pytest.raises(SourceUnavailable, match="it did not answer within 0.001 s while shaking hands"):
+    with pytest.raises(SourceUnavailable, match=r"it did not answer within 0\.001 s while shaking hands"):
         await supervisor.link()
 
     assert not server.link.is_open

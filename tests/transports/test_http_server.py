@@ -205,6 +205,41 @@ def test_requests_survive_any_way_the_network_cuts_them(cuts: list[int]):
     assert served(pieces) == served([FOUR_REQUESTS])
 
 
+async def test_a_head_that_was_seen_before_means_the_same_again():
+    """Requests with the same head differ by their bodies only, read one by one, together, or cut."""
+    async with serving(echo) as server, connected(server) as client:
+        answers = []
+        for piece, complete in [
+            (post(b"one"), 1),
+            (post(b"two"), 1),
+            (post(b"abc") + post(b"def"), 2),
+            (post(b"six")[:-1], 0),
+            (b"x" + post(b"end"), 2),
+            (post(b"fin"), 1),
+        ]:
+            client.send(piece)
+            answers += [json.loads((await client.answer()).body) for _ in range(complete)]
+
+    assert [answer[3] for answer in answers] == ["one", "two", "abc", "def", "six", "end", "fin"]
+
+
+async def test_a_token_is_checked_with_every_request():
+    """A token that is withdrawn does not live on with the connection that used it."""
+    valid = {b"secret"}
+    policy = GuardPolicy(verify_token=valid.__contains__)
+    async with serving(echo, policy=policy) as server, connected(server) as client:
+        statuses = []
+        for _ in range(3):
+            client.send(post(b"hello", "Authorization: Bearer secret"))
+            statuses.append((await client.answer()).status)
+        valid.clear()
+        client.send(post(b"hello", "Authorization: Bearer secret"))
+        statuses.append((await client.answer()).status)
+        rest = await client.closed()
+
+    assert (statuses, rest) == ([200, 200, 200, 401], b"")
+
+
 async def test_pipelined_requests_are_answered_in_order():
     """The second request waits for its turn, even if the first takes its time."""
     keeper = Keeper()

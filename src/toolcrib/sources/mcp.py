@@ -17,6 +17,7 @@ from toolcrib.sources.negotiate import Offer
 from toolcrib.sources.rounds import answer_rounds
 from toolcrib.sources.supervise import Supervisor
 from toolcrib.wire import client, eras, headers
+from toolcrib.wire.jsonrpc import encode
 from toolcrib.wire.results import needs_repair, read_head, repair
 
 TOOLS_MAX = 2000
@@ -50,6 +51,7 @@ class McpSource:
         self.supervisor = supervisor
         self._offer = offer
         self._is_http = is_http
+        self._encoded_meta = "", b""
         self._mirrored: dict[str, headers.ParamHeaders] = {}
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -172,14 +174,8 @@ class McpSource:
     async def _ask(self, link: Link, call: ToolCall, more: Mapping[str, Any]) -> Raw:
         request_id = link.new_id()
         version = self.supervisor.remembered
-        meta = _call_meta(call, request_id, self._meta(call.channel.capabilities))
         question = Question(
-            request_id,
-            "tools/call",
-            client.call_params(call.tool, call.arguments, more, meta),
-            call.tool,
-            channel=call.channel,
-            version=version,
+            request_id, "tools/call", self._params(call, request_id, more), call.tool, (), call.channel, version
         )
         declared = self._mirrored.get(call.tool)
         if declared:
@@ -191,15 +187,24 @@ class McpSource:
         finally:
             call.sent = call.sent or question.sent
 
+    def _params(self, call: ToolCall, request_id: int, more: Mapping[str, Any]) -> bytes:
+        """What is asked; the usual case is put together from parts that are encoded once."""
+        capabilities, wants_progress = call.channel.capabilities, call.channel.wants_progress
+        if not (more or call.meta or capabilities or wants_progress):
+            return client.plain_call_params(call.tool, call.arguments, self._plain_meta())
+        meta: dict[str, Any] = {**call.meta, **(self._meta(capabilities) or {})}
+        if wants_progress:
+            meta["progressToken"] = request_id
+        return client.call_params(call.tool, call.arguments, more, meta)
+
+    def _plain_meta(self) -> bytes:
+        """The encoded ``_meta`` of a request that has nothing of its own to say."""
+        version = self.supervisor.remembered
+        if self._encoded_meta[0] != version:
+            meta = self._meta({})
+            self._encoded_meta = version, b"" if meta is None else encode(meta)
+        return self._encoded_meta[1]
+
     async def close(self) -> None:
         """Stop the server."""
         await self.supervisor.close()
-
-
-def _call_meta(call: ToolCall, request_id: int, base: dict[str, Any] | None) -> Mapping[str, Any] | None:
-    if not call.meta and not call.channel.wants_progress:
-        return base
-    meta = {**call.meta, **(base or {})}
-    if call.channel.wants_progress:
-        meta["progressToken"] = request_id
-    return meta

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.core.call import BackChannel
-from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable
+from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources import relay
 from toolcrib.sources.link import LinkEvents, Question, Remains, to_remote_error
@@ -42,8 +42,7 @@ class StdioLink:
         self._events = events
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
-        self._pending: dict[int, asyncio.Future[Raw]] = {}
-        self._channels: dict[int, BackChannel] = {}
+        self._pending: dict[int, tuple[asyncio.Future[Raw], BackChannel]] = {}
         self._transport: StdioTransport | None = None
         self._outbox: list[Question] = []
         self._next_id = 0
@@ -81,8 +80,7 @@ class StdioLink:
         if self._transport is None or self._lost:
             raise ConnectionLost("The server's process has ended.")
         future: asyncio.Future[Raw] = self._loop.create_future()
-        self._pending[question.id] = future
-        self._channels[question.id] = question.channel
+        self._pending[question.id] = future, question.channel
         try:
             self._hand_over(question)
             if len(question.params) > LARGE_BYTES:
@@ -93,7 +91,6 @@ class StdioLink:
             raise
         finally:
             self._pending.pop(question.id, None)
-            self._channels.pop(question.id, None)
 
     def _hand_over(self, question: Question) -> None:
         """Send at once when nothing else is under way; what is asked in one turn of the loop goes out together."""
@@ -119,9 +116,13 @@ class StdioLink:
     def _fail(self, questions: list[Question], error: SourceUnavailable) -> None:
         """What could not be sent is lost, and known not to have reached the server."""
         for question in questions:
-            future = self._pending.get(question.id)
-            if future is not None and not future.done():
-                future.set_exception(ConnectionLost(error.message, details=error.details))
+            self._refute(question.id, ConnectionLost(error.message, details=error.details))
+
+    def _refute(self, request_id: int, error: ToolcribError) -> None:
+        """End a request that is still waiting with an error."""
+        waiting = self._pending.get(request_id)
+        if waiting is not None and not waiting[0].done():
+            waiting[0].set_exception(error)
 
     def _give_up(self, question: Question) -> None:
         """Tell the server that nobody waits any more; a handshake must not be cancelled."""
@@ -189,14 +190,13 @@ class StdioLink:
         if not named and len(self._pending) == 1 and _ANSWER.search(ends):
             named = set(self._pending)
         for request_id in named:
-            future = self._pending[request_id]
-            if not future.done():
-                future.set_exception(ProtocolError(f"The server's answer cannot be read: {reason}."))
+            self._refute(request_id, ProtocolError(f"The server's answer cannot be read: {reason}."))
 
     def _settle(self, message: Outbound) -> None:
-        future = self._pending.get(message.id) if type(message.id) is int else None
-        if future is None or future.done():
+        waiting = self._pending.get(message.id) if type(message.id) is int else None
+        if waiting is None or waiting[0].done():
             return
+        future = waiting[0]
         if message.result is not UNSET and message.error is UNSET:
             future.set_result(message.result)
         elif message.result is not UNSET:
@@ -211,9 +211,9 @@ class StdioLink:
             self._events.tools_changed()
         elif message.method == relay.PROGRESS:
             token = relay.progress_token(message)
-            channel = self._channels.get(token) if type(token) is int else None
-            if channel is not None:
-                channel.notify(relay.PROGRESS, relay.params_of(message))
+            waiting = self._pending.get(token) if type(token) is int else None
+            if waiting is not None:
+                waiting[1].notify(relay.PROGRESS, relay.params_of(message))
         elif message.method == relay.MESSAGE:
             channel = self._only_caller()
             if channel is not None:
@@ -228,7 +228,7 @@ class StdioLink:
 
     def _only_caller(self) -> BackChannel | None:
         """The one call under way: only then is it certain whom the server means."""
-        return next(iter(self._channels.values())) if len(self._channels) == 1 else None
+        return next(iter(self._pending.values()))[1] if len(self._pending) == 1 else None
 
     async def _answer(self, message: Outbound) -> None:
         self._write(await relay.answer_server(message, self._only_caller()))
@@ -242,7 +242,6 @@ class StdioLink:
     def connection_lost(self, exit: ExitReport | None) -> None:  # noqa: A002
         """Fail everything that waits, and tell the owner."""
         self._lost, self._exit = True, exit
-        for future in list(self._pending.values()):
-            if not future.done():
-                future.set_exception(ConnectionLost("The server's process ended."))
+        for request_id in list(self._pending):
+            self._refute(request_id, ConnectionLost("The server's process ended."))
         self._events.lost()

@@ -5,6 +5,7 @@ from toolcrib.transports.http_exchange import Exchange
 from toolcrib.transports.http_message import Request
 
 HEADS_MAX = 8
+HEAD_BYTES_MAX = 4096  # longer ones are not worth their memory, with a thousand connections
 HEAD_END = b"\r\n\r\n"
 
 
@@ -48,6 +49,8 @@ class KnownHeads:
         end = data.find(HEAD_END) + len(HEAD_END)
         stated = request.header(b"content-length")
         if request.method != b"POST" or stated is None or int(stated) != len(data) - end or not exchange.keep_alive:
+            return
+        if end > HEAD_BYTES_MAX:
             return
         if len(self._heads) >= HEADS_MAX:
             self._heads.clear()

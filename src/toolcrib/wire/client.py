@@ -30,6 +30,13 @@ def list_params(cursor: str | None, meta: Mapping[str, Any] | None) -> bytes:
     return encode(params)
 
 
+def plain_call_params(name: str, arguments: Mapping[str, Any], meta: bytes) -> bytes:
+    """Params of ``tools/call`` with a ``_meta`` that is already encoded, empty for none."""
+    if not meta:
+        return b'{"name":%b,"arguments":%b}' % (encode(name), encode(arguments))
+    return b'{"name":%b,"arguments":%b,"_meta":%b}' % (encode(name), encode(arguments), meta)
+
+
 def call_params(
     name: str, arguments: Mapping[str, Any], more: Mapping[str, Any], meta: Mapping[str, Any] | None
 ) -> bytes:

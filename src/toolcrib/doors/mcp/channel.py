@@ -1,7 +1,8 @@
 """The way back from a running call to an MCP client."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
 
 from toolcrib.wire.jsonrpc import decode, encode, encode_notification
 from toolcrib.wire.server import Asker
@@ -9,44 +10,29 @@ from toolcrib.wire.server import Asker
 PROGRESS = "notifications/progress"
 
 
-class Ask(Protocol):
-    """Sends a request to the client and waits for its result."""
-
-    async def __call__(self, method: str, params: bytes) -> bytes:
-        """The raw result."""
-
-
 class ClientChannel:
-    """Notifications go out by ``send``, questions by ``ask``; progress carries the client's own token."""
+    """A BackChannel for one request; the doors say how a message is sent and a question asked."""
 
-    __slots__ = ("_ask", "_asker", "_send", "_token")
+    __slots__ = ("_token", "capabilities", "takes_input_required", "wants_progress")
 
-    def __init__(self, asker: Asker, token: Any, send: Callable[[bytes], None], ask: Ask) -> None:
-        self._asker, self._token, self._send, self._ask = asker, token, send, ask
-
-    @property
-    def capabilities(self) -> Mapping[str, Any]:
-        """What the client said it can be asked."""
-        return self._asker.capabilities
-
-    @property
-    def takes_input_required(self) -> bool:
-        """Clients of the stateless era are not asked, they are handed the question as a result."""
-        return self._asker.is_modern
-
-    @property
-    def wants_progress(self) -> bool:
-        """Whether the client gave a progress token."""
-        return self._token is not None
+    def __init__(self, asker: Asker, token: Any) -> None:
+        self.capabilities: Mapping[str, Any] = asker.capabilities
+        self.takes_input_required = asker.is_modern
+        self.wants_progress = token is not None
+        self._token = token
 
     def notify(self, method: str, params: bytes) -> None:
-        """Pass a notification on."""
+        """Pass a notification on; progress carries the client's own token."""
         if method == PROGRESS:
             if self._token is None:
                 return
             params = encode({**decode(params), "progressToken": self._token})
-        self._send(encode_notification(method, params))
+        self.send(encode_notification(method, params))
 
+    @abstractmethod
+    def send(self, message: bytes) -> None:
+        """Send a message to the client before the result."""
+
+    @abstractmethod
     async def ask(self, method: str, params: bytes) -> bytes:
-        """Ask the client."""
-        return await self._ask(method, params)
+        """Ask the client something; the raw result."""

@@ -8,7 +8,6 @@ from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.doors.mcp import service
-from toolcrib.doors.mcp.channel import ClientChannel
 from toolcrib.doors.mcp.replies import STREAM_HEADERS, Reply
 from toolcrib.doors.mcp.service import McpService
 from toolcrib.doors.mcp.sessions import Session, Sessions
@@ -33,6 +32,7 @@ JSON = b"application/json"
 USUAL_ACCEPT = b"application/json, text/event-stream"
 PING_EVERY_S = 15.0
 SUBSCRIPTIONS_MAX = 1024
+MODERN = frozenset(version.encode() for version in eras.MODERN_VERSIONS)
 ROUTING_HEADERS = (headers.VERSION, headers.METHOD, headers.NAME)
 
 
@@ -218,7 +218,7 @@ class HttpDoor:
     # Requests that take time
 
     def _start(self, message: Inbound, asker: Asker, exchange: Exchange, session: Session | None) -> None:
-        reply = Reply(exchange, session)
+        reply = Reply(exchange, session, asker, service.progress_token(server.request_params(message)))
         task = reply.task = self._loop.create_task(self._work(message, asker, reply))
         self._replies.add(reply)
         if session is not None:
@@ -227,10 +227,8 @@ class HttpDoor:
             exchange.on_disconnect(reply.cancel)
 
     async def _work(self, message: Inbound, asker: Asker, reply: Reply, caller: Caller = LOCAL_USER) -> None:
-        token = service.progress_token(server.request_params(message))
-        channel = ClientChannel(asker, token, reply.send, reply.ask)
         try:
-            body, status = await self._mcp.respond(message, asker, channel, caller)
+            body, status = await self._mcp.respond(message, asker, reply, caller)
             reply.finish(body, status)
         except asyncio.CancelledError:
             reply.abandon()
@@ -279,7 +277,7 @@ def _id(message: Inbound) -> RequestId:
 
 
 def _is_modern(stated: bytes) -> bool:
-    return eras.is_modern(stated.decode("latin-1"))
+    return stated in MODERN
 
 
 def _count(request: Request, name: bytes) -> int:

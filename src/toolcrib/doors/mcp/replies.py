@@ -1,21 +1,25 @@
 """The answer to one POST: plain JSON, or an event stream as soon as there is more to say than the result."""
 
 import asyncio
+from typing import Any
 
 from toolcrib.core.errors import NotImplementedHere
+from toolcrib.doors.mcp.channel import ClientChannel
 from toolcrib.doors.mcp.sessions import Session
 from toolcrib.transports.http_server import Exchange
+from toolcrib.wire.server import Asker
 from toolcrib.wire.sse import PING, encode_event
 
 STREAM_HEADERS = ((b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no"))
 
 
-class Reply:
+class Reply(ClientChannel):
     """One request's way back over HTTP."""
 
     __slots__ = ("_exchange", "_silent_for", "session", "task")
 
-    def __init__(self, exchange: Exchange, session: Session | None) -> None:
+    def __init__(self, exchange: Exchange, session: Session | None, asker: Asker, token: Any) -> None:
+        super().__init__(asker, token)
         self._exchange = exchange
         self._silent_for = 0
         self.session = session

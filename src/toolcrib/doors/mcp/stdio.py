@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
@@ -28,6 +29,24 @@ from toolcrib.wire.server import Asker
 
 LINE_LIMIT = 16 * 1024 * 1024
 TOOLS_CHANGED = "notifications/tools/list_changed"
+
+
+class StdioChannel(ClientChannel):
+    """One request's way back over stdout."""
+
+    __slots__ = ("_questions", "_write")
+
+    def __init__(self, asker: Asker, token: Any, write: Callable[[bytes], None], questions: Questions) -> None:
+        super().__init__(asker, token)
+        self._write, self._questions = write, questions
+
+    def send(self, message: bytes) -> None:
+        """Write it."""
+        self._write(message)
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        """Ask, and wait for the answer on stdin."""
+        return await self._questions.ask(self._write, method, params)
 
 
 class StdioDoor(asyncio.Protocol):
@@ -120,7 +139,8 @@ class StdioDoor(asyncio.Protocol):
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
         token = service.progress_token(server.request_params(message))
         try:
-            body, _ = await self._mcp.respond(message, asker, ClientChannel(asker, token, self._send, self._ask))
+            channel = StdioChannel(asker, token, self._send, self._questions)
+            body, _ = await self._mcp.respond(message, asker, channel)
             self._send(body)
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
             self._send(service.internal_error(request_id))
@@ -128,9 +148,6 @@ class StdioDoor(asyncio.Protocol):
         finally:
             self._running.pop(request_id, None)
             self._end_if_done()
-
-    async def _ask(self, method: str, params: bytes) -> bytes:
-        return await self._questions.ask(self._send, method, params)
 
     def _listen(self, message: Inbound, request_id: RequestId) -> None:
         honoured = service.listen_filter(server.request_params(message))
