@@ -286,9 +286,10 @@ def import_tools(path: str) -> list[Function]:
     module_name, _, attribute = path.partition(":")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except Exception as error:  # whatever a user's module raises while it is loaded
         raise ConfigError(
-            f"native: cannot import {module_name!r}: {error}.", hint="Check `native` and PYTHONPATH."
+            f"native: cannot import {module_name!r}: {type(error).__name__}: {error}.",
+            hint="Check `native` and PYTHONPATH.",
         ) from None
     if attribute:
         if not callable(getattr(module, attribute, None)):

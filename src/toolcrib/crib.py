@@ -21,15 +21,14 @@ from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import (
-    CallerError,
     ConfigError,
     InternalError,
     InvalidArguments,
     InvalidName,
     SourceUnavailable,
     ToolcribError,
+    UnknownServer,
     UnknownTool,
-    did_you_mean,
 )
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import split_name
@@ -252,7 +251,7 @@ class Crib:
         """Ask these servers (all when none is named) for their tools now."""
         for name in names:
             if name not in self.shelves:
-                raise _unknown_server(name, self.shelves)
+                raise UnknownServer(name, known=list(self.shelves))
         return await self._fresh.refresh(names or list(self.shelves))
 
     async def apply(self, servers: Mapping[str, ServerConfig]) -> list[str]:
@@ -323,12 +322,6 @@ def _refuse_clashes(catalog: Catalog) -> None:
 
 def _unavailable(shelf: Shelf, record: Record) -> ToolcribError:
     return SourceUnavailable(record.error, details=shelf.source.status().details)
-
-
-def _unknown_server(name: str, known: Mapping[str, Shelf]) -> CallerError:
-    return CallerError(
-        f"No server named {name!r}.", hint=did_you_mean(name, list(known)) or "See `toolcrib servers ls`."
-    )
 
 
 def _still_valid(shelf: Shelf | None, server: ServerConfig) -> Record | None:

@@ -116,21 +116,6 @@ async def test_a_handshake_is_never_cancelled(link, method):
     assert [message["method"] for message in link.pipes.sent] == [method]
 
 
-async def test_what_was_not_sent_yet_is_neither_sent_nor_cancelled(link):
-    """Nobody runs a call that nobody waits for."""
-    link.start()
-    await turn()
-    _, task = link.start()
-    asyncio.get_running_loop().call_soon(task.cancel)
-    await turn()
-    await asyncio.wait([task])
-    await turn()
-
-    ids = [message.get("id") for message in link.pipes.sent]
-    cancelled = [message for message in link.pipes.sent if "id" not in message]
-    assert (ids, cancelled) in (([1], []), ([1, 2, None], cancelled))
-
-
 async def test_a_lost_process_fails_everything_that_waits(link):
     """And says so to its owner; nothing can be asked any more."""
     tasks = [link.start()[1] for _ in range(2)]

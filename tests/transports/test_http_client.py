@@ -3,10 +3,10 @@
 import asyncio
 import contextlib
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+import trustme
 
 from toolcrib.core.errors import ConfigError, InternalError, SourceUnavailable
 from toolcrib.transports.http_client import HttpFailure, HttpPool, PoolLimits, Response
@@ -504,14 +504,14 @@ async def test_connecting_has_its_own_limit():
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    """A certificate for 127.0.0.1, made for this run, and its key."""
     folder = tmp_path_factory.mktemp("tls")
     crt, key = str(folder / "crt.pem"), str(folder / "key.pem")
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
-    names = ["-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(
-        ["openssl", "req", "-x509", "-nodes", *curve, *names, "-keyout", key, "-out", crt], check=True, stderr=-3
-    )
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1")
+    issued.cert_chain_pems[0].write_to_path(crt)
+    authority.cert_pem.write_to_path(crt, append=True)
+    issued.private_key_pem.write_to_path(key)
     return crt, key
 
 

@@ -52,3 +52,15 @@ def test_arguments_that_cannot_be_written_are_the_callers_fault(value):
     """Half a surrogate pair, foreign objects, keys that are no text."""
     with pytest.raises(InvalidArguments, match="'add' cannot be written as JSON"):
         client.call_params("add", {"a": value}, {}, None)
+    with pytest.raises(InvalidArguments, match="'add' cannot be written as JSON"):
+        client.plain_call_params("add", {"a": value}, b"")
+
+
+@pytest.mark.parametrize("meta", [None, META])
+def test_the_quick_way_writes_the_same_as_the_thorough_one(meta):
+    """A call with nothing special to say is put together from parts."""
+    encoded = b"" if meta is None else json.dumps(meta).encode()
+
+    plain = client.plain_call_params('a"dd', {"a": [1]}, encoded)
+
+    assert json.loads(plain) == json.loads(client.call_params('a"dd', {"a": [1]}, {}, meta))

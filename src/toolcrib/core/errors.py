@@ -5,6 +5,7 @@
     ToolcribError
     ├── CallerError               the request is wrong
     │   ├── UnknownTool
+    │   ├── UnknownServer
     │   ├── InvalidName
     │   ├── InvalidArguments
     │   ├── PermissionDenied
@@ -97,6 +98,15 @@ class UnknownTool(CallerError):
     def __init__(self, name: str, *, known: Sequence[str] = ()) -> None:
         hint = did_you_mean(name, known) or "Run `toolcrib ls` to see what is there."
         super().__init__(f"No tool named {name!r}.", hint=hint, details={"similar": nearest(name, known)})
+
+
+class UnknownServer(CallerError):
+    """No server of that name is configured."""
+
+    code = "TOOL_NOT_FOUND"
+
+    def __init__(self, name: str, *, known: Sequence[str] = ()) -> None:
+        super().__init__(f"No server named {name!r}.", hint=did_you_mean(name, known) or "See `toolcrib servers ls`.")
 
 
 class InvalidName(CallerError):

@@ -1,8 +1,9 @@
 """Why a server is not there: phase, exit code, cause, its own last words, and what to try."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.schema.text import printable
@@ -54,6 +55,9 @@ class Trouble:
     phase: str
     reason: str
     remains: Remains = field(default_factory=Remains)
+    hint: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Details of the underlying error that a program may want (``http_status``, ``retry_after_s``)."""
 
 
 def explain(
@@ -67,8 +71,9 @@ def explain(
         message += f" It wrote: {' | '.join(word.strip() for word in words[-3:])!r}."
     return SourceUnavailable(
         redact(message, secrets),
-        hint=f"Try: {advice or f'toolcrib servers logs {server}'}. Everything else goes on without it.",
+        hint=f"{_remedy(server, trouble, advice)} Everything else goes on without it.",
         details={
+            **trouble.facts,
             "server": server,
             "phase": trouble.phase,
             "exit_code": trouble.remains.exit_code,
@@ -78,6 +83,10 @@ def explain(
             "attempts": attempts,
         },
     )
+
+
+def _remedy(server: str, trouble: Trouble, advice: str) -> str:
+    return trouble.hint or f"Try: {advice or f'toolcrib servers logs {server}'}."
 
 
 def _headline(server: str, trouble: Trouble, attempts: int, cause: str) -> str:

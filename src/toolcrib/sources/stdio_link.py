@@ -126,9 +126,6 @@ class StdioLink:
 
     def _give_up(self, question: Question) -> None:
         """Tell the server that nobody waits any more; a handshake must not be cancelled."""
-        if question in self._outbox:
-            self._outbox.remove(question)
-            return
         if question.id in self._pending and not self._lost and question.method not in NEVER_CANCELLED:
             self.tell(relay.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
 

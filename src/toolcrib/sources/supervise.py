@@ -5,7 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from toolcrib.core import events
-from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError, SourceUnavailable, ToolcribError
+from toolcrib.core.errors import (
+    ConfigError,
+    ConnectionLost,
+    ProtocolError,
+    RemoteError,
+    SourceUnavailable,
+    ToolcribError,
+)
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
@@ -18,6 +25,7 @@ from toolcrib.wire.jsonrpc import encode
 Dial = Callable[[LinkEvents], Awaitable[Link]]
 
 STABLE_AFTER_S = 10.0
+FACTS = ("http_status", "retry_after_s")
 BACKOFF_FIRST_S = 0.5
 BACKOFF_MAX_S = 30.0
 
@@ -197,7 +205,7 @@ class Supervisor:
                 phase = "shaking hands"
                 agreement = await negotiate(link, self._offer, remembered)
         except (ToolcribError, TimeoutError, OSError) as error:
-            remains = await _bury(link)
+            remains = self._state.last_remains = await _bury(link)
             raise _Failed(phase, error, remains, remembered, self._settings.handshake_timeout_s) from error
         except BaseException:
             await _bury(link)
@@ -282,8 +290,10 @@ class _Failed(Exception):
 
     def __init__(self, phase: str, error: Exception, remains: Remains, remembered: str, timeout_s: float) -> None:
         super().__init__(phase)
-        self.trouble = Trouble(phase, _reason(error, remains, timeout_s), remains)
-        self.is_final = isinstance(error, ToolcribError) and error.details.get("final") is True
+        hint, details = (error.hint, error.details) if isinstance(error, ToolcribError) else ("", {})
+        facts = {key: details[key] for key in FACTS if key in details}
+        self.trouble = Trouble(phase, _reason(error, remains, timeout_s), remains, hint, facts)
+        self.is_final = isinstance(error, ConfigError) or details.get("final") is True
         self.died_of_discover = (
             isinstance(error, ConnectionLost)
             and phase != "starting"

@@ -1,10 +1,11 @@
 """A client that notes what it is told and asked, and answers from a list."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import NotImplementedHere
 
 
@@ -39,3 +40,7 @@ class RecordingChannel:
         if isinstance(answer, Exception):
             raise answer
         return msgspec.json.encode(answer)
+
+
+if TYPE_CHECKING:
+    _is_a_channel: Callable[..., BackChannel] = RecordingChannel

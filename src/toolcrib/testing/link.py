@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
 from toolcrib.core.errors import ConnectionLost, RemoteError
-from toolcrib.sources.link import LinkEvents, Question, Remains
+from toolcrib.sources.link import Link, LinkEvents, Question, Remains
 from toolcrib.wire import eras
 from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND
 
@@ -163,3 +163,7 @@ class FakeLink:
     async def close(self) -> None:
         """End the connection from this side."""
         self.is_open = False
+
+
+if TYPE_CHECKING:
+    _is_a_link: Callable[..., Link] = FakeLink

@@ -4,11 +4,11 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, UnknownTool
-from toolcrib.core.source import Listing, SourceStatus
+from toolcrib.core.source import Listing, ServerSource, SourceStatus
 from toolcrib.core.tool import Tool
 
 Outcome: TypeAlias = ToolResult | BaseException | str
@@ -145,3 +145,7 @@ async def _settle(answer: Answer, call: ToolCall) -> ToolResult:
     if isinstance(outcome, str):
         return ToolResult({"content": [{"type": "text", "text": outcome}]})
     return outcome
+
+
+if TYPE_CHECKING:
+    _is_a_source: Callable[..., ServerSource] = FakeSource

@@ -15,7 +15,7 @@ class KnownHead:
     __slots__ = ("_chunked", "_request", "length")
 
     def __init__(self, request: Request, exchange: Exchange) -> None:
-        self._request = request
+        self._request = request.with_body(b"")  # neither the body nor the exchange may live on with the head
         self._chunked = exchange.chunked
         self.length = len(request.body)
 
@@ -29,7 +29,7 @@ class KnownHead:
 
 
 class KnownHeads:
-    """The last few heads of one connection, by their exact bytes."""
+    """The first few heads of one connection, by their exact bytes."""
 
     __slots__ = ("_heads",)
 
@@ -45,13 +45,13 @@ class KnownHeads:
         return known, data[end:]
 
     def learn(self, data: bytes, request: Request, exchange: Exchange) -> None:
-        """Remember the head of ``data``, if that is exactly the whole of a POST whose length is stated."""
+        """Remember the head of ``data``, if that is exactly the whole of a POST whose length is stated.
+
+        The first few stay: a client whose heads all differ would otherwise pay for learning each of them.
+        """
+        if len(self._heads) >= HEADS_MAX or request.method != b"POST" or not exchange.keep_alive:
+            return
         end = data.find(HEAD_END) + len(HEAD_END)
         stated = request.header(b"content-length")
-        if request.method != b"POST" or stated is None or int(stated) != len(data) - end or not exchange.keep_alive:
-            return
-        if end > HEAD_BYTES_MAX:
-            return
-        if len(self._heads) >= HEADS_MAX:
-            self._heads.clear()
-        self._heads[data[:end]] = KnownHead(request, exchange)
+        if stated is not None and int(stated) == len(data) - end and end <= HEAD_BYTES_MAX:
+            self._heads[data[:end]] = KnownHead(request, exchange)

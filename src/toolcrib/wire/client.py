@@ -32,9 +32,10 @@ def list_params(cursor: str | None, meta: Mapping[str, Any] | None) -> bytes:
 
 def plain_call_params(name: str, arguments: Mapping[str, Any], meta: bytes) -> bytes:
     """Params of ``tools/call`` with a ``_meta`` that is already encoded, empty for none."""
+    written = _write(name, arguments)
     if not meta:
-        return b'{"name":%b,"arguments":%b}' % (encode(name), encode(arguments))
-    return b'{"name":%b,"arguments":%b,"_meta":%b}' % (encode(name), encode(arguments), meta)
+        return b'{"name":%b,"arguments":%b}' % (encode(name), written)
+    return b'{"name":%b,"arguments":%b,"_meta":%b}' % (encode(name), written, meta)
 
 
 def call_params(
@@ -46,7 +47,11 @@ def call_params(
         params.update(more)
     if meta:
         params["_meta"] = meta
+    return _write(name, params)
+
+
+def _write(name: str, value: Mapping[str, Any]) -> bytes:
     try:
-        return encode(params)
+        return encode(value)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise InvalidArguments(f"The arguments of {name!r} cannot be written as JSON: {error}.") from None

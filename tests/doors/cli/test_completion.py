@@ -17,7 +17,8 @@ def completed(toolcrib, *words):
 @pytest.fixture
 def known(tiny):
     """The tiny server, asked once."""
-    tiny.run("servers", "refresh")
+    asked = tiny.run("servers", "refresh")
+    assert asked.returncode == 0, asked.stderr
     return tiny
 
 

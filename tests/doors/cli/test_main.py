@@ -113,7 +113,12 @@ def test_an_error_can_be_read_by_a_program(toolcrib):
 @pytest.fixture
 def exploding(toolcrib):
     """A configuration whose native module fails in a way nobody foresaw."""
-    (toolcrib.project / "explodes.py").write_text("raise RuntimeError('kaboom')\n")
+    (toolcrib.project / "explodes.py").write_text(
+        "class Trap:\n"
+        "    def __call__(self): ...\n"
+        "    def __getattr__(self, name): raise RuntimeError('kaboom')\n"
+        "trap = Trap()\n"
+    )
     toolcrib.config.write_text('native = ["explodes"]\n')
     toolcrib.env["PYTHONPATH"] = str(toolcrib.project)
     return toolcrib
@@ -132,6 +137,18 @@ def test_the_unexpected_is_one_line_and_a_hint(exploding):
 def test_the_traceback_is_there_for_who_asks(exploding):
     """``TOOLCRIB_DEBUG=1`` shows where it happened."""
     assert "Traceback" in exploding.run("ls", TOOLCRIB_DEBUG="1").stderr
+
+
+def test_a_native_module_that_cannot_be_loaded_is_named(toolcrib):
+    """Whatever it raises, the error says which module and why."""
+    (toolcrib.project / "broken.py").write_text("1 / 0\n")
+    toolcrib.config.write_text('native = ["broken"]\n')
+    toolcrib.env["PYTHONPATH"] = str(toolcrib.project)
+
+    result = toolcrib.run("ls")
+
+    assert result.returncode == 1
+    assert "cannot import 'broken': ZeroDivisionError" in result.stderr
 
 
 def test_a_reader_that_leaves_is_no_trouble(toolcrib):

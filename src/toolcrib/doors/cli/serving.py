@@ -1,6 +1,5 @@
 """MCP over HTTP as ``up`` and ``serve`` run it: who may connect, what is at which path, and an orderly end."""
 
-import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -18,6 +17,7 @@ from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
+from toolcrib.doors.cli.running import settle_memory
 from toolcrib.doors.cli.tokens import Token, is_loopback, needed_token
 from toolcrib.doors.cli.watch import Watch
 from toolcrib.doors.mcp.http import HttpDoor
@@ -28,7 +28,6 @@ from toolcrib.version import VERSION
 
 MCP_PATH = "/mcp"
 HEALTH_PATH = "/healthz"
-DRAIN_S = 0.5
 CLOSE_S = 2.0
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 
@@ -91,6 +90,7 @@ async def open_watched(options: Options, console: Console, loaded: Loaded, emit:
     try:
         if not prefix:
             await refuse_clashes(crib, console)
+        settle_memory()
         tasks.spawn(Watch(crib, loaded, options.config, emit).run(), "watch")
         yield crib
     finally:
@@ -111,11 +111,10 @@ async def refuse_clashes(crib: Crib, console: Console) -> None:
 
 
 async def _end(server: HttpServer, door: HttpDoor) -> None:
-    """Take no more clients, give short calls a moment, end the streams, then whoever is left."""
-    closing = asyncio.create_task(server.close(CLOSE_S))
-    await asyncio.wait([closing], timeout=DRAIN_S)
+    """Take no more clients, end the standing streams, give calls a moment, then end whoever is left."""
+    door.end_streams()
+    await server.close(CLOSE_S)
     await door.close()
-    await closing
 
 
 def _health(crib: Crib) -> Handler:

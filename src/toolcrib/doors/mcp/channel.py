@@ -4,10 +4,14 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.wire.jsonrpc import decode, encode, encode_notification
+import msgspec
+
+from toolcrib.wire.jsonrpc import encode, encode_notification
 from toolcrib.wire.server import Asker
 
 PROGRESS = "notifications/progress"
+
+_object = msgspec.json.Decoder(dict[str, Any])
 
 
 class ClientChannel:
@@ -26,7 +30,10 @@ class ClientChannel:
         if method == PROGRESS:
             if self._token is None:
                 return
-            params = encode({**decode(params), "progressToken": self._token})
+            try:
+                params = encode({**_object.decode(params), "progressToken": self._token})
+            except msgspec.DecodeError:  # a server's nonsense is no reason to disturb its other calls
+                return
         self.send(encode_notification(method, params))
 
     @abstractmethod

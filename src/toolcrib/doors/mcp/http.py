@@ -173,10 +173,10 @@ class HttpDoor:
         return session
 
     def _notice(self, message: Inbound, session: Session) -> None:
-        if message.method == "notifications/cancelled":
-            task = session.running.pop(server.request_params(message).get("requestId"), None)  # type: ignore[arg-type]
-            if task is not None:
-                task.cancel()
+        request_id = service.cancelled_id(message)
+        cancel = session.running.pop(request_id, None) if request_id is not None else None
+        if cancel is not None:
+            cancel()
 
     def _get(self, request: Request, exchange: Exchange) -> None:
         stated = request.header(headers.VERSION)
@@ -219,10 +219,10 @@ class HttpDoor:
 
     def _start(self, message: Inbound, asker: Asker, exchange: Exchange, session: Session | None) -> None:
         reply = Reply(exchange, session, asker, service.progress_token(server.request_params(message)))
-        task = reply.task = self._loop.create_task(self._work(message, asker, reply))
+        reply.task = self._loop.create_task(self._work(message, asker, reply))
         self._replies.add(reply)
         if session is not None:
-            session.running[_id(message)] = task
+            session.running[_id(message)] = reply.cancel
         else:
             exchange.on_disconnect(reply.cancel)
 
@@ -255,20 +255,26 @@ class HttpDoor:
         for exchange in self._subscriptions:
             if exchange.streaming:
                 exchange.write(PING)
+        self._replies = {reply for reply in self._replies if reply.is_running}
         for reply in self._replies:
             reply.ping()
 
-    async def close(self) -> None:
-        """End streams in order, then what still runs."""
+    def end_streams(self) -> None:
+        """End the standing streams in good order; calls under way are not touched."""
         self._pinging.cancel()
         for exchange, request_id in list(self._subscriptions.items()):
             if exchange.streaming:
                 exchange.write(encode_event(encode_result(request_id, service.listen_result(request_id))))
                 exchange.end()
+        self._sessions.end_streams()
+
+    async def close(self) -> None:
+        """End the streams, then what still runs."""
+        self.end_streams()
         self._sessions.close()
         tasks = [reply.task for reply in self._replies if reply.task is not None]
-        for task in tasks:
-            task.cancel()
+        for reply in tuple(self._replies):
+            reply.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 

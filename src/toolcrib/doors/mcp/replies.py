@@ -50,8 +50,14 @@ class Reply(ClientChannel):
         elif not exchange.answered and not exchange.disconnected:
             exchange.answer(status, body)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the work on the request has not ended."""
+        return self.task is not None and not self.task.done()
+
     def cancel(self) -> None:
-        """The client went away: stop working for it."""
+        """Stop the work; the exchange ends here, because work that has not begun yet never gets to end it."""
+        self.abandon()
         if self.task is not None:
             self.task.cancel()
 

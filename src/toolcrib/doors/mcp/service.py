@@ -118,7 +118,7 @@ class McpService:
         elif type(arguments) is not dict:
             raise RpcError(INVALID_PARAMS, "tools/call: arguments must be an object.")
         call = ToolCall(name, "", arguments, "", caller, channel)
-        if len(params) > 2:
+        if len(params) > 2 or "arguments" not in params:
             call.meta = server.relayed_meta(params)
             if params.keys() - CALL_FIELDS:
                 call.more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
@@ -171,6 +171,14 @@ def internal_error(request_id: RequestId | None) -> bytes:
 def progress_token(params: Mapping[str, Any]) -> Any:
     """The token under which a client wants to hear of progress, ``None`` if it does not."""
     return server.request_meta(params).get("progressToken")
+
+
+def cancelled_id(message: Inbound) -> RequestId | None:
+    """Which request a notification calls off; ``None`` for any other notification, or one that names none."""
+    if message.method != "notifications/cancelled":
+        return None
+    request_id = server.request_params(message).get("requestId")
+    return request_id if type(request_id) in (int, str) else None
 
 
 LISTEN = "subscriptions/listen"

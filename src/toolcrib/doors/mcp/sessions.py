@@ -1,9 +1,7 @@
 """Sessions of handshake-era clients over HTTP: what must be remembered between their requests."""
 
-import asyncio
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 from toolcrib.doors.mcp.questions import Questions
 from toolcrib.transports.http_server import Exchange
@@ -24,7 +22,8 @@ class Session:
         self.id = secrets.token_urlsafe(24)
         self.asker, self.caller_id, self.last_used = asker, caller_id, now
         self.questions = Questions()
-        self.running: dict[RequestId, asyncio.Task[Any]] = {}
+        self.running: dict[RequestId, Callable[[], None]] = {}
+        """How to call off each request that is being worked on."""
         self.stream: Exchange | None = None
 
     def tell(self, message: bytes) -> None:
@@ -32,12 +31,17 @@ class Session:
         if self.stream is not None and self.stream.streaming:
             self.stream.write(encode_event(message))
 
-    def close(self) -> None:
-        """End the stream and whatever still runs."""
+    def end_stream(self) -> None:
+        """End the standing stream, if the client opened one."""
         if self.stream is not None and self.stream.streaming:
             self.stream.end()
-        for task in list(self.running.values()):
-            task.cancel()
+        self.stream = None
+
+    def close(self) -> None:
+        """End the stream and whatever still runs."""
+        self.end_stream()
+        for cancel in list(self.running.values()):
+            cancel()
 
 
 class Sessions:
@@ -81,6 +85,11 @@ class Sessions:
         """Send a message to every client that listens."""
         for session in self._by_id.values():
             session.tell(message)
+
+    def end_streams(self) -> None:
+        """End the standing streams of all sessions."""
+        for session in self._by_id.values():
+            session.end_stream()
 
     def close(self) -> None:
         """End all."""

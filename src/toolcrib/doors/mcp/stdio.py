@@ -102,10 +102,10 @@ class StdioDoor(asyncio.Protocol):
             self._request(message, message.id)  # type: ignore[arg-type]  # decode_inbound refuses null ids
 
     def _notice(self, message: Inbound) -> None:
-        if message.method == "notifications/cancelled":
-            request_id: Any = server.request_params(message).get("requestId")
+        request_id = service.cancelled_id(message)
+        if request_id is not None:
             self._subscriptions.discard(request_id)
-            task = self._running.pop(request_id, None)
+            task = self._running.pop(request_id, None)  # one that has not begun yet never gets to do this itself
             if task is not None:
                 task.cancel()
 

@@ -1,0 +1,92 @@
+"""Names: one parser for ``server__tool``, one rule for server names."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.core.errors import InvalidName
+from toolcrib.core.names import (
+    SERVER_NAME_MAX,
+    TOOL_NAME_MAX,
+    check_server_name,
+    is_tool_name,
+    join_name,
+    split_name,
+    to_server_name,
+)
+
+SERVERS = st.from_regex(r"[a-z][a-z0-9]{0,5}(_[a-z0-9]{1,5}){0,2}", fullmatch=True)
+
+
+@given(SERVERS, st.text(min_size=1, max_size=20))
+def test_what_is_joined_is_split_again(server, tool):
+    """Whatever the tool is called, because a server's name has no double underscore and ends with none."""
+    assert split_name(join_name(check_server_name(server), tool)) == (server, tool)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [("a__b", ("a", "b")), ("a__b__c", ("a", "b__c")), ("a___b", ("a", "_b")), ("a____b", ("a", "__b"))],
+)
+def test_the_first_double_underscore_divides(name, parts):
+    """Further ones belong to the tool."""
+    assert split_name(name) == parts
+
+
+@pytest.mark.parametrize("name", ["", "a", "a_b", "__tool", "server__", "__"])
+def test_a_name_without_both_parts_is_invalid(name):
+    """The error says how to write it."""
+    with pytest.raises(InvalidName, match="Write it as server__tool"):
+        split_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "A", "my-server", "1st", "a__b", "_a", "a_", "ä", "a b", "a.b", "a\n", "x" * (SERVER_NAME_MAX + 1)]
+)
+def test_a_name_that_breaks_the_rule_is_refused_with_a_better_one(name):
+    """The hint names one that would do."""
+    with pytest.raises(InvalidName, match="Use snake_case") as refused:
+        check_server_name(name)
+
+    assert repr(to_server_name(name)) in str(refused.value)
+
+
+@given(st.text(max_size=80))
+def test_every_name_has_a_server_name_near_it(name):
+    """Other programs call their servers anything."""
+    assert check_server_name(to_server_name(name)) == to_server_name(name)
+
+
+@pytest.mark.parametrize(
+    ("given_name", "expected"),
+    [
+        ("GitHub", "git_hub"),
+        ("my-server", "my_server"),
+        ("Größe!", "groe"),
+        ("@scope/pkg", "scope_pkg"),
+        ("42", "s_42"),
+        ("日本", "server"),
+    ],
+)
+def test_a_server_name_stays_recognisable(given_name, expected):
+    """As close as the rule allows."""
+    assert to_server_name(given_name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("read", True),
+        ("kb.search", True),
+        ("a/b:c-d_E", True),
+        ("x" * TOOL_NAME_MAX, True),
+        ("x" * (TOOL_NAME_MAX + 1), False),
+        ("", False),
+        ("a b", False),
+        ("a\n", False),
+        ("ü", False),
+    ],
+)
+def test_tool_names_are_visible_ascii(name, expected):
+    """Whatever a server may call its tools."""
+    assert is_tool_name(name) is expected
