@@ -309,14 +309,17 @@ async def test_all_tools_are_listed_by_name_in_any_format():
 
 
 async def test_listeners_hear_of_real_changes_only():
-    """A discovery that finds the same is no news; the version counts changes."""
+    """A discovery that finds the same, or fails, is no news; the version counts changes."""
     files, changes = FakeSource("files", ["read"]), []
     async with memory_crib(files) as made:
         made.crib.on_change(lambda: changes.append(list(made.crib.catalog.routes)))
         await made.crib.refresh("files")
         version = made.crib.catalog.version
         await made.crib.refresh("files")
+        files.trouble = SourceUnavailable("down")
+        await made.crib.refresh("files")
         same = made.crib.catalog.version == version
+        files.trouble = None
         files.tools = (Tool("write"),)
         await made.crib.refresh("files")
 

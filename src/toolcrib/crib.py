@@ -10,6 +10,7 @@ from typing import Any, Self
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.entries import discovery_outcome, overall_health, server_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
 from toolcrib.catalog.formats import render
 from toolcrib.catalog.merge import Offering, clashes, merge
@@ -33,6 +34,7 @@ from toolcrib.core.errors import (
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import split_name
 from toolcrib.core.source import Listing, LocalSource, ServerSource
+from toolcrib.core.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,22 @@ class Crib:
     def wake(self) -> None:
         """Somebody has come who will want the tools: begin to ask for those that are not fresh."""
         self._fresh.wake()
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Every tool with its kind, policy and discovery, as plain data; starts nothing."""
+        return [tool_entry(route, self.shelves.get(route.server)) for route in self._catalog.routes.values()]
+
+    def lookup(self, name: str) -> Route | None:
+        """Where calls to an exposed name go, if there is such a tool."""
+        return self._catalog.routes.get(name)
+
+    def register(self, function: Callable[..., Any]) -> Tool:
+        """Add a native tool while the Crib runs; a taken name is replaced, with a warning."""
+        return self._parts.native.register(function)
+
+    def unregister(self, name: str) -> bool:
+        """Remove a native tool; whether there was one."""
+        return self._parts.native.unregister(name)
 
     async def list_tools(self) -> Listing:
         """The catalogue as a listing: a Crib is a source too."""
@@ -254,6 +272,18 @@ class Crib:
                 raise UnknownServer(name, known=list(self.shelves))
         return await self._fresh.refresh(names or list(self.shelves))
 
+    async def discover(self, *names: str) -> ToolResult:
+        """Like ``refresh``, as a result: what was registered, and which servers could not be asked."""
+        try:
+            return discovery_outcome(await self.refresh(*names))
+        except ToolcribError as error:
+            return ToolResult.failed(error)
+
+    def is_stale(self, server: str) -> bool:
+        """Whether a server's tools must be asked for again."""
+        shelf = self.shelves.get(server)
+        return shelf is None or self._fresh.is_stale(shelf)
+
     async def apply(self, servers: Mapping[str, ServerConfig]) -> list[str]:
         """Make the running servers those of a new configuration; the names of what changed."""
         known = {name: shelf.config for name, shelf in self.shelves.items()} | dict(self._disabled)
@@ -274,12 +304,10 @@ class Crib:
 
     def health(self) -> dict[str, Any]:
         """The state of the registry, its servers and tools, as plain data."""
-        servers = {name: _server_health(shelf) for name, shelf in sorted(self.shelves.items())}
-        failing = sum(1 for server in servers.values() if server["health"] == "unhealthy")
-        overall = "healthy" if not failing else "unhealthy" if failing == len(servers) else "degraded"
+        servers = {name: server_health(shelf) for name, shelf in sorted(self.shelves.items())}
         native, mcp = self._catalog.counts()
         return {
-            "status": overall,
+            "status": overall_health(servers),
             "tools": {"native": native, "mcp": mcp},
             "servers": servers,
             "calls": self._parts.metrics.totals(),
@@ -329,20 +357,3 @@ def _still_valid(shelf: Shelf | None, server: ServerConfig) -> Record | None:
     if shelf is None or config_hash(shelf.config) != config_hash(server):
         return None
     return shelf.record
-
-
-def _server_health(shelf: Shelf) -> dict[str, Any]:
-    status = shelf.source.status()
-    broken = shelf.record.status == "failed" or status.state == "failing"
-    return {
-        "health": "healthy" if not broken else "degraded" if shelf.is_known else "unhealthy",
-        "state": status.state,
-        "discovery": shelf.status,
-        "tools": len(shelf.tools),
-        "stale": broken and shelf.is_known,
-        "lastDiscovery": shelf.record.last_discovery,
-        "error": status.error or (shelf.record.error if broken else ""),
-        "era": status.era,
-        "restarts": status.restarts,
-        "stdoutNoise": status.stdout_noise,
-    }

@@ -105,6 +105,9 @@ async def test_many_callers_at_once_make_one_discovery(fresh):
     shelf = fresh.put(files)
     needs = [asyncio.create_task(fresh.refresher.need(LONG_S)) for _ in range(20)]
     await files.listing.reached.wait()
+    needs += [asyncio.create_task(fresh.refresher.first_record(shelf)) for _ in range(20)]
+    needs += [asyncio.create_task(fresh.refresher.refresh(["files"])) for _ in range(20)]
+    await asyncio.sleep(0)
 
     files.listing.release()
     await asyncio.gather(*needs)
@@ -266,6 +269,8 @@ async def test_a_burst_of_changes_is_answered_once(fresh, monkeypatch):
     for _ in range(50):
         files.change("read", "write")
     await fresh.update.wait()
+    for _ in range(100):
+        await asyncio.sleep(0)
 
     assert (files.listed, names(shelf)) == (2, ["read", "write"])
 

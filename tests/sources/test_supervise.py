@@ -248,7 +248,7 @@ async def test_forgiving_tries_again_at_once(supervised):
     supervisor.forgive()
 
     assert (await supervisor.link()).is_open
-    assert supervisor.status().state == "connected"
+    assert (supervisor.status().state, supervisor.error) == ("connected", None)
 
 
 @pytest.mark.parametrize("remembered", ["", "2026-07-28"])
@@ -364,7 +364,7 @@ async def test_a_server_in_use_is_not_stopped(supervised):
     supervisor.clock.advance(100)
     reap()
 
-    assert (again_s, link.is_open) == (40, True)
+    assert (again_s, supervisor.current) == (40, link)
 
 
 async def test_a_server_may_run_for_ever(supervised):

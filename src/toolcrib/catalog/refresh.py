@@ -120,9 +120,12 @@ class Refresher:
         """Begin what a listing would begin, without waiting for it."""
         self._start_where_needed()
 
+    def is_stale(self, shelf: Shelf) -> bool:
+        """Whether its last discovery is too old, or there was none."""
+        return shelf.fresh_until <= self._loop.time()
+
     def _start_where_needed(self) -> list[Shelf]:
-        now = self._loop.time()
-        due = [shelf for shelf in self.shelves.values() if shelf.fresh_until <= now and shelf.flight is None]
+        due = [shelf for shelf in self.shelves.values() if shelf.flight is None and self.is_stale(shelf)]
         if due:
             self._emit(Event(events.DISCOVERY_STARTED, fields={"servers": len(due)}))
         for shelf in due:

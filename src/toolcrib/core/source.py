@@ -48,6 +48,12 @@ class LocalSource(ToolSource, Protocol):
     def listing(self) -> Listing:
         """The tools right now."""
 
+    def register(self, function: Callable[..., Any], /) -> Tool:
+        """Add a tool."""
+
+    def unregister(self, name: str) -> bool:
+        """Remove a tool; whether there was one."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.catalog.refresh import Shelf
 from toolcrib.config.masks import shown_args, shown_url
@@ -11,7 +10,7 @@ from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ToolcribError, UnknownTool
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.opening import is_unasked, policy_of
+from toolcrib.doors.cli.opening import is_unasked
 from toolcrib.doors.cli.table import Column, print_table
 
 STATE_STYLES: Mapping[str, tuple[str, ...]] = {
@@ -22,21 +21,6 @@ STATE_STYLES: Mapping[str, tuple[str, ...]] = {
     "asking": ("cyan",),
     "never": ("cyan",),
 }
-
-
-def tool_entry(route: Route, shelf: Shelf | None) -> dict[str, Any]:
-    """One tool of the catalogue, as ``--json`` shows it."""
-    return {
-        "name": route.name,
-        "description": route.tool.description,
-        "kind": "mcp" if route.server else "native",
-        "server": route.server or None,
-        "originalName": route.original_name,
-        "policy": policy_of(shelf, route.original_name),
-        "discoveryStatus": shelf.status if shelf else "success",
-        "lastDiscovered": (shelf.record.last_discovery or None) if shelf else None,
-        "tokens": approximate_tokens(route),
-    }
 
 
 def server_entries(crib: Crib) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from toolcrib.assemble import Loaded, Surroundings, assemble, load
 from toolcrib.catalog.refresh import Shelf
@@ -123,9 +123,3 @@ def server_of(tool: str) -> str:
         return split_name(tool)[0]
     except InvalidName:
         return ""
-
-
-def policy_of(shelf: Shelf | None, original_name: str) -> str:
-    """The configured policy of a tool."""
-    wishes: Any = shelf.config.tools.get(original_name) if shelf else None
-    return (wishes.policy if wishes else None) or "allow"

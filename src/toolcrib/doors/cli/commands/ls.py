@@ -1,9 +1,13 @@
 """``toolcrib ls``: the tools, native and of every server."""
 
+from typing import Any
+
 from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.entries import tool_entry
+from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entries import say_errors, server_entries, tool_entry
+from toolcrib.doors.cli.entries import say_errors, server_entries
 from toolcrib.doors.cli.failures import OK, UNREACHABLE, unknown_server
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import discover, discover_unasked, has_only_builtin, is_unasked, open_here
@@ -38,11 +42,15 @@ async def _list(options: Options, console: Console) -> int:
             await _ask(crib, console, options.server)
         routes = [route for route in crib.catalog.routes.values() if options.server in (None, route.server)]
         if options.json:
-            console.print_json([tool_entry(route, crib.shelves.get(route.server)) for route in routes])
+            console.print_json([_entry(crib, route) for route in routes])
         else:
             _show(console, routes)
             _show_absent(crib, console, options.server)
         return UNREACHABLE if _is_unreachable(crib, options.server) else OK
+
+
+def _entry(crib: Crib, route: Route) -> dict[str, Any]:
+    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": approximate_tokens(route)}
 
 
 def _check_server(crib: Crib, name: str | None) -> None:

@@ -1,0 +1,73 @@
+"""The catalogue and its servers as plain data, for whoever shows them; reading them starts nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.refresh import Shelf
+from toolcrib.config.lock import Record
+from toolcrib.core.call import ErrorInfo, ToolResult
+
+
+def policy_of(shelf: Shelf | None, original_name: str) -> str:
+    """The configured policy of a tool."""
+    wishes = shelf.config.tools.get(original_name) if shelf else None
+    return (wishes.policy if wishes else None) or "allow"
+
+
+def tool_entry(route: Route, shelf: Shelf | None) -> dict[str, Any]:
+    """One tool: what it is, where it comes from, and how fresh that knowledge is."""
+    return {
+        "name": route.name,
+        "description": route.tool.description,
+        "kind": "mcp" if route.server else "native",
+        "server": route.server or None,
+        "originalName": route.original_name,
+        "policy": policy_of(shelf, route.original_name),
+        "discoveryStatus": shelf.status if shelf else "success",
+        "lastDiscovered": (shelf.record.last_discovery or None) if shelf else None,
+    }
+
+
+def server_health(shelf: Shelf) -> dict[str, Any]:
+    """How one server is doing."""
+    status = shelf.source.status()
+    broken = shelf.record.status == "failed" or status.state == "failing"
+    return {
+        "health": "healthy" if not broken else "degraded" if shelf.is_known else "unhealthy",
+        "state": status.state,
+        "discovery": shelf.status,
+        "tools": len(shelf.tools),
+        "stale": broken and shelf.is_known,
+        "lastDiscovery": shelf.record.last_discovery,
+        "error": status.error or (shelf.record.error if broken else ""),
+        "era": status.era,
+        "restarts": status.restarts,
+        "stdoutNoise": status.stdout_noise,
+    }
+
+
+def overall_health(servers: Mapping[str, Mapping[str, Any]]) -> str:
+    """``healthy``; ``degraded`` when some servers are not; ``unhealthy`` when none can be used."""
+    states = [server["health"] for server in servers.values()]
+    if all(state == "healthy" for state in states):
+        return "healthy"
+    return "unhealthy" if all(state == "unhealthy" for state in states) else "degraded"
+
+
+def discovery_outcome(records: Mapping[str, Record]) -> ToolResult:
+    """What a discovery came to, as a result; failed if any server could not be asked."""
+    found = {
+        "registered": sum(len(record.tools) for record in records.values() if record.status == "success"),
+        "servers": {name: _told(record) for name, record in sorted(records.items())},
+    }
+    failed = [record for _, record in sorted(records.items()) if record.status == "failed"]
+    error = None
+    if failed:
+        message = " ".join(record.error for record in failed)
+        error = ErrorInfo("TOOL_UNAVAILABLE", message, retryable=True, details=found)
+    return ToolResult({"content": [], "structuredContent": found, "isError": bool(failed)}, error=error)
+
+
+def _told(record: Record) -> dict[str, Any]:
+    return {"status": record.status, "tools": len(record.tools), "error": record.error or None}
