@@ -392,6 +392,75 @@ async def test_a_server_cannot_shadow_a_native_tool():
     assert list(made.crib.catalog.left_out) == ["files__read"]
 
 
+async def test_the_registry_can_be_asked_and_changed():
+    """Register, look up, see every entry, unregister: without starting anybody."""
+    config = Config(servers={"files": server("files", tools={"read": ToolConfig(policy="ask")})})
+    files = FakeSource("files", [Tool("read", "Read a file.")])
+    async with memory_crib(files, config=config) as made:
+        registered = made.crib.register(add)
+        before = made.crib.entries()
+        await made.crib.refresh("files")
+        after, route = made.crib.entries(), made.crib.lookup("files__read")
+        discovered = made.crib.shelves["files"].record.last_discovery
+        removed = [made.crib.unregister("add"), made.crib.unregister("add")]
+
+    native = {
+        "name": "add",
+        "description": "Add two numbers.",
+        "kind": "native",
+        "server": None,
+        "originalName": "add",
+        "policy": "allow",
+        "discoveryStatus": "success",
+        "lastDiscovered": None,
+    }
+    assert (registered.name, before, removed, made.crib.lookup("add")) == ("add", [native], [True, False], None)
+    assert after == [
+        native,
+        {
+            "name": "files__read",
+            "description": "Read a file.",
+            "kind": "mcp",
+            "server": "files",
+            "originalName": "read",
+            "policy": "ask",
+            "discoveryStatus": "success",
+            "lastDiscovered": discovered,
+        },
+    ]
+    assert (route.server, route.original_name, route.source) == ("files", "read", files)
+
+
+async def test_a_discovery_by_hand_is_a_result_and_never_raises():
+    """What was registered; a failure names the server's reason, an unknown server the near ones."""
+    files, broken = FakeSource("files", ["a", "b"]), FakeSource("broken")
+    broken.trouble = SourceUnavailable("It is down.")
+    async with memory_crib(files, broken) as made:
+        good, bad, unknown = (
+            await made.crib.discover("files"),
+            await made.crib.discover(),
+            await made.crib.discover("fils"),
+        )
+
+    assert good.success
+    assert good.data == {"registered": 2, "servers": {"files": {"status": "success", "tools": 2, "error": None}}}
+    assert (bad.error.code, bad.error.message, bad.error.retryable) == ("TOOL_UNAVAILABLE", "It is down.", True)
+    assert bad.error.details["servers"]["broken"] == {"status": "failed", "tools": 0, "error": "It is down."}
+    assert "Did you mean 'files'?" in unknown.error.message
+
+
+async def test_whether_a_discovery_is_stale_can_be_asked():
+    """Unknown servers and those never asked are; a fresh one is not, until its time is over."""
+    async with memory_crib(FakeSource("files", ["a"])) as made:
+        answers = [made.crib.is_stale("files"), made.crib.is_stale("nobody")]
+        await made.crib.refresh("files")
+        answers.append(made.crib.is_stale("files"))
+        made.crib.shelves["files"].fresh_until = 0.0
+        answers.append(made.crib.is_stale("files"))
+
+    assert answers == [True, True, False, True]
+
+
 # Without prefixes
 
 

@@ -146,7 +146,9 @@ class MemoryRecords:
     async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
         """Change one record."""
         changed = change(self._records.get(server))
-        if changed is not None:
+        if changed is None:
+            self._records.pop(server, None)
+        else:
             self._records[server] = changed
 
 

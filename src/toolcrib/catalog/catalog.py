@@ -6,6 +6,7 @@ from typing import Any
 
 from toolcrib.core.source import ToolSource
 from toolcrib.core.tool import Tool, to_mcp
+from toolcrib.schema.hints import value_hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,12 @@ class Route:
     def original_name(self) -> str:
         """The source's own name for the tool."""
         return self.tool.name
+
+    def complete(self, parameter: str, start: str = "") -> list[str]:
+        """Values that would fit a parameter and begin with ``start``."""
+        shown = [example.arguments[parameter] for example in self.tool.examples if parameter in example.arguments]
+        hints = value_hints(self.tool.input_schema, parameter, [*self.tool.completions.get(parameter, ()), *shown])
+        return [hint for hint in hints if hint.startswith(start)]
 
     def to_mcp(self) -> dict[str, Any]:
         """The definition under its exposed name."""

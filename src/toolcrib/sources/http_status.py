@@ -8,6 +8,7 @@ from toolcrib.transports.http_client import Response
 from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, Outbound
 
 HTTP_OK = range(200, 300)
+RETRY_DIGITS = 6
 
 
 def check_status(server: ServerConfig, response: Response, message: Outbound | None) -> None:
@@ -34,7 +35,8 @@ def _not_authorized(server: ServerConfig, status: int) -> SourceUnavailable:
 
 
 def _overloaded(response: Response) -> SourceUnavailable:
-    wait = (response.header(b"retry-after") or b"").decode("latin-1")
-    later = f"; it asks to try again in {wait} s" if wait.isdigit() else ""
-    details = {"http_status": response.status} | ({"retry_after_s": int(wait)} if wait.isdigit() else {})
+    stated = response.header(b"retry-after") or b""
+    wait_s = int(stated) if stated.isdigit() and len(stated) <= RETRY_DIGITS else None
+    later = f"; it asks to try again in {wait_s} s" if wait_s is not None else ""
+    details = {"http_status": response.status} | ({} if wait_s is None else {"retry_after_s": wait_s})
     return SourceUnavailable(f"The server answered with HTTP {response.status}{later}.", details=details)

@@ -1,6 +1,7 @@
 """Deadline: late calls are cancelled and say so; cancellation from outside stays what it is."""
 
 import asyncio
+import importlib
 
 import pytest
 
@@ -11,6 +12,15 @@ from toolcrib.core.errors import CallTimeout, ToolFailed
 from toolcrib.core.tool import Tool
 
 TINY_S = 0.001
+
+
+@pytest.fixture(autouse=True, params=["own timer", "shared timer"])
+def timers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short deadlines have a timer of their own, long ones share one; the same holds for both."""
+    if request.param == "shared timer":
+        module = importlib.import_module("toolcrib.calls.layers.deadline")
+        monkeypatch.setattr(module, "PRECISE_BELOW_S", 0.0)
+        monkeypatch.setattr(module, "SWEEP_S", TINY_S)
 
 
 class Slow:
@@ -147,3 +157,21 @@ async def test_a_deadline_works_in_a_task_that_is_already_being_cancelled():
     task.cancel()
 
     assert await task == "cleaned up"
+
+
+async def test_many_deadlines_of_one_layer_each_end_their_own_call():
+    """Late ones are cancelled, the others finish."""
+    late, patient = [Slow() for _ in range(5)], [Slow() for _ in range(5)]
+    layer = deadline(60.0)
+
+    def run(slow: Slow, timeout_s: float) -> "asyncio.Task[ToolResult]":
+        return asyncio.ensure_future(layer(Subject("slow", "", Tool("slow")), slow)(call(timeout_s)))
+
+    tasks = [*(run(slow, TINY_S) for slow in late), *(run(slow, 60.0) for slow in patient)]
+    await asyncio.wait(tasks[:5])
+    for slow in patient:
+        slow.released.set()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [CallTimeout] * 5 + [ToolResult] * 5
+    assert [slow.was_cancelled for slow in late + patient] == [True] * 5 + [False] * 5

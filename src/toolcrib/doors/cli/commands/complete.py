@@ -17,6 +17,7 @@ from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, make_parser
 from toolcrib.doors.cli.main import COMMANDS, GROUPS
 from toolcrib.doors.cli.table import one_line
+from toolcrib.schema.hints import value_hints
 from toolcrib.stores.files import read_text
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.paths import find_project, lock_path, user_config_path
@@ -58,7 +59,7 @@ def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
     elif name == "completion":
         yield from ((shell, "") for shell in SHELLS)
     elif name in TAKES_TOOL:
-        yield from _tools_or_arguments(name, before)
+        yield from _tools_or_arguments(name, before, last)
 
 
 def _command(before: Sequence[str]) -> str | None:
@@ -83,12 +84,15 @@ def _options(name: str) -> Iterator[Suggestion]:
     yield from ((option, "") for option in parser.options())
 
 
-def _tools_or_arguments(name: str, before: Sequence[str]) -> Iterator[Suggestion]:
+def _tools_or_arguments(name: str, before: Sequence[str], last: str) -> Iterator[Suggestion]:
     records = _records(before)
     known = {join_name(server, tool["name"]): tool for server, record in records.items() for tool in record.tools}
     chosen = next((known[word] for word in before if word in known), None)
     if chosen is None:
         yield from ((tool, str(shown.get("description", "")).partition("\n")[0]) for tool, shown in known.items())
+    elif name == "call" and "=" in last:
+        key = last.partition("=")[0]
+        yield from ((f"{key}={value}", "") for value in value_hints(chosen.get("inputSchema", {}), key))
     elif name == "call":
         properties = chosen.get("inputSchema", {}).get("properties", {})
         yield from ((f"{key}=", str(part.get("description", ""))) for key, part in properties.items())

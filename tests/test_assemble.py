@@ -1,0 +1,79 @@
+"""Assembly: what a Crib is made of, and in which order calls meet it."""
+
+import pytest
+
+from toolcrib.assemble import MemoryRecords, as_loaded, import_tools, layer_stack, open_crib
+from toolcrib.assemble import Surroundings as Around
+from toolcrib.calls.metrics import Metrics
+from toolcrib.config.lock import Record
+from toolcrib.config.model import Config
+from toolcrib.core.errors import ConfigError
+
+
+async def test_records_in_memory_are_changed_one_at_a_time():
+    """Put in, changed, and taken out by ``None``, as in a lock file."""
+    records = MemoryRecords()
+
+    await records.update("a", lambda old: Record("a", "success") if old is None else None)
+    put = dict(await records.read())
+    await records.update("a", lambda old: Record("a", "failed", error=old.status))
+    changed = dict(await records.read())
+    await records.update("a", lambda old: None)
+
+    assert put == {"a": Record("a", "success")}
+    assert changed == {"a": Record("a", "failed", error="success")}
+    assert dict(await records.read()) == {}
+
+
+def test_the_layers_are_listed_in_the_order_a_call_meets_them():
+    """Recorded whatever happens, in time whatever happens, named before checked, checked before sent."""
+    layers = layer_stack(Config(), Metrics(), lambda event: None)
+
+    assert [layer.__qualname__.partition(".")[0] for layer in layers] == [
+        "record",
+        "deadline",
+        "normalise",
+        "arguments",
+        "result",
+        "replay",
+    ]
+
+
+async def test_a_crib_is_opened_over_an_object_and_functions(tmp_path):
+    """What most programs start with."""
+
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    async with open_crib({"mcpServers": {"files": {"command": "x"}}}, tools=[add]) as crib:
+        result = await crib.call("add", {"a": 1, "b": 2})
+        servers = list(crib.shelves)
+
+    assert (result.text, servers) == ("3", ["files"])
+
+
+def test_a_configuration_is_taken_in_any_form(tmp_path):
+    """A value, an object, a path."""
+    around = Around(tmp_path, {})
+    (tmp_path / "mine.toml").write_text('[servers.files]\ncommand = "x"\n')
+
+    loaded = [as_loaded(config, around) for config in (Config(), {"mcpServers": {}}, tmp_path / "mine.toml")]
+
+    assert [list(each.config.servers) for each in loaded] == [[], [], ["files"]]
+    assert as_loaded(loaded[0], around) is loaded[0]
+    with pytest.raises(ConfigError, match="There is no configuration file"):
+        as_loaded(tmp_path / "other.toml", around)
+
+
+def test_native_tools_are_found_by_their_path(tmp_path, monkeypatch):
+    """All marked ones of a module, or one by its name."""
+    (tmp_path / "crib_tools.py").write_text(
+        "from toolcrib import tool\n@tool\ndef a(): pass\n@tool\ndef b(): pass\ndef c(): pass\nd = 5\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert [function.__name__ for function in import_tools("crib_tools")] == ["a", "b"]
+    assert [function.__name__ for function in import_tools("crib_tools:c")] == ["c"]
+    for path, words in (("crib_tools:d", "has no function 'd'"), ("no_such_module", "cannot import")):
+        with pytest.raises(ConfigError, match=words):
+            import_tools(path)
