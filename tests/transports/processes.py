@@ -89,7 +89,10 @@ def marked(marker: str) -> set[int]:
 
 
 def helpers(owner: int | None = None) -> set[int]:
-    """The spawner and the keepers below ``owner``, dead ones that nobody reaped included."""
+    """The spawner of ``owner`` and the keepers below it, dead ones that nobody reaped included.
+
+    Spawners of programs that ``owner`` started, a gateway of another test among them, are not its own.
+    """
     parents = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -98,9 +101,9 @@ def helpers(owner: int | None = None) -> set[int]:
             continue
     found, newest = set(), {owner or os.getpid()}
     while newest:
-        newest = {pid for pid, parent in parents.items() if parent in newest}
+        newest = {pid for pid, parent in parents.items() if parent in newest and is_helper(pid)}
         found |= newest
-    return {pid for pid in found if is_helper(pid)}
+    return found
 
 
 def is_helper(pid: int) -> bool:
