@@ -224,3 +224,19 @@ def test_a_second_signal_does_not_wait(tiny):
         os.kill(serving.process.pid, signal.SIGINT)
 
         assert serving.process.wait(10) in (0, 130)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="only Linux can forbid it")
+@pytest.mark.parametrize(("debug", "dumpable"), [("", 0), ("1", 1)])
+def test_a_serving_gateway_cannot_be_looked_into(toolcrib, debug, dumpable):
+    """Its memory and environment are closed to other programs of the user, its servers among them; a debugger may."""
+    (toolcrib.project / "probe.py").write_text(
+        "import ctypes, toolcrib\n"
+        "@toolcrib.tool(name=f'dumpable_{ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)}')\n"
+        "def probe() -> None: ...\n"
+    )
+    toolcrib.config.write_text('native = ["probe"]\n')
+    toolcrib.env |= {"PYTHONPATH": str(toolcrib.project), "TOOLCRIB_DEBUG": debug}
+
+    with toolcrib.serving("serve") as serving:
+        assert serving.tool_names() == [f"dumpable_{dumpable}"]

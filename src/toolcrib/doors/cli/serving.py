@@ -22,6 +22,7 @@ from toolcrib.doors.cli.tokens import Token, is_loopback, needed_token
 from toolcrib.doors.cli.watch import Watch
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
+from toolcrib.transports.harden import forbid_inspection
 from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS
 from toolcrib.transports.http_server import Exchange, GuardPolicy, Handler, HttpServer, Request, error_body
 from toolcrib.version import VERSION
@@ -86,6 +87,8 @@ async def open_watched(options: Options, console: Console, loaded: Loaded, emit:
     """A Crib that follows the edits of its configuration files."""
     prefix = not getattr(options, "no_prefix", False)
     tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
+    if not os.environ.get("TOOLCRIB_DEBUG"):  # a debugger must be able to look
+        forbid_inspection()
     crib = await assemble_here(loaded, emit, prefix=prefix)
     try:
         if not prefix:
