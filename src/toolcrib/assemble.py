@@ -161,29 +161,11 @@ def layer_stack(config: Config, metrics: Metrics, emit: Emit) -> list[Layer]:
     return [
         record(metrics, emit, time.perf_counter, config.slow_call_s),
         deadline(config.call_timeout_s),
-        normalise(_renames(config), emit),
+        normalise(emit),
         arguments(unchecked),
         result(unchecked),
-        replay(_replayable(config)),
+        replay(),
     ]
-
-
-def _renames(config: Config) -> dict[tuple[str, str], Mapping[str, str]]:
-    return {
-        (server.name, tool): wishes.parameters
-        for server in config.servers.values()
-        for tool, wishes in server.tools.items()
-        if wishes.parameters
-    }
-
-
-def _replayable(config: Config) -> dict[tuple[str, str], bool]:
-    return {
-        (server.name, tool): wishes.replayable
-        for server in config.servers.values()
-        for tool, wishes in server.tools.items()
-        if wishes.replayable is not None
-    }
 
 
 class SourceMaker:
@@ -201,7 +183,7 @@ class SourceMaker:
         connect = self._config.connect
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),
-            handshake_timeout_s=server.discovery_timeout_s,
+            handshake_timeout_s=0.8 * server.discovery_timeout_s,  # leaves time to tell why it failed
             idle_timeout_s=server.idle_timeout_s,
             secrets=secret_values(server, self._around.env),
         )

@@ -17,11 +17,12 @@ from toolcrib.catalog.merge import Offering, clashes, merge
 from toolcrib.catalog.refresh import RecordStore, Refresher, Shelf
 from toolcrib.catalog.views import configured_view
 from toolcrib.config.lock import Record
-from toolcrib.config.model import ServerConfig, config_hash
+from toolcrib.config.model import ServerConfig, is_same_connection
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import (
+    CallTimeout,
     ConfigError,
     InternalError,
     InvalidArguments,
@@ -159,9 +160,14 @@ class Crib:
         """Why a tool is here, missing, hidden, stale or renamed."""
         return explain_name(name, self._catalog, self.shelves, self._disabled)
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called when the catalogue changed."""
-        self._listeners.append(listener)
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have ``listener`` called when the catalogue changed, until what is returned is called."""
+        self._listeners = [*self._listeners, listener]
+
+        def forget() -> None:
+            self._listeners = [other for other in self._listeners if other != listener]
+
+        return forget
 
     def _server_updated(self, server: str) -> None:
         del server
@@ -222,7 +228,7 @@ class Crib:
         call.id = f"{self._run_id}-{next(self._numbers)}"
         try:
             found = self._steps.get(call.name)
-            call.tool, step = found if found is not None else await self._find_step(call.name)
+            call.tool, step = found if found is not None else await self._find_step(call)
             return await step(call)
         except ToolcribError as error:
             return ToolResult.failed(error)
@@ -234,23 +240,40 @@ class Crib:
             )
             return ToolResult.failed(internal)
 
-    async def _find_step(self, name: str) -> tuple[str, Step]:
+    async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
         """The layers of a tool that is called for the first time, composed once."""
-        route = self._catalog.routes.get(name) or await self._discover_for(name)
-        step = compose(self._parts.layers, Subject(name, route.server, route.tool), route.source.call_tool)
-        self._steps[name] = route.tool.name, step
-        return self._steps[name]
+        route = self._catalog.routes.get(call.name) or await self._discover_in_time(call)
+        step = compose(self._parts.layers, Subject(call.name, route.server, route.tool), route.source.call_tool)
+        self._steps[call.name] = route.tool.name, step
+        return self._steps[call.name]
+
+    async def _discover_in_time(self, call: ToolCall) -> Route:
+        """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""
+        try:
+            async with asyncio.timeout(call.timeout_s):
+                return await self._discover_for(call.name)
+        except TimeoutError:
+            late = CallTimeout(f"{call.name} was not found within {call.timeout_s:g} s: its server is still starting.")
+            self._parts.emit(_not_begun(call, late))
+            raise late from None
+        except UnknownTool:
+            self._parts.emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
+            raise
+        except ToolcribError as error:
+            self._parts.emit(_not_begun(call, error))
+            raise
 
     async def _discover_for(self, name: str) -> Route:
         """A tool nobody has seen yet may belong to a server nobody has asked yet."""
         unknown = [shelf for shelf in self._possible_shelves(name) if not shelf.is_known]
-        records = await asyncio.gather(*(self._fresh.first_record(shelf) for shelf in unknown))
-        for shelf, record in zip(unknown, records, strict=True):
+        for finding in asyncio.as_completed([self._fresh.first_record(shelf) for shelf in unknown]):
+            record = await finding
+            if name in self._catalog.routes:
+                break
             if record.status == "failed" and self._parts.settings.prefix:
-                raise _unavailable(shelf, record)
+                raise _unavailable(self.shelves[record.server], record)
         route = self._catalog.routes.get(name)
         if route is None:
-            self._parts.emit(Event("call.unknown", "warning", {"tool": name}))
             raise UnknownTool(name, known=list(self._catalog.routes))
         return route
 
@@ -288,18 +311,26 @@ class Crib:
         """Make the running servers those of a new configuration; the names of what changed."""
         known = {name: shelf.config for name, shelf in self.shelves.items()} | dict(self._disabled)
         changed = [name for name in {*known, *servers} if known.get(name) != servers.get(name)]
-        replaced = [self._replace(name, servers.get(name)) for name in sorted(changed)]
+        records = await self._parts.records.read() if changed else {}
+        replaced = [self._replace(name, servers.get(name), records.get(name)) for name in sorted(changed)]
         if changed:
             self._rebuild()
         await asyncio.gather(*(shelf.source.close() for shelf in replaced if shelf is not None))
         return sorted(changed)
 
-    def _replace(self, name: str, server: ServerConfig | None) -> Shelf | None:
-        """Put the new server in the old one's place; the old one is the caller's to close."""
+    def _replace(self, name: str, server: ServerConfig | None, record: Record | None) -> Shelf | None:
+        """Put the new server in the old one's place; the old one is the caller's to close.
+
+        A change that does not concern the connection leaves it, and the calls under way on it, alone.
+        """
         self._disabled.pop(name, None)
-        shelf = self._fresh.remove(name)
+        shelf = self.shelves.get(name)
+        if shelf is not None and server is not None and is_same_connection(shelf.config, server):
+            shelf.config = server
+            return None
+        self._fresh.remove(name)
         if server is not None:
-            self._put(server, _still_valid(shelf, server))
+            self._put(server, record)
         return shelf
 
     def health(self) -> dict[str, Any]:
@@ -352,8 +383,6 @@ def _unavailable(shelf: Shelf, record: Record) -> ToolcribError:
     return SourceUnavailable(record.error, details=shelf.source.status().details)
 
 
-def _still_valid(shelf: Shelf | None, server: ServerConfig) -> Record | None:
-    """What was discovered counts on if only settings changed, not what is run or reached."""
-    if shelf is None or config_hash(shelf.config) != config_hash(server):
-        return None
-    return shelf.record
+def _not_begun(call: ToolCall, error: ToolcribError) -> Event:
+    fields = {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": 0.0, "code": error.code}
+    return Event(events.CALL_FINISHED, "warning", fields)

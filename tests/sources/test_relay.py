@@ -5,7 +5,7 @@ import json
 import pytest
 
 from toolcrib.core.errors import NotImplementedHere, RemoteError
-from toolcrib.sources.relay import answer_server, can_ask, params_of, progress_token
+from toolcrib.sources.relay import answer_at_once, ask_client, can_ask, params_of, progress_token
 from toolcrib.testing import RecordingChannel
 from toolcrib.wire.jsonrpc import decode_outbound
 
@@ -17,7 +17,8 @@ def asked(method: str, params: object = None):
 
 
 async def answered(method: str, channel: RecordingChannel | None) -> dict:
-    answer = json.loads(await answer_server(asked(method, {"a": 1}), channel))
+    message = asked(method, {"a": 1})
+    answer = json.loads(answer_at_once(message, channel) or await ask_client(message, channel))
     assert (answer.pop("jsonrpc"), answer.pop("id")) == ("2.0", "s1")
     return answer
 

@@ -15,6 +15,8 @@ class ToolMetrics:
     executed: int = 0
     failed: int = 0
     timed_out: int = 0
+    refused: int = 0
+    """Calls with arguments that did not fit, or that were cancelled."""
     total_s: float = 0.0
     slowest_s: float = 0.0
     last_error: str = ""
@@ -28,6 +30,10 @@ class ToolMetrics:
         self.total_s += elapsed_s
         self.slowest_s = max(self.slowest_s, elapsed_s)
         self.recent = (self.recent << 1 | failed) & RECENT_MASK
+
+    def note_refused(self) -> None:
+        """Count a call that the tool never got to do, or to finish."""
+        self.refused += 1
 
     @property
     def health(self) -> str:
@@ -43,6 +49,7 @@ class ToolMetrics:
             "executed": self.executed,
             "failed": self.failed,
             "timedOut": self.timed_out,
+            "refused": self.refused,
             "totalSeconds": round(self.total_s, 6),
             "slowestSeconds": round(self.slowest_s, 6),
             "lastError": self.last_error,

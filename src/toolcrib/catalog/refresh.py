@@ -4,18 +4,20 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.errors import CallTimeout, ConfigError, InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.names import is_tool_name
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import Tool, from_mcp, to_mcp
 
 TTL_FLOOR_S = 1.0
+TTL_CEILING_S = 24 * 3600.0
 CHANGE_PAUSE_S = 0.2
 RESTORE_AFTER_S = 60.0
 
@@ -67,6 +69,7 @@ class Refresher:
         self._loop = asyncio.get_running_loop()
         self._tasks = TaskScope(self._task_failed)
         self._pauses: dict[str, asyncio.TimerHandle] = {}
+        self._writes: set[asyncio.Task[None]] = set()
         self._closed = False
 
     def add(self, config: ServerConfig, source: ServerSource, record: Record | None) -> Shelf:
@@ -82,7 +85,7 @@ class Refresher:
         return shelf
 
     def _adopt(self, shelf: Shelf, record: Record) -> None:
-        shelf.tools = tuple(from_mcp(shown) for shown in record.tools)
+        shelf.tools = tuple(from_mcp(shown) for shown in record.tools if _is_usable(shown))
         shelf.source.adopt(Listing(shelf.tools, era=record.era))
         shelf.is_known = record.status == "success" or bool(record.tools)
         if record.status == "success":
@@ -125,28 +128,30 @@ class Refresher:
         return shelf.fresh_until <= self._loop.time()
 
     def _start_where_needed(self) -> list[Shelf]:
-        due = [shelf for shelf in self.shelves.values() if shelf.flight is None and self.is_stale(shelf)]
+        self._start_all([shelf for shelf in self.shelves.values() if self.is_stale(shelf)])
+        return [shelf for shelf in self.shelves.values() if not shelf.is_known and not shelf.settled.is_set()]
+
+    def _start_all(self, shelves: Iterable[Shelf]) -> None:
+        """Begin the discoveries that are not under way."""
+        due = [shelf for shelf in shelves if shelf.flight is None]
         if due:
             self._emit(Event(events.DISCOVERY_STARTED, fields={"servers": len(due)}))
         for shelf in due:
-            self.start(shelf)
-        return [shelf for shelf in self.shelves.values() if not shelf.is_known and not shelf.settled.is_set()]
+            shelf.flight = self._tasks.spawn(self._discover(shelf), f"discover-{shelf.config.name}")
 
     def start(self, shelf: Shelf) -> asyncio.Task[Record]:
         """The discovery under way, begun if there is none."""
-        if shelf.flight is None:
-            shelf.flight = self._tasks.spawn(self._discover(shelf), f"discover-{shelf.config.name}")
-        return shelf.flight
+        self._start_all([shelf])
+        return cast("asyncio.Task[Record]", shelf.flight)
 
     async def first_record(self, shelf: Shelf) -> Record:
         """What the first discovery of a server came to; a failure is not repeated before its pause is over."""
         if shelf.record.status == "failed" and shelf.fresh_until > self._loop.time():
             return shelf.record
-        return await self._outcome(shelf)
+        return await self._outcome(shelf, self.start(shelf))
 
-    async def _outcome(self, shelf: Shelf) -> Record:
+    async def _outcome(self, shelf: Shelf, flight: asyncio.Task[Record]) -> Record:
         """What the discovery under way comes to; neither its end nor the caller's is the other's cancellation."""
-        flight = self.start(shelf)
         await asyncio.wait([flight])
         if flight.cancelled():
             raise SourceUnavailable(f"Server {shelf.config.name!r} was stopped while it was asked for its tools.")
@@ -157,7 +162,9 @@ class Refresher:
         shelves = [self.shelves[name] for name in names]
         for shelf in shelves:
             shelf.source.forgive()
-        found = await asyncio.gather(*(self._outcome(shelf) for shelf in shelves))
+        self._start_all(shelves)
+        found = await asyncio.gather(*(self._outcome(shelf, self.start(shelf)) for shelf in shelves))
+        await self._flush()
         return {record.server: record for record in found}
 
     async def _discover(self, shelf: Shelf) -> Record:
@@ -165,13 +172,13 @@ class Refresher:
             async with asyncio.timeout(shelf.config.discovery_timeout_s):
                 listing = await shelf.source.list_tools()
         except TimeoutError:
-            limit_s = shelf.config.discovery_timeout_s
-            error = CallTimeout(f"Server {shelf.config.name!r} did not list its tools within {limit_s:g} s.")
-            return await self._note_failure(shelf, error)
+            return await self._note_failure(shelf, _late(shelf))
         except ToolcribError as error:
             return await self._note_failure(shelf, error)
         except Exception as error:  # the edge of a source: its own fault costs only itself
-            fault = InternalError(f"Server {shelf.config.name!r} could not be asked for its tools: {error!r}.")
+            fault = InternalError(
+                f"Server {shelf.config.name!r} could not be asked for its tools ({type(error).__name__})."
+            )
             return await self._note_failure(shelf, fault)
         finally:
             shelf.flight = None
@@ -198,7 +205,7 @@ class Refresher:
         if is_new:
             self._on_update(shelf.config.name)
         if is_new or self._is_old(shelf.stored):
-            await self._store(shelf)
+            self._store_soon(shelf)
         return shelf.record
 
     async def _note_failure(self, shelf: Shelf, error: ToolcribError) -> Record:
@@ -214,7 +221,7 @@ class Refresher:
         )
         self._emit(Event(events.DISCOVERY_SERVER_FAILED, "warning", {"server": shelf.config.name, "error": str(error)}))
         self._on_update(shelf.config.name)
-        await self._store(shelf)
+        self._store_soon(shelf)
         return shelf.record
 
     def _is_old(self, stored: Record) -> bool:
@@ -222,15 +229,24 @@ class Refresher:
         age = age_s(stored, datetime.now(UTC)) if stored.status == "success" else None
         return age is None or age >= RESTORE_AFTER_S
 
-    async def _store(self, shelf: Shelf) -> None:
-        record = shelf.stored = shelf.record
+    def _store_soon(self, shelf: Shelf) -> None:
+        """Have the record written; nobody who waits for tools waits for a file."""
+        shelf.stored = shelf.record
+        self._writes.add(write := asyncio.create_task(self._store(shelf.record), name=f"store-{shelf.config.name}"))
+        write.add_done_callback(self._writes.discard)
+
+    async def _flush(self) -> None:
+        """Wait until all that was found is stored."""
+        await asyncio.gather(*self._writes)
+
+    async def _store(self, record: Record) -> None:
         try:
             await self._records.update(record.server, lambda _: record)
         except ConfigError as error:
             self._emit(Event("lock.not.written", "warning", {"server": record.server, "error": str(error)}))
 
     def _ttl_s(self, shelf: Shelf, own_s: float | None) -> float:
-        return max(TTL_FLOOR_S, shelf.config.ttl_s if own_s is None else own_s)
+        return max(TTL_FLOOR_S, shelf.config.ttl_s if own_s is None else min(own_s, TTL_CEILING_S))
 
     def _changed_soon(self, name: str) -> None:
         """The server says its tools changed; bursts are answered once."""
@@ -248,11 +264,29 @@ class Refresher:
             self.start(shelf)
 
     async def close(self) -> None:
-        """End all discoveries."""
+        """End all discoveries; what they found is stored."""
         self._closed = True
         for pause in self._pauses.values():
             pause.cancel()
         await self._tasks.close()
+        await self._flush()
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._emit(Event("discovery.task.failed", "error", {"task": name, "error": repr(error)}))
+
+
+def _is_usable(shown: Mapping[str, Any]) -> bool:
+    """Whether a stored definition still is one; the lock is a file, and files get edited."""
+    name, schema = shown.get("name"), shown.get("inputSchema")
+    return isinstance(name, str) and is_tool_name(name) and (schema is None or isinstance(schema, Mapping))
+
+
+def _late(shelf: Shelf) -> CallTimeout:
+    """A discovery that took too long, with what the source itself knows about the reason."""
+    status = shelf.source.status()
+    limit_s = shelf.config.discovery_timeout_s
+    return CallTimeout(
+        f"Server {shelf.config.name!r} did not list its tools within {limit_s:g} s.",
+        hint=status.error,
+        details=status.details,
+    )

@@ -10,12 +10,17 @@ PLAIN = ToolConfig()
 
 
 def configured_view(server: ServerConfig) -> View:
-    """Hide what is disabled; give each tool the time limit that holds for it."""
+    """Hide what is disabled; give each tool the limits and translations that hold for it."""
 
     def view(tool: Tool) -> Tool | None:
         wishes = server.tools.get(tool.name, PLAIN)
         if not wishes.enabled or wishes.policy == "disable":
             return None
-        return replace(tool, timeout_s=wishes.timeout_s or server.call_timeout_s)
+        return replace(
+            tool,
+            timeout_s=wishes.timeout_s or server.call_timeout_s,
+            renames=wishes.parameters,
+            replayable=wishes.replayable,
+        )
 
     return view

@@ -5,7 +5,7 @@ References such as ``${TOKEN}`` stay references here; ``references`` resolves th
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
@@ -119,6 +119,14 @@ class Layer:
     servers: Mapping[str, ServerEntry] = field(default_factory=dict)
     origins: Mapping[str, Origin] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+
+
+_LIST_TIME = ("ttl_s", "call_timeout_s", "description", "tools", "origin", "line")
+
+
+def is_same_connection(old: ServerConfig, new: ServerConfig) -> bool:
+    """Whether a change concerns only how tools are shown and limited, not what is run, reached or asked for."""
+    return replace(old, **{name: getattr(new, name) for name in _LIST_TIME}) == new
 
 
 def config_hash(server: ServerConfig) -> str:

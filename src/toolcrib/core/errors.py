@@ -29,6 +29,7 @@
 Every error has a ``code``; the code is its anchor in ``docs/errors.md``.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -46,6 +47,11 @@ TOOL_CODES = RETRYABLE_CODES | {
 }
 
 
+COMPARED_MAX = 200
+CANDIDATES_MAX = 200
+_WORD = re.compile(r"[a-z]+|\d+")
+
+
 def is_retryable(code: str) -> bool:
     """Whether the same call may succeed later without being changed."""
     return code in RETRYABLE_CODES
@@ -53,14 +59,28 @@ def is_retryable(code: str) -> bool:
 
 def nearest(name: str, known: Sequence[str] | set[str] | frozenset[str]) -> list[str]:
     """Up to three known names that look like ``name``, best first."""
-    folded = {candidate.casefold(): candidate for candidate in sorted(known)}
+    if len(name) > COMPARED_MAX:
+        return []
+    folded = {candidate.casefold(): candidate for candidate in _likely(name, sorted(known))}
     matches = get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
     return [folded[match] for match in matches]
 
 
+def _likely(name: str, known: Sequence[str]) -> Sequence[str]:
+    """The names worth comparing letter by letter: that is slow, so of very many only those that share a word."""
+    if len(known) <= CANDIDATES_MAX:
+        return known
+    words = set(_WORD.findall(name.casefold()))
+    shared = {candidate: len(words.intersection(_WORD.findall(candidate.casefold()))) for candidate in known}
+    return sorted(known, key=lambda candidate: (-shared[candidate], candidate))[:CANDIDATES_MAX]
+
+
 def did_you_mean(name: str, known: Sequence[str] | set[str] | frozenset[str]) -> str:
     """``Did you mean 'x'?`` for a near miss, otherwise nothing."""
-    similar = nearest(name, known)
+    return _ask(nearest(name, known))
+
+
+def _ask(similar: Sequence[str]) -> str:
     return f"Did you mean {', '.join(map(repr, similar))}?" if similar else ""
 
 
@@ -96,8 +116,9 @@ class UnknownTool(CallerError):
     code = "TOOL_NOT_FOUND"
 
     def __init__(self, name: str, *, known: Sequence[str] = ()) -> None:
-        hint = did_you_mean(name, known) or "Run `toolcrib ls` to see what is there."
-        super().__init__(f"No tool named {name!r}.", hint=hint, details={"similar": nearest(name, known)})
+        similar = nearest(name, known)
+        hint = _ask(similar) or "Run `toolcrib ls` to see what is there."
+        super().__init__(f"No tool named {name[:COMPARED_MAX]!r}.", hint=hint, details={"similar": similar})
 
 
 class UnknownServer(CallerError):

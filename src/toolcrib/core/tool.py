@@ -65,10 +65,16 @@ class Tool:
     timeout_s: float | None = None
     deprecation: Deprecation | None = None
     completions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """Parameter names the user wants translated: what a model writes → what the source wants."""
+    replayable: bool | None = None
+    """What the user says of running it twice; ``None`` leaves it to the tool's own word."""
 
     @property
     def is_replayable(self) -> bool:
-        """Whether running it twice does no more than running it once, by its own word."""
+        """Whether running it twice does no more than running it once, by the user's or else its own word."""
+        if self.replayable is not None:
+            return self.replayable
         return self.annotations.get("readOnlyHint") is True or self.annotations.get("idempotentHint") is True
 
 

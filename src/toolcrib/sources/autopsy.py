@@ -1,15 +1,19 @@
 """Why a server is not there: phase, exit code, cause, its own last words, and what to try."""
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.core.errors import SourceUnavailable
+from toolcrib.core.errors import ConfigError, ConnectionLost, RemoteError, SourceUnavailable, ToolcribError
 from toolcrib.schema.text import printable
-from toolcrib.sources.link import Remains
+from toolcrib.sources.link import UNREACHABLE, Remains
+from toolcrib.wire import eras
 
 STDERR_SHOWN = 8
+NOISE_SHOWN = 200
+FACTS = ("http_status", "retry_after_s")
 
 KNOWN_CAUSES: tuple[tuple[str, str, str], ...] = (
     (
@@ -60,6 +64,37 @@ class Trouble:
     """Details of the underlying error that a program may want (``http_status``, ``retry_after_s``)."""
 
 
+class AttemptFailed(Exception):
+    """One attempt to connect that came to nothing."""
+
+    def __init__(self, phase: str, error: Exception, remains: Remains, remembered: str, timeout_s: float) -> None:
+        super().__init__(phase)
+        hint, details = (error.hint, error.details) if isinstance(error, ToolcribError) else ("", {})
+        facts = {key: details[key] for key in FACTS if key in details}
+        self.trouble = Trouble(phase, _reason(error, remains, timeout_s), remains, hint, facts)
+        self.is_final = isinstance(error, ConfigError | TimeoutError) or details.get("final") is True
+        self.died_of_discover = (
+            isinstance(error, ConnectionLost)
+            and phase != "starting"
+            and details.get("phase") not in UNREACHABLE
+            and eras.first_step(remembered) is eras.Step.DISCOVER
+        )
+
+
+def _reason(error: Exception, remains: Remains, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it did not answer within {timeout_s:g} s"
+    if isinstance(error, ConnectionLost) and remains.exit_code is not None:
+        return f"its process {describe_exit(remains)}"
+    if isinstance(error, RemoteError) and isinstance(error.data, Mapping) and "http_status" in error.data:
+        return f"it answered with HTTP {error.data['http_status']}; is that the address of an MCP server?"
+    if isinstance(error, RemoteError):
+        return f"it answered with error {error.rpc_code}: {error.message}"
+    if isinstance(error, ToolcribError):
+        return error.message.rstrip(".")
+    return f"{type(error).__name__}: {error}"
+
+
 def explain(
     server: str, trouble: Trouble, *, attempts: int, secrets: frozenset[str] = frozenset()
 ) -> SourceUnavailable:
@@ -71,7 +106,7 @@ def explain(
         message += f" It wrote: {' | '.join(word.strip() for word in words[-3:])!r}."
     return SourceUnavailable(
         redact(message, secrets),
-        hint=f"{_remedy(server, trouble, advice)} Everything else goes on without it.",
+        hint=redact(f"{_remedy(server, trouble, advice)} Everything else goes on without it.", secrets),
         details={
             **trouble.facts,
             "server": server,
@@ -80,6 +115,7 @@ def explain(
             "cause": cause or redact(trouble.reason, secrets),
             "stderr": words,
             "stdout_noise": trouble.remains.noise_count,
+            "stdout": [show_noise(line, secrets) for line in trouble.remains.noise],
             "attempts": attempts,
         },
     )
@@ -105,10 +141,50 @@ def _diagnose(words: Sequence[str]) -> tuple[str, str]:
 
 
 def redact(text: str, secrets: frozenset[str]) -> str:
-    """``text`` with every secret value blotted out."""
-    for secret in sorted(secrets, key=len, reverse=True):  # one may be the beginning of another
-        text = text.replace(secret, "***")
+    """``text`` with every secret value blotted out, also where it stands inside encoded JSON."""
+    forms = {form for secret in secrets for form in _spellings(secret)}
+    for form in sorted(forms, key=len, reverse=True):  # one may be the beginning of another
+        text = text.replace(form, "***")
     return text
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    yield secret
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+
+
+def redact_value(value: Any, secrets: frozenset[str]) -> Any:
+    """A decoded JSON value with every secret blotted out; one nested too deeply to be looked through is withheld."""
+    try:
+        return _redact_within(value, secrets) if secrets else value
+    except RecursionError:
+        return "***"
+
+
+def _redact_within(value: Any, secrets: frozenset[str]) -> Any:
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, Mapping):
+        return {_redact_within(key, secrets): _redact_within(item, secrets) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redact_within(item, secrets) for item in value]
+    return value
+
+
+def redact_error(error: ToolcribError, secrets: frozenset[str]) -> None:
+    """Take the secrets out of an error that is on its way to others."""
+    if not secrets:
+        return
+    error.message, error.hint = redact(error.message, secrets), redact(error.hint, secrets)
+    error.args, error.details = (error.message,), redact_value(error.details, secrets)
+    if isinstance(error, RemoteError):
+        error.data = redact_value(error.data, secrets)
+
+
+def show_noise(line: str, secrets: frozenset[str]) -> str:
+    """The beginning of a line that is no message, fit for a log."""
+    return redact(printable(line), secrets)[:NOISE_SHOWN]
 
 
 def describe_exit(remains: Remains) -> str:

@@ -11,6 +11,14 @@ from toolcrib.core.errors import RemoteError
 from toolcrib.wire.jsonrpc import decode_error
 
 CLIENT_NAME = "toolcrib"
+SILENCE_COUNTS_S = 1.0
+"""A question given up sooner says nothing about the server: somebody changed their mind."""
+UNREACHABLE = frozenset({"resolve", "connect", "tls"})
+"""The phases of an HTTP request in which nothing has reached the server yet."""
+
+
+def _ignore(line: str) -> None:
+    """Nobody wants to hear it."""
 
 
 @dataclass(slots=True)
@@ -32,10 +40,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class LinkEvents:
-    """What a link tells its owner on its own account; both are called on the event loop and never wait."""
+    """What a link tells its owner on its own account; all are called on the event loop and never wait."""
 
     tools_changed: Callable[[], None]
     lost: Callable[[], None]
+    noise: Callable[[str], None] = _ignore
+    """A line that is no message, as it came; at most one a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +57,8 @@ class Remains:
     stderr: Sequence[str] = ()
     noise_count: int = 0
     noise: Sequence[str] = ()
+    heard_at: float = 0.0
+    """When the last message came, by the event loop's clock; zero before the first one."""
 
 
 class Link(Protocol):
@@ -83,6 +95,29 @@ class Link(Protocol):
 
     async def close(self) -> None:
         """End it; safe to call twice."""
+
+
+@dataclass(slots=True)
+class Silence:
+    """Questions given up one after another over one link, with nothing heard in between."""
+
+    count: int = 0
+    last_at: float = 0.0
+    """When the last of them was given up."""
+
+    def note(self, asked_at: float, now: float, heard_at: float) -> None:
+        """One more was given up; questions asked side by side count as one."""
+        if now - asked_at < SILENCE_COUNTS_S:
+            return
+        if heard_at > asked_at:
+            self.count = 0
+        elif asked_at >= self.last_at:
+            self.count = self.count + 1 if heard_at <= self.last_at else 1
+            self.last_at = now
+
+    def lasts(self, heard_at: float) -> bool:
+        """Whether something was given up and nothing heard since."""
+        return self.count > 0 and heard_at <= self.last_at
 
 
 def to_remote_error(raw: Raw | bytes) -> RemoteError:

@@ -1,5 +1,6 @@
 """An MCP server as a source of tools."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,16 +9,17 @@ import msgspec
 from msgspec import Raw
 
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
-from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError, RemoteError
+from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError, ToolcribError
 from toolcrib.core.source import Listing, SourceStatus
 from toolcrib.core.tool import Tool, from_mcp
 from toolcrib.schema.sanitise import sanitise_tool
+from toolcrib.sources.autopsy import redact_value
 from toolcrib.sources.link import Link, Question
 from toolcrib.sources.negotiate import Offer
 from toolcrib.sources.rounds import answer_rounds
-from toolcrib.sources.supervise import Supervisor
+from toolcrib.sources.supervise import SILENCES_MAX, Supervisor
 from toolcrib.wire import client, eras, headers
-from toolcrib.wire.jsonrpc import encode
+from toolcrib.wire.jsonrpc import decode, encode
 from toolcrib.wire.results import needs_repair, read_head, repair
 
 TOOLS_MAX = 2000
@@ -98,11 +100,13 @@ class McpSource:
                 break
             seen.add(cursor)
         tools = sorted(collected.tools.values(), key=lambda tool: tool.name)
-        return Listing(tuple(tools), collected.ttl_s, tuple(collected.problems), self.supervisor.remembered)
+        problems = tuple(map(self.supervisor.hide_secrets, collected.problems))
+        return Listing(tuple(tools), collected.ttl_s, problems, self.supervisor.remembered)
 
     async def _fetch_page(self, link: Link, cursor: str | None) -> _Page:
         params = client.list_params(cursor, self._meta({}))
-        raw = await link.ask(Question(link.new_id(), "tools/list", params, version=self.supervisor.remembered))
+        question = Question(link.new_id(), "tools/list", params, version=self.supervisor.remembered)
+        raw = await self._put(link, question, patience=1)
         try:
             return _page.decode(raw)
         except msgspec.DecodeError as error:
@@ -165,11 +169,32 @@ class McpSource:
 
     def _failed(self, encoded: bytes) -> ToolResult:
         """A failure in the server's own words, minus the secrets it was given."""
-        if self.supervisor.has_secrets:
-            encoded = self.supervisor.hide_secrets(encoded.decode()).encode()
-        result = ToolResult(raw=encoded)
+        result = ToolResult(raw=self._hide_in_result(encoded))
         result.error = ErrorInfo(FAILED, result.text or "The tool failed without saying why.")
         return result
+
+    def _hide_in_result(self, encoded: bytes) -> bytes:
+        """The encoded result without secrets; taken apart only if there are any in it."""
+        text = encoded.decode()
+        hidden = self.supervisor.hide_secrets(text)
+        if hidden == text:
+            return encoded
+        try:
+            return encode(redact_value(decode(encoded), self.supervisor.secrets))
+        except (msgspec.DecodeError, RecursionError):
+            return hidden.encode()
+
+    async def _put(self, link: Link, question: Question, patience: int = SILENCES_MAX) -> Raw:
+        """Ask the server; what it refuses is told without secrets, and a question given up is noted."""
+        asked_at = self.supervisor.now()
+        try:
+            return await link.ask(question)
+        except asyncio.CancelledError:
+            self.supervisor.note_silence(link, asked_at, patience)
+            raise
+        except ToolcribError as error:
+            self.supervisor.clean(error)
+            raise
 
     async def _ask(self, link: Link, call: ToolCall, more: Mapping[str, Any]) -> Raw:
         request_id = link.new_id()
@@ -181,9 +206,7 @@ class McpSource:
         if declared:
             question.headers = headers.param_headers(declared, call.arguments)
         try:
-            return await link.ask(question)
-        except RemoteError as error:
-            raise RemoteError(error.rpc_code, self.supervisor.hide_secrets(error.message), data=error.data) from None
+            return await self._put(link, question)
         finally:
             call.sent = call.sent or question.sent
 

@@ -1,11 +1,9 @@
 """Native tools: plain Python functions, sync or async, described by their signature."""
 
 import asyncio
-import contextvars
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, overload
 
@@ -30,12 +28,12 @@ from toolcrib.schema.defaults import apply_defaults
 from toolcrib.schema.from_signature import SignatureSchema, signature_schema
 from toolcrib.schema.problems import describe
 from toolcrib.sources.render import to_result
+from toolcrib.sources.threads import ToolThreads
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 
 MARK = "__toolcrib_tool__"
-SYNC_WORKERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +165,7 @@ class NativeSource:
         self._tools: dict[str, NativeTool] = {}
         self._emit = emit
         self._listeners: list[Callable[[], None]] = []
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads = ToolThreads(self._abandoned)
         for function in functions:
             self.register(function)
 
@@ -233,23 +231,17 @@ class NativeSource:
         function = _bound(entry, call)
         if entry.is_async:
             return await function()
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        value = await loop.run_in_executor(self._workers(), functools.partial(context.run, _finish, function))
+        value = await self._threads.run(functools.partial(_finish, function), call)
         if inspect.isasyncgen(value):
             return [item async for item in value]
         return await value if inspect.isawaitable(value) else value
 
-    def _workers(self) -> ThreadPoolExecutor:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(SYNC_WORKERS, thread_name_prefix="toolcrib-tool")
-        return self._threads
+    def _abandoned(self, call: ToolCall) -> None:
+        fields = {"tool": call.name, "id": call.id}
+        self._emit(Event("tool.thread.abandoned", "warning", fields))
 
     async def close(self) -> None:
-        """Let go of the worker threads; what still runs in them is not waited for."""
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._threads = None
+        """Nothing to let go of: threads end with what they run, or with the program."""
 
 
 def _finish(function: Callable[[], Any]) -> Any:

@@ -1,6 +1,7 @@
 """What a server says or asks while it works on a call, passed to whoever made the call."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -8,12 +9,14 @@ from msgspec import UNSET, Raw
 
 from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import RemoteError, ToolcribError
-from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, Outbound, RpcError, encode_error, encode_result
+from toolcrib.core.tasks import TaskScope
+from toolcrib.wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Outbound, RpcError, encode_error, encode_result
 
 PROGRESS = "notifications/progress"
 MESSAGE = "notifications/message"
 TOOLS_CHANGED = "notifications/tools/list_changed"
 CANCELLED = "notifications/cancelled"
+QUESTIONS_MAX = 100
 
 NEEDS_CAPABILITY = {
     "elicitation/create": "elicitation",
@@ -48,20 +51,68 @@ def can_ask(channel: BackChannel, method: str) -> bool:
     return needed is not None and needed in channel.capabilities
 
 
-async def answer_server(message: Outbound, channel: BackChannel | None) -> bytes:
-    """The encoded answer to a server's own request."""
-    request_id = message.id if message.id is not None else 0
-    method = message.method or ""
+def answer_at_once(message: Outbound, channel: BackChannel | None) -> bytes | None:
+    """The encoded answer to a request of the server that no client has to be asked about; ``None`` for any other."""
+    request_id, method = _id_of(message), message.method or ""
     if method == "ping":
         return encode_result(request_id, b"{}")
     if channel is None or not can_ask(channel, method):
         return encode_error(request_id, RpcError(METHOD_NOT_FOUND, f"The client cannot answer {method!r}."))
+    return None
+
+
+def refuse_busy(message: Outbound) -> bytes:
+    """The encoded answer to one question too many."""
+    words = f"More than {QUESTIONS_MAX} questions wait for an answer already."
+    return encode_error(_id_of(message), RpcError(INTERNAL_ERROR, words))
+
+
+def _id_of(message: Outbound) -> int | str:
+    return message.id if message.id is not None else 0
+
+
+async def ask_client(message: Outbound, channel: BackChannel) -> bytes:
+    """The encoded answer of the client behind a call."""
+    request_id = _id_of(message)
     try:
-        return encode_result(request_id, await channel.ask(method, params_of(message)))
+        return encode_result(request_id, await channel.ask(message.method or "", params_of(message)))
     except RemoteError as error:
         return encode_error(request_id, RpcError(error.rpc_code, error.message, error.data))
     except ToolcribError as error:
         return encode_error(request_id, RpcError(METHOD_NOT_FOUND, str(error)))
+
+
+class Asking:
+    """The questions of one server that clients work on: each ends with the call it was asked in."""
+
+    def __init__(self, tasks: TaskScope) -> None:
+        self._tasks = tasks
+        self._running: dict[int, set[asyncio.Task[Any]]] = {}
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more would be too many."""
+        return self._count >= QUESTIONS_MAX
+
+    def start(self, call_id: int, work: Coroutine[Any, Any, None]) -> None:
+        """Work on a question until ``end`` of its call."""
+        task = self._tasks.spawn(work, "answer-server")
+        self._count += 1
+        self._running.setdefault(call_id, set()).add(task)
+        task.add_done_callback(lambda done: self._finished(call_id, done))
+
+    def _finished(self, call_id: int, task: asyncio.Task[Any]) -> None:
+        self._count -= 1
+        running = self._running.get(call_id, set())
+        running.discard(task)
+        if not running:
+            self._running.pop(call_id, None)
+
+    def end(self, call_id: int) -> None:
+        """The call is over: nobody wants the answers any more."""
+        for task in self._running.pop(call_id, ()):
+            task.cancel()
 
 
 def as_raw(result: Mapping[str, Any]) -> Raw:

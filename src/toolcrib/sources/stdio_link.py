@@ -26,6 +26,8 @@ from toolcrib.wire.jsonrpc import (
 
 NOTICES_PER_S = 1000
 NOISE_KEPT = 5
+NOISE_BYTES = 2000
+NOISE_PAUSE_S = 1.0
 UNREADABLE_ENDS = 256
 LARGE_BYTES = 64 * 1024
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
@@ -49,7 +51,10 @@ class StdioLink:
         self._version = ""
         self._exit: ExitReport | None = None
         self._lost = False
+        self._asking = relay.Asking(tasks)
+        self._heard_at = 0.0
         self._noise: list[str] = []
+        self._noise_told_at = -NOISE_PAUSE_S
         self._notices = 0
         self._notice_second = 0.0
 
@@ -84,13 +89,21 @@ class StdioLink:
         try:
             self._hand_over(question)
             if len(question.params) > LARGE_BYTES:
-                await self._transport.drain()
+                await self._drain(self._transport, question)
             return await future
         except asyncio.CancelledError:
             self._give_up(question)
             raise
         finally:
             self._pending.pop(question.id, None)
+            self._asking.end(question.id)
+
+    async def _drain(self, transport: StdioTransport, question: Question) -> None:
+        """Wait until the server has taken most of it; if it goes away meanwhile, what it got is not known."""
+        try:
+            await transport.drain()
+        except SourceUnavailable as error:
+            self._refute(question.id, ConnectionLost(error.message, details=error.details))
 
     def _hand_over(self, question: Question) -> None:
         """Send at once when nothing else is under way; what is asked in one turn of the loop goes out together."""
@@ -154,7 +167,8 @@ class StdioLink:
         if transport is None:
             return Remains()
         exit_code = self._exit.code if self._exit is not None else None
-        return Remains(transport.pid, exit_code, transport.stderr.lines(20), transport.noise_count, tuple(self._noise))
+        stderr = transport.stderr.lines(20)
+        return Remains(transport.pid, exit_code, stderr, transport.noise_count, tuple(self._noise), self._heard_at)
 
     async def close(self) -> None:
         """Stop the process and everything it started."""
@@ -163,6 +177,7 @@ class StdioLink:
 
     def message_received(self, line: bytes) -> None:
         """Take one line of the server's stdout."""
+        self._heard_at = self._loop.time()
         try:
             message = decode_outbound(line)
         except msgspec.DecodeError as error:
@@ -173,11 +188,11 @@ class StdioLink:
         elif message.id is None:
             self._notice(message)
         else:
-            self._tasks.spawn(self._answer(message), "answer-server")
+            self._answer(message)
 
     def _reject(self, line: bytes, error: Exception) -> None:
         """Note what could not be read."""
-        self.noise_received(b"unreadable message (" + str(error).encode() + b"): " + line[:200])
+        self.noise_received(b"unreadable message (" + str(error).encode() + b"): " + line[:NOISE_BYTES])
         self._fail_unreadable(line, str(error))
 
     def _fail_unreadable(self, line: bytes, reason: str) -> None:
@@ -194,7 +209,7 @@ class StdioLink:
         if waiting is None or waiting[0].done():
             return
         future = waiting[0]
-        if message.result is not UNSET and message.error is UNSET:
+        if message.result is not UNSET and (message.error is UNSET or bytes(message.error) == b"null"):
             future.set_result(message.result)
         elif message.result is not UNSET:
             future.set_exception(ProtocolError("The server answered with a result and an error at once."))
@@ -227,14 +242,32 @@ class StdioLink:
         """The one call under way: only then is it certain whom the server means."""
         return next(iter(self._pending.values()))[1] if len(self._pending) == 1 else None
 
-    async def _answer(self, message: Outbound) -> None:
-        self._write(await relay.answer_server(message, self._only_caller()))
+    def _answer(self, message: Outbound) -> None:
+        """Answer a question of the server: at once, or when the client of the only call has."""
+        if self._is_flood():
+            return
+        channel = self._only_caller()
+        answer = relay.answer_at_once(message, channel)
+        if answer is None and self._asking.is_full:
+            answer = relay.refuse_busy(message)
+        if answer is not None:
+            self._write(answer)
+        elif channel is not None:
+            self._asking.start(next(iter(self._pending)), self._ask_client(message, channel))
+
+    async def _ask_client(self, message: Outbound, channel: BackChannel) -> None:
+        self._write(await relay.ask_client(message, channel))
 
     def noise_received(self, line: bytes) -> None:
-        """Keep the last few lines that are no messages, to show them."""
+        """Keep the last few lines that are no messages, to show them; tell of one now and then."""
+        self._heard_at = now = self._loop.time()
         if line.startswith(OVERLONG):
             self._fail_unreadable(line, "it is too long")
-        self._noise = [*self._noise[1 - NOISE_KEPT :], line[:200].decode(errors="replace")]
+        shown = line[:NOISE_BYTES].decode(errors="replace")
+        self._noise = [*self._noise[1 - NOISE_KEPT :], shown]
+        if now - self._noise_told_at >= NOISE_PAUSE_S:
+            self._noise_told_at = now
+            self._events.noise(shown)
 
     def connection_lost(self, exit: ExitReport | None) -> None:  # noqa: A002
         """Fail everything that waits, and tell the owner."""

@@ -1,33 +1,29 @@
 """One connection per server, kept alive: retries, back-off, idle reaping, and an autopsy when it ends badly."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from toolcrib.core import events
-from toolcrib.core.errors import (
-    ConfigError,
-    ConnectionLost,
-    ProtocolError,
-    RemoteError,
-    SourceUnavailable,
-    ToolcribError,
-)
+from toolcrib.core.errors import InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
-from toolcrib.sources.autopsy import Trouble, describe_exit, explain, redact
-from toolcrib.sources.link import Link, LinkEvents, Remains
+from toolcrib.sources import autopsy
+from toolcrib.sources.autopsy import AttemptFailed, Trouble, describe_exit
+from toolcrib.sources.link import Link, LinkEvents, Remains, Silence
 from toolcrib.sources.negotiate import Agreement, Offer, negotiate
 from toolcrib.wire import client, eras
 from toolcrib.wire.jsonrpc import encode
 
+SERVER_NOISE = "server.noise"
 Dial = Callable[[LinkEvents], Awaitable[Link]]
 
 STABLE_AFTER_S = 10.0
-FACTS = ("http_status", "retry_after_s")
 BACKOFF_FIRST_S = 0.5
 BACKOFF_MAX_S = 30.0
+SILENCES_MAX = 3
+SUSPECT_AFTER_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +48,7 @@ class _State:
     connected_at: float = 0.0
     last_used: float = 0.0
     restarts: int = 0
+    silence: Silence = field(default_factory=Silence)
     last_remains: Remains = field(default_factory=Remains)
 
 
@@ -115,16 +112,44 @@ class Supervisor:
 
     def hide_secrets(self, text: str) -> str:
         """``text`` without the values that only the server may know."""
-        return redact(text, self._settings.secrets)
+        return autopsy.redact(text, self._settings.secrets)
 
     @property
-    def has_secrets(self) -> bool:
-        """Whether there is anything to hide."""
-        return bool(self._settings.secrets)
+    def secrets(self) -> frozenset[str]:
+        """The values that only the server may know."""
+        return self._settings.secrets
+
+    def clean(self, error: ToolcribError) -> None:
+        """Take the secrets out of an error that is on its way to others."""
+        autopsy.redact_error(error, self._settings.secrets)
 
     def forgive(self) -> None:
-        """Forget past failures, so that the next need tries at once."""
-        self._state.failures, self._state.blocked_until = 0, 0.0
+        """Forget past failures, so that the next need tries at once; a link that seems to hang is dropped."""
+        state = self._state
+        state.failures, state.blocked_until = 0, 0.0
+        if state.link is None:
+            return
+        heard_at = state.link.remains().heard_at
+        waits_long = state.link.is_busy and self._loop.time() - max(heard_at, state.last_used) >= SUSPECT_AFTER_S
+        if waits_long or state.silence.lasts(heard_at):
+            self._drop()
+
+    def note_silence(self, link: Link, asked_at: float, patience: int = SILENCES_MAX) -> None:
+        """A question was given up unanswered; ``patience`` of them in a row, and nothing heard, end the link."""
+        state, heard_at = self._state, link.remains().heard_at
+        if link is state.link:
+            state.silence.note(asked_at, self.now(), heard_at)
+            if state.silence.count >= patience and state.silence.lasts(heard_at):
+                self._drop()
+
+    def now(self) -> float:
+        """The time by the clock that ``note_silence`` goes by."""
+        return self._loop.time()
+
+    def _drop(self) -> None:
+        """Let go of a link that answers nothing; the next need opens another."""
+        if self._state.link is not None:
+            self._state.error = self._note_loss(self._state.link, "answered nothing any more")
 
     async def link(self) -> Link:
         """The open link; callers that come while it is being opened share one attempt."""
@@ -176,8 +201,9 @@ class Supervisor:
             self._tell(events.SERVER_CONNECTING, attempt=number, attempts=len(self._settings.delays_s))
             try:
                 link = await self._attempt()
-            except _Failed as failed:
+            except AttemptFailed as failed:
                 trouble = failed.trouble
+                self._state.error = self._explain(trouble, number)
                 self._tell(events.SERVER_CONNECTING, "warning", attempt=number, error=trouble.reason)
                 self.attempt_failed()
                 if failed.is_final:
@@ -185,13 +211,16 @@ class Supervisor:
                 continue
             self._tell(events.SERVER_CONNECTED, attempt=number, era=self.remembered)
             return link
-        raise explain(self.server, trouble, attempts=number, secrets=self._settings.secrets)
+        raise self._explain(trouble, number)
+
+    def _explain(self, trouble: Trouble, attempts: int = 1) -> SourceUnavailable:
+        return autopsy.explain(self.server, trouble, attempts=attempts, secrets=self._settings.secrets)
 
     async def _attempt(self) -> Link:
         """One try; a server that dies of an unknown first question is asked again in the old way at once."""
         try:
             return await self._connect_and_agree(self.remembered)
-        except _Failed as failed:
+        except AttemptFailed as failed:
             if not failed.died_of_discover:
                 raise
             return await self._connect_and_agree(eras.LATEST_HANDSHAKE)
@@ -201,12 +230,16 @@ class Supervisor:
         phase = "starting"
         try:
             async with asyncio.timeout(self._settings.handshake_timeout_s):
-                link = await self._dial(LinkEvents(self._tools_changed, self._lost))
+                link = await self._dial(LinkEvents(self._tools_changed, self._lost, self._noise))
                 phase = "shaking hands"
                 agreement = await negotiate(link, self._offer, remembered)
         except (ToolcribError, TimeoutError, OSError) as error:
             remains = self._state.last_remains = await _bury(link)
-            raise _Failed(phase, error, remains, remembered, self._settings.handshake_timeout_s) from error
+            raise AttemptFailed(phase, error, remains, remembered, self._settings.handshake_timeout_s) from error
+        except Exception as error:  # it may quote a header or a variable: only its kind is told
+            await _bury(link)
+            kind = type(error).__name__
+            raise InternalError(f"Server {self.server!r} could not be connected to: {kind}.") from error
         except BaseException:
             await _bury(link)
             raise
@@ -217,7 +250,7 @@ class Supervisor:
         state = self._state
         if state.agreement is not None:
             state.restarts += 1
-        state.link, state.agreement = link, agreement
+        state.link, state.agreement, state.silence = link, agreement, Silence()
         state.connected_at = state.last_used = self._loop.time()
         self.remembered = agreement.version
         if agreement.tells_of_changes or self._offer.capabilities:
@@ -232,18 +265,24 @@ class Supervisor:
         state = self._state
         if state.link is None or state.link.is_open or self._closed:
             return
-        link, state.link = state.link, None
-        state.last_remains = link.remains()
-        trouble = Trouble("running", describe_exit(state.last_remains), state.last_remains)
-        error = explain(self.server, trouble, attempts=1, secrets=self._settings.secrets)
+        error = self._note_loss(state.link, describe_exit(state.link.remains()))
         if self._loop.time() - state.connected_at < STABLE_AFTER_S:
             self._back_off(error)
             if state.failures == 1:
                 state.blocked_until = 0.0
         else:
             state.failures, state.error = 0, error
-        self._tell(events.SERVER_LOST, "warning", error=trouble.reason)
+
+    def _note_loss(self, link: Link, reason: str) -> SourceUnavailable:
+        """Part with a link: keep what it left, tell, close it in the background."""
+        state = self._state
+        state.link, state.last_remains = None, link.remains()
+        self._tell(events.SERVER_LOST, "warning", error=reason)
         self._tasks.spawn(_bury(link), f"bury-{self.server}")
+        return self._explain(Trouble("running", reason, state.last_remains))
+
+    def _noise(self, line: str) -> None:
+        self._tell(SERVER_NOISE, "warning", line=autopsy.show_noise(line, self._settings.secrets))
 
     def _watch_idleness(self) -> None:
         if self._reaper is not None:
@@ -278,41 +317,13 @@ class Supervisor:
             await self._tasks.close()
 
     def _tell(self, name: str, level: str = "info", **fields: object) -> None:
-        self._emit(Event(name, level, {"server": self.server, **fields}))
+        clean = {key: self.hide_secrets(value) if isinstance(value, str) else value for key, value in fields.items()}
+        self._emit(Event(name, level, {"server": self.server, **clean}))
 
     def _task_failed(self, name: str, error: BaseException) -> None:
-        if not isinstance(error, ToolcribError):
-            self._tell("server.task.failed", "error", task=name, error=repr(error))
-
-
-class _Failed(Exception):
-    """One attempt that came to nothing."""
-
-    def __init__(self, phase: str, error: Exception, remains: Remains, remembered: str, timeout_s: float) -> None:
-        super().__init__(phase)
-        hint, details = (error.hint, error.details) if isinstance(error, ToolcribError) else ("", {})
-        facts = {key: details[key] for key in FACTS if key in details}
-        self.trouble = Trouble(phase, _reason(error, remains, timeout_s), remains, hint, facts)
-        self.is_final = isinstance(error, ConfigError) or details.get("final") is True
-        self.died_of_discover = (
-            isinstance(error, ConnectionLost)
-            and phase != "starting"
-            and eras.first_step(remembered) is eras.Step.DISCOVER
-        )
-
-
-def _reason(error: Exception, remains: Remains, timeout_s: float) -> str:
-    if isinstance(error, TimeoutError):
-        return f"it did not answer within {timeout_s:g} s"
-    if isinstance(error, ConnectionLost) and remains.exit_code is not None:
-        return f"its process {describe_exit(remains)}"
-    if isinstance(error, RemoteError) and isinstance(error.data, Mapping) and "http_status" in error.data:
-        return f"it answered with HTTP {error.data['http_status']}; is that the address of an MCP server?"
-    if isinstance(error, RemoteError):
-        return f"it answered with error {error.rpc_code}: {error.message}"
-    if isinstance(error, ToolcribError | ProtocolError):
-        return error.message.rstrip(".")
-    return f"{type(error).__name__}: {error}"
+        if isinstance(error, InternalError) or not isinstance(error, ToolcribError):
+            kind = type(error.__cause__ or error).__name__
+            self._tell("server.task.failed", "error", task=name, error=kind)
 
 
 async def _bury(link: Link | None) -> Remains:

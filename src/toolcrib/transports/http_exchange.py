@@ -54,6 +54,11 @@ class Exchange:
         """Whether the client went away before the answer was complete."""
         return self._state == GONE
 
+    @property
+    def backlog(self) -> int:
+        """How many bytes wait for the client to read on."""
+        return self._transport.get_write_buffer_size()
+
     def answer(self, status: int, body: bytes, content_type: bytes = JSON, headers: Headers = ()) -> None:
         """The whole answer in one go."""
         if self._state != OPEN:

@@ -18,6 +18,8 @@ from toolcrib.transports.spec import ExitReport, ProcessSpec
 
 READ_BYTES = 64 * 1024  # what a pipe holds
 HIGH_WATER_BYTES = 256 * 1024
+UNSENT_MAX_BYTES = 64 * 1024 * 1024
+"""A server that leaves this much unread is as good as gone."""
 STDERR_BYTES = 64 * 1024
 EXIT_REPORT_WAIT_S = 0.5
 NOISE_LINES = 8
@@ -124,6 +126,11 @@ class PipeWriter:
         """Whether nothing can be written any more."""
         return self._pipe.closed
 
+    @property
+    def unsent_bytes(self) -> int:
+        """How much the other end has not taken yet."""
+        return len(self._kept)
+
     def _flush(self) -> None:
         try:
             del self._kept[: self._pipe.write(self._kept) or 0]
@@ -165,7 +172,9 @@ class StdioTransport:
         return self._process.exited.result() if self._process.exited.done() else None
 
     def send(self, data: bytes) -> None:
-        """Write one message; never waits, see ``drain``."""
+        """Write one message; never waits, see ``drain``. A server that reads nothing for too long is given up."""
+        if self._stdin.unsent_bytes > UNSENT_MAX_BYTES:
+            self._lose()
         try:
             self._stdin.write(data + b"\n")
         except (OSError, ValueError):

@@ -1,5 +1,7 @@
 """Normalise: a model's parameter names become the server's own; nothing else is touched."""
 
+from dataclasses import replace
+
 import pytest
 
 from toolcrib.calls.layers.normalise import normalise
@@ -14,7 +16,7 @@ def schema(*names: str) -> dict:
     return {"type": "object", "properties": {name: {} for name in names}}
 
 
-async def passed_on(tool: Tool, arguments: dict, *, server: str = "home", configured: dict | None = None):
+async def passed_on(tool: Tool, arguments: dict, *, server: str = "home"):
     """The arguments that reach the server, and what was told."""
     told: list[Event] = []
     received: list[dict] = []
@@ -23,7 +25,7 @@ async def passed_on(tool: Tool, arguments: dict, *, server: str = "home", config
         received.append(call.arguments)
         return ToolResult({})
 
-    step = normalise(configured or {}, told.append)(Subject(f"{server}__{tool.name}", server, tool), source)
+    step = normalise(told.append)(Subject(f"{server}__{tool.name}", server, tool), source)
     await step(ToolCall(f"{server}__{tool.name}", tool.name, arguments, "id-1"))
     return received[0], told
 
@@ -72,20 +74,11 @@ async def test_snake_case_becomes_camel_case_where_the_schema_has_it(properties,
 
 async def test_a_configured_rename_wins_over_the_static_one():
     """What the user wrote is what the user wants."""
-    configured = {("home", "control_zwave_device"): {"command": "verb"}}
+    wished = replace(ZWAVE, renames={"command": "verb"})
 
-    arguments, _ = await passed_on(ZWAVE, {"device_name": "lamp", "command": "on"}, configured=configured)
+    arguments, _ = await passed_on(wished, {"device_name": "lamp", "command": "on"})
 
     assert arguments == {"deviceName": "lamp", "verb": "on"}
-
-
-async def test_a_configured_rename_is_for_its_server_only():
-    """Another server's tool of the same name keeps its names."""
-    configured = {("home", "move"): {"to": "target"}}
-
-    arguments, _ = await passed_on(Tool("move"), {"to": 1}, server="away", configured=configured)
-
-    assert arguments == {"to": 1}
 
 
 async def test_native_tools_are_never_touched():
@@ -94,7 +87,7 @@ async def test_native_tools_are_never_touched():
     async def source(call: ToolCall) -> ToolResult:
         return ToolResult({})
 
-    assert normalise({}, lambda event: None)(Subject(ZWAVE.name, "", ZWAVE), source) is source
+    assert normalise(lambda event: None)(Subject(ZWAVE.name, "", ZWAVE), source) is source
 
 
 async def test_the_callers_own_object_is_not_changed():
@@ -113,7 +106,7 @@ async def test_the_servers_own_error_comes_back_unchanged():
     async def source(call: ToolCall) -> ToolResult:
         raise refusal
 
-    step = normalise({}, lambda event: None)(Subject("home__control_zwave_device", "home", ZWAVE), source)
+    step = normalise(lambda event: None)(Subject("home__control_zwave_device", "home", ZWAVE), source)
     with pytest.raises(RemoteError) as raised:
         await step(ToolCall("home__control_zwave_device", ZWAVE.name, {"device_name": "lamp"}))
 

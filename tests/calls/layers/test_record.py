@@ -10,7 +10,7 @@ from toolcrib.calls.pipeline import Subject
 from toolcrib.core import events
 from toolcrib.core.access import Caller
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
-from toolcrib.core.errors import CallTimeout, SourceUnavailable
+from toolcrib.core.errors import CallTimeout, InvalidArguments, SourceUnavailable
 from toolcrib.core.events import Event
 from toolcrib.core.tool import Tool
 from toolcrib.testing import ManualClock
@@ -63,6 +63,7 @@ async def test_a_good_call_is_counted_and_told_quietly():
         "executed": 1,
         "failed": 0,
         "timedOut": 0,
+        "refused": 0,
         "totalSeconds": 0.25,
         "slowestSeconds": 0.25,
         "lastError": "",
@@ -77,7 +78,6 @@ async def test_a_good_call_is_counted_and_told_quietly():
         (SourceUnavailable("down"), "TOOL_UNAVAILABLE", "down", 0),
         (CallTimeout("late"), "TOOL_TIMEOUT", "late", 1),
         (KeyError("bug"), "TOOL_INTERNAL", "'bug'", 0),
-        (asyncio.CancelledError(), "TOOL_CANCELLED", "CancelledError", 0),
     ],
 )
 async def test_a_bad_call_is_counted_told_and_passed_on(outcome, code, last_error, timed_out):
@@ -91,11 +91,26 @@ async def test_a_bad_call_is_counted_told_and_passed_on(outcome, code, last_erro
         "executed": 1,
         "failed": 1,
         "timedOut": timed_out,
+        "refused": 0,
         "totalSeconds": 0.25,
         "slowestSeconds": 0.25,
         "lastError": last_error,
         "health": "unhealthy",
     }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [(asyncio.CancelledError(), "TOOL_CANCELLED"), (InvalidArguments("no"), "TOOL_INVALID_INPUT")],
+)
+async def test_what_the_caller_did_is_told_but_is_no_failure_of_the_tool(outcome, code):
+    """Giving up, or asking wrongly, leaves the tool as healthy as it was."""
+    recorded = Recorded()
+
+    assert await recorded.run(outcome) is outcome
+
+    assert recorded.events == [finished(code, "warning")]
+    assert (recorded.tally["failed"], recorded.tally["refused"], recorded.tally["health"]) == (0, 1, "healthy")
 
 
 @pytest.mark.parametrize("outcome", [FINE, FAILED, CallTimeout("late")])

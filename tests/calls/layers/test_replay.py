@@ -1,6 +1,6 @@
 """Replay: a call is made again after a lost connection only when that can do no harm."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -33,8 +33,8 @@ class Flaky:
         return DONE
 
 
-def layered(source: Step, tool: Tool, configured: dict | None = None) -> Step:
-    return replay(configured or {})(Subject(f"srv__{tool.name}", "srv", tool), source)
+def layered(source: Step, tool: Tool) -> Step:
+    return replay()(Subject(f"srv__{tool.name}", "srv", tool), source)
 
 
 def call(tool: Tool) -> ToolCall:
@@ -91,7 +91,7 @@ async def test_the_configuration_knows_better_than_the_tool(tool, replayable, at
     source = Flaky([True, True])
 
     with pytest.raises((ConnectionLost, OutcomeUnknown)):
-        await layered(source, tool, {("srv", tool.name): replayable})(call(tool))
+        await layered(source, replace(tool, replayable=replayable))(call(tool))
 
     assert source.attempts == attempts
 
@@ -115,4 +115,4 @@ def test_native_tools_have_no_connection_to_lose():
     """There is no layer for them."""
     source = Flaky([])
 
-    assert replay({})(Subject("write", "", PLAIN), source) is source
+    assert replay()(Subject("write", "", PLAIN), source) is source

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import NotImplementedHere
 from toolcrib.core.tool import Tool
 from toolcrib.doors.mcp import http
 from toolcrib.doors.mcp.http import HttpDoor
@@ -224,14 +225,13 @@ async def test_sessions_are_kept_apart():
 
 
 async def test_the_standing_stream_tells_of_changed_tools():
-    """One per session; a second one is refused."""
+    """It is an event stream."""
     async with client_of(tools=[add]) as client:
         await client.hello()
         stream = await client.request("GET", **client.session)
-        second = await client.request("GET", **client.session)
         client.made.native.unregister("add")
 
-        assert (stream.status, stream.headers["content-type"], second.status) == (200, "text/event-stream", 409)
+        assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream")
         assert await stream.event() == {
             "jsonrpc": "2.0",
             "method": "notifications/tools/list_changed",
@@ -239,17 +239,61 @@ async def test_the_standing_stream_tells_of_changed_tools():
         }
 
 
-async def test_a_stream_that_was_closed_can_be_opened_again():
-    """The client may come back."""
+async def test_a_second_standing_stream_takes_the_place_of_the_first():
+    """A client that comes back need not wait until its lost connection is noticed."""
     async with client_of(tools=[add]) as client:
         await client.hello()
         first = await client.request("GET", **client.session)
-        await first.close()
-        statuses = [409]
-        while statuses[-1] == 409:
-            statuses.append((await client.request("GET", **client.session)).status)
+        second = await client.request("GET", **client.session)
+        client.made.native.unregister("add")
 
-        assert statuses[-1] == 200
+        assert (second.status, await first.event()) == (200, None)
+        assert (await second.event())["method"] == "notifications/tools/list_changed"
+
+
+async def test_a_standing_stream_is_kept_alive():
+    """Proxies cut what is silent."""
+    async with client_of() as client:
+        await client.hello()
+        stream = await client.request("GET", **client.session)
+        opening = await stream.chunk()
+        client.door._ping()
+
+        assert [opening, await stream.chunk()] == [b": ping\n\n"] * 2
+
+
+async def test_a_request_id_in_use_is_refused():
+    """The first request can still be called off."""
+    slow = held()
+    async with client_of(slow) as client:
+        await client.hello()
+        running = asyncio.create_task(client.ask(1, "tools/call", {"name": "slow__work"}))
+        await slow.calling.reached.wait()
+        second = await client.ask(1, "ping")
+        await client.post({"method": "notifications/cancelled", "params": {"requestId": 1}}, **client.session)
+
+        assert (second.status, (await second.json())["error"]["code"]) == (400, -32600)
+        assert (await running).status == 202
+
+
+async def test_a_client_that_stops_reading_does_not_fill_the_memory():
+    """Of 32 MB of progress most is dropped; what was sent is whole, and the result comes last."""
+    source = FakeSource("srv", ["work"])
+
+    def work(call: ToolCall) -> str:
+        message = json.dumps({"progress": 1, "message": "x" * 16_000}).encode()
+        for _ in range(2000):
+            call.channel.notify("notifications/progress", message)
+        return "done"
+
+    source.answers["work"] = work
+    async with client_of(source) as client:
+        await client.hello()
+        stream = await client.ask(1, "tools/call", {"name": "srv__work", "_meta": {"progressToken": 1}})
+        events = [json.loads(data) for data in SseParser().feed(await stream.body())]
+
+        assert len(events) < 1000
+        assert events[-1]["result"]["content"] == [{"type": "text", "text": "done"}]
 
 
 async def test_progress_turns_the_answer_into_a_stream():
@@ -555,6 +599,62 @@ async def test_a_call_that_is_silent_for_long_is_kept_alive():
 
         assert (answer.headers["content-type"], first) == ("text/event-stream", b": ping\n\n")
         assert (await answer.event())["result"]["content"] == [{"type": "text", "text": "work ran"}]
+
+
+async def test_a_client_that_takes_json_only_gets_json_only():
+    """However long it takes and whatever the server tells or asks before."""
+    source, refusals = held(), []
+
+    async def work(call: ToolCall) -> str:
+        call.channel.notify("notifications/message", b"{}")
+        try:
+            await call.channel.ask("elicitation/create", b"{}")
+        except NotImplementedHere as error:
+            refusals.append(error)
+        return f"progress wanted: {call.channel.wants_progress}"
+
+    source.answers["work"] = work
+    async with client_of(source) as client:
+        await client.hello()
+        params = {"name": "slow__work", "_meta": {"progressToken": 1}}
+        asked = client.post(
+            {"id": 1, "method": "tools/call", "params": params}, accept="application/json", **client.session
+        )
+        running = asyncio.create_task(asked)
+        await source.calling.reached.wait()
+        client.door._ping()
+        client.door._ping()
+        source.calling.release()
+        answer = await running
+
+        assert (answer.headers["content-type"], len(refusals)) == ("application/json", 1)
+        assert (await answer.json())["result"]["content"] == [{"type": "text", "text": "progress wanted: False"}]
+
+
+async def test_a_client_that_takes_json_only_cannot_subscribe():
+    """A subscription is a stream."""
+    async with client_of() as client:
+        answer = await client.ask_modern(1, "subscriptions/listen", {"notifications": {}}, accept="application/json")
+
+        assert (answer.status, client.door._subscriptions) == (406, {})
+
+
+async def test_a_stateless_initialize_is_no_method():
+    """The era that carries its version in each request shakes no hands."""
+    async with client_of() as client:
+        answer = await client.ask_modern(1, "initialize", HELLO)
+
+        assert (answer.status, (await answer.json())["error"]["code"]) == (404, -32601)
+
+
+async def test_a_closed_door_is_told_of_no_changes():
+    """The crib forgets it; closing twice does no harm."""
+    async with client_of(tools=[add]) as client:
+        listening = len(client.made.crib._listeners)
+        await client.door.close()
+        await client.door.close()
+
+        assert len(client.made.crib._listeners) == listening - 1
 
 
 async def test_closing_the_door_ends_what_still_runs():

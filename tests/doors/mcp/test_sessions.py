@@ -4,11 +4,15 @@ import asyncio
 
 import pytest
 
+from toolcrib.core.errors import CallCancelled
 from toolcrib.doors.mcp import sessions
+from toolcrib.doors.mcp.channel import BACKLOG_MAX
 from toolcrib.doors.mcp.replies import Reply
 from toolcrib.doors.mcp.sessions import IDLE_S, Session, Sessions
+from toolcrib.doors.mcp.streams import StandingStream
 from toolcrib.testing import ManualClock
 from toolcrib.wire.server import Asker
+from toolcrib.wire.sse import PING
 
 ASKER = Asker("2025-06-18")
 
@@ -44,18 +48,45 @@ def test_a_session_that_idles_is_swept_away():
     assert kept == [False, True, True, True]
 
 
-def test_there_is_a_most_number_of_sessions(monkeypatch):
-    """Idle ones make room first."""
+def test_when_there_are_too_many_sessions_the_longest_idle_one_makes_room(monkeypatch):
+    """Not one that was used since."""
     monkeypatch.setattr(sessions, "SESSIONS_MAX", 2)
     clock = ManualClock(1_000_000.0)
-    everyone, _ = opened(clock)
-    everyone.open(ASKER, "me")
+    everyone, used = opened(clock)
+    idle = everyone.open(ASKER, "me")
+    clock.advance(1)
+    everyone.find(used.id.encode(), "me")
 
-    refused = everyone.open(ASKER, "me")
-    clock.advance(IDLE_S + 1)
+    new = everyone.open(ASKER, "me")
 
-    assert refused is None
-    assert everyone.open(ASKER, "me") is not None
+    kept = [everyone.find(session.id.encode(), "me") is not None for session in (used, idle, new)]
+    assert kept == [True, False, True]
+
+
+def test_there_is_a_most_number_of_sessions_in_use(monkeypatch):
+    """Nobody who listens or waits is thrown out for a newcomer."""
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 2)
+    everyone, streaming = opened(ManualClock())
+    busy = everyone.open(ASKER, "me")
+    streaming.stream, busy.running = object(), {1: lambda: None}
+
+    assert everyone.open(ASKER, "me") is None
+
+
+async def test_a_question_fails_when_its_session_ends():
+    """Also one that no running request waits for; nothing is left behind."""
+    everyone, session = opened(ManualClock())
+    asked = asyncio.Event()
+    waiting = asyncio.create_task(session.questions.ask(lambda _: asked.set(), "roots/list", b"{}"))
+    await asked.wait()
+
+    everyone.end(session)
+
+    with pytest.raises(CallCancelled, match="left"):
+        await asyncio.wait_for(waiting, 5)
+    with pytest.raises(CallCancelled, match="left"):
+        await asyncio.wait_for(session.questions.ask(lambda _: None, "roots/list", b"{}"), 5)
+    assert session.questions._waiting == {}
 
 
 def test_ids_cannot_be_guessed():
@@ -72,6 +103,7 @@ class Exchange:
 
     def __init__(self) -> None:
         self.streaming = self.answered = self.disconnected = False
+        self.backlog = 0
         self.said: list[object] = []
 
     def start_stream(self, status: int, headers: object) -> None:
@@ -115,3 +147,35 @@ async def test_nothing_is_said_to_a_client_that_is_gone():
     reply.cancel()
 
     assert exchange.said == []
+
+
+async def test_a_client_that_is_far_behind_gets_its_result_only():
+    """No notifications and no pings; the result comes in any case."""
+    exchange = Exchange()
+    exchange.streaming, exchange.backlog = True, BACKLOG_MAX + 1
+    reply = Reply(exchange, None, ASKER, "token")
+
+    reply.notify("notifications/progress", b'{"progress":1}')
+    reply.ping()
+    reply.ping()
+    reply.finish(b"{}", 200)
+
+    assert exchange.said == [b"event: message\ndata: {}\n\n", "end"]
+
+
+def test_a_listener_that_is_far_behind_hears_once_of_all_changes():
+    """When it has caught up; until then not even pings are added to its backlog."""
+    exchange = Exchange()
+    stream = StandingStream(exchange, b"first")
+    exchange.backlog = BACKLOG_MAX + 1
+    for _ in range(3):
+        stream.tell_changed()
+        stream.ping()
+    behind = list(exchange.said)
+    exchange.backlog = 0
+    stream.ping()
+    stream.ping()
+
+    first, notice, ping = exchange.said
+    assert behind == [b"first"]
+    assert (first, b"notifications/tools/list_changed" in notice, ping) == (b"first", True, PING)

@@ -10,11 +10,13 @@ import textwrap
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doors.cli.program import Program
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.tool import Tool
+from toolcrib.doors.mcp.channel import BACKLOG_MAX
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
-from toolcrib.doors.mcp.stdio import StdioDoor
+from toolcrib.doors.mcp.stdio import LINE_LIMIT, StdioDoor
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 from toolcrib.wire import eras
 
@@ -28,6 +30,8 @@ class Out:
     def __init__(self) -> None:
         self.lines: asyncio.Queue[dict] = asyncio.Queue()
         self.closed = False
+        self.unread = 0
+        self.protocol: asyncio.BaseProtocol | None = None
 
     def write(self, data: bytes) -> None:
         assert data.endswith(b"\n")
@@ -37,8 +41,12 @@ class Out:
     def is_closing(self) -> bool:
         return self.closed
 
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
     def close(self) -> None:
         self.closed = True
+        self.protocol.connection_lost(None)
 
 
 class Client:
@@ -47,7 +55,8 @@ class Client:
     def __init__(self, made: MemoryCrib) -> None:
         self.made, self.out = made, Out()
         self.door = StdioDoor(McpService(made.crib, ServerIdentity("toolcrib", "1")))
-        self.door.write_to(self.out)
+        self.out.protocol = self.door.out
+        self.door.out.connection_made(self.out)
 
     def send(self, *messages: dict) -> None:
         data = b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages)
@@ -312,6 +321,102 @@ async def test_a_subscriber_is_acknowledged_and_told_until_it_leaves():
     assert quiet
 
 
+async def test_subscribers_are_seen_off_when_the_door_closes():
+    """Each gets its result, whether or not there was anything to tell; one that cancelled gets none."""
+    async with client_of(tools=[add]) as client:
+        for request_id, wanted in (("keen", True), ("deaf", False), ("gone", True)):
+            params = {"notifications": {"toolsListChanged": wanted}, "_meta": META}
+            await client.ask(request_id, "subscriptions/listen", params)
+        client.send({"method": "notifications/cancelled", "params": {"requestId": "gone"}})
+        client.made.native.unregister("add")
+        changed = await client.read()
+        await client.door.close()
+        ended = [await client.read(), await client.read()]
+
+    assert changed["params"] == {"_meta": {eras.META_SUBSCRIPTION: "keen"}}
+    assert ended == [
+        {"id": name, "result": {"resultType": "complete", "_meta": {eras.META_SUBSCRIPTION: name}}}
+        for name in ("keen", "deaf")
+    ]
+    assert client.out.lines.empty()
+
+
+async def test_a_client_that_is_far_behind_gets_answers_only():
+    """Notifications are dropped, and of all changes it hears once, when it reads again."""
+    source = FakeSource("srv", ["work"])
+
+    def work(call: ToolCall) -> str:
+        call.channel.notify("notifications/progress", b'{"progress":0.5}')
+        call.channel.notify("notifications/message", b'{"level":"info","data":1}')
+        return "done"
+
+    source.answers["work"] = work
+    async with client_of(source, tools=[add]) as client:
+        await client.hello()
+        client.out.unread = BACKLOG_MAX + 1
+        client.made.native.unregister("add")
+        client.made.native.register(add)
+        answered = await client.ask(1, "tools/call", {"name": "srv__work", "_meta": {"progressToken": "mine"}})
+        quiet = client.out.lines.empty()
+        client.out.unread = 0
+        client.door.out.resume_writing()
+        client.door.out.resume_writing()
+        changed = await client.read()
+
+    assert (answered["id"], quiet) == (1, True)
+    assert (changed["method"], client.out.lines.empty()) == ("notifications/tools/list_changed", True)
+
+
+async def test_a_closed_door_is_told_of_no_changes():
+    """The crib forgets it."""
+    async with client_of(tools=[add]) as client:
+        await client.hello()
+        await client.door.close()
+        client.out.closed = False
+        client.made.native.unregister("add")
+
+        assert client.out.lines.empty()
+
+
+async def test_a_stateless_initialize_is_no_method():
+    """As over HTTP: the era that carries its version in each request shakes no hands."""
+    async with client_of() as client:
+        answered = await client.ask(1, "initialize", {**HELLO, "_meta": META})
+
+    assert (answered["id"], answered["error"]["code"]) == (1, -32601)
+
+
+async def test_a_line_that_is_too_long_is_answered_without_an_id():
+    """The client learns of it, and the next line is served."""
+    async with client_of() as client:
+        client.door.data_received(b"x" * (LINE_LIMIT + 1))
+        refused = await client.read()
+        client.door.data_received(b"\n")
+        pinged = await client.ask(2, "ping")
+
+    assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+    assert pinged == {"id": 2, "result": {}}
+
+
+async def test_a_question_fails_when_the_client_leaves():
+    """The call that asked goes on without the answer, and the door ends."""
+    source = FakeSource("srv", ["work"])
+
+    async def work(call: ToolCall) -> str:
+        return (await call.channel.ask("elicitation/create", b"{}")).decode()
+
+    source.answers["work"] = work
+    async with client_of(source) as client:
+        await client.hello()
+        await client.ask(1, "tools/call", {"name": "srv__work"})
+        client.door.connection_lost(None)
+        answered = await client.read()
+        await asyncio.wait_for(client.door.ended.wait(), 5)
+
+    assert answered["result"]["isError"]
+    assert answered["result"]["_meta"]["toolcrib/error"]["code"] == "TOOL_CANCELLED"
+
+
 async def test_a_result_that_cannot_be_written_is_still_answered():
     """A tool may return anything; the client never waits for nothing."""
     source = FakeSource("srv", [Tool("work")])
@@ -384,3 +489,32 @@ def test_stdout_carries_the_protocol_and_nothing_else():
     assert answers[1]["content"] == [{"type": "text", "text": "done"}]
     assert answers[2]["content"] == [{"type": "text", "text": "leaves failed: SystemExit: 3"}]
     assert done.stderr.splitlines() == ["before anything", "printed", "written", "by a child"]
+
+
+BIG = """
+from toolcrib import tool
+
+@tool
+def big() -> str:
+    return "x" * 3_000_000
+"""
+
+
+def test_a_slow_client_gets_all_of_its_last_answer(tmp_path):
+    """It closed stdin and takes its time with 3 MB: far more than a pipe holds."""
+    program = Program(tmp_path)
+    program.project.mkdir()
+    (program.project / "big.py").write_text(BIG)
+    program.config.write_text('native = ["big"]\n')
+    program.env["PYTHONPATH"] = str(program.project)
+    request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "big", "_meta": META}}
+    process = program.start("stdio", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdin.write(json.dumps(request).encode() + b"\n")
+    process.stdin.close()
+    first = process.stdout.read(1)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1)
+
+    answered = json.loads(first + process.stdout.read())
+
+    assert (process.wait(30), len(answered["result"]["content"][0]["text"])) == (0, 3_000_000)

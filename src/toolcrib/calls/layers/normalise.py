@@ -14,14 +14,14 @@ STATIC_RENAMES: Mapping[str, Mapping[str, str]] = {
 """Tools known to be called with other names than their schema's."""
 
 
-def normalise(configured: Mapping[tuple[str, str], Mapping[str, str]], emit: Emit) -> Layer:
+def normalise(emit: Emit) -> Layer:
     """Static renames of a tool first, then snake_case to camelCase where the schema has the camelCase name."""
 
     def layer(subject: Subject, following: Step) -> Step:
         if not subject.server:
             return following
-        own = configured.get((subject.server, subject.tool.name), {})
-        renamer = Renamer.for_schema(subject.tool.input_schema, {**STATIC_RENAMES.get(subject.tool.name, {}), **own})
+        static = {**STATIC_RENAMES.get(subject.tool.name, {}), **subject.tool.renames}
+        renamer = Renamer.for_schema(subject.tool.input_schema, static)
         if renamer is None:
             return following
 

@@ -6,7 +6,7 @@ from toolcrib.calls.metrics import Metrics, ToolMetrics
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.errors import CallTimeout, ToolcribError
+from toolcrib.core.errors import CallerError, CallTimeout, ToolcribError
 from toolcrib.core.events import Emit, Event
 
 Clock = Callable[[], float]
@@ -52,6 +52,10 @@ def _count_failed(tally: ToolMetrics, elapsed_s: float, message: str) -> None:
 
 
 def _count_raised(tally: ToolMetrics, elapsed_s: float, error: BaseException) -> None:
+    """What the caller did wrong, or gave up, is no failure of the tool."""
+    if isinstance(error, CallerError) or not isinstance(error, Exception):
+        tally.note_refused()
+        return
     _count_failed(tally, elapsed_s, str(error) or type(error).__name__)
     if isinstance(error, CallTimeout):
         tally.timed_out += 1

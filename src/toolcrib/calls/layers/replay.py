@@ -1,19 +1,17 @@
 """Replay: after a lost connection a call is made again only when that can do no harm."""
 
-from collections.abc import Mapping
-
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, OutcomeUnknown
 
 
-def replay(configured: Mapping[tuple[str, str], bool]) -> Layer:
+def replay() -> Layer:
     """Once more if the request was never sent, or the tool is read-only or idempotent; otherwise say it is unknown."""
 
     def layer(subject: Subject, following: Step) -> Step:
         if not subject.server:
             return following
-        may_repeat = configured.get((subject.server, subject.tool.name), subject.tool.is_replayable)
+        may_repeat = subject.tool.is_replayable
 
         async def step(call: ToolCall) -> ToolResult:
             try:

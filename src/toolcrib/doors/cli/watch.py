@@ -24,7 +24,7 @@ class Watch:
     def __init__(self, crib: Crib, loaded: Loaded, chosen: str | None, emit: Emit) -> None:
         self._crib, self._config, self._chosen, self._emit = crib, loaded.config, chosen, emit
         self._around = Surroundings()
-        self._seen = self._stamp()
+        self._seen: Stamp | None = None
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -34,20 +34,28 @@ class Watch:
                 await asyncio.sleep(SETTLE_S)  # an editor may be in the middle of replacing the file
                 await self._reload()
 
+    def _reject(self, reason: str) -> None:
+        self._emit(Event("config.rejected", "error", {"error": reason, "kept": "the configuration before"}))
+
     async def _reload(self) -> None:
-        self._seen = self._stamp()
+        """Apply what the files say now; the first time around, what changed since they were loaded."""
+        first, self._seen = self._seen is None, self._stamp()
         try:
             loaded = load(self._chosen, self._around)
             changed = await self._crib.apply(loaded.config.servers)
         except ToolcribError as error:
-            self._emit(Event("config.rejected", "error", {"error": str(error), "kept": "the configuration before"}))
+            self._reject(str(error))
             return
-        fields = {"changed": ", ".join(changed) or "no server"}
-        self._emit(Event("config.applied", fields=fields))
-        if _without_servers(loaded.config) != _without_servers(self._config):
+        except Exception as error:  # whatever an edit does to the parser, the next one is looked at again
+            self._reject(f"{type(error).__name__}: {error}"[:500])
+            return
+        if changed or not first:
+            self._emit(Event("config.applied", fields={"changed": ", ".join(changed) or "no server"}))
+        if not first and _without_servers(loaded.config) != _without_servers(self._config):
             self._emit(Event("config.restart.needed", "warning", {"reason": "settings beside the servers changed"}))
         self._config = loaded.config
-        await self._crib.current(0)
+        if changed:
+            self._crib.wake()
 
     def _stamp(self) -> Stamp:
         return tuple(_stat(path) for path in self._paths())

@@ -10,6 +10,8 @@ from toolcrib.wire.jsonrpc import encode, encode_notification
 from toolcrib.wire.server import Asker
 
 PROGRESS = "notifications/progress"
+BACKLOG_MAX = 1024 * 1024
+"""A client with more than this left to read is told nothing it did not ask for."""
 
 _object = msgspec.json.Decoder(dict[str, Any])
 
@@ -26,7 +28,9 @@ class ClientChannel:
         self._token = token
 
     def notify(self, method: str, params: bytes) -> None:
-        """Pass a notification on; progress carries the client's own token."""
+        """Pass a notification on, unless the client is far behind; progress carries the client's own token."""
+        if self.backlog > BACKLOG_MAX:
+            return
         if method == PROGRESS:
             if self._token is None:
                 return
@@ -35,6 +39,11 @@ class ClientChannel:
             except msgspec.DecodeError:  # a server's nonsense is no reason to disturb its other calls
                 return
         self.send(encode_notification(method, params))
+
+    @property
+    @abstractmethod
+    def backlog(self) -> int:
+        """How many bytes the client has not read yet."""
 
     @abstractmethod
     def send(self, message: bytes) -> None:

@@ -8,9 +8,10 @@ from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.doors.mcp import service
-from toolcrib.doors.mcp.replies import STREAM_HEADERS, Reply
+from toolcrib.doors.mcp.replies import PlainReply, Reply
 from toolcrib.doors.mcp.service import McpService
 from toolcrib.doors.mcp.sessions import Session, Sessions
+from toolcrib.doors.mcp.streams import StandingStream
 from toolcrib.transports.http_server import Exchange, Request, error_body
 from toolcrib.wire import eras, headers, server
 from toolcrib.wire.jsonrpc import (
@@ -27,8 +28,8 @@ from toolcrib.wire.jsonrpc import (
 from toolcrib.wire.server import Asker
 from toolcrib.wire.sse import PING, encode_event
 
-TOOLS_CHANGED = "notifications/tools/list_changed"
 JSON = b"application/json"
+EVENT_STREAM = b"text/event-stream"
 USUAL_ACCEPT = b"application/json, text/event-stream"
 PING_EVERY_S = 15.0
 SUBSCRIPTIONS_MAX = 1024
@@ -43,11 +44,11 @@ class HttpDoor:
         self._mcp = mcp
         self._loop = asyncio.get_running_loop()
         self._sessions = Sessions(self._loop.time)
-        self._subscriptions: dict[Exchange, RequestId] = {}
-        self._told: set[Exchange] = set()
+        self._subscriptions: dict[StandingStream, RequestId] = {}
+        self._told: set[StandingStream] = set()
         self._replies: set[Reply] = set()
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
-        mcp.crib.on_change(self._tell_changed)
+        self._stop_listening = mcp.crib.on_change(self._tell_changed)
 
     def handle(self, request: Request, exchange: Exchange) -> None:
         """Take one HTTP request; it is answered now, or by the task that works on it."""
@@ -105,11 +106,11 @@ class HttpDoor:
         params = server.request_params(message)
         asker = server.modern_asker(message.method, params, request.header)
         if message.method == service.LISTEN:
-            self._listen(message, exchange)
+            self._listen(message, request, exchange)
             return
         if message.method == "tools/call":
             self._check_params(params, request)
-        self._start(message, asker, exchange, None)
+        self._start(message, asker, request, None)
 
     def _check_params(self, params: Any, request: Request) -> None:
         declared = self._mcp.declared_headers(str(params.get("name")))
@@ -117,22 +118,24 @@ class HttpDoor:
             arguments = params.get("arguments")
             headers.check_params(declared, arguments if isinstance(arguments, dict) else {}, request.header)
 
-    def _listen(self, message: Inbound, exchange: Exchange) -> None:
+    def _listen(self, message: Inbound, request: Request, exchange: Exchange) -> None:
+        if not _accepts_stream(request):
+            _want_stream(exchange)
+            return
         request_id = _id(message)
         if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             raise RpcError(INVALID_REQUEST, "Too many subscriptions.")
         honoured = service.listen_filter(server.request_params(message))
-        exchange.start_stream(200, headers=STREAM_HEADERS)
         ack = encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
-        exchange.write(encode_event(ack))
-        self._subscriptions[exchange] = request_id
+        stream = StandingStream(exchange, encode_event(ack), service.subscription_meta(request_id))
+        self._subscriptions[stream] = request_id
         if honoured:
-            self._told.add(exchange)
-        exchange.on_disconnect(lambda: self._unsubscribe(exchange))
+            self._told.add(stream)
+        exchange.on_disconnect(lambda: self._unsubscribe(stream))
 
-    def _unsubscribe(self, exchange: Exchange) -> None:
-        self._subscriptions.pop(exchange, None)
-        self._told.discard(exchange)
+    def _unsubscribe(self, stream: StandingStream) -> None:
+        self._subscriptions.pop(stream, None)
+        self._told.discard(stream)
 
     # The handshake era
 
@@ -156,7 +159,7 @@ class HttpDoor:
             self._notice(message, session)
             exchange.answer(202, b"")
         else:
-            self._start(message, session.asker, exchange, session)
+            self._start(message, session.asker, request, session)
 
     def _session(self, request: Request, exchange: Exchange) -> Session | None:
         """The session a request belongs to; a request without a usable one is answered here."""
@@ -183,28 +186,18 @@ class HttpDoor:
         if stated is not None and _is_modern(stated):
             _not_allowed(exchange, b"POST")
             return
-        if b"text/event-stream" not in (request.header(b"accept") or b""):
-            exchange.answer(
-                406, error_body("HTTP_NOT_ACCEPTABLE", "GET opens an event stream: accept text/event-stream.")
-            )
+        if EVENT_STREAM not in (request.header(b"accept") or b""):
+            _want_stream(exchange)
             return
         try:
             session = self._session(request, exchange)
         except RpcError as error:
             exchange.answer(400, encode_error(None, error))
             return
-        if session is None:
-            return
-        if session.stream is not None:
-            exchange.answer(409, error_body("HTTP_CONFLICT", "This session has an open stream already."))
-            return
-        self._open_stream(session, exchange)
-
-    def _open_stream(self, session: Session, exchange: Exchange) -> None:
-        exchange.start_stream(200, headers=STREAM_HEADERS)
-        exchange.write(PING)
-        session.stream = exchange
-        exchange.on_disconnect(lambda: setattr(session, "stream", None))
+        if session is not None:
+            stream = StandingStream(exchange, PING)
+            session.replace_stream(stream)
+            exchange.on_disconnect(lambda: session.lose_stream(stream))
 
     def _delete(self, request: Request, exchange: Exchange) -> None:
         session_id = request.header(headers.SESSION)
@@ -217,8 +210,11 @@ class HttpDoor:
 
     # Requests that take time
 
-    def _start(self, message: Inbound, asker: Asker, exchange: Exchange, session: Session | None) -> None:
-        reply = Reply(exchange, session, asker, service.progress_token(server.request_params(message)))
+    def _start(self, message: Inbound, asker: Asker, request: Request, session: Session | None) -> None:
+        if session is not None and message.id in session.running:
+            raise RpcError(INVALID_REQUEST, "This request id is already in use.")
+        exchange, token = request.exchange, service.progress_token(server.request_params(message))
+        reply = (Reply if _accepts_stream(request) else PlainReply)(exchange, session, asker, token)
         reply.task = self._loop.create_task(self._work(message, asker, reply))
         self._replies.add(reply)
         if session is not None:
@@ -242,19 +238,15 @@ class HttpDoor:
                 reply.session.running.pop(_id(message), None)
 
     def _tell_changed(self) -> None:
-        self._sessions.tell_all(encode_notification(TOOLS_CHANGED))
-        for exchange in self._told:
-            notice = encode_notification(TOOLS_CHANGED, service.subscription_meta(self._subscriptions[exchange]))
-            if exchange.streaming:
-                exchange.write(encode_event(notice))
+        for stream in (*self._sessions.streams(), *self._told):
+            stream.tell_changed()
 
     def _ping(self) -> None:
         """Keep streams alive behind proxies; a call that has been silent for long becomes a stream for that."""
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
         self._sessions.sweep()
-        for exchange in self._subscriptions:
-            if exchange.streaming:
-                exchange.write(PING)
+        for stream in (*self._sessions.streams(), *self._subscriptions):
+            stream.ping()
         self._replies = {reply for reply in self._replies if reply.is_running}
         for reply in self._replies:
             reply.ping()
@@ -262,10 +254,9 @@ class HttpDoor:
     def end_streams(self) -> None:
         """End the standing streams in good order; calls under way are not touched."""
         self._pinging.cancel()
-        for exchange, request_id in list(self._subscriptions.items()):
-            if exchange.streaming:
-                exchange.write(encode_event(encode_result(request_id, service.listen_result(request_id))))
-                exchange.end()
+        self._stop_listening()
+        for stream, request_id in list(self._subscriptions.items()):
+            stream.end(encode_event(encode_result(request_id, service.listen_result(request_id))))
         self._sessions.end_streams()
 
     async def close(self) -> None:
@@ -298,6 +289,15 @@ def _is_json(request: Request) -> bool:
 def _accepts_json(request: Request) -> bool:
     accept = request.header(b"accept")
     return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (JSON, b"*/*", b"application/*"))
+
+
+def _accepts_stream(request: Request) -> bool:
+    accept = request.header(b"accept")
+    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (EVENT_STREAM, b"*/*", b"text/*"))
+
+
+def _want_stream(exchange: Exchange) -> None:
+    exchange.answer(406, error_body("HTTP_NOT_ACCEPTABLE", "This opens an event stream: accept text/event-stream."))
 
 
 def _not_allowed(exchange: Exchange, allowed: bytes = b"GET, POST, DELETE") -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec import UNSET
 
-from toolcrib.core.errors import RemoteError
+from toolcrib.core.errors import CallCancelled, RemoteError
 from toolcrib.wire.jsonrpc import Inbound, decode_error, encode
 
 
@@ -16,9 +16,12 @@ class Questions:
     def __init__(self) -> None:
         self._ids = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
+        self._closed = False
 
     async def ask(self, send: Callable[[bytes], None], method: str, params: bytes) -> bytes:
         """Send a request by ``send`` and wait for the client's result."""
+        if self._closed:
+            raise _unanswered()
         request_id = f"toolcrib-{next(self._ids)}"
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
@@ -39,3 +42,14 @@ class Questions:
         elif message.error is not UNSET:
             body = decode_error(message.error)
             future.set_exception(RemoteError(body.code, body.message, data=body.data))
+
+    def close(self) -> None:
+        """The client will answer no more: whoever waits for it, or asks from now on, is told so."""
+        self._closed = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(_unanswered())
+
+
+def _unanswered() -> CallCancelled:
+    return CallCancelled("The client left before it answered.")

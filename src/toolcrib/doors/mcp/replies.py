@@ -4,13 +4,12 @@ import asyncio
 from typing import Any
 
 from toolcrib.core.errors import NotImplementedHere
-from toolcrib.doors.mcp.channel import ClientChannel
+from toolcrib.doors.mcp.channel import BACKLOG_MAX, ClientChannel
 from toolcrib.doors.mcp.sessions import Session
+from toolcrib.doors.mcp.streams import STREAM_HEADERS
 from toolcrib.transports.http_server import Exchange
 from toolcrib.wire.server import Asker
 from toolcrib.wire.sse import PING, encode_event
-
-STREAM_HEADERS = ((b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no"))
 
 
 class Reply(ClientChannel):
@@ -25,20 +24,29 @@ class Reply(ClientChannel):
         self.session = session
         self.task: asyncio.Task[None] | None = None
 
+    @property
+    def backlog(self) -> int:
+        """What waits on the client's connection."""
+        return self._exchange.backlog
+
     def send(self, message: bytes) -> None:
         """A message before the result: from now on this is a stream."""
-        self._stream()
-        if self._exchange.streaming:
+        if self._stream():
             self._exchange.write(encode_event(message))
 
-    def _stream(self) -> None:
-        if not self._exchange.streaming and not self._exchange.answered and not self._exchange.disconnected:
-            self._exchange.start_stream(200, headers=STREAM_HEADERS)
+    def _stream(self) -> bool:
+        """Make this a stream, if it still can be one; whether it is."""
+        exchange = self._exchange
+        if not exchange.streaming and not exchange.answered and not exchange.disconnected:
+            exchange.start_stream(200, headers=STREAM_HEADERS)
+        return exchange.streaming
 
     async def ask(self, method: str, params: bytes) -> bytes:
         """Ask the client on this stream; the answer comes in a request of its own."""
         if self.session is None:
             raise NotImplementedHere(f"A stateless client cannot be asked {method!r} in the middle of a call.")
+        if not self._stream():
+            raise NotImplementedHere(f"A client without an event stream cannot be asked {method!r}.")
         return await self.session.questions.ask(self.send, method, params)
 
     def finish(self, body: bytes, status: int) -> None:
@@ -71,7 +79,18 @@ class Reply(ClientChannel):
     def ping(self) -> None:
         """Show that the call still runs; the first time around it may yet be quick."""
         self._silent_for += 1
-        if self._silent_for > 1:
-            self._stream()
-            if self._exchange.streaming:
-                self._exchange.write(PING)
+        if self._silent_for > 1 and self._stream() and self.backlog <= BACKLOG_MAX:
+            self._exchange.write(PING)
+
+
+class PlainReply(Reply):
+    """The way back to a client that takes JSON only: the result, and nothing before it."""
+
+    __slots__ = ()
+
+    def __init__(self, exchange: Exchange, session: Session | None, asker: Asker, token: Any) -> None:
+        del token
+        super().__init__(exchange, session, asker, None)
+
+    def _stream(self) -> bool:
+        return False

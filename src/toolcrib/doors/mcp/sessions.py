@@ -4,10 +4,9 @@ import secrets
 from collections.abc import Callable
 
 from toolcrib.doors.mcp.questions import Questions
-from toolcrib.transports.http_server import Exchange
+from toolcrib.doors.mcp.streams import StandingStream
 from toolcrib.wire.jsonrpc import RequestId
 from toolcrib.wire.server import Asker
-from toolcrib.wire.sse import encode_event
 
 SESSIONS_MAX = 10_000
 IDLE_S = 1800.0
@@ -24,24 +23,35 @@ class Session:
         self.questions = Questions()
         self.running: dict[RequestId, Callable[[], None]] = {}
         """How to call off each request that is being worked on."""
-        self.stream: Exchange | None = None
+        self.stream: StandingStream | None = None
 
-    def tell(self, message: bytes) -> None:
-        """Send a message on the client's standing stream, if it opened one."""
-        if self.stream is not None and self.stream.streaming:
-            self.stream.write(encode_event(message))
+    @property
+    def is_idle(self) -> bool:
+        """Whether the client neither listens nor waits for anything."""
+        return self.stream is None and not self.running
+
+    def replace_stream(self, stream: StandingStream) -> None:
+        """Take a new standing stream; the one before it ends."""
+        self.end_stream()
+        self.stream = stream
+
+    def lose_stream(self, stream: StandingStream) -> None:
+        """The client closed a stream."""
+        if self.stream is stream:
+            self.stream = None
 
     def end_stream(self) -> None:
         """End the standing stream, if the client opened one."""
-        if self.stream is not None and self.stream.streaming:
+        if self.stream is not None:
             self.stream.end()
         self.stream = None
 
     def close(self) -> None:
-        """End the stream and whatever still runs."""
+        """End the stream, whatever still runs, and the questions nobody will answer."""
         self.end_stream()
         for cancel in list(self.running.values()):
             cancel()
+        self.questions.close()
 
 
 class Sessions:
@@ -52,14 +62,19 @@ class Sessions:
         self._clock = clock
 
     def open(self, asker: Asker, caller_id: str) -> Session | None:
-        """A new session, ``None`` when there are too many."""
-        if len(self._by_id) >= SESSIONS_MAX:
-            self.sweep()
-        if len(self._by_id) >= SESSIONS_MAX:
+        """A new session, in the place of the longest idle one if need be; ``None`` when all are in use."""
+        if len(self._by_id) >= SESSIONS_MAX and not self._make_room():
             return None
         session = Session(asker, caller_id, self._clock())
         self._by_id[session.id] = session
         return session
+
+    def _make_room(self) -> bool:
+        idle = (session for session in self._by_id.values() if session.is_idle)
+        longest = min(idle, key=lambda session: session.last_used, default=None)
+        if longest is not None:
+            self.end(longest)
+        return longest is not None
 
     def find(self, session_id: bytes, caller_id: str) -> Session | None:
         """The session of that id, only for the caller that opened it."""
@@ -78,13 +93,12 @@ class Sessions:
         """End sessions that idle for too long."""
         oldest = self._clock() - IDLE_S
         for session in list(self._by_id.values()):
-            if session.last_used < oldest and session.stream is None and not session.running:
+            if session.last_used < oldest and session.is_idle:
                 self.end(session)
 
-    def tell_all(self, message: bytes) -> None:
-        """Send a message to every client that listens."""
-        for session in self._by_id.values():
-            session.tell(message)
+    def streams(self) -> list[StandingStream]:
+        """The standing streams of all sessions."""
+        return [session.stream for session in self._by_id.values() if session.stream is not None]
 
     def end_streams(self) -> None:
         """End the standing streams of all sessions."""

@@ -3,16 +3,17 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
 
 from toolcrib.core.framing import LineFramer
 from toolcrib.doors.mcp import service
-from toolcrib.doors.mcp.channel import ClientChannel
+from toolcrib.doors.mcp.channel import BACKLOG_MAX, ClientChannel
+from toolcrib.doors.mcp.outlet import Outlet
 from toolcrib.doors.mcp.questions import Questions
 from toolcrib.doors.mcp.service import McpService
+from toolcrib.doors.mcp.streams import TOOLS_CHANGED
 from toolcrib.wire import server
 from toolcrib.wire.jsonrpc import (
     INVALID_PARAMS,
@@ -28,25 +29,29 @@ from toolcrib.wire.jsonrpc import (
 from toolcrib.wire.server import Asker
 
 LINE_LIMIT = 16 * 1024 * 1024
-TOOLS_CHANGED = "notifications/tools/list_changed"
 
 
 class StdioChannel(ClientChannel):
     """One request's way back over stdout."""
 
-    __slots__ = ("_questions", "_write")
+    __slots__ = ("_out", "_questions")
 
-    def __init__(self, asker: Asker, token: Any, write: Callable[[bytes], None], questions: Questions) -> None:
+    def __init__(self, asker: Asker, token: Any, out: Outlet, questions: Questions) -> None:
         super().__init__(asker, token)
-        self._write, self._questions = write, questions
+        self._out, self._questions = out, questions
+
+    @property
+    def backlog(self) -> int:
+        """What waits in front of stdout."""
+        return self._out.backlog
 
     def send(self, message: bytes) -> None:
         """Write it."""
-        self._write(message)
+        self._out.send(message)
 
     async def ask(self, method: str, params: bytes) -> bytes:
         """Ask, and wait for the answer on stdin."""
-        return await self._questions.ask(self._write, method, params)
+        return await self._questions.ask(self.send, method, params)
 
 
 class StdioDoor(asyncio.Protocol):
@@ -54,20 +59,19 @@ class StdioDoor(asyncio.Protocol):
 
     def __init__(self, mcp: McpService) -> None:
         self._mcp = mcp
-        self._framer = LineFramer(LINE_LIMIT)
+        self._framer = LineFramer(LINE_LIMIT, self._refuse_overlong)
         self._asker: Asker | None = None
         self._running: dict[RequestId, asyncio.Task[Any]] = {}
-        self._subscriptions: set[RequestId] = set()
+        self._subscriptions: dict[RequestId, bool] = {}
+        """Which requests listen, and whether for changed tools."""
+        self._owes_notice = False
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
-        self._out: asyncio.WriteTransport | None = None
         self._is_last = False
+        self._stop_listening = mcp.crib.on_change(self._tell_changed)
+        self.out = Outlet(self._catch_up)
+        """Where answers go: the protocol of stdout."""
         self.ended = asyncio.Event()
-
-    def write_to(self, out: asyncio.WriteTransport) -> None:
-        """Where answers go."""
-        self._out = out
-        self._mcp.crib.on_change(self._tell_changed)
 
     def data_received(self, data: bytes) -> None:
         """Take what the client sent."""
@@ -75,24 +79,26 @@ class StdioDoor(asyncio.Protocol):
             self._receive(line)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client closed its end: finish what it asked for, then go."""
+        """The client closed its end: finish what it asked for, then go; it will answer nothing more."""
         del exc
         self._is_last = True
+        self._questions.close()
         self._end_if_done()
 
     def _end_if_done(self) -> None:
         if self._is_last and not self._running:
             self.ended.set()
 
-    def _send(self, message: bytes) -> None:
-        if self._out is not None and not self._out.is_closing():
-            self._out.write(message + b"\n")
+    def _refuse_overlong(self, head: bytes) -> None:
+        del head
+        error = RpcError(INVALID_REQUEST, f"A message of more than {LINE_LIMIT} bytes was skipped.")
+        self.out.send(encode_error(None, error))
 
     def _receive(self, line: bytes) -> None:
         try:
             message = decode_inbound(line)
         except RpcError as error:
-            self._send(encode_error(None, error))
+            self.out.send(encode_error(None, error))
             return
         if message.method is UNSET:
             self._questions.settle(message)
@@ -104,7 +110,7 @@ class StdioDoor(asyncio.Protocol):
     def _notice(self, message: Inbound) -> None:
         request_id = service.cancelled_id(message)
         if request_id is not None:
-            self._subscriptions.discard(request_id)
+            self._subscriptions.pop(request_id, None)
             task = self._running.pop(request_id, None)  # one that has not begun yet never gets to do this itself
             if task is not None:
                 task.cancel()
@@ -113,14 +119,14 @@ class StdioDoor(asyncio.Protocol):
         try:
             asker = self._identify(message)
         except RpcError as error:
-            self._send(encode_error(request_id, error))
+            self.out.send(encode_error(request_id, error))
             return
-        if message.method == "initialize":
-            self._send(encode_result(request_id, self._mcp.initialize(asker)))
+        if message.method == "initialize" and not asker.is_modern:
+            self.out.send(encode_result(request_id, self._mcp.initialize(asker)))
+        elif request_id in self._running or request_id in self._subscriptions:
+            self.out.send(encode_error(request_id, RpcError(INVALID_REQUEST, "This request id is already in use.")))
         elif message.method == service.LISTEN and asker.is_modern:
             self._listen(message, request_id)
-        elif request_id in self._running:
-            self._send(encode_error(request_id, RpcError(INVALID_REQUEST, "This request id is already in use.")))
         else:
             self._running[request_id] = self._loop.create_task(self._work(message, request_id, asker))
 
@@ -139,11 +145,11 @@ class StdioDoor(asyncio.Protocol):
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
         token = service.progress_token(server.request_params(message))
         try:
-            channel = StdioChannel(asker, token, self._send, self._questions)
+            channel = StdioChannel(asker, token, self.out, self._questions)
             body, _ = await self._mcp.respond(message, asker, channel)
-            self._send(body)
+            self.out.send(body)
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
-            self._send(service.internal_error(request_id))
+            self.out.send(service.internal_error(request_id))
             sys.stderr.write(f"toolcrib: a request failed: {error!r}\n")
         finally:
             self._running.pop(request_id, None)
@@ -151,26 +157,38 @@ class StdioDoor(asyncio.Protocol):
 
     def _listen(self, message: Inbound, request_id: RequestId) -> None:
         honoured = service.listen_filter(server.request_params(message))
-        if honoured:
-            self._subscriptions.add(request_id)
-        self._send(
+        self._subscriptions[request_id] = bool(honoured)
+        self.out.send(
             encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
         )
 
     def _tell_changed(self) -> None:
+        """Tell of changed tools; a client that is far behind is told once, when it reads again."""
+        self._owes_notice = self.out.backlog > BACKLOG_MAX
+        if self._owes_notice:
+            return
         if self._asker is not None:
-            self._send(encode_notification(TOOLS_CHANGED))
-        for request_id in self._subscriptions:
-            self._send(encode_notification(TOOLS_CHANGED, service.subscription_meta(request_id)))
+            self.out.send(encode_notification(TOOLS_CHANGED))
+        for request_id, wanted in self._subscriptions.items():
+            if wanted:
+                self.out.send(encode_notification(TOOLS_CHANGED, service.subscription_meta(request_id)))
+
+    def _catch_up(self) -> None:
+        if self._owes_notice:
+            self._tell_changed()
 
     async def close(self) -> None:
-        """End what still runs and flush what was written."""
+        """End what still runs, see subscribers off and flush what was written."""
+        self._stop_listening()
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
+        self._questions.close()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._out is not None:
-            self._out.close()
+        for request_id in self._subscriptions:
+            self.out.send(encode_result(request_id, service.listen_result(request_id)))
+        self._subscriptions.clear()
+        await self.out.close()
 
 
 def take_over_stdio() -> tuple[int, int]:
@@ -188,8 +206,7 @@ async def serve_stdio(mcp: McpService, stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     fd_in, fd_out = take_over_stdio()
     door = StdioDoor(mcp)
-    out, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(fd_out, "wb", buffering=0))
-    door.write_to(out)
+    await loop.connect_write_pipe(lambda: door.out, os.fdopen(fd_out, "wb", buffering=0))
     incoming, _ = await loop.connect_read_pipe(lambda: door, os.fdopen(fd_in, "rb", buffering=0))
     waits = [asyncio.ensure_future(door.ended.wait()), asyncio.ensure_future(stop.wait())]
     try:
