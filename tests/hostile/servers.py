@@ -313,6 +313,13 @@ def fail_with_secret(request: Request) -> None:
     send({"id": request.id, "error": {"code": -32000, "message": message}})
 
 
+def flood_pings(request: Request) -> None:
+    """Ask far more than anybody would answer, without reading a single answer meanwhile."""
+    for number in range(FLOOD):
+        send({"id": f"ping-{number}", "method": "ping"})
+    echo(request)
+
+
 def log_message(_number: int) -> Json:
     return {"level": "info", "data": "x" * 100}
 
@@ -384,6 +391,7 @@ MODES: dict[str, Mode] = {
     "null_fields": Mode(call=answer_result({"content": [], "structuredContent": None, "isError": None})),
     "unknown_content": Mode(call=answer_result({"content": [{"type": "smell", "data": "roses"}]})),
     "no_content": Mode(call=answer_result({"toolResult": "as it was in 2024"})),
+    "ping_flood": Mode(call=flood_pings),
     "notification_flood": Mode(call=flood("notifications/message", log_message)),
     "progress_flood": Mode(call=flood("notifications/progress", progress)),
     "list_changed_storm": Mode(call=flood("notifications/tools/list_changed", lambda _: {}, 2000)),

@@ -1,6 +1,8 @@
 """One bad server among good ones: the good ones answer as if alone, and the error names the cause."""
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -104,7 +106,7 @@ async def test_a_server_that_hangs_at_the_handshake_fails_within_its_own_time(co
         failed = await gathering.bad_call()
 
         assert failed.error.code == "TOOL_UNAVAILABLE"
-        assert "within 0.4 s" in failed.error.message
+        assert "within 0.32 s" in failed.error.message
         assert await gathering.good_call() == "still here"
 
 
@@ -159,6 +161,7 @@ async def test_an_answer_that_cannot_be_read_fails_at_once_and_only_itself(compa
         ("no_content", ""),
         ("notification_flood", "hi"),
         ("progress_flood", "hi"),
+        ("ping_flood", "hi"),
         ("list_changed_storm", "hi"),
         ("ignore_discover", "hi"),
         ("exit_on_discover", "hi"),
@@ -194,6 +197,49 @@ async def test_never_answering_is_a_timeout_that_tells_the_server(company):
 
         assert result.error.code == "TOOL_TIMEOUT"
         assert await gathering.good_call() == "still here"
+
+
+async def test_a_server_that_was_stopped_by_a_signal_is_replaced_by_a_refresh(company):
+    """It answers nothing and does not end: after a timeout, a person's refresh starts another one."""
+    async with company("proper") as gathering:
+        await gathering.names()
+        os.kill(gathering.crib.shelves["bad"].source.status().pid, signal.SIGSTOP)
+        timed_out = await gathering.crib.call("bad__echo", {"text": "hi"}, timeout_s=1.1)
+
+        found = await gathering.crib.refresh("bad")
+
+        assert (timed_out.error.code, found["bad"].status) == ("TOOL_TIMEOUT", "success")
+        assert (await gathering.bad_call()).text == "hi"
+
+
+async def test_a_stopped_server_is_replaced_after_three_timeouts(company):
+    """Without anybody's help."""
+    async with company("proper") as gathering:
+        await gathering.names()
+        os.kill(gathering.crib.shelves["bad"].source.status().pid, signal.SIGSTOP)
+        for _ in range(3):
+            await gathering.crib.call("bad__echo", {"text": "hi"}, timeout_s=1.1)
+
+        assert (await gathering.bad_call()).text == "hi"
+
+
+async def test_a_server_that_hangs_in_the_handshake_gets_an_autopsy(company):
+    """Within the time of the discovery, with what it wrote meanwhile."""
+    async with company("hang_at_initialize", bad="discovery_timeout = 2\n") as gathering:
+        record = (await gathering.crib.refresh("bad"))["bad"]
+
+        assert "did not answer within 1.6 s while shaking hands" in record.error
+        assert gathering.crib.shelves["bad"].source.status().details["attempts"] == 1
+
+
+async def test_what_a_server_prints_beside_its_messages_is_told(company):
+    """As an event, and in small doses."""
+    async with company("rubbish_on_stdout") as gathering:
+        await gathering.names()
+
+        noises = [event for event in gathering.events if event.name == "server.noise"]
+        assert [(event.level, event.fields["server"]) for event in noises] == [("warning", "bad")]
+        assert "Starting server on port 3000" in noises[0].fields["line"]
 
 
 async def test_names_that_could_hurt_are_left_out_and_said_so(company):

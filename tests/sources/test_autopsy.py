@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.sources.autopsy import KNOWN_CAUSES, Trouble, describe_exit, explain, redact
+from toolcrib.sources.autopsy import KNOWN_CAUSES, Trouble, describe_exit, explain, redact, redact_value
 from toolcrib.sources.link import Remains
 
 
@@ -28,6 +28,7 @@ def test_the_message_says_how_often_why_and_what_to_do():
         "cause": "its process exited with code 1",
         "stderr": ["Traceback", "ValueError: no config"],
         "stdout_noise": 0,
+        "stdout": [],
         "attempts": 3,
     }
     assert error.retryable
@@ -126,3 +127,21 @@ def test_an_exit_is_told_by_its_code(code, words):
 def test_every_advice_can_be_filled_in():
     """No cause has more gaps than its pattern has groups."""
     assert all(advice.format("", "", "") for _, _, advice in KNOWN_CAUSES)
+
+
+def test_lines_that_were_no_messages_are_shown():
+    """Cleaned, cut and without secrets: many a server complains on the wrong stream."""
+    remains = Remains(noise=["\x1b[31mFATAL: key hunter22 is wrong", "x" * 500], noise_count=2)
+
+    error = explain("files", Trouble("starting", "ended", remains), attempts=1, secrets=frozenset({"hunter22"}))
+
+    assert error.details["stdout"] == ["FATAL: key *** is wrong", "x" * 200]
+
+
+def test_a_value_nested_too_deeply_to_be_searched_is_withheld():
+    """Better nothing than a secret."""
+    value: object = "hunter22"
+    for _ in range(100_000):
+        value = [value]
+
+    assert redact_value(value, frozenset({"hunter22"})) == "***"

@@ -9,17 +9,18 @@ import pytest
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.call import ToolCall
-from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError, SourceUnavailable
+from toolcrib.core.errors import ConfigError, ConnectionLost, ProtocolError, RemoteError, SourceUnavailable, ToolFailed
 from toolcrib.core.tasks import TaskScope
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
-from toolcrib.sources import http_stream
+from toolcrib.sources import http_link, http_stream, relay
 from toolcrib.sources.http_link import HttpLink
+from toolcrib.sources.http_stream import AnswerStream
 from toolcrib.sources.link import LinkEvents, Question
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.negotiate import Offer, negotiate
 from toolcrib.sources.supervise import Supervisor, SupervisorSettings
-from toolcrib.testing import FakeSource, MemoryCrib, RecordingChannel, memory_crib
+from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 from toolcrib.transports.http_server import Exchange, HttpServer, Request
 
 OFFER = Offer({"name": "toolcrib", "version": "1"}, {})
@@ -272,7 +273,7 @@ async def test_a_stream_that_ends_without_the_answer_is_a_lost_connection():
         (answering(503, b"", **{"retry-after": b"7"}), SourceUnavailable, "HTTP 503; it asks to try again in 7 s"),
         (answering(429, b"", **{"retry-after": b"\xb2"}), SourceUnavailable, "HTTP 429"),
         (answering(429, b"", **{"retry-after": b"9" * 5000}), SourceUnavailable, "HTTP 429"),
-        (answering(500, b"oops"), SourceUnavailable, "HTTP 500"),
+        (answering(500, b"oops"), ToolFailed, "HTTP 500"),
         (answering(404, b"<html>"), RemoteError, "HTTP 404"),
         (answering(200, b"<html>"), ProtocolError, "no JSON-RPC message"),
         (answering(200, b'{"id":1,"result":"\xff"}'), ProtocolError, "no JSON-RPC message"),
@@ -378,3 +379,232 @@ async def test_a_server_without_a_stream_is_not_pestered():
         await asyncio.wait_for(linked.link._listener, 5)
 
     assert seen == [b"GET"]
+
+
+@pytest.mark.parametrize("value", ["Bearer s3cret\u2019token", "Bearer s3cret\r\nX-Forged: 1"])
+async def test_a_header_that_cannot_be_sent_is_named_and_its_value_never_shown(value):
+    """Neither in the words nor in what they came from."""
+    with pytest.raises(ConfigError, match="The header 'Authorization' of server 'srv'") as refused:
+        Linked("http://127.0.0.1:1/mcp", headers={"Authorization": value})
+
+    assert "s3cret" not in f"{refused.value!r} {refused.value.details} {refused.value.__cause__!r}"
+    assert refused.value.__suppress_context__
+
+
+def silent_for(*methods: str):
+    """A handler that never answers these methods."""
+
+    def handle(request: Request, exchange: Exchange) -> None:
+        method = json.loads(request.body).get("method") if request.body else ""
+        if method not in methods:
+            answering()(request, exchange)
+
+    return handle
+
+
+async def test_a_notification_that_is_never_answered_holds_nobody_up(monkeypatch):
+    """Its time is limited: later questions go on, and its connection is given back."""
+    monkeypatch.setattr(http_link, "NOTICE_TIMEOUT_S", 0.01)
+    async with scripted(silent_for("notifications/initialized", "notifications/cancelled")) as linked:
+        linked.link.tell("notifications/initialized", b"{}")
+        for _ in range(3):
+            linked.link.tell("notifications/cancelled", b"{}")
+
+        assert await linked.ask() == {"n": 1}
+        async with asyncio.timeout(5):
+            while len(linked.link._pool._connections) > 1:
+                await asyncio.sleep(0)
+
+
+async def test_a_notification_answered_by_a_stream_that_stays_open_holds_nobody_up():
+    """That it was answered is enough."""
+
+    def handle(request: Request, exchange: Exchange) -> None:
+        is_notice = "id" not in json.loads(request.body)
+        (streaming(": open", end=False) if is_notice else answering())(request, exchange)
+
+    async with scripted(handle) as linked:
+        linked.link.tell("notifications/initialized", b"{}")
+
+        assert await asyncio.wait_for(linked.ask(), 2) == {"n": 1}
+
+
+async def test_a_server_that_cannot_be_reached_is_dialled_once_per_attempt():
+    """Only one that was there may have died of the first question."""
+    server, dialled, tasks = HttpServer({}), [], TaskScope(lambda name, error: None)
+    await server.start("127.0.0.1", 0)
+    url = f"http://{server.address}/mcp"
+    await server.close(0)
+    source = over_http(url, tasks)
+    dial = source.supervisor._dial
+    source.supervisor._dial = lambda events: (dialled.append(1), dial(events))[1]
+
+    with pytest.raises(SourceUnavailable, match="Connection refused"):
+        await source.list_tools()
+    await source.close()
+    await tasks.close()
+
+    assert len(dialled) == 1
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        answering(500, b"oops"),
+        answering(202, b""),
+        answering(200, b"hello"),
+        answering(200, b"[]"),
+        answering(404, b""),
+    ],
+    ids=["500", "202", "text", "array", "404"],
+)
+async def test_whatever_is_no_answer_to_the_first_question_means_the_handshake(odd):
+    """Old servers and the proxies before them say no in many ways."""
+    agreed = b'{"jsonrpc":"2.0","id":%d,"result":{"protocolVersion":"2025-06-18"}}'
+
+    def handle(request: Request, exchange: Exchange) -> None:
+        message = json.loads(request.body or b"{}")
+        if message.get("method") == "server/discover":
+            odd(request, exchange)
+        else:
+            exchange.answer(200, agreed % message.get("id", 0))
+
+    async with scripted(handle) as linked:
+        agreement = await asyncio.wait_for(negotiate(linked.link, OFFER, ""), 5)
+
+    assert agreement.version == "2025-06-18"
+
+
+@pytest.mark.parametrize("status", [401, 403, 429, 503])
+async def test_a_first_question_that_may_not_be_asked_now_says_nothing_of_the_era(status):
+    """The credential or the load is the trouble, and it is told."""
+    async with scripted(answering(status, b"")) as linked:
+        with pytest.raises(SourceUnavailable, match=f"HTTP {status}"):
+            await negotiate(linked.link, OFFER, "")
+
+
+async def test_the_stream_of_changes_is_opened_again_for_ever(monkeypatch):
+    """What changed while there was none is found out: each reopening counts as a change, the first opening does not."""
+    monkeypatch.setattr(http_link, "REOPEN_DELAYS_S", (0.0, 0.0))
+    opened, enough = [], asyncio.Event()
+
+    def handle(request: Request, exchange: Exchange) -> None:
+        opened.append(request.method)
+        if len(opened) == 4:
+            exchange.answer(502, b"")
+            return
+        exchange.start_stream(200)
+        exchange.write(b": hello\n\n")
+        if len(opened) < 9:
+            exchange.end()
+        else:
+            enough.set()
+
+    async with scripted(handle) as linked:
+        linked.link.agree("2025-06-18")
+        linked.link.listen(b"{}")
+        await asyncio.wait_for(enough.wait(), 5)
+        while linked.heard.count("changed") < 7:
+            await asyncio.wait_for(linked.changed.wait(), 5)
+            linked.changed.clear()
+
+        assert linked.heard == ["changed"] * 7
+
+
+@pytest.mark.parametrize(("lived_s", "pauses"), [(0.0, [1.0, 2.0, 5.0, 15.0, 30.0, 30.0]), (60.0, [1.0] * 6)])
+async def test_the_pauses_between_streams_grow_to_a_limit(monkeypatch, lived_s, pauses):
+    """And begin anew after one that lasted."""
+    linked, clock, paused = Linked("http://127.0.0.1:1/mcp"), ManualClock(), []
+    linked.link._loop = clock
+    clock.time = clock
+
+    async def follow(params: bytes, *, is_reopened: bool) -> None:
+        clock.advance(lived_s)
+        raise SourceUnavailable("cut")
+
+    async def sleep(seconds: float) -> None:
+        paused.append(seconds)
+        linked.link._open = len(paused) < 6
+
+    linked.link._follow_changes = follow
+    with monkeypatch.context() as patched:
+        patched.setattr(http_link.asyncio, "sleep", sleep)
+        await linked.link._listen(b"{}")
+    await linked.close()
+
+    assert paused == pauses
+
+
+QUESTION = 'data: {"jsonrpc":"2.0","id":"q%d","method":"roots/list"}'
+
+
+class Thinking(RecordingChannel):
+    """A client that never comes to an answer."""
+
+    def __init__(self) -> None:
+        super().__init__(capabilities={"roots": {}})
+        self.thinking = self.gave_up = 0
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        self.thinking += 1
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            self.gave_up += 1
+
+
+async def test_questions_of_a_server_end_with_the_call_they_were_asked_in(monkeypatch):
+    """And there are only so many at once."""
+    monkeypatch.setattr(relay, "QUESTIONS_MAX", 3)
+    client, exchanges = Thinking(), []
+
+    def handle(request: Request, exchange: Exchange) -> None:
+        exchange.start_stream(200)
+        for number in range(5):
+            exchange.write((QUESTION % number).encode() + b"\n\n")
+        exchanges.append(exchange)
+
+    async with scripted(handle) as linked:
+        asking = asyncio.create_task(linked.ask(channel=client))
+        while client.thinking < 3:
+            await asyncio.sleep(0)
+        exchanges[0].write(b'data: {"jsonrpc":"2.0","id":1,"result":{"n":1}}\n\n')
+        exchanges[0].end()
+
+        assert await asking == {"n": 1}
+        while client.gave_up < 3:
+            await asyncio.sleep(0)
+        assert client.thinking == 3
+
+
+async def test_a_cancellation_from_before_does_not_hide_the_answer():
+    """Only what was added meanwhile counts as somebody else's wish."""
+    stream = AnswerStream(1, lambda _: None, lambda _: None)
+
+    async def exchange() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.get_running_loop().create_future()
+        try:
+            with stream.cut_when_answered():
+                asyncio.get_running_loop().call_soon(stream._cut_off)
+                await asyncio.get_running_loop().create_future()
+        except http_stream.StreamCut:
+            return "cut"
+        return "ended"
+
+    task = asyncio.create_task(exchange())
+    await asyncio.sleep(0)
+    task.cancel()
+
+    assert await task == "cut"
+
+
+async def test_a_call_that_ends_in_a_server_fault_is_no_invitation_to_repeat_it():
+    """It may have had its effect; the status is there for a program."""
+    async with scripted(answering(502, b"oops")) as linked:
+        with pytest.raises(ToolFailed) as failed:
+            await linked.ask()
+        with pytest.raises(SourceUnavailable):
+            await linked.ask("tools/list")
+
+    assert (failed.value.retryable, failed.value.details) == (False, {"http_status": 502})

@@ -1,6 +1,7 @@
 """An MCP server as a source: its listing cleaned, its calls and results passed on unchanged."""
 
 import asyncio
+import json
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from toolcrib.core.errors import (
 )
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
+from toolcrib.sources import link as link_module
 from toolcrib.sources import mcp
 from toolcrib.sources.link import Remains
 from toolcrib.sources.mcp import McpSource
@@ -275,6 +277,63 @@ async def test_a_failure_does_not_give_secrets_away(source_of):
 
     assert result.error.message == "token *** expired"
     assert b"hunter22" not in result.raw
+
+
+@pytest.mark.parametrize("secret", ['quo"ted\\key', "schl\u00fcssel", "12345678"])
+async def test_a_secret_is_found_however_json_writes_it(source_of, secret):
+    """Quotes and backslashes are escaped there; what is no text stays what it is."""
+    failure = {"content": [{"type": "text", "text": f"token {secret} expired"}], "isError": True, "n": 12345678}
+    for encoded in (json.dumps(failure).encode(), msgspec.json.encode(failure)):
+        server = FakeServer({"tools/call": encoded})
+
+        result = await source_of(server, secrets=frozenset({secret})).call_tool(call())
+
+        assert (result.error.message, result.mcp["n"]) == ("token *** expired", 12345678)
+
+
+@pytest.mark.parametrize("ask", [lambda source: source.list_tools(), lambda source: source.call_tool(call())])
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        lambda: RemoteError(-1, "key hunter22", data={"hunter22": ["x hunter22", {"k": "hunter22"}], "n": 1}),
+        lambda: ProtocolError("key hunter22", hint="not hunter22", details={"k": ["hunter22"]}),
+        lambda: SourceUnavailable("key hunter22"),
+    ],
+    ids=["remote", "protocol", "unavailable"],
+)
+async def test_no_refusal_gives_secrets_away(source_of, ask, refusal):
+    """Whatever was asked: words, hint, details and data are blotted out, the rest is as it was."""
+    server = FakeServer({"tools/list": refusal(), "tools/call": refusal()})
+
+    with pytest.raises(type(refusal())) as refused:
+        await ask(source_of(server, secrets=frozenset({"hunter22"})))
+
+    error = refused.value
+    assert "hunter22" not in f"{error} {error!r} {error.details} {getattr(error, 'data', None)}"
+    assert error.message == "key ***"
+    if isinstance(error, RemoteError):
+        assert error.data == {"***": ["x ***", {"k": "***"}], "n": 1}
+
+
+async def test_a_question_given_up_is_noted(source_of, monkeypatch):
+    """A listing nobody waits for any more is enough to part with a silent server, a call is not."""
+    monkeypatch.setattr(link_module, "SILENCE_COUNTS_S", 0.0)
+    server = FakeServer({"tools/list": {"tools": []}})
+    source = source_of(server)
+    await source.list_tools()
+    link = server.link
+    link.held = {"tools/call", "tools/list"}
+
+    kept = []
+    for ask in (source.call_tool(call()), source.list_tools()):
+        link.reached.clear()
+        waiting = asyncio.create_task(ask)
+        await link.reached.wait()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        kept.append(source.supervisor.current is link)
+
+    assert kept == [True, False]
 
 
 async def test_a_json_rpc_error_keeps_its_code_words_and_data(source_of):

@@ -7,9 +7,13 @@ import pytest
 
 from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError, SourceUnavailable
 from toolcrib.core.tasks import TaskScope
+from toolcrib.sources import relay
 from toolcrib.sources.link import LinkEvents, Question
-from toolcrib.sources.stdio_link import NOTICES_PER_S, StdioLink
-from toolcrib.testing import RecordingChannel
+from toolcrib.sources.stdio_link import NOISE_PAUSE_S, NOTICES_PER_S, StdioLink
+from toolcrib.testing import ManualClock, RecordingChannel
+from toolcrib.transports import stdio
+from toolcrib.transports.spawn import Spawner
+from toolcrib.transports.spec import ProcessSpec
 
 
 class Pipes:
@@ -17,7 +21,7 @@ class Pipes:
 
     def __init__(self) -> None:
         self.sent: list[dict] = []
-        self.is_broken = False
+        self.is_broken = self.is_closed = False
 
     def send(self, data: bytes) -> None:
         if self.is_broken:
@@ -26,6 +30,8 @@ class Pipes:
 
     async def drain(self) -> None:
         await asyncio.sleep(0)
+        if self.is_closed:
+            raise SourceUnavailable("It takes no more messages.")
 
     async def close(self) -> None:
         pass
@@ -37,7 +43,8 @@ class Piped(StdioLink):
     def __init__(self) -> None:
         self.heard: list[str] = []
         self.failures: list[BaseException] = []
-        events = LinkEvents(lambda: self.heard.append("changed"), lambda: self.heard.append("lost"))
+        self.noises: list[str] = []
+        events = LinkEvents(lambda: self.heard.append("changed"), lambda: self.heard.append("lost"), self.noises.append)
         super().__init__(events, TaskScope(lambda _, error: self.failures.append(error)))
         self._transport = self.pipes = Pipes()
 
@@ -245,3 +252,138 @@ async def test_a_large_question_waits_until_it_is_taken(link):
     link.say(id=1, result={})
 
     assert bytes(await task) == b"{}"
+
+
+async def test_a_pipe_that_closes_while_a_large_question_is_taken_is_a_lost_connection(link):
+    """How much of it arrived is not known: it counts as sent."""
+    link.pipes.is_closed = True
+    question, task = link.start(params=json.dumps({"x": "y" * 100_000}).encode())
+
+    with pytest.raises(ConnectionLost, match="takes no more messages"):
+        await task
+
+    assert question.sent
+
+
+async def test_a_null_error_beside_a_result_is_none(link):
+    """Many a library writes all members it knows."""
+    _, task = link.start()
+    await turn()
+
+    link.message_received(b'{"jsonrpc":"2.0","id":1,"result":{"n":1},"error": null}')
+
+    assert json.loads(bytes(await task)) == {"n": 1}
+
+
+class Thinking(RecordingChannel):
+    """A client that never comes to an answer."""
+
+    def __init__(self) -> None:
+        super().__init__(capabilities={"roots": {}})
+        self.thinking = self.gave_up = 0
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        self.thinking += 1
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            self.gave_up += 1
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_questions_of_the_server_end_with_the_call_they_were_asked_in(link, is_cancelled):
+    """Answered or given up: the client need not think any longer."""
+    client = Thinking()
+    question, task = link.start(channel=client)
+    await turn()
+    link.say(id="s1", method="roots/list")
+    await turn()
+
+    if is_cancelled:
+        task.cancel()
+    else:
+        link.say(id=question.id, result={})
+    await asyncio.wait([task])
+    await turn()
+
+    assert (client.thinking, client.gave_up, link._asking._running) == (1, 1, {})
+    assert "s1" not in [message.get("id") for message in link.pipes.sent]
+
+
+async def test_one_question_too_many_is_refused(link, monkeypatch):
+    """A server cannot fill the client's screen; when one is answered, the next may come."""
+    monkeypatch.setattr(relay, "QUESTIONS_MAX", 2)
+    client = Thinking()
+    _, task = link.start(channel=client)
+    await turn()
+
+    for number in range(3):
+        link.say(id=f"s{number}", method="roots/list")
+    await turn()
+
+    assert client.thinking == 2
+    assert [(answer["id"], answer["error"]["code"]) for answer in link.pipes.sent if "error" in answer] == [
+        ("s2", -32603)
+    ]
+    task.cancel()
+
+
+async def test_a_ping_is_answered_without_a_task_and_a_flood_of_it_is_cut(link):
+    """It costs one line each, up to a limit a second."""
+    before = asyncio.all_tasks()
+
+    for number in range(NOTICES_PER_S + 500):
+        link.say(id=number, method="ping")
+
+    assert asyncio.all_tasks() == before
+    assert [message["id"] for message in link.pipes.sent] == list(range(NOTICES_PER_S))
+
+
+async def test_noise_is_told_once_a_second_and_kept(link):
+    """Enough to find out, too little to fill a log."""
+    clock = ManualClock(100.0)
+    clock.time = clock
+    link._loop = clock
+
+    for number in range(6):
+        link.noise_received(b"Starting %d \xff" % number)
+        clock.advance(NOISE_PAUSE_S / 2)
+    link.message_received(b"{nonsense")
+
+    assert link.noises[:3] == ["Starting 0 \ufffd", "Starting 2 \ufffd", "Starting 4 \ufffd"]
+    assert link.noises[3].endswith("{nonsense")
+    assert len(link._noise) == 5
+
+
+async def test_the_time_of_the_last_message_is_kept():
+    """Whoever wonders whether the server hangs can see it."""
+    tasks, spawner = TaskScope(lambda _, error: None), Spawner()
+    greeting = ProcessSpec(("/bin/sh", "-c", 'read line; echo \'{"id":1,"result":{}}\'; read line'), {})
+    link = await StdioLink.open(spawner, greeting, LinkEvents(lambda: None, lambda: None), tasks)
+    before, began = link.remains().heard_at, asyncio.get_running_loop().time()
+
+    await asyncio.wait_for(link.ask(Question(1, "ping", b"{}")), 10)
+    heard_at = link.remains().heard_at
+    await link.close()
+    await spawner.close()
+
+    assert (before, heard_at > began) == (0.0, True)
+
+
+async def test_a_server_that_reads_nothing_is_lost_before_it_fills_the_memory(monkeypatch):
+    """What is kept for it has a hard limit; whoever waits is told."""
+    monkeypatch.setattr(stdio, "UNSENT_MAX_BYTES", 256 * 1024)
+    tasks, spawner, lost = TaskScope(lambda _, error: None), Spawner(), asyncio.Event()
+    deaf = ProcessSpec(("/bin/sleep", "600"), {})
+    link = await StdioLink.open(spawner, deaf, LinkEvents(lambda: None, lost.set), tasks)
+    waiting = asyncio.create_task(link.ask(Question(1, "tools/call", b"{}")))
+    await turn()
+
+    for _ in range(20):
+        link.tell("notifications/x", b'{"x":"%b"}' % (b"y" * 65536))
+
+    assert (link.is_open, lost.is_set()) == (False, True)
+    with pytest.raises(ConnectionLost):
+        await waiting
+    await link.close()
+    await spawner.close()

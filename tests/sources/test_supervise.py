@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolcrib.core import events
-from toolcrib.core.errors import ConnectionLost, RemoteError, SourceUnavailable
+from toolcrib.core.errors import ConnectionLost, InternalError, RemoteError, SourceUnavailable
 from toolcrib.core.events import Event
 from toolcrib.sources import supervise
 from toolcrib.sources.link import Remains
@@ -436,7 +436,155 @@ async def test_a_fault_while_connecting_leaves_no_connection_behind(supervised):
     server = FakeServer({"server/discover": KeyError("bug")})
     supervisor = supervised(server)
 
-    with pytest.raises(KeyError):
+    with pytest.raises(InternalError, match="could not be connected to: KeyError"):
         await supervisor.link()
 
     assert (server.link.is_open, supervisor.status().state) == (False, "idle")
+
+
+async def test_no_event_gives_a_secret_away(supervised):
+    """Neither the reason of a failed attempt, nor what an unforeseen fault quotes, nor a line of noise."""
+    server = FakeServer({"initialize": RemoteError(-1, "bad key hunter22")})
+    supervisor = supervised(server, delays_s=(0.0, 0.0), secrets=frozenset({"hunter22"}))
+    with pytest.raises(SourceUnavailable):
+        await supervisor.link()
+    server.answers["server/discover"] = ValueError("hunter22")
+    supervisor.forgive()
+    with pytest.raises(InternalError) as fault:
+        await supervisor.link()
+    await asyncio.sleep(0)
+
+    server.link.events.noise("key hunter22\x1b[31m")
+
+    assert "hunter22" not in repr(supervisor.events) + repr(fault.value)
+    assert supervisor.told("server.task.failed") == [{"task": "connect-files", "error": "ValueError"}]
+    assert supervisor.told("server.noise") == [{"line": "key ***"}]
+
+
+async def test_what_is_known_of_a_failing_server_is_told_while_it_is_tried_again(supervised):
+    """Whoever gave up waiting finds the autopsy in the status."""
+    server = FakeServer({"server/discover": ConnectionLost("x"), "initialize": ConnectionLost("x")})
+    server.remains = Remains(7, 3, ["boom"])
+    supervisor = supervised(server, delays_s=(0.0, 3600.0))
+    waiting = asyncio.create_task(supervisor.link())
+    while not supervisor.told(events.SERVER_CONNECTING)[1:]:
+        await asyncio.sleep(0)
+
+    waiting.cancel()
+    status = supervisor.status()
+
+    assert (status.state, status.details["stderr"], status.details["attempts"]) == ("connecting", ["boom"], 1)
+    assert "its process exited with code 3 while shaking hands. It wrote: 'boom'" in status.error
+
+
+async def test_a_server_that_hangs_in_the_handshake_gets_its_autopsy_at_once(supervised):
+    """Another attempt would not fit into the time of a discovery."""
+    server = FakeServer()
+    server.remains = Remains(7, stderr=["waiting for the database"])
+    supervisor = supervised(server, delays_s=(0.0, 3600.0), handshake_timeout_s=0.001)
+    dial = supervisor._dial
+
+    async def held(link_events):
+        link = await dial(link_events)
+        link.held = {"server/discover"}
+        return link
+
+    supervisor._dial = held
+    with pytest.raises(SourceUnavailable, match="waiting for the database") as failed:
+        await asyncio.wait_for(supervisor.link(), 5)
+
+    assert (failed.value.details["attempts"], server.dialled) == (1, 1)
+
+
+async def give_up(supervisor: Watched, link: object, waited_s: float = 2.0, **fields: int) -> None:
+    """A question that nobody answers for a while."""
+    asked_at = supervisor.now()
+    supervisor.clock.advance(waited_s)
+    supervisor.note_silence(link, asked_at, **fields)
+    await asyncio.sleep(0)
+
+
+async def test_three_questions_in_a_row_without_a_word_end_the_link(supervised):
+    """The next need opens another one, at once."""
+    server = FakeServer()
+    supervisor = supervised(server)
+    link = await supervisor.link()
+
+    states = []
+    for _ in range(3):
+        await give_up(supervisor, link)
+        states.append((supervisor.current is link, link.is_open))
+
+    assert states == [(True, True), (True, True), (False, False)]
+    assert supervisor.told(events.SERVER_LOST) == [{"error": "answered nothing any more"}]
+    assert supervisor.status().details["phase"] == "running"
+    assert (await supervisor.link(), supervisor.restarts) == (server.links[1], 1)
+
+
+async def test_a_listing_without_a_word_ends_the_link(supervised):
+    """Once is enough: it had all the time of a discovery."""
+    supervisor = supervised(FakeServer())
+    link = await supervisor.link()
+
+    await give_up(supervisor, link, patience=1)
+
+    assert (supervisor.current, link.is_open) == (None, False)
+
+
+async def test_a_server_that_said_something_meanwhile_is_kept(supervised):
+    """It is slow, not hung."""
+    server = FakeServer()
+    supervisor = supervised(server)
+    link = await supervisor.link()
+
+    for _ in range(5):
+        server.remains = Remains(heard_at=supervisor.now() + 1)
+        await give_up(supervisor, link, patience=1)
+    for _ in range(4):
+        await give_up(supervisor, link)
+        server.remains = Remains(heard_at=supervisor.now() + 0.5)
+        supervisor.clock.advance(1)
+
+    assert supervisor.current is link
+
+
+async def test_calls_given_up_side_by_side_or_at_once_say_little_of_the_server(supervised):
+    """A client that cancels everything it asked has only changed its mind."""
+    supervisor = supervised(FakeServer())
+    link = await supervisor.link()
+    asked_at = supervisor.now()
+    supervisor.clock.advance(5)
+
+    for _ in range(10):
+        supervisor.note_silence(link, asked_at)
+    for _ in range(10):
+        await give_up(supervisor, link, 0.5)
+
+    assert supervisor.current is link
+
+
+@pytest.mark.parametrize(("waited_s", "kept"), [(0.5, True), (2.0, False)])
+async def test_forgiving_drops_a_link_that_left_a_question_unanswered(supervised, waited_s, kept):
+    """A person asks for it because something hangs."""
+    supervisor = supervised(FakeServer())
+    link = await supervisor.link()
+    await give_up(supervisor, link, waited_s)
+
+    supervisor.forgive()
+
+    assert (supervisor.current is link) == kept
+
+
+@pytest.mark.parametrize(("heard_s", "kept"), [(0.0, False), (20.0, True)])
+async def test_forgiving_drops_a_link_on_which_somebody_waits_for_long(supervised, heard_s, kept):
+    """Half a minute without a word; a call that is merely slow tells of itself now and then."""
+    server = FakeServer()
+    supervisor = supervised(server)
+    link = await supervisor.link()
+    link._waiting.append(asyncio.get_running_loop().create_future())
+    server.remains = Remains(heard_at=supervisor.now() + heard_s)
+    supervisor.clock.advance(supervise.SUSPECT_AFTER_S)
+
+    supervisor.forgive()
+
+    assert (supervisor._state.link is link) == kept

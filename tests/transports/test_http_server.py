@@ -732,6 +732,21 @@ async def test_a_client_that_does_not_read_is_let_go():
     assert server.connections == 0
 
 
+async def test_the_backlog_is_what_the_client_has_yet_to_read():
+    """Nothing once it has read all; a client that is gone leaves none."""
+    keeper = Keeper()
+    async with serving(keeper) as server, connected(server) as client:
+        client.send(get())
+        _, exchange = await keeper.next()
+        exchange.start_stream(200)
+        exchange.write(b"x" * 50_000_000)
+        behind = exchange.backlog
+        exchange.end()
+        await client.answer()
+
+    assert (behind > 25_000_000, exchange.backlog) == (True, 0)
+
+
 async def test_drain_waits_for_a_slow_reader():
     """A writer that drains keeps pace with the client, and all of it arrives."""
     keeper = Keeper()

@@ -10,22 +10,32 @@ from msgspec import UNSET, Raw
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.call import BackChannel
-from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
+from toolcrib.core.errors import (
+    ConnectionLost,
+    ProtocolError,
+    SourceUnavailable,
+    ToolcribError,
+)
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources import relay
 from toolcrib.sources.http_status import check_status
 from toolcrib.sources.http_stream import AnswerStream, StreamCut, Take
-from toolcrib.sources.link import LinkEvents, Question, Remains, to_remote_error
+from toolcrib.sources.link import UNREACHABLE, LinkEvents, Question, Remains, to_remote_error
 from toolcrib.transports.http_client import Choose, HttpFailure, HttpPool, Receive, Response
+from toolcrib.transports.http_dial import encode_own_headers
 from toolcrib.wire import eras, headers
 from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_notification, encode_request
 
 LISTEN = "subscriptions/listen"
+NOBODY = 0
+"""The id of no call: what belongs to it does not end with one."""
 EVENT_STREAM = b"text/event-stream"
-UNREACHABLE = frozenset({"resolve", "connect", "tls"})
 RESUMPTIONS_MAX = 10
 LAST_ANSWERS_S = 30.0
+NOTICE_TIMEOUT_S = 5.0
 REOPEN_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+LONG_LIVED_S = 60.0
+"""A stream that lasted this long ended for no bad reason: the next one is opened soon."""
 
 _FIXED = [
     (b"content-type", b"application/json"),
@@ -45,15 +55,17 @@ class HttpLink:
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._pool = HttpPool(server.url or "", connect_timeout_s=server.connect_timeout_s)
-        self._own = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in server.headers.items()]
+        self._own = encode_own_headers(server.name, server.headers)
         self._session: bytes | None = None
         self._version = ""
         self._head = self._encode_head("POST")
         self._next_id = 0
         self._channels: dict[int, BackChannel] = {}
+        self._asking = relay.Asking(tasks)
+        self._heard_at = 0.0
         self._quiet = asyncio.Event()
         self._open = True
-        self._gate: asyncio.Task[Any] | None = None
+        self._gate: asyncio.Event | None = None
         self._listener: asyncio.Task[Any] | None = None
 
     @classmethod
@@ -113,6 +125,7 @@ class HttpLink:
             raise
         finally:
             self._channels.pop(question.id, None)
+            self._asking.end(question.id)
             if not self._channels:
                 self._quiet.set()
         if response is None or stream.is_used:
@@ -122,7 +135,7 @@ class HttpLink:
     async def _pass_gate(self) -> None:
         """Nothing overtakes the notification that ends a handshake."""
         if self._gate is not None:
-            await asyncio.shield(self._gate)
+            await self._gate.wait()
             self._gate = None
 
     async def _exchange(self, question: Question, stream: AnswerStream) -> Response | None:
@@ -153,8 +166,13 @@ class HttpLink:
 
     def _chooser(self, question: Question, stream: AnswerStream) -> Choose:
         def choose(response: Response) -> Receive | None:
+            self._heard_at = self._loop.time()
             self._note_session(question, response)
-            return stream.receive if _is_stream(response) else None
+            return receive if _is_stream(response) else None
+
+        def receive(chunk: bytes) -> None:
+            self._heard_at = self._loop.time()
+            stream.receive(chunk)
 
         return choose
 
@@ -164,7 +182,7 @@ class HttpLink:
             self._lose()
             raise ConnectionLost("The server has forgotten our session.")
         message = _decode(response.body)
-        check_status(self._server, response, message)
+        check_status(self._server, question.method, response, message)
         if message is None:
             raise ProtocolError(f"The server answered {question.method} with something that is no JSON-RPC message.")
         if message.result is not UNSET:
@@ -196,30 +214,49 @@ class HttpLink:
 
     def _answer_server(self, question: Question) -> Take:
         def answer(message: Outbound) -> None:
-            async def work() -> None:
-                channel = self._only_caller() if question.method == LISTEN else question.channel
-                await self._post(await relay.answer_server(message, channel))
-
-            self._spawn(work(), "answer-server")
+            call_id = self._only_call() if question.method == LISTEN else question.id
+            channel = self._channels.get(call_id)
+            answer = relay.answer_at_once(message, channel)
+            if self._asking.is_full:
+                return  # an answer would be one more request: a server that asks this much gets none
+            if answer is not None:
+                self._asking.start(NOBODY, self._post(answer))
+            elif channel is not None:
+                self._asking.start(call_id, self._ask_client(message, channel))
 
         return answer
 
-    def _only_caller(self) -> BackChannel | None:
+    async def _ask_client(self, message: Outbound, channel: BackChannel) -> None:
+        """Get the client's answer; its delivery does not end with the call, which may be over because of it."""
+        self._asking.start(NOBODY, self._post(await relay.ask_client(message, channel)))
+
+    def _only_call(self) -> int:
         """The one call under way: only then is it certain whom a question on the standing stream is for."""
-        return next(iter(self._channels.values())) if len(self._channels) == 1 else None
+        return next(iter(self._channels)) if len(self._channels) == 1 else NOBODY
 
     def tell(self, method: str, params: bytes) -> None:
         """Send a notification behind everything else; the one that ends a handshake holds back later questions."""
-        task = self._spawn(self._post(encode_notification(method, params)), f"tell-{method}")
+        answered = asyncio.Event()
+        task = self._spawn(self._post(encode_notification(method, params), answered), f"tell-{method}")
+        task.add_done_callback(lambda _: answered.set())
         if method == "notifications/initialized":
-            self._gate = task
+            self._gate = answered
 
     def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         return self._tasks.spawn(work, name)
 
-    async def _post(self, body: bytes) -> None:
-        with contextlib.suppress(ToolcribError):
-            await self._pool.exchange(self._head, body)
+    async def _post(self, body: bytes, answered: asyncio.Event | None = None) -> None:
+        """Send what has no answer of interest: that there is one is enough, and what it says is not kept."""
+
+        def choose(_: Response) -> Receive:
+            self._heard_at = self._loop.time()
+            if answered is not None:
+                answered.set()
+            return _discard
+
+        with contextlib.suppress(ToolcribError, TimeoutError):
+            async with asyncio.timeout(NOTICE_TIMEOUT_S):
+                await self._pool.exchange(self._head, body, choose)
 
     def agree(self, version: str) -> None:
         """Speak ``version`` from now on."""
@@ -232,30 +269,41 @@ class HttpLink:
 
     async def _listen(self, params: bytes) -> None:
         """Open the stream again when it ends, ever more slowly; stop when the server has none to offer."""
-        for delay_s in REOPEN_DELAYS_S:
+        short_lived, was_offered = 0, False
+        while self._open:
             if self._gate is not None:
                 await self._pass_gate()
+            began = self._loop.time()
             try:
-                if not await self._follow_changes(params):
-                    return
+                response = await self._follow_changes(params, is_reopened=was_offered)
             except SourceUnavailable:
                 pass
-            await asyncio.sleep(delay_s)
+            else:
+                if not _is_stream(response) and (response.status < 500 or not was_offered):
+                    return
+                was_offered = True
+            short_lived = 0 if self._loop.time() - began >= LONG_LIVED_S else short_lived + 1
+            await asyncio.sleep(REOPEN_DELAYS_S[min(max(short_lived - 1, 0), len(REOPEN_DELAYS_S) - 1)])
 
-    async def _follow_changes(self, params: bytes) -> bool:
-        """Follow one stream to its end; whether the server offered one at all."""
+    async def _follow_changes(self, params: bytes, *, is_reopened: bool) -> Response:
+        """Follow one stream to its end; what changed while there was none is told when it opens."""
         question = Question(self.new_id(), LISTEN, params, version=self._version)
         stream = AnswerStream(question.id, self._notice(question), self._answer_server(question))
+        follow = self._chooser(question, stream)
+
+        def choose(response: Response) -> Receive | None:
+            if is_reopened and _is_stream(response):
+                self._events.tools_changed()
+            return follow(response)
+
         if eras.is_modern(self._version):
             body = encode_request(question.id, question.method, params)
-            await self._pool.exchange(self._head_of(question), body, self._chooser(question, stream))
-        else:
-            await self._pool.exchange(self._encode_head("GET"), b"", self._chooser(question, stream))
-        return stream.is_used
+            return await self._pool.exchange(self._head_of(question), body, choose)
+        return await self._pool.exchange(self._encode_head("GET"), b"", choose)
 
     def remains(self) -> Remains:
-        """Nothing but the address can be said of a server elsewhere."""
-        return Remains()
+        """Nothing can be said of a server elsewhere but when it was last heard."""
+        return Remains(heard_at=self._heard_at)
 
     async def close(self) -> None:
         """End the session and all connections; of a link that was lost, answers under way may still arrive."""
@@ -277,6 +325,10 @@ class HttpLink:
             with contextlib.suppress(ToolcribError):
                 async with asyncio.timeout(1.0):
                     await self._pool.exchange(self._encode_head("DELETE"), b"")
+
+
+def _discard(chunk: bytes) -> None:
+    """Nobody wants to read it."""
 
 
 def _is_stream(response: Response) -> bool:

@@ -3,7 +3,7 @@
 from msgspec import UNSET
 
 from toolcrib.config.model import ServerConfig
-from toolcrib.core.errors import RemoteError, SourceUnavailable
+from toolcrib.core.errors import RemoteError, SourceError, SourceUnavailable, ToolFailed
 from toolcrib.transports.http_client import Response
 from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, Outbound
 
@@ -11,7 +11,7 @@ HTTP_OK = range(200, 300)
 RETRY_DIGITS = 6
 
 
-def check_status(server: ServerConfig, response: Response, message: Outbound | None) -> None:
+def check_status(server: ServerConfig, method: str, response: Response, message: Outbound | None) -> None:
     """Refuse an answer whose status says that it is none; a JSON-RPC answer in the body goes first."""
     status = response.status
     if status in HTTP_OK or (message is not None and (message.error is not UNSET or message.result is not UNSET)):
@@ -21,8 +21,20 @@ def check_status(server: ServerConfig, response: Response, message: Outbound | N
     if status in (429, 503):
         raise _overloaded(response)
     if status >= 500:
-        raise SourceUnavailable(f"The server answered with HTTP {status}.", details={"http_status": status})
-    raise RemoteError(METHOD_NOT_FOUND, f"The server answered with HTTP {status}.", data={"http_status": status})
+        raise _broken(method, status)
+    raise _refused(status)
+
+
+def _refused(status: int) -> RemoteError:
+    return RemoteError(METHOD_NOT_FOUND, f"The server answered with HTTP {status}.", data={"http_status": status})
+
+
+def _broken(method: str, status: int) -> SourceError:
+    """A call may have had its effect, so it is no invitation to try again; not to know a first question is no fault."""
+    if method == "server/discover":
+        return _refused(status)
+    kind = ToolFailed if method == "tools/call" else SourceUnavailable
+    return kind(f"The server answered with HTTP {status}.", details={"http_status": status})
 
 
 def _not_authorized(server: ServerConfig, status: int) -> SourceUnavailable:

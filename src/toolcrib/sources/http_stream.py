@@ -63,11 +63,12 @@ class AnswerStream:
     @contextlib.contextmanager
     def cut_when_answered(self) -> Iterator[None]:
         """Around the exchange: ends it a moment after the answer if the server does not."""
-        self._task = asyncio.current_task()
+        self._task = task = asyncio.current_task()
+        earlier = task.cancelling() if task is not None else 0
         try:
             yield
         except asyncio.CancelledError:
-            if not self._cut or self._task is None or self._task.uncancel() > 0:
+            if not self._cut or task is None or task.uncancel() > earlier:
                 raise
             raise StreamCut from None
         finally:

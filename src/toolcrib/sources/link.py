@@ -97,6 +97,16 @@ class Link(Protocol):
         """End it; safe to call twice."""
 
 
+async def bury(link: Link | None) -> Remains:
+    """Close a link that failed and keep what it left behind."""
+    if link is None:
+        return Remains()
+    remains = link.remains()
+    await link.close()
+    after = link.remains()
+    return after if after.exit_code is not None else remains
+
+
 @dataclass(slots=True)
 class Silence:
     """Questions given up one after another over one link, with nothing heard in between."""

@@ -68,6 +68,10 @@ async def _try_step(link: Link, offer: Offer, step: Step) -> tuple[Mapping[str, 
             result = _as_object(await link.ask(_question(link, offer, step)))
     except TimeoutError:
         return {}, Outcome.SILENT
+    except ProtocolError:
+        if step is Step.INITIALIZE:
+            raise
+        return {}, Outcome.REFUSED
     return result, Outcome.ACCEPTED if step is Step.INITIALIZE else eras.judge_discover(result)
 
 

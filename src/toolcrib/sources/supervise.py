@@ -11,7 +11,7 @@ from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources import autopsy
 from toolcrib.sources.autopsy import AttemptFailed, Trouble, describe_exit
-from toolcrib.sources.link import Link, LinkEvents, Remains, Silence
+from toolcrib.sources.link import Link, LinkEvents, Remains, Silence, bury
 from toolcrib.sources.negotiate import Agreement, Offer, negotiate
 from toolcrib.wire import client, eras
 from toolcrib.wire.jsonrpc import encode
@@ -234,17 +234,24 @@ class Supervisor:
                 phase = "shaking hands"
                 agreement = await negotiate(link, self._offer, remembered)
         except (ToolcribError, TimeoutError, OSError) as error:
-            remains = self._state.last_remains = await _bury(link)
+            remains = self._state.last_remains = await self._part_from(link, error)
             raise AttemptFailed(phase, error, remains, remembered, self._settings.handshake_timeout_s) from error
         except Exception as error:  # it may quote a header or a variable: only its kind is told
-            await _bury(link)
+            await bury(link)
             kind = type(error).__name__
             raise InternalError(f"Server {self.server!r} could not be connected to: {kind}.") from error
         except BaseException:
-            await _bury(link)
+            await bury(link)
             raise
         self._adopt(link, agreement)
         return link
+
+    async def _part_from(self, link: Link | None, error: Exception) -> Remains:
+        """What a failed attempt leaves; one that hangs takes long to end, and nothing more is to be learnt from it."""
+        if link is None or not isinstance(error, TimeoutError):
+            return await bury(link)
+        self._tasks.spawn(bury(link), f"bury-{self.server}")
+        return link.remains()
 
     def _adopt(self, link: Link, agreement: Agreement) -> None:
         state = self._state
@@ -278,7 +285,7 @@ class Supervisor:
         state = self._state
         state.link, state.last_remains = None, link.remains()
         self._tell(events.SERVER_LOST, "warning", error=reason)
-        self._tasks.spawn(_bury(link), f"bury-{self.server}")
+        self._tasks.spawn(bury(link), f"bury-{self.server}")
         return self._explain(Trouble("running", reason, state.last_remains))
 
     def _noise(self, line: str) -> None:
@@ -324,16 +331,6 @@ class Supervisor:
         if isinstance(error, InternalError) or not isinstance(error, ToolcribError):
             kind = type(error.__cause__ or error).__name__
             self._tell("server.task.failed", "error", task=name, error=kind)
-
-
-async def _bury(link: Link | None) -> Remains:
-    """Close a link that failed and keep what it left behind."""
-    if link is None:
-        return Remains()
-    remains = link.remains()
-    await link.close()
-    after = link.remains()
-    return after if after.exit_code is not None else remains
 
 
 def _listen_params(offer: Offer, agreement: Agreement) -> bytes:

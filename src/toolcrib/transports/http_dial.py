@@ -3,12 +3,13 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from toolcrib.core.errors import ConfigError, SourceUnavailable
+from toolcrib.core.errors import ConfigError, InternalError, SourceUnavailable
+from toolcrib.transports.http_message import encode_headers
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -71,13 +72,30 @@ def encode_target(target: str) -> bytes:
     return b"".join(b"%c" % byte if 0x20 < byte < 0x7F else b"%%%02X" % byte for byte in target.encode())
 
 
+def encode_own_headers(server: str, given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """The user's own headers; one that cannot be sent is named, its value never shown."""
+    encoded = []
+    for name, value in given.items():
+        try:
+            encoded.append((name.encode("latin-1"), value.encode("latin-1")))
+            encode_headers(encoded[-1:])
+        except (UnicodeEncodeError, InternalError):
+            raise ConfigError(
+                f"The header {name!r} of server {server!r} has a character that HTTP headers cannot carry.",
+                hint="Look for line breaks, quotes or dashes that came in with copy and paste.",
+            ) from None
+    return encoded
+
+
 async def dial(origin: Origin, build: Callable[[], P], tls: ssl.SSLContext | None, timeout_s: float) -> P:
-    """A connection to the first of the origin's addresses that accepts one."""
+    """A connection to the first of the origin's addresses that accepts one; finding them is part of the time."""
+    loop = asyncio.get_running_loop()
+    due = loop.time() + timeout_s
     failure = HttpFailure(f"{origin.host} has no address.", phase="resolve")
     addresses = await resolve(origin, timeout_s)
-    for address in addresses:
+    for number, address in enumerate(addresses):
         try:
-            async with asyncio.timeout(timeout_s / len(addresses)):
+            async with asyncio.timeout((due - loop.time()) / (len(addresses) - number)):
                 return await connect(origin, address, build, tls)
         except OSError as error:
             failure = explain(error, origin, timeout_s)
