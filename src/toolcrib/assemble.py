@@ -211,7 +211,7 @@ class SourceMaker:
         await self._spawner.close()
 
     def _failed(self, name: str, error: BaseException) -> None:
-        self._emit(Event("source.task.failed", "error", {"task": name, "error": repr(error)}))
+        self._emit(Event("source.task.failed", "error", {"task": name, "error": type(error).__name__}))
 
 
 def _directory(server: ServerConfig) -> str | None:

@@ -21,6 +21,8 @@ from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.negotiate import Offer, negotiate
 from toolcrib.sources.supervise import Supervisor, SupervisorSettings
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
+from toolcrib.transports import http_dial
+from toolcrib.transports.http_dial import HttpFailure, Origin
 from toolcrib.transports.http_server import Exchange, HttpServer, Request
 
 OFFER = Offer({"name": "toolcrib", "version": "1"}, {})
@@ -447,6 +449,34 @@ async def test_a_server_that_cannot_be_reached_is_dialled_once_per_attempt():
     assert len(dialled) == 1
 
 
+async def test_finding_the_address_is_part_of_the_time_to_connect(monkeypatch):
+    """A name server that takes its time leaves less for the rest; each address gets its share of that."""
+    limits, timeout = [], asyncio.timeout
+
+    async def resolve(origin: Origin, timeout_s: float) -> list[str]:
+        due = asyncio.get_running_loop().time() + timeout_s / 2
+        while asyncio.get_running_loop().time() < due:
+            await asyncio.sleep(0)
+        return ["127.0.0.1", "127.0.0.2"]
+
+    def limited(limit_s: float):
+        limits.append(limit_s)
+        return timeout(limit_s)
+
+    async def refuse(*_: object) -> asyncio.Protocol:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(http_dial, "resolve", resolve)
+    monkeypatch.setattr(http_dial, "connect", refuse)
+    monkeypatch.setattr(http_dial.asyncio, "timeout", limited)
+    with pytest.raises(HttpFailure):
+        await http_dial.dial(Origin.parse("http://x/"), asyncio.Protocol, None, 0.2)
+
+    assert len(limits) == 2
+    assert limits[0] <= 0.05
+    assert limits[1] <= 0.1
+
+
 @pytest.mark.parametrize(
     "odd",
     [
@@ -566,14 +596,16 @@ async def test_questions_of_a_server_end_with_the_call_they_were_asked_in(monkey
 
     async with scripted(handle) as linked:
         asking = asyncio.create_task(linked.ask(channel=client))
-        while client.thinking < 3:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            while client.thinking < 3:
+                await asyncio.sleep(0)
         exchanges[0].write(b'data: {"jsonrpc":"2.0","id":1,"result":{"n":1}}\n\n')
         exchanges[0].end()
 
         assert await asking == {"n": 1}
-        while client.gave_up < 3:
-            await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            while client.gave_up < 3:
+                await asyncio.sleep(0)
         assert client.thinking == 3
 
 

@@ -272,7 +272,7 @@ class Refresher:
         await self._flush()
 
     def _task_failed(self, name: str, error: BaseException) -> None:
-        self._emit(Event("discovery.task.failed", "error", {"task": name, "error": repr(error)}))
+        self._emit(Event("discovery.task.failed", "error", {"task": name, "error": type(error).__name__}))
 
 
 def _is_usable(shown: Mapping[str, Any]) -> bool:
