@@ -51,6 +51,11 @@ sys.stdin.readline()
 """A server with three descendants, one of each kind that is hard to end; it ends with the first line or at EOF."""
 FAMILY_SIZE = 4
 
+STUBBORN_FAMILY = FAMILY.replace(
+    "sys.stdin.readline()", "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True:\n    time.sleep(60)"
+)
+"""The same, and the server itself heeds neither the end of its input nor SIGTERM."""
+
 STUBBORN = """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

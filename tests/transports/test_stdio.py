@@ -11,6 +11,7 @@ from tests.transports.processes import (
     FAMILY,
     FAMILY_SIZE,
     STUBBORN,
+    STUBBORN_FAMILY,
     Recorder,
     helpers,
     marked,
@@ -300,31 +301,23 @@ async def test_two_cancellations_at_any_moment_leave_no_process(spawner, marker)
     await until_only_one_is_left(spawner, marker)
 
 
-async def cycle(spawner, marker, count):
-    for _ in range(count):
-        sink = Recorder()
-        transport = await open_stdio(spawner, spec(ECHO, marker), sink)
-        transport.send(b"{}")
-        await sink.messages_until(1)
-        await transport.close()
+async def cycle(spawner, wanted):
+    sink = Recorder()
+    transport = await open_stdio(spawner, wanted, sink)
+    await sink.messages_until(1)
+    await transport.close()
 
 
-async def check_cycles(spawner, marker, count):
-    await cycle(spawner, marker, 1)
+@pytest.mark.timeout(300)
+async def test_two_hundred_starts_and_stops_of_unwilling_families_leak_nothing(spawner, marker):
+    """No process, no keeper, no descriptor: of servers that fork grandchildren and ignore every request to end."""
+    wanted = spec(python(STUBBORN_FAMILY), marker, grace_s=0.02)
+    await cycle(spawner, wanted)
     before = len(os.listdir("/proc/self/fd"))
-    await cycle(spawner, marker, count)
+
+    for _ in range(20):
+        await asyncio.gather(*(cycle(spawner, wanted) for _ in range(10)))
 
     assert len(os.listdir("/proc/self/fd")) == before
     assert marked(marker) == set()
     await until(lambda: len(helpers()) == 1)
-
-
-async def test_starting_and_stopping_again_and_again_leaks_nothing(spawner, marker):
-    """No process, no keeper, no descriptor."""
-    await check_cycles(spawner, marker, 30)
-
-
-@pytest.mark.slow
-async def test_two_hundred_starts_and_stops_leak_nothing(spawner, marker):
-    """The long version."""
-    await check_cycles(spawner, marker, 200)
