@@ -251,6 +251,26 @@ async def test_a_server_whose_first_attempt_failed_is_not_waited_for(fresh):
     assert shelf.status == "discovering"
 
 
+async def test_a_list_waits_longer_while_servers_keep_coming_in(fresh):
+    """Many servers that start at once on a slow machine are all in the first list; one that is stuck is not."""
+    sources = [FakeSource(name, ["read"]) for name in ("a", "b", "c", "stuck")]
+    loop = asyncio.get_running_loop()
+    for number, source in enumerate(sources):
+        fresh.put(source)
+        source.listing.hold()
+        if source.name != "stuck":
+            loop.call_later(0.3 + 0.15 * number, source.listing.release)
+
+    await fresh.refresher.need(0.4)
+
+    assert {name: shelf.is_known for name, shelf in fresh.refresher.shelves.items()} == {
+        "a": True,
+        "b": True,
+        "c": True,
+        "stuck": False,
+    }
+
+
 async def test_without_grace_nobody_is_waited_for(fresh):
     """Asking begins, the list is what is known."""
     files = FakeSource("files", ["read"])

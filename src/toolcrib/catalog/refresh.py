@@ -19,6 +19,7 @@ from toolcrib.core.tool import Tool, from_mcp, to_mcp
 TTL_FLOOR_S = 1.0
 TTL_CEILING_S = 24 * 3600.0
 CHANGE_PAUSE_S = 0.2
+LONGEST_GRACE = 3
 RESTORE_AFTER_S = 60.0
 
 
@@ -107,17 +108,30 @@ class Refresher:
         return all(shelf.is_known or shelf.record.status == "failed" for shelf in self.shelves.values())
 
     async def need(self, grace_s: float) -> None:
-        """Ask the servers that must be asked; waits only for those never heard of, and at most ``grace_s``."""
+        """Ask the servers that must be asked; waits only for those never heard of, and for each of them only once."""
         unknown = self._start_where_needed()
         if unknown and grace_s > 0:
-            waits = [asyncio.ensure_future(shelf.settled.wait()) for shelf in unknown]
-            try:
-                await asyncio.wait(waits, timeout=grace_s)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+            await self._wait_while_they_come(unknown, grace_s)
             for shelf in unknown:
                 shelf.settled.set()
+
+    async def _wait_while_they_come(self, shelves: Iterable[Shelf], grace_s: float) -> None:
+        """Wait for ``grace_s``; longer, up to three times that, as long as one server after the other comes in: then
+        the machine is busy starting them, and those still missing are slow rather than stuck."""
+        waiting = {asyncio.ensure_future(shelf.settled.wait()) for shelf in shelves}
+        began = self._loop.time()
+        until = began + grace_s
+        try:
+            while waiting:
+                settled, waiting = await asyncio.wait(
+                    waiting, timeout=max(0.0, until - self._loop.time()), return_when=asyncio.FIRST_COMPLETED
+                )
+                if not settled:
+                    return
+                until = min(began + LONGEST_GRACE * grace_s, max(until, self._loop.time() + grace_s / 2))
+        finally:
+            for wait in waiting:
+                wait.cancel()
 
     def wake(self) -> None:
         """Begin what a listing would begin, without waiting for it."""
