@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.config.lock import Lock, Record, age_s, for_config, read_lock, timestamp, with_record, write_lock
-from toolcrib.config.model import Config, ServerConfig, config_hash
+from toolcrib.config.lock import Lock, Record, age_s, read_lock, timestamp, with_record, write_lock
+from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core.errors import ConfigError
 
 TIME = ServerConfig("time", command="uvx", args=("mcp-server-time",))
@@ -162,22 +162,6 @@ def test_a_lock_of_a_newer_toolcrib_is_not_guessed_at():
     """An old program does not half understand a new file."""
     with pytest.raises(ConfigError, match="The lock file has version 2; this toolcrib reads version 1"):
         read_lock('{"version": 2, "servers": {}}', "toolcrib.lock")
-
-
-def test_a_record_found_for_another_configuration_counts_as_never():
-    """Its tools are still there to be shown, marked stale; a server without a record has an empty one."""
-    changed = Record("web", "failed", ({"name": "get"},), "2026-11-03T12:00:00Z", "boom", config_hash="other")
-    config = Config(
-        {"time": TIME, "web": ServerConfig("web", url="https://example.org/mcp"), "x": ServerConfig("x", command="x")}
-    )
-
-    found = for_config(Lock({"time": RECORD, "web": changed, "removed": FAILED}), config)
-
-    assert found == {
-        "time": RECORD,
-        "web": Record("web", "never", ({"name": "get"},), "2026-11-03T12:00:00Z", config_hash="other", stale=True),
-        "x": Record("x"),
-    }
 
 
 def test_a_record_can_be_put_in_and_taken_out():

@@ -353,3 +353,11 @@ async def test_what_a_tool_prints_is_not_its_result(capsys):
 
     assert (await run(chatty)).text == "done"
     assert capsys.readouterr() == ("working\n", "warning\n")
+
+
+def test_a_category_nobody_knows_is_refused():
+    """The error names those there are."""
+    with pytest.raises(DefinitionError, match="'cooking' is not one of search, document, collection, admin, analysis"):
+        define(lambda: None, name="boil", category="cooking")
+
+    assert define(lambda: None, name="find", category="search").tool.category == "search"

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolcrib.config.model import Config, config_hash
 from toolcrib.core.errors import ConfigError
 
 VERSION = 1
@@ -35,8 +34,6 @@ class Record:
     ttl_s: float | None = None
     """How long the server itself says its listing holds."""
     problems: tuple[str, ...] = ()
-    stale: bool = False
-    """Found for a configuration that has changed since; never stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +88,6 @@ def with_record(lock: Lock, server: str, record: Record | None) -> Lock:
     return replace(lock, records=others if record is None else others | {server: record})
 
 
-def for_config(lock: Lock, config: Config) -> dict[str, Record]:
-    """A record for every configured server; one found for another configuration counts as ``never`` and stale."""
-    hashes = {name: config_hash(server) for name, server in config.servers.items()}
-    return {name: _current(lock.records.get(name), name, wanted) for name, wanted in hashes.items()}
-
-
 def timestamp(moment: datetime) -> str:
     """A moment as the lock writes it: ISO, UTC, whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -108,14 +99,6 @@ def age_s(record: Record, now: datetime) -> float | None:
         return (now - datetime.fromisoformat(record.last_discovery)).total_seconds()
     except (ValueError, TypeError):
         return None
-
-
-def _current(record: Record | None, name: str, wanted_hash: str) -> Record:
-    if record is None:
-        return Record(name)
-    if record.config_hash == wanted_hash:
-        return record
-    return replace(record, status="never", error="", stale=True)
 
 
 def _to_record(name: str, stored: _StoredRecord) -> Record:

@@ -9,14 +9,6 @@ _SNAKE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)+")
 _CAMEL = re.compile(r"[a-z][a-zA-Z0-9]*[A-Z0-9][a-zA-Z0-9]*")
 
 
-def rename_arguments(
-    schema: Mapping[str, Any], arguments: dict[str, Any], mapping: Mapping[str, str]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """The arguments under the server's names, and which were renamed; the same object if none was."""
-    renamer = Renamer.for_schema(schema, mapping)
-    return renamer.apply(arguments) if renamer else (arguments, {})
-
-
 class Renamer:
     """Renames the arguments of one tool: fixed mappings first, then snake_case to the schema's camelCase."""
 

@@ -22,7 +22,7 @@ from toolcrib.core.errors import (
 )
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import Deprecation, Example, JsonObject, SecurityLevel, Tool
+from toolcrib.core.tool import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.defaults import apply_defaults
 from toolcrib.schema.from_signature import SignatureSchema, signature_schema
@@ -110,7 +110,7 @@ def _definition(function: Function, wishes: ToolOptions, signature: SignatureSch
         output_schema=wishes.output_schema or (signature.output_schema if signature else None),
         annotations=_annotations(name, wishes),
         version=wishes.version,
-        category=wishes.category,
+        category=_category(name, wishes.category),
         security_level=_security_level(name, wishes.security_level),
         capabilities=frozenset(wishes.capabilities),
         examples=tuple(entry if isinstance(entry, Example) else Example(entry) for entry in wishes.examples),
@@ -132,6 +132,12 @@ def _security_level(name: str, level: SecurityLevel | str) -> SecurityLevel:
     except ValueError:
         allowed = ", ".join(SecurityLevel)
         raise DefinitionError(name, "security_level", f"{level!r} is not one of {allowed}.") from None
+
+
+def _category(name: str, category: str) -> str:
+    if category and category not in set(Category):
+        raise DefinitionError(name, "category", f"{category!r} is not one of {', '.join(Category)}.")
+    return category
 
 
 def _check_definition(definition: Tool) -> None:

@@ -1,11 +1,11 @@
 """What a server says or asks while it works on a call, passed to whoever made the call."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import RemoteError, ToolcribError
@@ -113,8 +113,3 @@ class Asking:
         """The call is over: nobody wants the answers any more."""
         for task in self._running.pop(call_id, ()):
             task.cancel()
-
-
-def as_raw(result: Mapping[str, Any]) -> Raw:
-    """A result object as raw bytes."""
-    return Raw(msgspec.json.encode(result))

@@ -26,9 +26,6 @@ from toolcrib.wire.results import stamp_modern
 from toolcrib.wire.server import Asker
 
 CALL_FIELDS = frozenset({"name", "arguments", "_meta"})
-NO_MORE: Mapping[str, Any] = {}
-
-Param = Callable[[bytes], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
