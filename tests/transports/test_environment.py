@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -110,17 +112,28 @@ def ordinary_user() -> tuple[str, dict[str, int]]:
     return system, {"user": 65534, "group": 65534}
 
 
+@pytest.fixture
+def readable_copy() -> Iterator[Path]:
+    """What the gateway below imports, where every user can read it: a checkout may be closed to others."""
+    root = Path(__file__).parents[2]
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(root / "src" / "toolcrib", Path(folder, "toolcrib"), ignore=shutil.ignore_patterns("*.pyc"))
+        Path(folder, "tests", "transports").mkdir(parents=True)
+        shutil.copy(root / "tests" / "transports" / "processes.py", Path(folder, "tests", "transports"))
+        for entry in (Path(folder), *Path(folder).rglob("*")):
+            entry.chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux can")
-async def test_a_server_cannot_look_into_the_gateway():
+async def test_a_server_cannot_look_into_the_gateway(readable_copy):
     """Once hardened, gateway and spawner refuse; servers stay visible, and are still ended with all they started."""
     interpreter, user = ordinary_user()
     marker = new_marker()
-    root = Path(__file__).parents[2]
-    packages = [entry for entry in sys.path if entry.endswith("site-packages")]
     env = {
         MARKER: marker,
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": os.pathsep.join([str(root), str(root / "src"), *packages]),
+        "PYTHONPATH": str(readable_copy),
         "FAMILY": FAMILY,
     }
 
