@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
+from toolcrib.config.merge import section_of
 from toolcrib.config.model import DEFAULT, Config, ServerConfig, ToolConfig
 from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.config.written import dotted
@@ -27,7 +28,8 @@ def explain(config: Config) -> tuple[Explained, ...]:
 
 def _general(config: Config) -> Iterator[tuple[str, Any]]:
     for name, key in SETTINGS.items():
-        yield name, _plain(getattr(config.connect if name.startswith("connect.") else config, key.field))
+        table = section_of(name)
+        yield name, _plain(getattr(getattr(config, table) if table else config, key.field))
 
 
 def _server(server: ServerConfig) -> Iterator[tuple[str, Any]]:

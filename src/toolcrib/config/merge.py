@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.config.model import Config, ConnectConfig, Layer, Origin, ServerConfig, ServerEntry
+from toolcrib.config.model import SECTIONS, Config, Layer, Origin, ServerConfig, ServerEntry
 from toolcrib.config.tables import SETTINGS
 from toolcrib.config.written import dotted
 from toolcrib.core.errors import ConfigError
@@ -22,15 +22,26 @@ def merge(*layers: Layer) -> Config:
     entries = _entries(layers)
     return Config(
         servers={name: _server(name, entries[name], settings) for name in sorted(entries)},
-        connect=ConnectConfig(**_fields(settings, "connect.")),
         origins=_origins(layers, entries),
         problems=tuple(problem for layer in layers for problem in layer.problems),
-        **_fields(settings, "calls.", "catalog.", "serve.", "native"),
+        **_sections(settings),
+        **_fields(settings, ""),
     )
 
 
-def _fields(settings: Mapping[str, Any], *starts: str) -> dict[str, Any]:
-    return {SETTINGS[name].field: value for name, value in settings.items() if name.startswith(starts)}
+def _sections(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that have a class of their own, by the name of their table."""
+    return {name: section(**_fields(settings, name)) for name, section in SECTIONS.items()}
+
+
+def _fields(settings: Mapping[str, Any], table: str) -> dict[str, Any]:
+    return {SETTINGS[name].field: value for name, value in settings.items() if section_of(name) == table}
+
+
+def section_of(setting: str) -> str:
+    """The table of a setting if it has a class of its own, otherwise nothing."""
+    table = setting.partition(".")[0]
+    return table if table in SECTIONS else ""
 
 
 def _entries(layers: tuple[Layer, ...]) -> dict[str, ServerEntry]:

@@ -79,6 +79,10 @@ class ConnectConfig:
         return self.delays_s[min(attempt, len(self.delays_s)) - 1] if self.delays_s else 0.0
 
 
+SECTIONS: Mapping[str, type] = {"connect": ConnectConfig}
+"""Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """Everything the user wrote, merged: servers by name, in the order of their names."""

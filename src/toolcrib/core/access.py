@@ -1,17 +1,102 @@
-"""Who calls, and what they may reach."""
+"""Who calls, what they may reach, and the one rule that decides it: the same for what is listed and what is called."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Literal
 
 from toolcrib.core.tool import SecurityLevel
+
+NATIVE = "native"
+"""What the native tools of this process are called where a server is named."""
+
+CallerKind = Literal["local", "token", "agent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """What a caller may reach; without a level, nothing. Names are patterns, ``*`` stands for anything."""
+
+    level: SecurityLevel | None = None
+    servers: tuple[str, ...] = ("*",)
+    tools: tuple[str, ...] = ("*",)
+    capabilities: frozenset[str] | None = None
+    """``None``: tools may need whatever they need."""
+
+
+EVERYTHING = Grants(SecurityLevel.SYSTEM)
+NOTHING = Grants()
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever makes a call: a person at the terminal, a token, an agent's session."""
+    """Whoever makes a call: a person on this machine, the holder of a token, an agent that works on its own."""
 
     id: str
-    kind: str = "local"
-    highest_level: SecurityLevel = SecurityLevel.SYSTEM
+    kind: CallerKind = "local"
+    grants: Grants = NOTHING
+    session: str = ""
+    """One stay of the caller: a connection or an MCP session; what was allowed "for this session" ends with it."""
 
 
-LOCAL_USER = Caller("local")
+LOCAL_USER = Caller("local", grants=EVERYTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a tool asks of whoever wants to use it."""
+
+    name: str
+    """The exposed name."""
+    server: str = NATIVE
+    level: SecurityLevel = SecurityLevel.WRITE
+    capabilities: frozenset[str] = frozenset()
+    policy: str = "allow"
+    """``allow``, ``ask`` or ``deny``, by the configuration and what people answered."""
+    held: str = ""
+    """Why the tool is in quarantine; empty if it is not."""
+
+
+class Decision(StrEnum):
+    """What comes of a caller and a tool."""
+
+    HIDDEN = "hidden"
+    """Not granted: the caller shall not even learn that there is such a tool."""
+    HELD = "held"
+    """In quarantine, for everybody."""
+    DENIED = "denied"
+    """Refused by the configuration, to everybody."""
+    ASK = "ask"
+    ALLOWED = "allowed"
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the tool is shown to the caller."""
+        return self in (Decision.ASK, Decision.ALLOWED)
+
+
+def decide(grants: Grants, reach: Reach) -> Decision:
+    """Whether a caller with these grants sees a tool, and may call it."""
+    if not is_granted(grants, reach):
+        return Decision.HIDDEN
+    if reach.held:
+        return Decision.HELD
+    if reach.policy == "deny":
+        return Decision.DENIED
+    return Decision.ASK if reach.policy == "ask" else Decision.ALLOWED
+
+
+def is_granted(grants: Grants, reach: Reach) -> bool:
+    """Whether level, server, name and capabilities are all within the grants."""
+    return (
+        grants.level is not None
+        and reach.level.rank <= grants.level.rank
+        and matches(reach.server, grants.servers)
+        and matches(reach.name, grants.tools)
+        and (grants.capabilities is None or reach.capabilities <= grants.capabilities)
+    )
+
+
+def matches(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether any of the patterns stands for the name."""
+    return any(pattern == "*" or fnmatchcase(name, pattern) for pattern in patterns)

@@ -72,6 +72,8 @@ class ToolCall:
     """Further request fields that toolcrib does not interpret (``inputResponses``, ``requestState``)."""
     sent: bool = False
     """Set by the source once the request may have reached the tool."""
+    decision: str = ""
+    """What the rules said of it, for the audit log; set by the layers that decide."""
 
 
 @dataclass(frozen=True, slots=True)

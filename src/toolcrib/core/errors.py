@@ -22,6 +22,7 @@
     │   └── RemoteError
     ├── CallTimeout
     ├── CallCancelled
+    ├── AuditUnavailable          what may not go unrecorded cannot be recorded
     ├── NotImplementedHere
     ├── ConfigError               what the user wrote cannot be used
     └── InternalError             our own fault
@@ -214,6 +215,12 @@ class CallCancelled(ToolcribError):
     """Somebody cancelled the call."""
 
     code = "TOOL_CANCELLED"
+
+
+class AuditUnavailable(ToolcribError):
+    """The audit log cannot be written, and this may not happen unrecorded."""
+
+    code = "TOOL_UNAVAILABLE"
 
 
 class NotImplementedHere(ToolcribError):

@@ -18,6 +18,14 @@ class SecurityLevel(StrEnum):
     ADMIN = "admin"
     SYSTEM = "system"
 
+    @property
+    def rank(self) -> int:
+        """How far it reaches, from 0; what counts when levels are compared."""
+        return _RANKS[self]
+
+
+_RANKS = {level: rank for rank, level in enumerate(SecurityLevel)}
+
 
 class Category(StrEnum):
     """What a tool is for."""
