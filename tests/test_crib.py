@@ -340,6 +340,7 @@ async def test_a_tool_that_changed_is_called_by_its_new_definition():
         refused = await made.crib.call("files__read")
         files.tools = (Tool("read"),)
         await made.crib.refresh("files")
+        await made.crib.approve("files__read")
         accepted = await made.crib.call("files__read")
 
     assert (refused.error.code, accepted.success) == ("TOOL_INVALID_INPUT", True)
@@ -412,6 +413,8 @@ async def test_the_registry_can_be_asked_and_changed():
         "server": None,
         "originalName": "add",
         "policy": "allow",
+        "level": "write",
+        "held": None,
         "discoveryStatus": "success",
         "lastDiscovered": None,
     }
@@ -425,6 +428,8 @@ async def test_the_registry_can_be_asked_and_changed():
             "server": "files",
             "originalName": "read",
             "policy": "ask",
+            "level": "read_only",
+            "held": None,
             "discoveryStatus": "success",
             "lastDiscovered": discovered,
         },

@@ -15,6 +15,7 @@ import msgspec
 from toolcrib.calls.layers.arguments import arguments
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.normalise import normalise
+from toolcrib.calls.layers.permit import permit
 from toolcrib.calls.layers.record import record
 from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
@@ -160,6 +161,7 @@ def layer_stack(config: Config, metrics: Metrics, emit: Emit) -> list[Layer]:
 
     return [
         record(metrics, emit, time.perf_counter, config.slow_call_s),
+        permit(),
         deadline(config.call_timeout_s),
         normalise(emit),
         arguments(unchecked),
@@ -260,6 +262,7 @@ async def assemble(
         metrics=metrics,
         emit=emit,
         settings=CribSettings(list_grace_s=config.list_grace_s, prefix=prefix),
+        security=config.security,
         close_last=maker.close,
     )
     return await Crib(parts).open(config.servers.values())

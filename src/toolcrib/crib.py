@@ -4,9 +4,10 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from toolcrib.calls.layers.permit import not_open
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.catalog.catalog import Catalog, Route
@@ -15,11 +16,11 @@ from toolcrib.catalog.explain import Explanation, explain_name
 from toolcrib.catalog.formats import render
 from toolcrib.catalog.merge import Offering, clashes, merge
 from toolcrib.catalog.refresh import RecordStore, Refresher, Shelf
-from toolcrib.catalog.views import configured_view
+from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
-from toolcrib.config.model import ServerConfig, is_same_connection
+from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
 from toolcrib.core import events
-from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, may_know
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import (
     CallTimeout,
@@ -57,6 +58,7 @@ class Parts:
     metrics: Metrics
     emit: Emit
     settings: CribSettings = CribSettings()
+    security: SecurityConfig = field(default_factory=SecurityConfig)
     close_last: Callable[[], Any] | None = None
 
 
@@ -67,6 +69,7 @@ class Crib:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._security = parts.security
         self._catalog = Catalog()
         self._steps: dict[str, tuple[str, Step]] = {}
         self._listeners: list[Callable[[], None]] = []
@@ -78,7 +81,7 @@ class Crib:
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
         """Know the servers, with what earlier runs found out about them; none is started."""
-        self._refresher = Refresher(self._parts.records, self._parts.emit, self._server_updated)
+        self._refresher = Refresher(self._parts.records, self._parts.emit, self._server_updated, self._security.pins)
         self._parts.native.on_change(self._rebuild)
         records = await self._parts.records.read()
         for server in servers:
@@ -120,12 +123,18 @@ class Crib:
         """The servers that are configured but switched off."""
         return self._disabled
 
-    async def tools(self, format: str | None = None, *, grace_s: float | None = None) -> list[Any]:  # noqa: A002
-        """All tools by name: as ``Tool`` values, or in a provider's form (``mcp``, ``anthropic``, ``openai``)."""
-        catalog = await self.current(grace_s)
+    async def tools(
+        self,
+        format: str | None = None,  # noqa: A002
+        *,
+        grace_s: float | None = None,
+        caller: Caller = LOCAL_USER,
+    ) -> list[Any]:
+        """What a caller may use, as ``Tool`` values or in a provider's form (``mcp``, ``anthropic``, ``openai``)."""
+        routes = (await self.current(grace_s)).visible_to(caller.grants)
         if format is None:
-            return [replace(route.tool, name=name) for name, route in catalog.routes.items()]
-        return [render(route, format) for route in catalog.routes.values()]
+            return [replace(route.tool, name=route.name) for route in routes]
+        return [render(route, format) for route in routes]
 
     async def current(self, grace_s: float | None = None) -> Catalog:
         """The catalog, after asking those servers that must be asked; waits at most the grace."""
@@ -177,9 +186,9 @@ class Crib:
         """Merge all listings and swap the catalog in one assignment; tells listeners only of real changes."""
         if self._closed:
             return
-        native = Offering(self._parts.native, self._parts.native.listing.tools)
+        native = Offering(self._parts.native, self._parts.native.listing.tools, native_view(self._security))
         servers = [
-            Offering(shelf.source, shelf.tools, configured_view(shelf.config))
+            Offering(shelf.source, shelf.tools, configured_view(shelf.config, self._security), shelf.held)
             for shelf in self.shelves.values()
             if shelf.is_known
         ]
@@ -242,13 +251,18 @@ class Crib:
 
     async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
         """The layers of a tool that is called for the first time, composed once."""
-        route = self._catalog.routes.get(call.name) or await self._discover_in_time(call)
-        step = compose(self._parts.layers, Subject(call.name, route.server, route.tool), route.source.call_tool)
+        route = self._catalog.routes.get(call.name)
+        if route is None:
+            route = await self._discover_in_time(call)
+        subject = Subject(call.name, route.server, route.tool, route.reach)
+        step = compose(self._parts.layers, subject, route.source.call_tool)
         self._steps[call.name] = route.tool.name, step
         return self._steps[call.name]
 
     async def _discover_in_time(self, call: ToolCall) -> Route:
         """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""
+        if not may_know(call.caller.grants, call.name):
+            raise not_open()
         try:
             async with asyncio.timeout(call.timeout_s):
                 return await self._discover_for(call.name)
@@ -258,6 +272,8 @@ class Crib:
             raise late from None
         except UnknownTool:
             self._parts.emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
+            if call.caller.grants != EVERYTHING:
+                raise not_open() from None
             raise
         except ToolcribError as error:
             self._parts.emit(_not_begun(call, error))
@@ -274,7 +290,7 @@ class Crib:
                 raise _unavailable(self.shelves[record.server], record)
         route = self._catalog.routes.get(name)
         if route is None:
-            raise UnknownTool(name, known=list(self._catalog.routes))
+            raise UnknownTool(name, known=[route.name for route in self._catalog.visible_to(EVERYTHING)])
         return route
 
     def _possible_shelves(self, name: str) -> list[Shelf]:
@@ -301,6 +317,21 @@ class Crib:
             return discovery_outcome(await self.refresh(*names))
         except ToolcribError as error:
             return ToolResult.failed(error)
+
+    async def approve(self, *names: str) -> list[str]:
+        """Take tools (or, by the names of servers, all that is held of them) out of quarantine; what was taken out."""
+        held = {name: route for name, route in self._catalog.routes.items() if route.held}
+        wanted = [route for route in held.values() if route.name in names or route.server in names]
+        for name in names:
+            if name not in self._catalog.routes and name not in self.shelves:
+                raise UnknownTool(name, known=list(held) or list(self._catalog.routes))
+        for server in sorted({route.server for route in wanted}):
+            await self._fresh.accept(server, [route.original_name for route in wanted if route.server == server])
+        return [route.name for route in wanted]
+
+    async def reload_pins(self) -> None:
+        """Take over what another process accepted."""
+        await self._fresh.reload_pins()
 
     def is_stale(self, server: str) -> bool:
         """Whether a server's tools must be asked for again."""

@@ -47,7 +47,7 @@ async def explained(name: str):
     [
         ("add", "available", "It is a native tool of this process.", ""),
         ("files__read", "available", "Server 'files' (configured in toolcrib.toml:4) calls it 'read'.", ""),
-        ("files__delete", "hidden", "disabled in the configuration of server 'files'", "Remove the entry"),
+        ("files__delete", "hidden", "disabled in the configuration", "Remove the entry"),
         ("files__bad", "left out", "left out: 'bad': its schema is not valid", "Ask the author"),
         ("files__raed", "missing", "Server 'files' offers no tool named 'raed'.", "Did you mean 'files__read'"),
         ("broken__x", "failed", "The server 'broken' will not start.", "toolcrib servers refresh broken"),

@@ -74,13 +74,13 @@ async def test_without_prefixes_the_first_server_by_name_keeps_a_shared_name():
 async def test_a_view_changes_or_hides_a_tool():
     """Hidden tools are known to be hidden, and are no clash."""
 
-    def view(tool: Tool) -> Tool | None:
-        return None if tool.name == "delete" else replace(tool, timeout_s=5)
+    def view(name: str, tool: Tool) -> tuple[Tool, str]:
+        return replace(tool, timeout_s=5), "disable" if name == "files__delete" else "ask"
 
     catalog = merge(offering(NATIVE), [offering(FakeSource("files"), "read", "delete", view=view)])
 
-    assert [route.tool for route in catalog.routes.values()] == [Tool("read", timeout_s=5)]
-    assert catalog.left_out == {"files__delete": "disabled in the configuration of server 'files'"}
+    assert [(route.tool, route.policy) for route in catalog.routes.values()] == [(Tool("read", timeout_s=5), "ask")]
+    assert catalog.left_out == {"files__delete": "disabled in the configuration"}
     assert clashes(catalog) == {}
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.config.lock import Lock, Record, age_s, read_lock, timestamp, with_record, write_lock
+from toolcrib.config.lock import Answer, Lock, Pin, Record, age_s, read_lock, timestamp, with_record, write_lock
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core.errors import ConfigError
 
@@ -102,6 +102,16 @@ records = st.builds(
     era=words,
     ttl_s=st.none() | st.floats(0, 1e9),
     problems=st.lists(words, max_size=2).map(tuple),
+    pins=st.dictionaries(
+        words,
+        st.builds(Pin, words, words, words, st.none() | st.dictionaries(words, json_values, max_size=2)),
+        max_size=2,
+    ),
+)
+answers = st.dictionaries(
+    words,
+    st.dictionaries(words, st.builds(Answer, st.booleans(), words, words), min_size=1, max_size=2),
+    max_size=2,
 )
 
 
@@ -109,11 +119,11 @@ def named(found: dict[str, Record]) -> Lock:
     return Lock({name: replace(record, server=name) for name, record in found.items()})
 
 
-@given(st.dictionaries(words, records, max_size=3))
+@given(st.dictionaries(words, records, max_size=3), answers)
 @settings(deadline=None)
-def test_what_is_written_is_read_back(found):
+def test_what_is_written_is_read_back(found, approvals):
     """Whatever servers and their tools are called and contain, nothing is lost or changed on the way to the file."""
-    lock = named(found)
+    lock = replace(named(found), approvals=approvals)
 
     assert read_lock(write_lock(lock), "toolcrib.lock") == lock
 

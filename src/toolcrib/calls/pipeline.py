@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from toolcrib.core.access import NATIVE, Reach
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.tool import Tool
 
@@ -11,10 +12,11 @@ Step = Callable[[ToolCall], Awaitable[ToolResult]]
 class Subject:
     """The tool a chain of layers is built for: its definition and the name it is exposed under."""
 
-    __slots__ = ("name", "server", "tool")
+    __slots__ = ("name", "reach", "server", "tool")
 
-    def __init__(self, name: str, server: str, tool: Tool) -> None:
+    def __init__(self, name: str, server: str, tool: Tool, reach: Reach | None = None) -> None:
         self.name, self.server, self.tool = name, server, tool
+        self.reach = reach or Reach(name, server or NATIVE, tool.security_level, tool.capabilities)
 
 
 Layer = Callable[[Subject, Step], Step]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolcrib.core.access import NATIVE, Grants, Reach, decide
 from toolcrib.core.source import ToolSource
 from toolcrib.core.tool import Tool, to_mcp
 from toolcrib.schema.hints import value_hints
@@ -18,6 +19,17 @@ class Route:
     """Empty for native tools."""
     tool: Tool
     source: ToolSource
+    policy: str = "allow"
+    """``allow``, ``ask`` or ``deny``."""
+    held: str = ""
+    """Why it is in quarantine; empty if it is not."""
+    reach: Reach = field(init=False, repr=False, compare=False)
+    """What it asks of its callers."""
+
+    def __post_init__(self) -> None:
+        tool = self.tool
+        reach = Reach(self.name, self.server or NATIVE, tool.security_level, tool.capabilities, self.policy, self.held)
+        object.__setattr__(self, "reach", reach)
 
     @property
     def original_name(self) -> str:
@@ -43,6 +55,10 @@ class Catalog:
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Names that are not offered, and why."""
     version: int = 0
+
+    def visible_to(self, grants: Grants) -> list[Route]:
+        """The routes a caller with these grants is shown."""
+        return [route for route in self.routes.values() if decide(grants, route.reach).is_listed]
 
     def of_server(self, server: str) -> list[Route]:
         """The routes to one server."""

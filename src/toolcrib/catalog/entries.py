@@ -9,12 +9,6 @@ from toolcrib.config.lock import Record
 from toolcrib.core.call import ErrorInfo, ToolResult
 
 
-def policy_of(shelf: Shelf | None, original_name: str) -> str:
-    """The configured policy of a tool."""
-    wishes = shelf.config.tools.get(original_name) if shelf else None
-    return (wishes.policy if wishes else None) or "allow"
-
-
 def tool_entry(route: Route, shelf: Shelf | None) -> dict[str, Any]:
     """One tool: what it is, where it comes from, and how fresh that knowledge is."""
     return {
@@ -23,7 +17,9 @@ def tool_entry(route: Route, shelf: Shelf | None) -> dict[str, Any]:
         "kind": "mcp" if route.server else "native",
         "server": route.server or None,
         "originalName": route.original_name,
-        "policy": policy_of(shelf, route.original_name),
+        "policy": route.policy,
+        "level": route.tool.security_level,
+        "held": route.held or None,
         "discoveryStatus": shelf.status if shelf else "success",
         "lastDiscovered": (shelf.record.last_discovery or None) if shelf else None,
     }

@@ -1,15 +1,17 @@
 """Many listings into one catalog: prefixes, conflicts, order."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.core.names import join_name
 from toolcrib.core.source import ToolSource
 from toolcrib.core.tool import Tool
 
-View = Callable[[Tool], Tool | None]
-"""A list-time wish: the tool as it shall be shown, ``None`` to hide it."""
+View = Callable[[str, Tool], tuple[Tool, str]]
+"""A list-time wish: for an exposed name and a tool, the tool as it shall be, and its policy (``disable`` hides it)."""
+
+_DISABLED = "disabled in the configuration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +21,24 @@ class Offering:
     source: ToolSource
     tools: Sequence[Tool]
     view: View | None = None
+    held: Mapping[str, str] = field(default_factory=dict)
+    """The source's names for tools in quarantine, and why."""
+
+    def route(self, name: str, server: str, tool: Tool) -> Route | None:
+        """The way to one tool under its exposed name; ``None`` if it shall not be offered."""
+        shown, policy = self.view(name, tool) if self.view else (tool, "allow")
+        return (
+            None
+            if policy == "disable"
+            else Route(name, server, shown, self.source, policy, self.held.get(tool.name, ""))
+        )
 
 
 def merge(native: Offering, servers: Sequence[Offering], *, prefix: bool = True, version: int = 0) -> Catalog:
     """One catalog of all offers; native tools are never shadowed, and the first server by name keeps a shared name."""
-    routes = {tool.name: Route(tool.name, "", tool, native.source) for tool in native.tools}
-    left_out: dict[str, str] = {}
+    offered = {tool.name: native.route(tool.name, "", tool) for tool in native.tools}
+    routes = {name: route for name, route in offered.items() if route is not None}
+    left_out = dict.fromkeys(offered.keys() - routes.keys(), _DISABLED)
     for offer in sorted(servers, key=lambda offer: offer.source.name):
         _add_server(offer, routes, left_out, prefix=prefix)
     return Catalog(dict(sorted(routes.items())), left_out, version)
@@ -34,14 +48,14 @@ def _add_server(offer: Offering, routes: dict[str, Route], left_out: dict[str, s
     server = offer.source.name
     for tool in offer.tools:
         name = join_name(server, tool.name) if prefix else tool.name
-        shown = offer.view(tool) if offer.view else tool
+        route = offer.route(name, server, tool)
         taken = routes.get(name)
-        if shown is None:
-            left_out[name] = f"disabled in the configuration of server {server!r}"
+        if route is None:
+            left_out[name] = _DISABLED
         elif taken is not None:
             left_out[join_name(server, tool.name)] = _conflict(server, taken)
         else:
-            routes[name] = Route(name, server, shown, offer.source)
+            routes[name] = route
 
 
 def _conflict(server: str, taken: Route) -> str:

@@ -6,8 +6,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
-from toolcrib.config.lock import Record, age_s, timestamp
-from toolcrib.config.model import ServerConfig, config_hash
+from toolcrib.catalog.pins import (
+    Comparison,
+    Definition,
+    accept,
+    comparison,
+    held_tools,
+    join_pins,
+    keep_definitions,
+    settle,
+)
+from toolcrib.config.lock import Pin, Record, age_s, timestamp
+from toolcrib.config.model import PinMode, ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.errors import CallTimeout, ConfigError, InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
@@ -46,6 +56,8 @@ class Shelf:
     """Whether ``tools`` come from a discovery of this very configuration."""
     stored: Record = field(init=False)
     """What the record store holds of it."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Its tools in quarantine, and why."""
     flight: asyncio.Task[Record] | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""
@@ -62,9 +74,12 @@ class Shelf:
 class Refresher:
     """Keeps each server's listing fresh: one flight per server, own deadline, last good listing kept."""
 
-    def __init__(self, records: RecordStore, emit: Emit, on_update: Callable[[str], None]) -> None:
+    def __init__(
+        self, records: RecordStore, emit: Emit, on_update: Callable[[str], None], pins: PinMode = "first"
+    ) -> None:
         self.shelves: dict[str, Shelf] = {}
         self._records = records
+        self._pins = pins
         self._emit = emit
         self._on_update = on_update
         self._loop = asyncio.get_running_loop()
@@ -75,8 +90,10 @@ class Refresher:
 
     def add(self, config: ServerConfig, source: ServerSource, record: Record | None) -> Shelf:
         """Put a server on the shelf with what an earlier run found out about it; nothing is started."""
-        if record is None or record.config_hash != config_hash(config):
+        if record is None:
             record = Record(config.name)
+        elif record.config_hash != config_hash(config):
+            record = Record(config.name, pins=keep_definitions(record))
         shelf = Shelf(config, source, record)
         if record.last_discovery:
             self._adopt(shelf, record)
@@ -89,6 +106,7 @@ class Refresher:
         shelf.tools = tuple(from_mcp(shown) for shown in record.tools if _is_usable(shown))
         shelf.source.adopt(Listing(shelf.tools, era=record.era))
         shelf.is_known = record.status == "success" or bool(record.tools)
+        shelf.held = held_tools(record, self._comparison(shelf))
         if record.status == "success":
             age = age_s(record, datetime.now(UTC)) or 0.0
             shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, record.ttl_s) - max(0.0, age)
@@ -201,18 +219,21 @@ class Refresher:
 
     async def _note_success(self, shelf: Shelf, listing: Listing) -> Record:
         is_new = not shelf.is_known or shelf.tools != listing.tools
-        shelf.tools, shelf.is_known = listing.tools, True
+        definitions = tuple(to_mcp(tool) for tool in listing.tools)
         shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, listing.ttl_s)
         shelf.record = Record(
             shelf.config.name,
             "success",
-            tuple(to_mcp(tool) for tool in listing.tools),
+            definitions,
             timestamp(datetime.now(UTC)),
             config_hash=config_hash(shelf.config),
             era=listing.era,
             ttl_s=listing.ttl_s,
             problems=listing.problems,
+            pins=self._settle(shelf, definitions, is_new),
         )
+        shelf.tools, shelf.is_known = listing.tools, True
+        self._hold(shelf)
         self._emit(
             Event(events.DISCOVERY_SERVER_SUCCESS, fields={"server": shelf.config.name, "tools": len(listing.tools)})
         )
@@ -221,6 +242,43 @@ class Refresher:
         if is_new or self._is_old(shelf.stored):
             self._store_soon(shelf)
         return shelf.record
+
+    def _settle(self, shelf: Shelf, definitions: tuple[Definition, ...], is_new: bool) -> Mapping[str, Pin]:
+        """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again."""
+        if is_new or len(shelf.record.pins) < len(definitions):
+            return settle(shelf.record, definitions, self._comparison(shelf))
+        return shelf.record.pins
+
+    def _comparison(self, shelf: Shelf) -> Comparison:
+        return comparison(shelf.config, self._pins, timestamp(datetime.now(UTC)))
+
+    def _hold(self, shelf: Shelf) -> None:
+        """Find out what is in quarantine now, and tell of what was not before."""
+        held = held_tools(shelf.record, self._comparison(shelf))
+        for name in held.keys() - shelf.held.keys():
+            fields = {"server": shelf.config.name, "tool": name, "reason": held[name]}
+            self._emit(Event(events.TOOL_HELD, "warning", fields))
+        shelf.held = held
+
+    async def accept(self, server: str, names: Iterable[str]) -> None:
+        """Accept these tools as they are now; returns when that is stored."""
+        shelf = self.shelves[server]
+        how = self._comparison(shelf)
+        ours, wanted = shelf.record, list(names)
+        await self._records.update(server, lambda stored: accept(join_pins(stored, ours, how), wanted, how))
+        shelf.record = shelf.stored = accept(ours, wanted, how)
+        shelf.held = held_tools(shelf.record, how)
+        self._on_update(server)
+
+    async def reload_pins(self) -> None:
+        """Take over what another process accepted."""
+        records = await self._records.read()
+        for name, shelf in self.shelves.items():
+            joined = join_pins(records.get(name), shelf.record, self._comparison(shelf))
+            if joined.pins != shelf.record.pins:
+                shelf.record = joined
+                self._hold(shelf)
+                self._on_update(name)
 
     async def _note_failure(self, shelf: Shelf, error: ToolcribError) -> Record:
         """Keep the last good listing; the failure stands beside it."""
@@ -246,16 +304,17 @@ class Refresher:
     def _store_soon(self, shelf: Shelf) -> None:
         """Have the record written; nobody who waits for tools waits for a file."""
         shelf.stored = shelf.record
-        self._writes.add(write := asyncio.create_task(self._store(shelf.record), name=f"store-{shelf.config.name}"))
+        storing = self._store(shelf.record, self._comparison(shelf))
+        self._writes.add(write := asyncio.create_task(storing, name=f"store-{shelf.config.name}"))
         write.add_done_callback(self._writes.discard)
 
     async def _flush(self) -> None:
         """Wait until all that was found is stored."""
         await asyncio.gather(*self._writes)
 
-    async def _store(self, record: Record) -> None:
+    async def _store(self, record: Record, how: Comparison) -> None:
         try:
-            await self._records.update(record.server, lambda _: record)
+            await self._records.update(record.server, lambda stored: join_pins(stored, record, how))
         except ConfigError as error:
             self._emit(Event("lock.not.written", "warning", {"server": record.server, "error": str(error)}))
 

@@ -2,25 +2,38 @@
 
 from dataclasses import replace
 
+from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import View
-from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.config.model import SecurityConfig, ServerConfig, ToolConfig
 from toolcrib.core.tool import Tool
 
 PLAIN = ToolConfig()
 
 
-def configured_view(server: ServerConfig) -> View:
-    """Hide what is disabled; give each tool the limits and translations that hold for it."""
+def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
+    """Give each tool of a server the level, limits and translations that hold for it."""
 
-    def view(tool: Tool) -> Tool | None:
+    def view(name: str, tool: Tool) -> tuple[Tool, str]:
         wishes = server.tools.get(tool.name, PLAIN)
-        if not wishes.enabled or wishes.policy == "disable":
-            return None
-        return replace(
+        shown = replace(
             tool,
             timeout_s=wishes.timeout_s or server.call_timeout_s,
             renames=wishes.parameters,
             replayable=wishes.replayable,
+            security_level=level_of(name, tool, server, security).level,
+            capabilities=frozenset(wishes.capabilities),
         )
+        return shown, policy_of(name, tool.name, server, security).policy if wishes.enabled else "disable"
+
+    return view
+
+
+def native_view(security: SecurityConfig) -> View:
+    """Native tools know themselves; the configuration may still set their level and policy, by pattern."""
+
+    def view(name: str, tool: Tool) -> tuple[Tool, str]:
+        level = level_of(name, tool, None, security).level
+        shown = tool if level is tool.security_level else replace(tool, security_level=level)
+        return shown, policy_of(name, tool.name, None, security).policy
 
     return view

@@ -1,4 +1,5 @@
-"""The lock: what discovery found, one record per server, as text that is the same bytes for the same findings."""
+"""The lock: what discovery found, one record per server, what was pinned of it, and what people answered; as text that
+is the same bytes for the same findings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from toolcrib.core.errors import ConfigError
 
@@ -15,6 +17,29 @@ Status = Literal["never", "discovering", "success", "failed"]
 
 _TOOL_KEYS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 _REBUILD = "Run `toolcrib servers refresh` to build it again; the old file is kept as toolcrib.lock.broken."
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What a tool looked like when it was accepted."""
+
+    hash: str
+    """Of everything a model can see of it."""
+    identity: str
+    """Of the command or the address of its server."""
+    at: str = ""
+    definition: Mapping[str, Any] | None = None
+    """What was accepted, in MCP's shape; kept only while the server shows something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person said once and for all when asked for a tool."""
+
+    allow: bool
+    at: str = ""
+    by: str = ""
+    """The way the question was answered: ``terminal``, ``client``, ``inbox``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +59,12 @@ class Record:
     ttl_s: float | None = None
     """How long the server itself says its listing holds."""
     problems: tuple[str, ...] = ()
+    pins: Mapping[str, Pin] = field(default_factory=dict)
+    """By the server's own name for the tool."""
+
+
+Answers = Mapping[str, Mapping[str, Answer]]
+"""Exposed name of a tool → caller → what was answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +72,21 @@ class Lock:
     """The records of all servers, by name."""
 
     records: Mapping[str, Record] = field(default_factory=dict)
+    approvals: Answers = field(default_factory=dict)
     version: int = VERSION
+
+
+class _StoredPin(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    hash: str
+    identity: str
+    at: str = ""
+    definition: dict[str, Any] | None = None
+
+
+class _StoredAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    answer: Literal["allow", "deny"]
+    at: str = ""
+    by: str = ""
 
 
 class _StoredRecord(msgspec.Struct, forbid_unknown_fields=True):
@@ -53,11 +98,13 @@ class _StoredRecord(msgspec.Struct, forbid_unknown_fields=True):
     ttl_s: float | None = None
     problems: tuple[str, ...] = ()
     tools: tuple[dict[str, Any], ...] = ()
+    pins: dict[str, _StoredPin] | UnsetType = UNSET
 
 
 class _StoredLock(msgspec.Struct, forbid_unknown_fields=True):
     version: int
     servers: dict[str, _StoredRecord]
+    approvals: dict[str, dict[str, _StoredAnswer]] | UnsetType = UNSET
 
 
 _DECODER = msgspec.json.Decoder(_StoredLock)
@@ -72,13 +119,14 @@ def read_lock(text: str, where: str) -> Lock:
     if stored.version != VERSION:
         reason = f"The lock file has version {stored.version}; this toolcrib reads version {VERSION}."
         raise ConfigError(reason, where=where, hint=_REBUILD)
-    return Lock({name: _to_record(name, record) for name, record in stored.servers.items()})
+    records = {name: _to_record(name, record) for name, record in stored.servers.items()}
+    return Lock(records, _to_answers(stored.approvals or {}))
 
 
 def write_lock(lock: Lock) -> str:
     """Servers and tools by name, fields in a fixed order, schemas in their own order, a newline at the end."""
     servers = {name: _to_stored(lock.records[name]) for name in sorted(lock.records)}
-    packed = msgspec.json.encode(_StoredLock(lock.version, servers))
+    packed = msgspec.json.encode(_StoredLock(lock.version, servers, _to_stored_answers(lock.approvals) or UNSET))
     return msgspec.json.format(packed, indent=2).decode() + "\n"
 
 
@@ -86,6 +134,14 @@ def with_record(lock: Lock, server: str, record: Record | None) -> Lock:
     """The lock with one server's record put in, or taken out with ``None``."""
     others = {name: kept for name, kept in lock.records.items() if name != server}
     return replace(lock, records=others if record is None else others | {server: record})
+
+
+def with_answer(lock: Lock, tool: str, caller: str, answer: Answer | None) -> Lock:
+    """The lock with one answer put in, or taken out with ``None``."""
+    others = {name: kept for name, kept in lock.approvals.get(tool, {}).items() if name != caller}
+    answers = others if answer is None else others | {caller: answer}
+    rest = {name: kept for name, kept in lock.approvals.items() if name != tool}
+    return replace(lock, approvals=rest | {tool: answers} if answers else rest)
 
 
 def timestamp(moment: datetime) -> str:
@@ -112,7 +168,25 @@ def _to_record(name: str, stored: _StoredRecord) -> Record:
         era=stored.era,
         ttl_s=stored.ttl_s,
         problems=stored.problems,
+        pins={name: Pin(pin.hash, pin.identity, pin.at, pin.definition) for name, pin in (stored.pins or {}).items()},
     )
+
+
+def _to_answers(stored: Mapping[str, Mapping[str, _StoredAnswer]]) -> Answers:
+    return {
+        tool: {caller: Answer(found.answer == "allow", found.at, found.by) for caller, found in answers.items()}
+        for tool, answers in stored.items()
+    }
+
+
+def _to_stored_answers(approvals: Answers) -> dict[str, dict[str, _StoredAnswer]]:
+    return {
+        tool: {
+            caller: _StoredAnswer("allow" if answer.allow else "deny", answer.at, answer.by)
+            for caller, answer in sorted(approvals[tool].items())
+        }
+        for tool in sorted(approvals)
+    }
 
 
 def _to_stored(record: Record) -> _StoredRecord:
@@ -125,7 +199,12 @@ def _to_stored(record: Record) -> _StoredRecord:
         ttl_s=None if record.ttl_s is None else float(record.ttl_s),
         problems=record.problems,
         tools=tuple(_in_order(tool) for tool in sorted(record.tools, key=_name)),
+        pins={name: _to_stored_pin(record.pins[name]) for name in sorted(record.pins)} or UNSET,
     )
+
+
+def _to_stored_pin(pin: Pin) -> _StoredPin:
+    return _StoredPin(pin.hash, pin.identity, pin.at, None if pin.definition is None else _in_order(pin.definition))
 
 
 def _name(tool: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ def merge(*layers: Layer) -> Config:
     A server that a stronger layer declares with its own command or url replaces the weaker one; an entry with neither
     adjusts it: ``[servers.github] enabled = false`` in a project switches a global server off.
     """
-    settings = {name: value for layer in layers for name, value in layer.settings.items()}
+    settings = _settings(layers)
     entries = _entries(layers)
     return Config(
         servers={name: _server(name, entries[name], settings) for name in sorted(entries)},
@@ -27,6 +27,16 @@ def merge(*layers: Layer) -> Config:
         **_sections(settings),
         **_fields(settings, ""),
     )
+
+
+def _settings(layers: tuple[Layer, ...]) -> dict[str, Any]:
+    """Each setting as its strongest layer says it; tables of patterns are laid over each other."""
+    settings: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.settings.items():
+            below = settings.get(name)
+            settings[name] = {**below, **value} if isinstance(below, Mapping) else value
+    return settings
 
 
 def _sections(settings: Mapping[str, Any]) -> dict[str, Any]:

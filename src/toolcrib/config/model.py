@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolcrib.core.tool import SecurityLevel
+
 Policy = Literal["allow", "ask", "deny", "disable"]
 POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny", "disable")
 RELAYABLE = ("elicitation", "sampling", "roots")
@@ -39,6 +41,9 @@ class ToolConfig:
     timeout_s: float | None = None
     replayable: bool | None = None
     policy: Policy | None = None
+    level: SecurityLevel | None = None
+    capabilities: tuple[str, ...] = ()
+    """What a caller must have been granted to use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,9 @@ class ServerConfig:
     tools: Mapping[str, ToolConfig] = field(default_factory=dict)
     relay: tuple[str, ...] = ()
     """What the server may ask of the client through toolcrib, out of ``RELAYABLE``."""
+    policy: Policy | None = None
+    """For all its tools that have none of their own."""
+    level: SecurityLevel | None = None
     origin: str = field(default="", compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -79,7 +87,26 @@ class ConnectConfig:
         return self.delays_s[min(attempt, len(self.delays_s)) - 1] if self.delays_s else 0.0
 
 
-SECTIONS: Mapping[str, type] = {"connect": ConnectConfig}
+PinMode = Literal["first", "strict", "off"]
+PIN_MODES: tuple[PinMode, ...] = ("first", "strict", "off")
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityConfig:
+    """Which tools are how dangerous, and what is done about it. Patterns stand for exposed names."""
+
+    policy: Policy = "allow"
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    """Pattern → policy; of several that fit, the most careful one counts."""
+    levels: Mapping[str, SecurityLevel] = field(default_factory=dict)
+    """Pattern → level; of several that fit, the highest one counts."""
+    pins: PinMode = "first"
+    """``first``: a tool is pinned as it was first seen; ``strict``: new tools wait for approval, too."""
+    ask_timeout_s: float = 120.0
+    """How long a person has to answer."""
+
+
+SECTIONS: Mapping[str, type] = {"connect": ConnectConfig, "security": SecurityConfig}
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
 
@@ -89,6 +116,7 @@ class Config:
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     connect: ConnectConfig = ConnectConfig()
+    security: SecurityConfig = SecurityConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     slow_call_s: float = 1.0
@@ -125,12 +153,18 @@ class Layer:
     problems: tuple[str, ...] = ()
 
 
-_LIST_TIME = ("ttl_s", "call_timeout_s", "description", "tools", "origin", "line")
+_LIST_TIME = ("ttl_s", "call_timeout_s", "description", "tools", "policy", "level", "origin", "line")
 
 
 def is_same_connection(old: ServerConfig, new: ServerConfig) -> bool:
     """Whether a change concerns only how tools are shown and limited, not what is run, reached or asked for."""
     return replace(old, **{name: getattr(new, name) for name in _LIST_TIME}) == new
+
+
+def identity_hash(server: ServerConfig) -> str:
+    """What a server is, as SHA-256: its command or its address, without what it is given."""
+    identity = {"command": server.command, "args": server.args, "cwd": server.cwd, "url": server.url}
+    return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()
 
 
 def config_hash(server: ServerConfig) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.config.model import POLICIES, RELAYABLE
+from toolcrib.config.model import PIN_MODES, POLICIES, RELAYABLE
 from toolcrib.config.values import (
     Mismatch,
     Reader,
@@ -13,7 +13,9 @@ from toolcrib.config.values import (
     flag,
     import_path,
     kind,
+    level,
     list_of,
+    map_of,
     one_of,
     port,
     show,
@@ -51,6 +53,8 @@ SERVER_KEYS: Mapping[str, Key] = {
     "call_timeout": Key("call_timeout_s", timeout_s),
     "idle_timeout": Key("idle_timeout_s", duration_s),
     "description": Key("description", text),
+    "policy": Key("policy", one_of(*POLICIES)),
+    "level": Key("level", level),
     "relay": Key("relay", list_of(one_of(*RELAYABLE), "a list of " + ", ".join(RELAYABLE))),
 }
 
@@ -60,6 +64,8 @@ TOOL_KEYS: Mapping[str, Key] = {
     "timeout": Key("timeout_s", timeout_s),
     "replayable": Key("replayable", flag),
     "policy": Key("policy", one_of(*POLICIES)),
+    "level": Key("level", level),
+    "capabilities": Key("capabilities", list_of(some_text, "a list of words")),
 }
 
 SETTINGS: Mapping[str, Key] = {
@@ -68,6 +74,11 @@ SETTINGS: Mapping[str, Key] = {
     "calls.timeout": Key("call_timeout_s", timeout_s),
     "calls.slow": Key("slow_call_s", duration_s),
     "catalog.grace": Key("list_grace_s", duration_s),
+    "security.policy": Key("policy", one_of(*POLICIES)),
+    "security.policies": Key("policies", map_of(one_of(*POLICIES), "a table of patterns and policies")),
+    "security.levels": Key("levels", map_of(level, "a table of patterns and levels")),
+    "security.pins": Key("pins", one_of(*PIN_MODES)),
+    "security.ask_timeout": Key("ask_timeout_s", timeout_s),
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
     "native": Key("native", list_of(import_path, "a list of import paths")),

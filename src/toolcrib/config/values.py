@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.config.written import KeyPath
+from toolcrib.core.tool import SecurityLevel
 
 Reader = Callable[[Any], Any]
 
@@ -111,13 +112,6 @@ def list_of(read: Reader, expected: str) -> Reader:
     return read_list
 
 
-def text_map(value: object) -> dict[str, str]:
-    """A table of strings."""
-    if not isinstance(value, Mapping):
-        raise Mismatch("a table of strings", value)
-    return {key: _inside(text, item, key) for key, item in value.items()}
-
-
 def one_of(*words: str) -> Reader:
     """A reader for one word out of a few."""
 
@@ -127,6 +121,28 @@ def one_of(*words: str) -> Reader:
         return value
 
     return read_word
+
+
+def map_of(read: Reader, expected: str) -> Reader:
+    """A reader for tables whose every value ``read`` accepts."""
+
+    def read_map(value: object) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise Mismatch(expected, value)
+        return {key: _inside(read, item, key) for key, item in value.items()}
+
+    return read_map
+
+
+text_map = map_of(text, "a table of strings")
+
+
+def level(value: object) -> SecurityLevel:
+    """A security level by its word."""
+    return SecurityLevel(_level_word(value))
+
+
+_level_word = one_of(*SecurityLevel)
 
 
 def show(value: object) -> str:

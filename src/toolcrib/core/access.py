@@ -97,6 +97,13 @@ def is_granted(grants: Grants, reach: Reach) -> bool:
     )
 
 
+def may_know(grants: Grants, name: str) -> bool:
+    """Whether a tool that nobody has seen yet could be within the grants, by its name alone."""
+    server, separator, _ = name.partition("__")
+    place = server if separator else NATIVE
+    return grants.level is not None and matches(place, grants.servers) and matches(name, grants.tools)
+
+
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether any of the patterns stands for the name."""
     return any(pattern == "*" or fnmatchcase(name, pattern) for pattern in patterns)

@@ -49,6 +49,16 @@ class LockFile:
             record = change(self._kept.get(server, stored.records.get(server)))
             return self._store(server, record, stored)
 
+    def change(self, change: Callable[[Lock], Lock]) -> Lock:
+        """Change the lock as a whole, whatever other processes write meanwhile; what cannot be written is an error."""
+        with locked(self.path):
+            changed = change(self._with_kept(self._stored_or_moved_aside()))
+            discard_leftovers(self.path)
+            replace_text(self.path, write_lock(changed))
+            self._kept.clear()
+            self.problem = ""
+        return changed
+
     def _store(self, server: str, record: Record | None, stored: Lock) -> Record | None:
         discard_leftovers(self.path)
         try:

@@ -44,6 +44,8 @@ def test_an_entry_of_ls_says_where_the_tool_comes_from(tiny):
         "server": "tiny",
         "originalName": "echo",
         "policy": "ask",
+        "level": "read_only",
+        "held": None,
         "discoveryStatus": "success",
     }
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.entries import policy_of
 from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.core.tool import Tool
 from toolcrib.crib import Crib
@@ -80,7 +79,10 @@ def _facts(route: Route, crib: Crib) -> Iterator[tuple[str, str]]:
     hints = [words[0 if tool.annotations[key] else 1] for key, words in HINTS.items() if key in tool.annotations]
     if hints:
         yield "says", ", ".join(hints)
-    yield "policy", policy_of(shelf, route.original_name)
+    yield "level", tool.security_level
+    yield "policy", route.policy
+    if route.held:
+        yield "held", one_line(route.held)
     if shelf is not None:
         yield "server", f"{route.server}, asked {shelf.record.last_discovery or 'never'}"
     yield "tokens", f"about {approximate_tokens(route)}"

@@ -1,0 +1,57 @@
+"""Permit: who may not reach a tool gets no further, and learns no more than that."""
+
+from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core.access import EVERYTHING, Decision, Grants, Reach, decide
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import PermissionDenied
+
+GRANTS_KEPT = 256
+
+
+def permit() -> Layer:
+    """Refuse what the one rule of ``core.access`` does not let through; the rule is asked once per tool and grants."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        reach = subject.reach
+        usual = decide(EVERYTHING, reach)
+        decided: dict[Grants, Decision] = {}
+
+        async def step(call: ToolCall) -> ToolResult:
+            grants = call.caller.grants
+            decision = usual if grants is EVERYTHING else decided.get(grants)
+            if decision is None:
+                decision = decided[grants] = decide(grants, reach)
+                if len(decided) > GRANTS_KEPT:
+                    decided.clear()
+            call.decision = decision
+            if not decision.is_listed:
+                raise refuse(decision, reach)
+            return await following(call)
+
+        return step
+
+    return layer
+
+
+def not_open() -> PermissionDenied:
+    """The answer to a caller who may not know of a tool; the same whether there is one or not."""
+    return PermissionDenied(
+        "There is no tool of that name, or it is not open to this caller.",
+        hint="List the tools to see what is open; whoever issued the token can widen it.",
+    )
+
+
+def refuse(decision: Decision, reach: Reach) -> PermissionDenied:
+    """Why a call goes no further, in words for whoever may know."""
+    if decision is Decision.HIDDEN:
+        return not_open()
+    if decision is Decision.HELD:
+        return PermissionDenied(
+            f"{reach.name} is in quarantine: {reach.held}.",
+            hint=f"A person must look at it (`toolcrib diff {reach.name}`) and accept it"
+            f" (`toolcrib approve {reach.name}`).",
+        )
+    return PermissionDenied(
+        f"{reach.name} is denied by the configuration.",
+        hint=f"A person can allow it: `toolcrib policy {reach.name} allow`.",
+    )

@@ -1,0 +1,116 @@
+"""How far a tool reaches: by the user's word, else by its name; what a server claims may only raise it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any
+
+from toolcrib.config.model import SecurityConfig, ServerConfig, ToolConfig
+from toolcrib.core.tool import SecurityLevel, Tool
+
+READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_READING = _words(
+    "check compare count describe diff display echo explain fetch find get head info inspect list log look lookup peek"
+    " ping preview query read resolve search select show stat stats status summarize tail validate verify view"
+)
+_WRITING = _words(
+    "add append apply approve archive assign cancel change clear close commit copy create delete disable edit enable"
+    " execute fill import insert install merge modify move open patch post publish push put remove rename replace reply"
+    " reset restart restore run save send set start stop store submit transfer update upload upsert write"
+)
+_ADMIN = _words("admin deploy destroy drop grant impersonate purge revoke shutdown uninstall wipe")
+_SYSTEM = _words("bash cmd eval exec powershell shell sudo terminal")
+_RUNNING = _words("execute run start")
+_RUNNABLE = _words("code command commands process program python script")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Leveled:
+    """A level, and why it is that one."""
+
+    level: SecurityLevel
+    reason: str
+
+
+def level_of(name: str, tool: Tool, server: ServerConfig | None, security: SecurityConfig) -> Leveled:
+    """The level of a tool under its exposed name; ``server`` is ``None`` for native tools, whose authors state it."""
+    wishes = server.tools.get(tool.name) if server else None
+    if wishes is not None and wishes.level is not None:
+        return Leveled(wishes.level, "set for this tool in the configuration")
+    found = _by_pattern(name, security.levels) or _by_source(tool, server)
+    return found if server is None else _heeding_claims(found, tool.annotations)
+
+
+def _by_pattern(name: str, levels: Mapping[str, SecurityLevel]) -> Leveled | None:
+    fitting = [pattern for pattern in levels if fnmatchcase(name, pattern)]
+    if not fitting:
+        return None
+    highest = max(fitting, key=lambda pattern: levels[pattern].rank)
+    return Leveled(levels[highest], f"set by the pattern {highest!r} of security.levels")
+
+
+def _by_source(tool: Tool, server: ServerConfig | None) -> Leveled:
+    if server is None:
+        return Leveled(tool.security_level, "stated by the native tool itself")
+    if server.level is not None:
+        return Leveled(server.level, f"set for server {server.name!r} in the configuration")
+    return level_of_name(tool.name)
+
+
+@lru_cache(maxsize=8192)
+def level_of_name(name: str) -> Leveled:
+    """What the words of a name suggest; a name that suggests nothing counts as ``write``."""
+    words = [word.lower() for word in _WORD.findall(name)]
+    every = frozenset(words)
+    if found := every & _SYSTEM or (every & _RUNNABLE if every & _RUNNING else frozenset()):
+        return Leveled(SYSTEM, f"its name speaks of {min(found)!r}")
+    if found := every & _ADMIN:
+        return Leveled(ADMIN, f"its name speaks of {min(found)!r}")
+    if (found := _READING & frozenset(words[:2])) and not every & _WRITING:
+        return Leveled(READ_ONLY, f"its name speaks of {min(found)!r} and of no change")
+    return Leveled(WRITE, "nothing in its name says that it only reads")
+
+
+def _heeding_claims(found: Leveled, claims: Mapping[str, Any]) -> Leveled:
+    """A server that warns of its own tool is believed; one that reassures is not."""
+    if found.level is not READ_ONLY:
+        return found
+    if claims.get("destructiveHint") is True:
+        return Leveled(WRITE, "the server says that it can destroy")
+    if claims.get("readOnlyHint") is False:
+        return Leveled(WRITE, "the server says that it does not only read")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Policed:
+    """A policy, and why it is that one."""
+
+    policy: str
+    reason: str
+
+
+_CARE = {"allow": 0, "ask": 1, "deny": 2, "disable": 3}
+
+
+def policy_of(name: str, tool: str, server: ServerConfig | None, security: SecurityConfig) -> Policed:
+    """The policy of a tool: its own, else the most careful pattern's, else its server's, else the general one."""
+    wishes = server.tools.get(tool, ToolConfig()) if server else ToolConfig()
+    if wishes.policy is not None:
+        return Policed(wishes.policy, "set for this tool in the configuration")
+    fitting = [pattern for pattern in security.policies if fnmatchcase(name, pattern)]
+    if fitting:
+        careful = max(fitting, key=lambda pattern: _CARE[security.policies[pattern]])
+        return Policed(security.policies[careful], f"set by the pattern {careful!r} of security.policies")
+    if server is not None and server.policy is not None:
+        return Policed(server.policy, f"set for server {server.name!r} in the configuration")
+    return Policed(security.policy, "the general policy (security.policy)")

@@ -1,0 +1,133 @@
+"""Pins: what a tool looked like when it was accepted, and what is in quarantine because it looks different now.
+
+The hash covers everything a model can see. Order and white space do not count: keys, properties and ``required`` may
+be written in any order, and texts may be wrapped anew.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from toolcrib.config.lock import Pin, Record
+from toolcrib.config.model import PinMode, ServerConfig, identity_hash
+
+CHANGED = "its definition changed since it was accepted"
+MOVED = "the command or address of its server changed since it was accepted"
+NEW = "it is new and has not been accepted yet"
+
+_UNSEEN = frozenset({"_meta"})
+_TEXTS = frozenset({"title", "description"})
+_SETS = frozenset({"required", "enum", "type"})
+_EMPTY: tuple[object, ...] = ("", {}, [], None)
+
+Definition = Mapping[str, Any]
+
+
+def fingerprint(definition: Definition) -> str:
+    """The hash of one tool in MCP's shape."""
+    seen = {key: value for key, value in definition.items() if key not in _UNSEEN and value not in _EMPTY}
+    return hashlib.sha256(msgspec.json.encode(_canonical(seen), order="sorted")).hexdigest()
+
+
+def _canonical(value: Any, key: str = "") -> Any:
+    """The value with everything evened out that means nothing."""
+    if isinstance(value, str):
+        return " ".join(value.split()) if key in _TEXTS else value
+    if isinstance(value, Mapping):
+        return {name: _canonical(item, name) for name, item in value.items() if not (name == "required" and item == [])}
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        items = [_canonical(item) for item in value]
+        return sorted(items, key=_sort_key) if key in _SETS else items
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _sort_key(item: Any) -> bytes:
+    return msgspec.json.encode(item, order="sorted")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a tool is compared with, and what counts as accepted."""
+
+    identity: str
+    mode: PinMode
+    now: str
+
+
+def comparison(server: ServerConfig, mode: PinMode, now: str) -> Comparison:
+    """How the tools of a server are looked at."""
+    return Comparison(identity_hash(server), mode, now)
+
+
+def settle(record: Record, tools: Sequence[Definition], how: Comparison) -> dict[str, Pin]:
+    """The pins of a server after a discovery: what was accepted stays as it was, what is new is pinned at first sight.
+
+    A pin whose tool looks different now keeps the accepted definition; one that looks as before needs none.
+    """
+    before = _by_name(record)
+    pins = dict(record.pins)
+    for tool in tools:
+        name = tool["name"]
+        pin, found = pins.get(name), fingerprint(tool)
+        if pin is None:
+            if how.mode == "first":
+                pins[name] = Pin(found, how.identity, how.now)
+        elif pin.hash == found:
+            pins[name] = replace(pin, definition=None)
+        elif pin.definition is None:
+            pins[name] = replace(pin, definition=before.get(name, {"name": name}))
+    return pins
+
+
+def keep_definitions(record: Record) -> dict[str, Pin]:
+    """The pins of a record that is about to be dropped, each with what was accepted."""
+    known = _by_name(record)
+    return {
+        name: pin if pin.definition is not None or name not in known else replace(pin, definition=known[name])
+        for name, pin in record.pins.items()
+    }
+
+
+def held_tools(record: Record, how: Comparison) -> dict[str, str]:
+    """The tools of a record that are in quarantine, and why."""
+    if how.mode == "off":
+        return {}
+    found = {name: _why_held(record.pins.get(name), how) for name in _by_name(record)}
+    return {name: reason for name, reason in found.items() if reason}
+
+
+def _by_name(record: Record) -> dict[str, Definition]:
+    """The tools of a record; the lock is a file that gets edited, so some may have lost their name."""
+    return {tool["name"]: tool for tool in record.tools if isinstance(tool.get("name"), str)}
+
+
+def _why_held(pin: Pin | None, how: Comparison) -> str:
+    if pin is None:
+        return NEW if how.mode == "strict" else ""
+    if pin.definition is not None:
+        return CHANGED
+    return MOVED if pin.identity != how.identity else ""
+
+
+def accept(record: Record, names: Sequence[str], how: Comparison) -> Record:
+    """The record with these tools accepted as they are now."""
+    tools = _by_name(record)
+    accepted = {name: Pin(fingerprint(tools[name]), how.identity, how.now) for name in names if name in tools}
+    return replace(record, pins={**record.pins, **accepted})
+
+
+def join_pins(stored: Record | None, ours: Record, how: Comparison) -> Record:
+    """Our record with what another process accepted meanwhile; whether that is what we see is looked at anew."""
+    if stored is None:
+        return ours
+    others = {name: pin for name, pin in stored.pins.items() if not _is_same(pin, ours.pins.get(name))}
+    tools = [tool for name, tool in _by_name(ours).items() if name in others]
+    seen = settle(replace(stored, pins=others), tools, how) if others else {}
+    return replace(ours, pins={**ours.pins, **seen})
+
+
+def _is_same(stored: Pin, ours: Pin | None) -> bool:
+    return ours is not None and (ours.hash, ours.identity) == (stored.hash, stored.identity)
