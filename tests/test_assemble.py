@@ -4,6 +4,7 @@ import pytest
 
 from toolcrib.assemble import MemoryRecords, as_loaded, import_tools, layer_stack, open_crib
 from toolcrib.assemble import Surroundings as Around
+from toolcrib.calls.approvals import Desk, MemoryAnswers
 from toolcrib.calls.metrics import Metrics
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config
@@ -27,10 +28,12 @@ async def test_records_in_memory_are_changed_one_at_a_time():
 
 def test_the_layers_are_listed_in_the_order_a_call_meets_them():
     """Recorded whatever happens, in time whatever happens, named before checked, checked before sent."""
-    layers = layer_stack(Config(), Metrics(), lambda event: None)
+    layers = layer_stack(Config(), Metrics(), lambda event: None, Desk(MemoryAnswers()))
 
     assert [layer.__qualname__.partition(".")[0] for layer in layers] == [
         "record",
+        "permit",
+        "approve",
         "deadline",
         "normalise",
         "arguments",

@@ -7,11 +7,16 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 
+from toolcrib.calls.approvals import Desk, DeskSettings, MemoryAnswers
+from toolcrib.calls.elicit import ClientSurface, Seal
+from toolcrib.calls.inbox import Inbox
+from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.normalise import normalise
@@ -23,7 +28,7 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer
 from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.importers import parse_mcp_servers
-from toolcrib.config.lock import Record
+from toolcrib.config.lock import Answer, Record, timestamp, with_answer
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.parse import flags_layer, parse
@@ -119,8 +124,8 @@ def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
 class LockRecords:
     """Discovery records in the lock file; file work happens beside the event loop."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = LockFile(path)
+    def __init__(self, file: LockFile) -> None:
+        self._file = file
 
     async def read(self) -> Mapping[str, Record]:
         """All records; an unreadable lock counts as empty, it is moved aside at the next write."""
@@ -132,6 +137,26 @@ class LockRecords:
     async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
         """Change one record."""
         await asyncio.to_thread(self._file.update, server, change)
+
+
+class LockAnswers:
+    """What people answered once and for all, in the lock file, where they can read and edit it."""
+
+    def __init__(self, file: LockFile) -> None:
+        self._file = file
+
+    async def find(self, tool: str, caller: str) -> bool | None:
+        """What was answered; an unreadable lock holds no answer."""
+        try:
+            answer = self._file.read().approvals.get(tool, {}).get(caller)
+        except ConfigError:
+            return None
+        return None if answer is None else answer.allow
+
+    async def write(self, tool: str, caller: str, allow: bool, by: str) -> None:
+        """Keep an answer."""
+        answer = Answer(allow, timestamp(datetime.now(UTC)), by)
+        await asyncio.to_thread(self._file.change, lambda lock: with_answer(lock, tool, caller, answer))
 
 
 class MemoryRecords:
@@ -153,7 +178,7 @@ class MemoryRecords:
             self._records[server] = changed
 
 
-def layer_stack(config: Config, metrics: Metrics, emit: Emit) -> list[Layer]:
+def layer_stack(config: Config, metrics: Metrics, emit: Emit, desk: Desk) -> list[Layer]:
     """What every call passes, first to last."""
 
     def unchecked(tool: str, reason: str) -> None:
@@ -162,6 +187,7 @@ def layer_stack(config: Config, metrics: Metrics, emit: Emit) -> list[Layer]:
     return [
         record(metrics, emit, time.perf_counter, config.slow_call_s),
         permit(),
+        approve(desk, Seal(time.time, config.security.ask_timeout_s)),
         deadline(config.call_timeout_s),
         normalise(emit),
         arguments(unchecked),
@@ -254,11 +280,21 @@ async def assemble(
     metrics = Metrics()
     maker = SourceMaker(config, surroundings or Surroundings(), emit)
     native = NativeSource([*tools, *(entry for path in config.native for entry in import_tools(path))], emit=emit)
+    lock = LockFile(loaded.lock) if loaded.lock is not None else None
+    inbox = Inbox(time.monotonic)
+    desk = Desk(
+        LockAnswers(lock) if lock is not None else MemoryAnswers(),
+        DeskSettings(config.security.ask_timeout_s),
+        emit=emit,
+        surfaces=[ClientSurface(), inbox],
+    )
     parts = Parts(
         native=native,
         make_source=maker,
-        records=LockRecords(loaded.lock) if loaded.lock is not None else MemoryRecords(),
-        layers=layer_stack(config, metrics, emit),
+        records=LockRecords(lock) if lock is not None else MemoryRecords(),
+        layers=layer_stack(config, metrics, emit, desk),
+        desk=desk,
+        inbox=inbox,
         metrics=metrics,
         emit=emit,
         settings=CribSettings(list_grace_s=config.list_grace_s, prefix=prefix),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from toolcrib.calls.approvals import Desk
+from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
@@ -55,6 +57,8 @@ class Parts:
     make_source: Callable[[ServerConfig], ServerSource]
     records: RecordStore
     layers: Sequence[Layer]
+    desk: Desk
+    inbox: Inbox
     metrics: Metrics
     emit: Emit
     settings: CribSettings = CribSettings()
@@ -212,6 +216,16 @@ class Crib:
             listener()
 
     # Calls
+
+    @property
+    def desk(self) -> Desk:
+        """Where people are asked; doors attach their ways to them here."""
+        return self._parts.desk
+
+    @property
+    def inbox(self) -> Inbox:
+        """Questions that wait for somebody to look in."""
+        return self._parts.inbox
 
     async def call(
         self,

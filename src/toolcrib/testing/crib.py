@@ -1,11 +1,15 @@
 """A whole Crib in memory, with everything it tells kept in a list."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.assemble import MemoryRecords, layer_stack
+from toolcrib.calls.approvals import Desk, DeskSettings, MemoryAnswers
+from toolcrib.calls.elicit import ClientSurface
+from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.metrics import Metrics
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.events import Event
@@ -69,6 +73,24 @@ def _make(
         return made[server.name]
 
     settings = CribSettings(list_grace_s=config.list_grace_s, prefix=prefix)
-    layers = layer_stack(config, metrics, events.append)
-    crib = Crib(Parts(native, make_source, records, layers, metrics, events.append, settings))
+    inbox = Inbox(time.monotonic)
+    desk = Desk(
+        MemoryAnswers(),
+        DeskSettings(config.security.ask_timeout_s),
+        emit=events.append,
+        surfaces=[ClientSurface(), inbox],
+    )
+    parts = Parts(
+        native=native,
+        make_source=make_source,
+        records=records,
+        layers=layer_stack(config, metrics, events.append, desk),
+        desk=desk,
+        inbox=inbox,
+        metrics=metrics,
+        emit=events.append,
+        settings=settings,
+        security=config.security,
+    )
+    crib = Crib(parts)
     return MemoryCrib(crib, native, records, events, made, upcoming)

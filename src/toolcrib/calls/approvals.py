@@ -1,0 +1,232 @@
+"""Asking a person whether a call may happen: what is asked, by which ways, and what an answer is worth.
+
+Every way to a person is a **Surface**. All that reach somebody are tried at once; the first answer counts.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from toolcrib.core.access import Caller, Reach
+from toolcrib.core.audit import Audit, AuditEntry, NoAudit
+from toolcrib.core.call import ToolCall
+from toolcrib.core.errors import PermissionDenied, ToolcribError
+from toolcrib.core.events import Emit, Event, drop
+
+SESSIONS_KEPT = 10_000
+
+
+class Reply(StrEnum):
+    """What a person can say."""
+
+    ONCE = "once"
+    SESSION = "session"
+    ALWAYS = "always"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call that waits for a person."""
+
+    id: str
+    tool: str
+    server: str
+    level: str
+    caller: str
+    arguments: Mapping[str, Any]
+    timeout_s: float
+
+
+class Surface(Protocol):
+    """A way to a person."""
+
+    @property
+    def name(self) -> str:
+        """What the log calls it."""
+
+    def reaches(self, call: ToolCall) -> bool:
+        """Whether somebody is there who may answer for this call."""
+
+    async def put(self, question: Question, call: ToolCall) -> Reply | None:
+        """Ask; ``None`` when nobody answered after all. Cancelled when the answer came another way."""
+
+
+class AnswerBook(Protocol):
+    """Where answers that hold for ever are kept."""
+
+    async def find(self, tool: str, caller: str) -> bool | None:
+        """Whether the tool was allowed to the caller for ever, denied for ever, or neither."""
+
+    async def write(self, tool: str, caller: str, allow: bool, by: str) -> None:
+        """Keep an answer; returns when it will survive a power cut."""
+
+
+class MemoryAnswers:
+    """Answers for as long as the program runs."""
+
+    def __init__(self) -> None:
+        self._answers: dict[tuple[str, str], bool] = {}
+
+    async def find(self, tool: str, caller: str) -> bool | None:
+        """What was answered."""
+        return self._answers.get((tool, caller))
+
+    async def write(self, tool: str, caller: str, allow: bool, by: str) -> None:
+        """Keep an answer."""
+        del by
+        self._answers[tool, caller] = allow
+
+
+@dataclass(frozen=True, slots=True)
+class DeskSettings:
+    """How questions are asked."""
+
+    timeout_s: float = 120.0
+    redact: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda arguments: arguments
+    """What of the arguments is shown to the person."""
+
+
+@dataclass(slots=True)
+class Desk:
+    """Where calls of ``ask`` tools are cleared: by what was answered before, or by asking now."""
+
+    answers: AnswerBook
+    settings: DeskSettings = field(default_factory=DeskSettings)
+    audit: Audit = field(default_factory=NoAudit)
+    emit: Emit = drop
+    surfaces: list[Surface] = field(default_factory=list)
+    _sessions: dict[tuple[str, str, str], None] = field(default_factory=dict)
+
+    def attach(self, surface: Surface) -> Callable[[], None]:
+        """Have people asked that way, too, until what is returned is called."""
+        self.surfaces.append(surface)
+        return lambda: self.surfaces.remove(surface)
+
+    async def clear(self, call: ToolCall, reach: Reach) -> None:
+        """Return if the call may happen; raises ``PermissionDenied`` if not."""
+        known = await self.recall(call.caller, reach.name)
+        if known:
+            call.decision = known
+            return
+        surfaces = [surface for surface in self.surfaces if surface.reaches(call)]
+        if not surfaces:
+            raise self._refused(call, "refused: nobody to ask", _nobody(reach.name))
+        reply, way = await self._ask(self.question(call, reach), call, surfaces)
+        await self.take(call, reach.name, reply, way)
+
+    async def recall(self, caller: Caller, tool: str) -> str:
+        """What an earlier answer decides, as words for the audit log; nothing if a person must be asked."""
+        if (caller.id, caller.session, tool) in self._sessions:
+            return "approved for this session"
+        remembered = await self.answers.find(tool, caller.id)
+        if remembered is False:
+            raise PermissionDenied(
+                f"{tool} was denied to this caller once and for all.",
+                hint=f"A person can take that back: `toolcrib approvals forget {tool}`.",
+            )
+        return "approved always" if remembered else ""
+
+    def question(self, call: ToolCall, reach: Reach) -> Question:
+        """What a person is asked."""
+        shown = self.settings.redact(call.arguments)
+        return Question(call.id, reach.name, reach.server, reach.level, call.caller.id, shown, self.settings.timeout_s)
+
+    async def _ask(self, question: Question, call: ToolCall, surfaces: Sequence[Surface]) -> tuple[Reply | None, str]:
+        """The first answer, and the way it came."""
+        asking = {asyncio.create_task(_put(surface, question, call)): surface.name for surface in surfaces}
+        waiting = set(asking)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + question.timeout_s
+        try:
+            while waiting and (left_s := until - loop.time()) > 0:
+                done, waiting = await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    reply = self._reply_of(task)
+                    if reply is not None:
+                        return reply, asking[task]
+        finally:
+            await _end(waiting)
+        return None, "timeout" if waiting else "nobody"
+
+    def _reply_of(self, task: "asyncio.Task[Reply | None]") -> Reply | None:
+        """What one way brought; a way that failed brought nothing."""
+        if task.cancelled():
+            return None
+        error = task.exception()
+        if error is not None:
+            self.emit(Event("approval.not.asked", "warning", {"error": str(error) or type(error).__name__}))
+            return None
+        return task.result()
+
+    async def take(self, call: ToolCall, tool: str, reply: Reply | None, way: str) -> None:
+        """Let an answer count, and write it down before it does."""
+        caller = call.caller
+        if reply is None or reply is Reply.NO:
+            decision = "refused: no answer" if reply is None else f"declined by {way}"
+            await self.audit.commit(_entry(call, tool, decision))
+            raise self._refused(call, decision, _unanswered(tool) if reply is None else _declined(tool))
+        if reply is Reply.ALWAYS:
+            reply = await self._write_always(tool, caller, way)
+        call.decision = {Reply.ONCE: "approved once", Reply.SESSION: "approved for this session"}.get(
+            reply, "approved always"
+        )
+        await self.audit.commit(_entry(call, tool, f"{call.decision} by {way}"))
+        if reply is Reply.SESSION:
+            self._remember(caller, tool)
+
+    async def _write_always(self, tool: str, caller: Caller, way: str) -> Reply:
+        """Keep the answer; where that is not possible it holds for this session, and that is said."""
+        try:
+            await self.answers.write(tool, caller.id, True, way)
+        except ToolcribError as error:
+            self.emit(Event("approval.not.kept", "warning", {"tool": tool, "error": str(error)}))
+            return Reply.SESSION
+        return Reply.ALWAYS
+
+    def _remember(self, caller: Caller, tool: str) -> None:
+        if len(self._sessions) >= SESSIONS_KEPT:
+            self._sessions.pop(next(iter(self._sessions)))
+        self._sessions[caller.id, caller.session, tool] = None
+
+    def _refused(self, call: ToolCall, decision: str, error: PermissionDenied) -> PermissionDenied:
+        call.decision = decision
+        return error
+
+
+async def _put(surface: Surface, question: Question, call: ToolCall) -> Reply | None:
+    return await surface.put(question, call)
+
+
+async def _end(tasks: "set[asyncio.Task[Reply | None]]") -> None:
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError, Exception):  # what a way says when it is no longer wanted
+            await task
+
+
+def _entry(call: ToolCall, tool: str, decision: str) -> AuditEntry:
+    return AuditEntry("approval", tool, call.caller.id, call.id, decision=decision)
+
+
+def _nobody(tool: str) -> PermissionDenied:
+    return PermissionDenied(
+        f"{tool} needs a person's approval, and nobody can be asked from here.",
+        hint=f"A person can allow it with `toolcrib policy {tool} allow`,"
+        " use a client that supports elicitation, or keep `toolcrib approvals watch` open.",
+    )
+
+
+def _unanswered(tool: str) -> PermissionDenied:
+    return PermissionDenied(
+        f"{tool} needs a person's approval, and nobody answered in time.",
+        hint=f"Try again when somebody is there, or have it allowed: `toolcrib policy {tool} allow`.",
+    )
+
+
+def _declined(tool: str) -> PermissionDenied:
+    return PermissionDenied(f"The person declined this call of {tool}.", hint="Do not try it again unasked.")

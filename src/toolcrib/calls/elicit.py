@@ -1,0 +1,138 @@
+"""Approval through the MCP client that made the call: as a question in the middle of it, or as a result that asks back.
+
+A client of the stateless era gets an ``input_required`` result and calls again with the answer. What it brings back is
+sealed: it counts once, for that caller, that tool and those arguments, for a limited time.
+"""
+
+import hashlib
+import hmac
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from toolcrib.calls.approvals import Question, Reply
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import PermissionDenied
+from toolcrib.schema.text import printable
+
+ELICIT = "elicitation/create"
+REQUEST = "toolcrib_approval"
+ARGUMENTS_SHOWN = 2000
+SPENT_KEPT = 10_000
+
+_CHOICES = {
+    Reply.ONCE: "Allow this call",
+    Reply.SESSION: "Allow it for this session",
+    Reply.ALWAYS: "Allow it always",
+    Reply.NO: "Do not allow it",
+}
+
+
+def can_elicit(call: ToolCall) -> bool:
+    """Whether the client can show a form; an agent that works on its own would only ask itself."""
+    asked = call.channel.capabilities.get("elicitation")
+    is_form = isinstance(asked, Mapping) and (not asked or "form" in asked)
+    return is_form and call.caller.kind != "agent"
+
+
+def elicitation(question: Question) -> dict[str, Any]:
+    """The question as MCP's ``elicitation/create`` wants it."""
+    shown = msgspec.json.encode(question.arguments).decode()
+    if len(shown) > ARGUMENTS_SHOWN:
+        shown = f"{shown[:ARGUMENTS_SHOWN]} … ({len(shown):,} characters)"
+    answer = {
+        "type": "string",
+        "title": "Allow this call?",
+        "enum": list(_CHOICES),
+        "enumNames": list(_CHOICES.values()),
+    }
+    message = f"{question.caller} wants to call {question.tool} (level: {question.level}) with {shown}"
+    return {
+        "message": printable(message),
+        "requestedSchema": {"type": "object", "properties": {"answer": answer}, "required": ["answer"]},
+    }
+
+
+def read_reply(response: Any) -> Reply | None:
+    """What the person chose; ``None`` when the question was put away without an answer."""
+    if not isinstance(response, Mapping) or response.get("action") == "cancel":
+        return None
+    content = response.get("content")
+    chosen = content.get("answer") if isinstance(content, Mapping) else None
+    if response.get("action") != "accept":
+        return Reply.NO
+    return Reply(chosen) if chosen in set(Reply) else None
+
+
+class ClientSurface:
+    """A Surface for clients that can be asked in the middle of a call."""
+
+    name = "client"
+
+    def reaches(self, call: ToolCall) -> bool:
+        """Whether the client shows forms and can be asked now."""
+        return can_elicit(call) and not call.channel.takes_input_required
+
+    async def put(self, question: Question, call: ToolCall) -> Reply | None:
+        """Ask the client."""
+        answer = await call.channel.ask(ELICIT, msgspec.json.encode(elicitation(question)))
+        return read_reply(msgspec.json.decode(answer))
+
+
+class Seal:
+    """Makes and checks what a stateless client carries from our question to its answer."""
+
+    def __init__(self, clock: Callable[[], float], lifetime_s: float) -> None:
+        self._key = secrets.token_bytes(32)
+        self._clock, self._lifetime_s = clock, lifetime_s
+        self._spent: dict[str, None] = {}
+
+    def ask(self, question: Question, call: ToolCall) -> ToolResult:
+        """The result that asks back."""
+        due = int(self._clock() + self._lifetime_s)
+        nonce = secrets.token_hex(8)
+        state = f"{due}.{nonce}.{self._sign(call, f'{due}.{nonce}')}"
+        request = {"method": ELICIT, "params": elicitation(question)}
+        return ToolResult(
+            {
+                "resultType": "input_required",
+                "inputRequests": {REQUEST: request},
+                "requestState": _PREFIX + urlsafe_b64encode(state.encode()).decode(),
+            }
+        )
+
+    def is_ours(self, call: ToolCall) -> bool:
+        """Whether the call answers a question of ours."""
+        state = call.more.get("requestState")
+        return isinstance(state, str) and state.startswith(_PREFIX)
+
+    def open(self, call: ToolCall) -> Reply | None:
+        """The person's answer; what was tampered with, is too old or was used before is refused."""
+        responses = call.more.get("inputResponses")
+        reply = read_reply(responses.get(REQUEST) if isinstance(responses, Mapping) else None)
+        self._check(call, str(call.more["requestState"]))
+        call.more = {key: value for key, value in call.more.items() if key not in ("requestState", "inputResponses")}
+        return reply
+
+    def _check(self, call: ToolCall, state: str) -> None:
+        try:
+            due, nonce, signature = urlsafe_b64decode(state.removeprefix(_PREFIX)).decode().split(".")
+            valid = hmac.compare_digest(signature, self._sign(call, f"{due}.{nonce}")) and int(due) >= self._clock()
+        except ValueError:
+            valid, nonce = False, ""
+        if not valid or nonce in self._spent:
+            raise PermissionDenied("This approval is not valid (any more).", hint="Call the tool again to be asked.")
+        if len(self._spent) >= SPENT_KEPT:
+            self._spent.pop(next(iter(self._spent)))
+        self._spent[nonce] = None
+
+    def _sign(self, call: ToolCall, text: str) -> str:
+        arguments = msgspec.json.encode(call.arguments, order="sorted")
+        subject = msgspec.json.encode((call.caller.id, call.caller.session, call.name, text))
+        return hmac.new(self._key, subject + hashlib.sha256(arguments).digest(), hashlib.sha256).hexdigest()
+
+
+_PREFIX = "toolcrib."
