@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "calls": {"core", "schema", "isolate"},
     "crib": {"core", "catalog", "calls", "config"},
     "doors/mcp": {"core", "crib", "wire", "transports"},
+    "doors/rest": {"core", "crib", "calls", "transports"},
     "doors/cli": {
         "core",
         "crib",
@@ -32,6 +33,8 @@ MAY_IMPORT = {
         "sources",
         "transports",
         "doors/mcp",
+        "doors/rest",
+        "calls",
         "assemble",
         "version",
     },

@@ -171,7 +171,7 @@ class Crib:
 
     def explain(self, name: str) -> Explanation:
         """Why a tool is here, missing, hidden, stale or renamed."""
-        return explain_name(name, self._catalog, self.shelves, self._disabled)
+        return explain_name(name, self._catalog, self.shelves, self._disabled, self._security)
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have ``listener`` called when the catalogue changed, until what is returned is called."""
@@ -352,8 +352,13 @@ class Crib:
         shelf = self.shelves.get(server)
         return shelf is None or self._fresh.is_stale(shelf)
 
-    async def apply(self, servers: Mapping[str, ServerConfig]) -> list[str]:
+    async def apply(self, servers: Mapping[str, ServerConfig], security: SecurityConfig | None = None) -> list[str]:
         """Make the running servers those of a new configuration; the names of what changed."""
+        if security is not None and security != self._security:
+            self._security = security
+            self.desk.settings = replace(self.desk.settings, timeout_s=security.ask_timeout_s)
+            self._fresh.look_anew(security.pins)
+            self._rebuild()
         known = {name: shelf.config for name, shelf in self.shelves.items()} | dict(self._disabled)
         changed = [name for name in {*known, *servers} if known.get(name) != servers.get(name)]
         records = await self._parts.records.read() if changed else {}

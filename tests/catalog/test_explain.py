@@ -69,12 +69,16 @@ async def test_every_name_has_a_story(name, verdict, reason, todo):
 
 async def test_a_name_that_is_taken_says_by_whom():
     """The native tool is available under it; the server's own is left out of the catalogue."""
-    assert (await explained("files__taken")).reasons == ("It is a native tool of this process.",)
+    assert (await explained("files__taken")).reasons == (
+        "It is a native tool of this process.",
+        "Its level is write: stated by the native tool itself.",
+        "Its policy is allow: the general policy (security.policy).",
+    )
 
 
 async def test_renamed_parameters_are_part_of_the_story():
     """So that nobody wonders what the server is sent."""
-    assert (await explained("files__read")).reasons[-1] == "Parameters are renamed on the way: path → file."
+    assert "Parameters are renamed on the way: path → file." in (await explained("files__read")).reasons
 
 
 async def test_a_tool_of_a_server_in_trouble_is_stale():
@@ -87,6 +91,6 @@ async def test_a_tool_of_a_server_in_trouble_is_stale():
         explanation = made.crib.explain("files__read")
 
     assert explanation.verdict == "stale"
-    assert explanation.reasons[-1] == "The last discovery failed: down"
+    assert "The last discovery failed: down" in explanation.reasons
     assert explanation.todo == "Run `toolcrib servers refresh files`."
     assert explanation.facts["original"] == "read"

@@ -1,12 +1,13 @@
 """Why a tool is here, missing, hidden, stale or renamed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.refresh import Shelf
-from toolcrib.config.model import ServerConfig
+from toolcrib.config.model import SecurityConfig, ServerConfig
 from toolcrib.core.errors import InvalidName, nearest
 from toolcrib.core.names import split_name
 
@@ -17,19 +18,24 @@ class Explanation:
 
     name: str
     verdict: str
-    """``available``, ``stale``, ``hidden``, ``left out``, ``disabled``, ``failed``, ``not discovered``, ``missing``."""
+    """``available``, ``stale``, ``held``, ``denied``, ``hidden``, ``left out``, ``disabled``, ``failed``,
+    ``not discovered``, ``missing``."""
     reasons: tuple[str, ...] = ()
     todo: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 def explain_name(
-    name: str, catalog: Catalog, shelves: Mapping[str, Shelf], disabled: Mapping[str, ServerConfig]
+    name: str,
+    catalog: Catalog,
+    shelves: Mapping[str, Shelf],
+    disabled: Mapping[str, ServerConfig],
+    security: SecurityConfig,
 ) -> Explanation:
     """The story of one exposed name."""
     route = catalog.routes.get(name)
     if route is not None:
-        return _here(route, shelves.get(route.server))
+        return _with_rules(_here(route, shelves.get(route.server)), route, shelves.get(route.server), security)
     if name in catalog.left_out:
         reason = catalog.left_out[name]
         hidden = reason.startswith("disabled")
@@ -57,6 +63,25 @@ def _here(route: Route, shelf: Shelf | None) -> Explanation:
         todo = f"Run `toolcrib servers refresh {route.server}`."
         return Explanation(route.name, "stale", tuple(reasons), todo, facts)
     return Explanation(route.name, "available", tuple(reasons), facts=facts)
+
+
+def _with_rules(story: Explanation, route: Route, shelf: Shelf | None, security: SecurityConfig) -> Explanation:
+    """The story with what the rules say: how far the tool reaches, and who is asked before it is called."""
+    server = shelf.config if shelf else None
+    leveled = level_of(route.name, route.tool, server, security)
+    policed = policy_of(route.name, route.original_name, server, security)
+    reasons = (
+        *story.reasons,
+        f"Its level is {leveled.level}: {leveled.reason}.",
+        f"Its policy is {policed.policy}: {policed.reason}.",
+    )
+    facts = {**story.facts, "level": leveled.level, "policy": policed.policy}
+    if route.held:
+        todo = f"Look at it with `toolcrib diff {route.name}`, accept it with `toolcrib approve {route.name}`."
+        return Explanation(route.name, "held", (*reasons, f"It is in quarantine: {route.held}."), todo, facts)
+    if route.policy == "deny":
+        return Explanation(route.name, "denied", reasons, f"Run `toolcrib policy {route.name} allow`.", facts)
+    return replace(story, reasons=reasons, facts=facts)
 
 
 def _missing(

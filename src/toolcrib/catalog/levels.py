@@ -44,8 +44,9 @@ class Leveled:
 def level_of(name: str, tool: Tool, server: ServerConfig | None, security: SecurityConfig) -> Leveled:
     """The level of a tool under its exposed name; ``server`` is ``None`` for native tools, whose authors state it."""
     wishes = server.tools.get(tool.name) if server else None
-    if wishes is not None and wishes.level is not None:
-        return Leveled(wishes.level, "set for this tool in the configuration")
+    own = (wishes.level if wishes else None) or security.levels.get(name)
+    if own is not None:
+        return Leveled(own, "set for this tool in the configuration")
     found = _by_pattern(name, security.levels) or _by_source(tool, server)
     return found if server is None else _heeding_claims(found, tool.annotations)
 
@@ -105,8 +106,9 @@ _CARE = {"allow": 0, "ask": 1, "deny": 2, "disable": 3}
 def policy_of(name: str, tool: str, server: ServerConfig | None, security: SecurityConfig) -> Policed:
     """The policy of a tool: its own, else the most careful pattern's, else its server's, else the general one."""
     wishes = server.tools.get(tool, ToolConfig()) if server else ToolConfig()
-    if wishes.policy is not None:
-        return Policed(wishes.policy, "set for this tool in the configuration")
+    own = wishes.policy or security.policies.get(name)
+    if own is not None:
+        return Policed(own, "set for this tool in the configuration")
     fitting = [pattern for pattern in security.policies if fnmatchcase(name, pattern)]
     if fitting:
         careful = max(fitting, key=lambda pattern: _CARE[security.policies[pattern]])

@@ -270,6 +270,12 @@ class Refresher:
         shelf.held = held_tools(shelf.record, how)
         self._on_update(server)
 
+    def look_anew(self, pins: PinMode) -> None:
+        """Find out what is in quarantine by another rule."""
+        self._pins = pins
+        for shelf in self.shelves.values():
+            self._hold(shelf)
+
     async def reload_pins(self) -> None:
         """Take over what another process accepted."""
         records = await self._records.read()

@@ -46,6 +46,33 @@ def set_enabled(text: str, name: str, enabled: bool, where: str = "toolcrib.toml
     return _checked(_set_enabled_in_json(text, name, enabled, where), where, known)
 
 
+def set_policy(text: str, name: str, policy: str, where: str = "toolcrib.toml") -> str:
+    """The file with the policy of a tool, of all that a pattern stands for, or of a server written in it."""
+    if not _is_toml(where):
+        raise ConfigError("An mcpServers file has no place for policies.", where=where, hint=_NEEDS_TOML)
+    known = _names(text, where)
+    return _checked(_set_policy_in_toml(text, name, policy), where, known)
+
+
+def _set_policy_in_toml(text: str, name: str, policy: str) -> str:
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    server, _, tool = name.partition("__")
+    servers = document.get("servers", {})
+    if name in servers:
+        servers[name]["policy"] = policy
+    elif "policy" in servers.get(server, {}).get("tools", {}).get(tool, {}):
+        servers[server]["tools"][tool]["policy"] = policy
+    else:
+        section = document.setdefault("security", tomlkit.table())
+        section.setdefault("policies", tomlkit.table())[name] = policy
+    return document.as_string()
+
+
+_NEEDS_TOML = "Write it into a toolcrib.toml."
+
+
 def _is_toml(where: str) -> bool:
     return where.endswith(".toml")
 

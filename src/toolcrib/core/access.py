@@ -10,6 +10,9 @@ from toolcrib.core.tool import SecurityLevel
 NATIVE = "native"
 """What the native tools of this process are called where a server is named."""
 
+APPROVE = "approve"
+"""The capability to answer questions of other callers."""
+
 CallerKind = Literal["local", "token", "agent"]
 
 
@@ -102,6 +105,13 @@ def may_know(grants: Grants, name: str) -> bool:
     server, separator, _ = name.partition("__")
     place = server if separator else NATIVE
     return grants.level is not None and matches(place, grants.servers) and matches(name, grants.tools)
+
+
+def may_approve(caller: Caller, asked_by: str | None = None) -> bool:
+    """Whether a caller may answer for a call that ``asked_by`` wants to make; nobody answers for themselves."""
+    grants = caller.grants
+    trusted = grants == EVERYTHING or APPROVE in (grants.capabilities or ())
+    return trusted and caller.kind != "agent" and caller.id != asked_by
 
 
 def matches(name: str, patterns: tuple[str, ...]) -> bool:

@@ -21,6 +21,8 @@ class Console:
     out: TextIO
     err: TextIO
     env: Mapping[str, str] = field(default_factory=dict)
+    hold_status: bool = False
+    """While somebody types an answer, no status line may write over it."""
     _status: str = ""
 
     @classmethod
@@ -87,7 +89,7 @@ class Console:
 
     def status(self, text: str) -> None:
         """What is being waited for, on a line that goes away; only where a person may be watching."""
-        if self.is_live:
+        if self.is_live and not self.hold_status:
             self._status = printable(text).replace("\n", " ")[: shutil.get_terminal_size().columns - 1]
             self._show_status()
 

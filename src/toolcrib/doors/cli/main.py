@@ -13,6 +13,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("show", "Show one tool: what it does and takes."),
     "call": ("call", "Call a tool."),
     "why": ("why", "Say why a tool is here, missing, hidden, stale or renamed."),
+    "policy": ("policy", "Show or set what may be called: allow, ask, deny, disable."),
+    "diff": ("diff", "Show what changed in tools that are in quarantine."),
+    "approve": ("approve", "Accept changed tools as they are now."),
+    "approvals ls": ("approvals_ls", "List the questions that wait, and the answers that are kept."),
+    "approvals watch": ("approvals_watch", "Answer questions here as they come in."),
+    "approvals answer": ("approvals_answer", "Answer one question that waits."),
+    "approvals forget": ("approvals_forget", "Forget a kept answer, so that the person is asked again."),
     "servers ls": ("servers_ls", "List the servers and how they are doing."),
     "servers add": ("servers_add", "Add a server to the configuration and ask for its tools."),
     "servers rm": ("servers_rm", "Remove a server from the configuration."),
@@ -28,7 +35,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Command → its module in ``commands`` and what it does, in the order of the help."""
 
-GROUPS = {"servers": "Look after the MCP servers.", "config": "Look at the configuration."}
+GROUPS = {
+    "approvals": "Answer what agents want to do, and look after the answers.",
+    "servers": "Look after the MCP servers.",
+    "config": "Look at the configuration.",
+}
 HIDDEN = {"__complete": ("complete", "Answer a shell that completes a line.")}
 
 INTERRUPTED = 130

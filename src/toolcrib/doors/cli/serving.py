@@ -14,6 +14,7 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
+from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
@@ -72,6 +73,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
     loaded = load_here(options, {name: value for name, value in flags.items() if value is not None})
     token = needed_token(loaded.config.host, options.token, os.environ)
     async with open_watched(options, console, loaded, emit) as crib:
+        attach_terminal(console, crib.desk.attach)
         door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)))
         routes: dict[str, Handler] = {MCP_PATH: door.handle, HEALTH_PATH: _health(crib)}
         server = HttpServer(routes, policy=_policy(loaded.config.host, token, options))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolcrib.assemble import Loaded, Surroundings, load
 from toolcrib.config.environment import chosen_config
-from toolcrib.config.model import Config
+from toolcrib.config.model import Config, SecurityConfig
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.crib import Crib
@@ -25,14 +25,24 @@ class Watch:
         self._crib, self._config, self._chosen, self._emit = crib, loaded.config, chosen, emit
         self._around = Surroundings()
         self._seen: Stamp | None = None
+        self._lock = loaded.lock
+        self._lock_seen: tuple[str, int, int, int] | None = None
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
         while True:
             await asyncio.sleep(POLL_S)
+            await self._take_over_pins()
             if self._stamp() != self._seen:
                 await asyncio.sleep(SETTLE_S)  # an editor may be in the middle of replacing the file
                 await self._reload()
+
+    async def _take_over_pins(self) -> None:
+        """What ``toolcrib approve`` accepted in another process stands in the lock."""
+        stamp = _stat(self._lock) if self._lock else None
+        if stamp != self._lock_seen:
+            self._lock_seen = stamp
+            await self._crib.reload_pins()
 
     def _reject(self, reason: str) -> None:
         self._emit(Event("config.rejected", "error", {"error": reason, "kept": "the configuration before"}))
@@ -42,7 +52,7 @@ class Watch:
         first, self._seen = self._seen is None, self._stamp()
         try:
             loaded = load(self._chosen, self._around)
-            changed = await self._crib.apply(loaded.config.servers)
+            changed = await self._crib.apply(loaded.config.servers, loaded.config.security)
         except ToolcribError as error:
             self._reject(str(error))
             return
@@ -76,4 +86,4 @@ def _stat(path: Path) -> tuple[str, int, int, int]:
 
 
 def _without_servers(config: Config) -> Config:
-    return replace(config, servers={})
+    return replace(config, servers={}, security=SecurityConfig())

@@ -10,6 +10,7 @@ from toolcrib.core.call import ErrorInfo, SilentChannel, ToolResult
 from toolcrib.core.errors import ToolcribError
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.arguments import read_arguments
+from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.content import lines_of
 from toolcrib.doors.cli.entries import missing_tool
@@ -48,6 +49,7 @@ def run(options: Options, console: Console) -> int:
 
 async def _call(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
+        attach_terminal(console, crib.desk.attach)
         await make_known(crib, console, options.tool)
         arguments = read_arguments(options.words, options.input_json, _schema(crib, options.tool))
         running = crib.call(options.tool, arguments, channel=_Progress(console), timeout_s=options.timeout)

@@ -1,0 +1,82 @@
+"""``toolcrib diff``: what changed in the tools that are in quarantine. Starts nothing."""
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.core.tool import to_mcp
+from toolcrib.crib import Crib
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.entries import missing_tool
+from toolcrib.doors.cli.failures import OK
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.cli.opening import open_here
+from toolcrib.doors.cli.running import run_once
+from toolcrib.schema.text import printable
+
+COLOURS = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
+
+
+def add_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("names", nargs="*", metavar="TOOL", help="only these tools, or those of these servers")
+    add_json(parser, "old and new definitions")
+    add_common(parser)
+
+
+def run(options: Options, console: Console) -> int:
+    """Show the changes."""
+    return run_once(_diff(options, console))
+
+
+async def _diff(options: Options, console: Console) -> int:
+    async with open_here(options, console) as crib:
+        routes = _held(crib, options.names)
+        changes = [_change(crib, route) for route in routes]
+    if options.json:
+        console.print_json(changes)
+        return OK
+    for change in changes:
+        _print(change, console)
+    if not changes:
+        console.say("Nothing is in quarantine." if not options.names else "It is not in quarantine.")
+    return OK
+
+
+def _held(crib: Crib, names: list[str]) -> list[Route]:
+    for name in names:
+        if name not in crib.catalog.routes and name not in crib.shelves:
+            raise missing_tool(crib, name)
+    held = [route for route in crib.catalog.routes.values() if route.held]
+    return [route for route in held if not names or route.name in names or route.server in names]
+
+
+def _change(crib: Crib, route: Route) -> dict[str, Any]:
+    pin = crib.shelves[route.server].record.pins.get(route.original_name)
+    now = next(
+        (tool for tool in crib.shelves[route.server].record.tools if tool.get("name") == route.original_name),
+        to_mcp(route.tool),
+    )
+    before = None if pin is None else pin.definition if pin.definition is not None else now
+    return {"name": route.name, "reason": route.held, "accepted": pin.at if pin else None, "old": before, "new": now}
+
+
+def _print(change: dict[str, Any], console: Console) -> None:
+    console.print(f"{console.paint(change['name'], 'bold')}: {change['reason']}")
+    for line in _lines(change["old"], change["new"]):
+        console.print("  " + console.paint(printable(line), *COLOURS.get(line[:1], ())))
+    console.print(f"  → accept it: toolcrib approve {change['name']}")
+    console.print()
+
+
+def _lines(old: Any, new: Any) -> Iterator[str]:
+    before, after = (_text(value).splitlines() if value else [] for value in (old, new))
+    found = list(difflib.unified_diff(before, after, lineterm="", n=2))
+    yield from (line for line in found if not line.startswith(("---", "+++")))
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode()

@@ -1,0 +1,84 @@
+"""``toolcrib policy``: what may be called, what is asked about, what is refused."""
+
+from pathlib import Path
+
+from toolcrib.assemble import Loaded, Surroundings
+from toolcrib.config.edit import set_policy
+from toolcrib.config.model import POLICIES
+from toolcrib.crib import Crib
+from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.editing import edit_file
+from toolcrib.doors.cli.failures import OK, UsageError
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.cli.opening import load_here, open_here
+from toolcrib.doors.cli.running import run_once
+from toolcrib.doors.cli.table import Column, print_table
+from toolcrib.stores.paths import user_config_path
+
+COLUMNS = (
+    Column("TOOL", styles=("bold",)),
+    Column("LEVEL"),
+    Column("POLICY", coloured={"ask": ("yellow",), "deny": ("red",), "held": ("red", "bold")}),
+    Column("WHY", flexible=True),
+)
+EXAMPLES = """\
+examples:
+  toolcrib policy                             what holds for each tool, and why
+  toolcrib policy github__create_issue ask    ask a person before each call
+  toolcrib policy '*__delete_*' deny          of several patterns the most careful counts
+  toolcrib policy github ask                  all tools of a server that have no policy of their own"""
+
+
+def add_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a tool, a server, or a pattern such as '*__delete_*'")
+    parser.add_argument("policy", nargs="?", metavar="|".join(POLICIES), help="what to do about its calls")
+    parser.add_argument("--user", action="store_true", help="write it into the user's own file, for all projects")
+    add_json(parser, "the policies")
+    add_common(parser)
+
+
+def run(options: Options, console: Console) -> int:
+    """Show the policies, or set one."""
+    if options.policy is None:
+        return run_once(_show(options, console))
+    if options.policy not in POLICIES:
+        raise UsageError(f"There is no policy {options.policy!r}.", hint=f"It is one of {', '.join(POLICIES)}.")
+    path = file_for(options, load_here(options))
+    edit_file(path, lambda text: set_policy(text, options.name, options.policy, str(path)))
+    console.say(f"The policy of {options.name} is {options.policy}, written to {path}.")
+    return OK
+
+
+def file_for(options: Options, loaded: Loaded) -> Path:
+    """Where a policy is written: the project's own toolcrib.toml, otherwise the user's."""
+    if not options.user and loaded.project is not None and (options.config or loaded.project.suffix == ".toml"):
+        return loaded.project
+    return user_config_path(Surroundings().env)
+
+
+async def _show(options: Options, console: Console) -> int:
+    async with open_here(options, console) as crib:
+        rows = [row for row in _rows(crib) if options.name in (None, row["name"], row["server"])]
+    if options.json:
+        console.print_json(rows)
+    elif rows:
+        shown = [(row["name"], row["level"], "held" if row["held"] else row["policy"], row["why"]) for row in rows]
+        print_table(console, COLUMNS, shown)
+    else:
+        console.say("No such tool is known; patterns are only for setting. See `toolcrib ls`.")
+    return OK
+
+
+def _rows(crib: Crib) -> list[dict[str, str]]:
+    return [
+        {
+            "name": entry["name"],
+            "server": entry["server"] or "",
+            "level": entry["level"],
+            "policy": entry["policy"],
+            "held": entry["held"] or "",
+            "why": entry["held"] or next((r for r in crib.explain(entry["name"]).reasons if "policy is" in r), ""),
+        }
+        for entry in crib.entries()
+    ]
