@@ -75,7 +75,7 @@ def _with_rules(story: Explanation, route: Route, shelf: Shelf | None, security:
         f"Its level is {leveled.level}: {leveled.reason}.",
         f"Its policy is {policed.policy}: {policed.reason}.",
     )
-    facts = {**story.facts, "level": leveled.level, "policy": policed.policy}
+    facts = {**story.facts, "level": leveled.level, "policy": policed.policy, "policyReason": policed.reason}
     if route.held:
         todo = f"Look at it with `toolcrib diff {route.name}`, accept it with `toolcrib approve {route.name}`."
         return Explanation(route.name, "held", (*reasons, f"It is in quarantine: {route.held}."), todo, facts)

@@ -63,7 +63,8 @@ def describe(tool: str, level: str, caller: str, arguments: Mapping[str, Any]) -
 
 
 def _value(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    is_plain = isinstance(value, str) and value.isprintable()  # a line break could pass for another argument
+    text = value if is_plain else msgspec.json.encode(value).decode()
     return text if len(text) <= ARGUMENTS_SHOWN else f"{text[:ARGUMENTS_SHOWN]} … ({len(text):,} characters)"
 
 

@@ -40,6 +40,7 @@ def _enabled_entry(crib: Crib, shelf: Shelf) -> dict[str, Any]:
         "lastDiscovered": record.last_discovery or None,
         "error": record.error if record.status == "failed" else None,
         "problems": list(record.problems),
+        "held": sorted(route.name for route in routes if route.held),
         "era": record.era or None,
     }
 
@@ -56,6 +57,7 @@ def _entry(server: ServerConfig, state: str) -> dict[str, Any]:
         "lastDiscovered": None,
         "error": None,
         "problems": [],
+        "held": [],
         "era": None,
     }
 
@@ -89,6 +91,8 @@ def what_to_do(entry: Mapping[str, Any]) -> str:
         return f"trying again: {entry['error']}" if entry["error"] else "still starting; the log will tell"
     if state in ("failed", "stale"):
         return f"toolcrib servers logs {name}"
+    if entry["held"]:
+        return f"{len(entry['held'])} in quarantine: toolcrib diff {name}"
     return f"{len(entry['problems'])} left out: toolcrib doctor" if entry["problems"] else ""
 
 

@@ -68,7 +68,14 @@ async def _ask(crib: Crib, console: Console, server: str | None) -> None:
 
 def _show(console: Console, routes: list[Route]) -> None:
     if routes:
-        print_table(console, COLUMNS, [(route.name, _first_line(route.tool.description)) for route in routes])
+        print_table(console, COLUMNS, [(route.name, _description(route)) for route in routes])
+
+
+def _description(route: Route) -> str:
+    """What a tool says of itself; one in quarantine is not given the word."""
+    if route.held:
+        return f"(in quarantine: {route.held}; toolcrib diff {route.name})"
+    return ("(denied) " if route.policy == "deny" else "") + _first_line(route.tool.description)
 
 
 def _first_line(text: str) -> str:

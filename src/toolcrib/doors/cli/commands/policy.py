@@ -78,7 +78,7 @@ def _rows(crib: Crib) -> list[dict[str, str]]:
             "level": entry["level"],
             "policy": entry["policy"],
             "held": entry["held"] or "",
-            "why": entry["held"] or next((r for r in crib.explain(entry["name"]).reasons if "policy is" in r), ""),
+            "why": entry["held"] or str(crib.explain(entry["name"]).facts["policyReason"]),
         }
         for entry in crib.entries()
     ]
