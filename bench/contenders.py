@@ -1,5 +1,6 @@
 """Who is measured, and how each is started and reached."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -9,6 +10,8 @@ from bench import environments
 from bench.environments import HERE
 
 Argv = list[str]
+
+BEFORE = "BENCH_BEFORE"  # the `toolcrib` program of another build
 
 
 class Role(Enum):
@@ -84,6 +87,11 @@ def _raw(place: Place) -> Argv:
 
 def _toolcrib(place: Place) -> Argv:
     return [str(environments.toolcrib_program()), "serve", "--config", place.config, "--host", "127.0.0.1"]
+
+
+def _before(place: Place) -> Argv:
+    """Another build of toolcrib, to see what a change costs."""
+    return [os.environ[BEFORE], *_toolcrib(place)[1:]]
 
 
 def _toolcrib_stdio(place: Place) -> Argv:
@@ -164,6 +172,7 @@ CONTENDERS = (
     Contender("rawgw", Role.FLOOR, http=_with_port(_raw), stdio=_raw),
     TOOLCRIB,
     replace(TOOLCRIB, name="toolcrib-cold", forgets=True),
+    *([replace(TOOLCRIB, name="before", http=_with_port(_before), stdio=None)] if os.environ.get(BEFORE) else []),
     FASTMCP,
     FASTMCP_MOUNT,
     MCP_PROXY,
