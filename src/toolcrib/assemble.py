@@ -12,8 +12,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.layers.arguments import arguments
+from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
+from toolcrib.calls.layers.limit import limit
 from toolcrib.calls.layers.normalise import normalise
 from toolcrib.calls.layers.record import record
 from toolcrib.calls.layers.replay import replay
@@ -152,7 +155,7 @@ class MemoryRecords:
             self._records[server] = changed
 
 
-def layer_stack(config: Config, metrics: Metrics, emit: Emit) -> list[Layer]:
+def layer_stack(config: Config, metrics: Metrics, emit: Emit, breakers: Breakers) -> list[Layer]:
     """What every call passes, first to last."""
 
     def unchecked(tool: str, reason: str) -> None:
@@ -161,9 +164,11 @@ def layer_stack(config: Config, metrics: Metrics, emit: Emit) -> list[Layer]:
     return [
         record(metrics, emit, time.perf_counter, config.slow_call_s),
         deadline(config.call_timeout_s),
+        limit(config.limits, breakers),
         normalise(emit),
         arguments(unchecked),
         result(unchecked),
+        breaker(breakers, emit),
         replay(),
     ]
 
@@ -249,17 +254,19 @@ async def assemble(
 ) -> Crib:
     """An open Crib; the caller closes it."""
     config = loaded.config
-    metrics = Metrics()
+    metrics, breakers = Metrics(), Breakers(time.monotonic)
     maker = SourceMaker(config, surroundings or Surroundings(), emit)
-    native = NativeSource([*tools, *(entry for path in config.native for entry in import_tools(path))], emit=emit)
+    functions = [*tools, *(entry for path in config.native for entry in import_tools(path))]
+    native = NativeSource(functions, emit=emit, capacity=config.capacity)
     parts = Parts(
         native=native,
         make_source=maker,
         records=LockRecords(loaded.lock) if loaded.lock is not None else MemoryRecords(),
-        layers=layer_stack(config, metrics, emit),
+        layers=layer_stack(config, metrics, emit, breakers),
         metrics=metrics,
+        breakers=breakers,
         emit=emit,
-        settings=CribSettings(list_grace_s=config.list_grace_s, prefix=prefix),
+        settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         close_last=maker.close,
     )
     return await Crib(parts).open(config.servers.values())

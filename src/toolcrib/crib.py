@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.catalog.catalog import Catalog, Route
@@ -44,6 +45,7 @@ class CribSettings:
 
     list_grace_s: float = 5.0
     prefix: bool = True
+    capacity: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Parts:
     records: RecordStore
     layers: Sequence[Layer]
     metrics: Metrics
+    breakers: Breakers
     emit: Emit
     settings: CribSettings = CribSettings()
     close_last: Callable[[], Any] | None = None
@@ -183,9 +186,9 @@ class Crib:
             for shelf in self.shelves.values()
             if shelf.is_known
         ]
-        old = self._catalog
-        catalog = merge(native, servers, prefix=self._parts.settings.prefix, version=old.version + 1)
-        if first and not self._parts.settings.prefix:
+        old, wanted = self._catalog, self._parts.settings
+        catalog = merge(native, servers, prefix=wanted.prefix, capacity=wanted.capacity, version=old.version + 1)
+        if first and not wanted.prefix:
             _refuse_clashes(catalog)
         if catalog.routes == old.routes and not first:
             self._catalog = replace(catalog, version=old.version)
@@ -293,6 +296,8 @@ class Crib:
         for name in names:
             if name not in self.shelves:
                 raise UnknownServer(name, known=list(self.shelves))
+        for name in names or self.shelves:
+            self._parts.breakers.forgive(name)
         return await self._fresh.refresh(names or list(self.shelves))
 
     async def discover(self, *names: str) -> ToolResult:
@@ -329,13 +334,15 @@ class Crib:
             shelf.config = server
             return None
         self._fresh.remove(name)
+        self._parts.breakers.forgive(name)
         if server is not None:
             self._put(server, record)
         return shelf
 
     def health(self) -> dict[str, Any]:
         """The state of the registry, its servers and tools, as plain data."""
-        servers = {name: server_health(shelf) for name, shelf in sorted(self.shelves.items())}
+        breakers = self._parts.breakers
+        servers = {name: server_health(shelf, breakers.health(name)) for name, shelf in sorted(self.shelves.items())}
         native, mcp = self._catalog.counts()
         return {
             "status": overall_health(servers),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.merge import FULL
 from toolcrib.catalog.refresh import Shelf
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import InvalidName, nearest
@@ -31,11 +32,15 @@ def explain_name(
     if route is not None:
         return _here(route, shelves.get(route.server))
     if name in catalog.left_out:
-        reason = catalog.left_out[name]
-        hidden = reason.startswith("disabled")
-        todo = "Remove the entry that disables it." if hidden else "Rename one of the two."
-        return Explanation(name, "hidden" if hidden else "left out", (reason,), todo)
+        return _left_out(name, catalog.left_out[name])
     return _missing(name, catalog, shelves, disabled)
+
+
+def _left_out(name: str, reason: str) -> Explanation:
+    if reason.startswith("disabled"):
+        return Explanation(name, "hidden", (reason,), "Remove the entry that disables it.")
+    todo = "Raise it, or disable what is not needed." if reason.startswith(FULL) else "Rename one of the two."
+    return Explanation(name, "left out", (reason,), todo)
 
 
 def _here(route: Route, shelf: Shelf | None) -> Explanation:

@@ -12,6 +12,10 @@ View = Callable[[Tool], Tool | None]
 """A list-time wish: the tool as it shall be shown, ``None`` to hide it."""
 
 
+CAPACITY = 10_000
+FULL = "the catalogue is full"
+
+
 @dataclass(frozen=True, slots=True)
 class Offering:
     """What one source brings to the catalog."""
@@ -21,18 +25,25 @@ class Offering:
     view: View | None = None
 
 
-def merge(native: Offering, servers: Sequence[Offering], *, prefix: bool = True, version: int = 0) -> Catalog:
-    """One catalog of all offers; native tools are never shadowed, and the first server by name keeps a shared name."""
+def merge(
+    native: Offering, servers: Sequence[Offering], *, prefix: bool = True, capacity: int = CAPACITY, version: int = 0
+) -> Catalog:
+    """One catalog of all offers; native tools are never shadowed, and the first server by name keeps a shared name.
+
+    Beyond ``capacity`` the tools of the servers that come last by name are left out, and of each the last by name.
+    """
     routes = {tool.name: Route(tool.name, "", tool, native.source) for tool in native.tools}
     left_out: dict[str, str] = {}
     for offer in sorted(servers, key=lambda offer: offer.source.name):
-        _add_server(offer, routes, left_out, prefix=prefix)
+        _add_server(offer, routes, left_out, prefix=prefix, capacity=capacity)
     return Catalog(dict(sorted(routes.items())), left_out, version)
 
 
-def _add_server(offer: Offering, routes: dict[str, Route], left_out: dict[str, str], *, prefix: bool) -> None:
+def _add_server(
+    offer: Offering, routes: dict[str, Route], left_out: dict[str, str], *, prefix: bool, capacity: int
+) -> None:
     server = offer.source.name
-    for tool in offer.tools:
+    for tool in sorted(offer.tools, key=lambda tool: tool.name):
         name = join_name(server, tool.name) if prefix else tool.name
         shown = offer.view(tool) if offer.view else tool
         taken = routes.get(name)
@@ -40,6 +51,8 @@ def _add_server(offer: Offering, routes: dict[str, Route], left_out: dict[str, s
             left_out[name] = f"disabled in the configuration of server {server!r}"
         elif taken is not None:
             left_out[join_name(server, tool.name)] = _conflict(server, taken)
+        elif len(routes) >= capacity:
+            left_out[name] = f"{FULL} at {capacity} tools ([catalog] capacity)"
         else:
             routes[name] = Route(name, server, shown, offer.source)
 
@@ -52,3 +65,8 @@ def _conflict(server: str, taken: Route) -> str:
 def clashes(catalog: Catalog) -> Mapping[str, str]:
     """The names that two sources claim; with prefixes there are none between servers."""
     return {name: reason for name, reason in catalog.left_out.items() if "is taken by" in reason}
+
+
+def beyond_capacity(catalog: Catalog) -> list[str]:
+    """The names there was no room for."""
+    return [name for name, reason in catalog.left_out.items() if reason.startswith(FULL)]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from toolcrib.catalog.merge import View
 from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.core.limits import Limits
 from toolcrib.core.tool import Tool
 
 PLAIN = ToolConfig()
@@ -21,6 +22,7 @@ def configured_view(server: ServerConfig) -> View:
             timeout_s=wishes.timeout_s or server.call_timeout_s,
             renames=wishes.parameters,
             replayable=wishes.replayable,
+            limits=Limits(wishes.rate, server.rate, server.parallel),
         )
 
     return view

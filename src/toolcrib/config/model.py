@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolcrib.core.limits import USUAL, CommonLimits, Rate
+
 Policy = Literal["allow", "ask", "deny", "disable"]
 POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny", "disable")
 RELAYABLE = ("elicitation", "sampling", "roots")
@@ -39,6 +41,7 @@ class ToolConfig:
     timeout_s: float | None = None
     replayable: bool | None = None
     policy: Policy | None = None
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,10 @@ class ServerConfig:
     tools: Mapping[str, ToolConfig] = field(default_factory=dict)
     relay: tuple[str, ...] = ()
     """What the server may ask of the client through toolcrib, out of ``RELAYABLE``."""
+    rate: Rate | None = None
+    """How often its tools may be called, all together."""
+    parallel: int | None = None
+    """How many calls may run on it at once; ``None`` for what holds for all servers."""
     origin: str = field(default="", compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -79,7 +86,7 @@ class ConnectConfig:
         return self.delays_s[min(attempt, len(self.delays_s)) - 1] if self.delays_s else 0.0
 
 
-SECTIONS: Mapping[str, type] = {"connect": ConnectConfig}
+SECTIONS: Mapping[str, type] = {"connect": ConnectConfig, "limits": CommonLimits}
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
 
@@ -89,8 +96,11 @@ class Config:
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     connect: ConnectConfig = ConnectConfig()
+    limits: CommonLimits = USUAL
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
+    capacity: int = 10_000
+    """How many tools there may be over all."""
     slow_call_s: float = 1.0
     call_timeout_s: float = 30.0
     native: tuple[str, ...] = ()
@@ -125,7 +135,7 @@ class Layer:
     problems: tuple[str, ...] = ()
 
 
-_LIST_TIME = ("ttl_s", "call_timeout_s", "description", "tools", "origin", "line")
+_LIST_TIME = ("ttl_s", "call_timeout_s", "description", "tools", "rate", "parallel", "origin", "line")
 
 
 def is_same_connection(old: ServerConfig, new: ServerConfig) -> bool:

@@ -9,6 +9,7 @@ from toolcrib.config.values import (
     Reader,
     address,
     count,
+    count_or_none,
     duration_s,
     flag,
     import_path,
@@ -16,6 +17,7 @@ from toolcrib.config.values import (
     list_of,
     one_of,
     port,
+    rate,
     show,
     some_text,
     text,
@@ -51,6 +53,8 @@ SERVER_KEYS: Mapping[str, Key] = {
     "call_timeout": Key("call_timeout_s", timeout_s),
     "idle_timeout": Key("idle_timeout_s", duration_s),
     "description": Key("description", text),
+    "rate": Key("rate", rate),
+    "parallel": Key("parallel", count),
     "relay": Key("relay", list_of(one_of(*RELAYABLE), "a list of " + ", ".join(RELAYABLE))),
 }
 
@@ -60,6 +64,7 @@ TOOL_KEYS: Mapping[str, Key] = {
     "timeout": Key("timeout_s", timeout_s),
     "replayable": Key("replayable", flag),
     "policy": Key("policy", one_of(*POLICIES)),
+    "rate": Key("rate", rate),
 }
 
 SETTINGS: Mapping[str, Key] = {
@@ -68,6 +73,10 @@ SETTINGS: Mapping[str, Key] = {
     "calls.timeout": Key("call_timeout_s", timeout_s),
     "calls.slow": Key("slow_call_s", duration_s),
     "catalog.grace": Key("list_grace_s", duration_s),
+    "catalog.capacity": Key("capacity", count),
+    "limits.caller_rate": Key("caller_rate", rate),
+    "limits.parallel": Key("parallel", count),
+    "limits.queue": Key("queue", count_or_none),
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
     "native": Key("native", list_of(import_path, "a list of import paths")),

@@ -1,11 +1,13 @@
 """A whole Crib in memory, with everything it tells kept in a list."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.assemble import MemoryRecords, layer_stack
+from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.metrics import Metrics
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.events import Event
@@ -61,14 +63,14 @@ def _make(
     events: list[Event] = []
     upcoming: dict[str, FakeSource] = {}
     made: dict[str, FakeSource] = {}
-    metrics = Metrics()
-    native = NativeSource(tools, emit=events.append)
+    metrics, breakers = Metrics(), Breakers(time.monotonic)
+    native = NativeSource(tools, emit=events.append, capacity=config.capacity)
 
     def make_source(server: ServerConfig) -> FakeSource:
         made[server.name] = upcoming.pop(server.name) if server.name in upcoming else FakeSource(server.name)
         return made[server.name]
 
-    settings = CribSettings(list_grace_s=config.list_grace_s, prefix=prefix)
-    layers = layer_stack(config, metrics, events.append)
-    crib = Crib(Parts(native, make_source, records, layers, metrics, events.append, settings))
+    settings = CribSettings(config.list_grace_s, prefix, config.capacity)
+    layers = layer_stack(config, metrics, events.append, breakers)
+    crib = Crib(Parts(native, make_source, records, layers, metrics, breakers, events.append, settings))
     return MemoryCrib(crib, native, records, events, made, upcoming)
