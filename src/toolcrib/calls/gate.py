@@ -17,7 +17,8 @@ Line = OrderedDict["asyncio.Future[None]", str]
 
 
 class Gate:
-    """Whoever finds ``busy`` below ``places`` adds one and goes in; everybody else waits.
+    """Whoever finds ``busy`` below ``places`` adds one and goes in, everybody else waits; whoever comes out takes one
+    off and calls ``admit`` if somebody waits. (Written out where it is done: it is done for every call.)
 
     While somebody waits no place is free, so that nobody can walk past the queue. A place that is given up goes round
     robin to the callers that wait, and within one caller to the call that came first.
@@ -36,13 +37,16 @@ class Gate:
     def resize(self, places: int) -> None:
         """Have another number of places from now on; who is in stays in."""
         self.places = places
-        self._admit()
+        self.admit()
 
-    def leave(self) -> None:
-        """Give the place up."""
-        self.busy -= 1
-        if self.waiting:
-            self._admit()
+    def admit(self) -> None:
+        """Give the places that are free to those who wait."""
+        while self.waiting and self.busy < self.places:
+            future = self._next()
+            if not future.done():
+                self.busy += 1
+                self._note_pace()
+                future.set_result(None)
 
     async def wait(self, call: ToolCall) -> None:
         """Wait for a place until there is one; a cancelled wait leaves no trace."""
@@ -112,15 +116,8 @@ class Gate:
             if not line:
                 del self._lines[caller]
         elif future.done() and not future.cancelled() and future.exception() is None:
-            self.leave()
-
-    def _admit(self) -> None:
-        while self.waiting and self.busy < self.places:
-            future = self._next()
-            if not future.done():
-                self.busy += 1
-                self._note_pace()
-                future.set_result(None)
+            self.busy -= 1
+            self.admit()
 
     def _next(self) -> "asyncio.Future[None]":
         """The first call of the caller whose turn it is; its next one has to wait for the others' turns."""

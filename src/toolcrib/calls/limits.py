@@ -71,10 +71,12 @@ class Windows:
 
 def use_all(windows: Sequence[MovingWindow], now: float) -> MovingWindow | None:
     """Count one use in every window, or in none: then the one that takes longest to have a place is returned."""
-    waits = [window.wait_s(now) for window in windows]
-    longest = max(waits, default=0.0)
-    if longest > 0:
-        return windows[waits.index(longest)]
+    longest_s, full = 0.0, None
     for window in windows:
-        window.use(now)
-    return None
+        wait_s = window.wait_s(now)
+        if wait_s > longest_s:
+            longest_s, full = wait_s, window
+    if full is None:
+        for window in windows:
+            window.use(now)
+    return full

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from toolcrib.calls.breaker import Breaker, Breakers
+from toolcrib.calls.breaker import FAILURES_MAX, Breaker, Breakers
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
 from toolcrib.core.call import ToolCall, ToolResult
@@ -33,7 +33,7 @@ def breaker(breakers: Breakers, emit: Emit) -> Layer:
         own = watch.breaker
 
         async def step(call: ToolCall) -> ToolResult:
-            is_try = not own.is_closed and watch.begin_try()
+            is_try = own.failures >= FAILURES_MAX and watch.begin_try()
             began = own.round
             try:
                 result = await following(call)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.gate import Gate
@@ -38,32 +39,16 @@ def _placed(gate: Gate, breakers: Breakers, server: str, following: Step) -> Ste
         try:
             return await following(call)
         finally:
-            gate.leave()
+            gate.busy -= 1
+            if gate.waiting:
+                gate.admit()
 
     return step
 
 
-class Stay:
-    """One native call that holds a place, and the one around it that it was made from."""
-
-    __slots__ = ("_gate", "_is_over", "_outer")
-
-    def __init__(self, gate: Gate, outer: "Stay | None") -> None:
-        self._gate, self._outer, self._is_over = gate, outer, False
-
-    def end(self) -> None:
-        """What the call started and left behind does not go on under its place."""
-        self._is_over = True
-
-    def holds(self, gate: Gate) -> bool:
-        """Whether this call, or one around it, has a place at the gate."""
-        stay: Stay | None = self
-        while stay is not None:
-            if stay._gate is gate and not stay._is_over:
-                return True
-            stay = stay._outer
-        return False
-
+Stay: TypeAlias = list[Any]
+"""A native call that holds a place: the gate, and the stay of the call it was made from; emptied when it is over, so
+that what it left running does not go on under its place. A list, because it is made for every call."""
 
 _stay: ContextVar[Stay | None] = ContextVar("toolcrib_stay", default=None)
 
@@ -73,27 +58,38 @@ def _native(gate: Gate, following: Step) -> Step:
 
     async def step(call: ToolCall) -> ToolResult:
         outer = _stay.get()
-        if outer is not None and outer.holds(gate):
+        if outer is not None and _holds(outer, gate):
             return await following(call)
         if gate.busy < gate.places:
             gate.busy += 1
         else:
             await gate.wait(call)
-        stay = Stay(gate, outer)
-        token = _stay.set(stay)
+        stay = [gate, outer]
+        _stay.set(stay)
         try:
             return await following(call)
         finally:
-            stay.end()
-            _stay.reset(token)
-            gate.leave()
+            stay.clear()
+            gate.busy -= 1
+            if gate.waiting:
+                gate.admit()
+            _stay.set(outer)
 
     return step
 
 
+def _holds(stay: Stay | None, gate: Gate) -> bool:
+    while stay:
+        if stay[0] is gate:
+            return True
+        stay = stay[1]
+    return False
+
+
 def _rated(gate: Gate, admit: Admit, following: Step) -> Step:
     async def step(call: ToolCall) -> ToolResult:
-        gate.check_room(call)
+        if not _holds(_stay.get(), gate):
+            gate.check_room(call)
         admit(call)
         return await following(call)
 
