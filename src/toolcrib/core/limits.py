@@ -61,4 +61,5 @@ def retry_after_s(wait_s: float) -> float:
 
 def try_again(wait_s: float) -> str:
     """The same in words."""
-    return f"Try again in {retry_after_s(wait_s):g} s."
+    told = f"{retry_after_s(wait_s):.1f}".removesuffix(".0")
+    return f"Try again in {told} s."

@@ -163,8 +163,9 @@ def _window_of(callers: Windows, call: ToolCall, now: float) -> MovingWindow:
 
 def _refusal(call: ToolCall, server: str, kind: str, rate: Rate, wait_s: float) -> RateLimited:
     whose = {"caller": f"caller {call.caller.id!r}", "tool": "this tool", "server": f"server {server!r}"}[kind]
+    calls = "1 call" if rate.count == 1 else f"{rate.count} calls"
     return RateLimited(
-        f"{call.name} was refused: {whose} has used up its {rate.count} calls per {rate.window_words}.",
+        f"{call.name} was refused: {whose} has used up its {calls} per {rate.window_words}.",
         hint=try_again(wait_s),
         details={"limit": kind, "rate": str(rate), "retry_after_s": retry_after_s(wait_s)},
     )
