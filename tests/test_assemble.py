@@ -2,10 +2,9 @@
 
 import pytest
 
-from toolcrib.assemble import MemoryRecords, as_loaded, import_tools, layer_stack, open_crib
+from toolcrib.assemble import MemoryRecords, as_loaded, import_tools, layer_stack, make_rig, open_crib
 from toolcrib.assemble import Surroundings as Around
-from toolcrib.calls.approvals import Desk, MemoryAnswers
-from toolcrib.calls.metrics import Metrics
+from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config
 from toolcrib.core.errors import ConfigError
@@ -27,17 +26,21 @@ async def test_records_in_memory_are_changed_one_at_a_time():
 
 
 def test_the_layers_are_listed_in_the_order_a_call_meets_them():
-    """Recorded whatever happens, in time whatever happens, named before checked, checked before sent."""
-    layers = layer_stack(Config(), Metrics(), lambda event: None, Desk(MemoryAnswers()))
+    """Recorded whatever happens, in time whatever happens, limited before any work,
+    named before checked, checked before sent; a server in trouble is left alone before it is asked again.
+    """
+    layers = layer_stack(Config(), make_rig(Config(), lambda event: None, MemoryAnswers()))
 
     assert [layer.__qualname__.partition(".")[0] for layer in layers] == [
         "record",
         "permit",
         "approve",
         "deadline",
+        "limit",
         "normalise",
         "arguments",
         "result",
+        "breaker",
         "replay",
     ]
 

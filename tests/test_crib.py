@@ -670,6 +670,8 @@ async def test_health_shows_servers_tools_and_calls():
         "era": "",
         "restarts": 0,
         "stdoutNoise": 0,
+        "breaker": "closed",
+        "retryAfterSeconds": 0.0,
     }
 
 

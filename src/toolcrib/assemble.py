@@ -13,12 +13,15 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from toolcrib.calls.approvals import Desk, DeskSettings, MemoryAnswers
+from toolcrib.calls.approvals import AnswerBook, Desk, DeskSettings, MemoryAnswers
+from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.elicit import ClientSurface, Seal
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments
+from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
+from toolcrib.calls.layers.limit import limit
 from toolcrib.calls.layers.normalise import normalise
 from toolcrib.calls.layers.permit import permit
 from toolcrib.calls.layers.record import record
@@ -26,6 +29,7 @@ from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer
+from toolcrib.calls.rig import Rig
 from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.lock import Answer, Record, timestamp, with_answer
@@ -178,20 +182,30 @@ class MemoryRecords:
             self._records[server] = changed
 
 
-def layer_stack(config: Config, metrics: Metrics, emit: Emit, desk: Desk) -> list[Layer]:
+def make_rig(config: Config, emit: Emit, answers: AnswerBook) -> Rig:
+    """What the layers of one Crib share."""
+    inbox = Inbox(time.monotonic)
+    settings = DeskSettings(config.security.ask_timeout_s)
+    desk = Desk(answers, settings, emit=emit, surfaces=[ClientSurface(), inbox])
+    return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox)
+
+
+def layer_stack(config: Config, rig: Rig) -> list[Layer]:
     """What every call passes, first to last."""
 
     def unchecked(tool: str, reason: str) -> None:
-        emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
+        rig.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
 
     return [
-        record(metrics, emit, time.perf_counter, config.slow_call_s),
+        record(rig.metrics, rig.emit, time.perf_counter, config.slow_call_s),
         permit(),
-        approve(desk, Seal(time.time, config.security.ask_timeout_s)),
+        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s)),
         deadline(config.call_timeout_s),
-        normalise(emit),
+        limit(config.limits, rig.breakers),
+        normalise(rig.emit),
         arguments(unchecked),
         result(unchecked),
+        breaker(rig.breakers, rig.emit),
         replay(),
     ]
 
@@ -277,27 +291,17 @@ async def assemble(
 ) -> Crib:
     """An open Crib; the caller closes it."""
     config = loaded.config
-    metrics = Metrics()
     maker = SourceMaker(config, surroundings or Surroundings(), emit)
-    native = NativeSource([*tools, *(entry for path in config.native for entry in import_tools(path))], emit=emit)
+    functions = [*tools, *(entry for path in config.native for entry in import_tools(path))]
     lock = LockFile(loaded.lock) if loaded.lock is not None else None
-    inbox = Inbox(time.monotonic)
-    desk = Desk(
-        LockAnswers(lock) if lock is not None else MemoryAnswers(),
-        DeskSettings(config.security.ask_timeout_s),
-        emit=emit,
-        surfaces=[ClientSurface(), inbox],
-    )
+    rig = make_rig(config, emit, LockAnswers(lock) if lock is not None else MemoryAnswers())
     parts = Parts(
-        native=native,
+        native=NativeSource(functions, emit=emit, capacity=config.capacity),
         make_source=maker,
         records=LockRecords(lock) if lock is not None else MemoryRecords(),
-        layers=layer_stack(config, metrics, emit, desk),
-        desk=desk,
-        inbox=inbox,
-        metrics=metrics,
-        emit=emit,
-        settings=CribSettings(list_grace_s=config.list_grace_s, prefix=prefix),
+        layers=layer_stack(config, rig),
+        rig=rig,
+        settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
         close_last=maker.close,
     )

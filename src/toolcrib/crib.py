@@ -12,6 +12,7 @@ from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
+from toolcrib.calls.rig import Rig
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import discovery_outcome, overall_health, server_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
@@ -35,7 +36,7 @@ from toolcrib.core.errors import (
     UnknownServer,
     UnknownTool,
 )
-from toolcrib.core.events import Emit, Event
+from toolcrib.core.events import Event
 from toolcrib.core.names import split_name
 from toolcrib.core.source import Listing, LocalSource, ServerSource
 from toolcrib.core.tool import Tool
@@ -47,6 +48,7 @@ class CribSettings:
 
     list_grace_s: float = 5.0
     prefix: bool = True
+    capacity: int = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +59,7 @@ class Parts:
     make_source: Callable[[ServerConfig], ServerSource]
     records: RecordStore
     layers: Sequence[Layer]
-    desk: Desk
-    inbox: Inbox
-    metrics: Metrics
-    emit: Emit
+    rig: Rig
     settings: CribSettings = CribSettings()
     security: SecurityConfig = field(default_factory=SecurityConfig)
     close_last: Callable[[], Any] | None = None
@@ -74,6 +73,7 @@ class Crib:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._security = parts.security
+        self._emit = parts.rig.emit
         self._catalog = Catalog()
         self._steps: dict[str, tuple[str, Step]] = {}
         self._listeners: list[Callable[[], None]] = []
@@ -85,7 +85,7 @@ class Crib:
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
         """Know the servers, with what earlier runs found out about them; none is started."""
-        self._refresher = Refresher(self._parts.records, self._parts.emit, self._server_updated, self._security.pins)
+        self._refresher = Refresher(self._parts.records, self._emit, self._server_updated, self._security.pins)
         self._parts.native.on_change(self._rebuild)
         records = await self._parts.records.read()
         for server in servers:
@@ -196,9 +196,9 @@ class Crib:
             for shelf in self.shelves.values()
             if shelf.is_known
         ]
-        old = self._catalog
-        catalog = merge(native, servers, prefix=self._parts.settings.prefix, version=old.version + 1)
-        if first and not self._parts.settings.prefix:
+        old, wanted = self._catalog, self._parts.settings
+        catalog = merge(native, servers, prefix=wanted.prefix, capacity=wanted.capacity, version=old.version + 1)
+        if first and not wanted.prefix:
             _refuse_clashes(catalog)
         if catalog.routes == old.routes and not first:
             self._catalog = replace(catalog, version=old.version)
@@ -211,7 +211,7 @@ class Crib:
 
     def _announce(self, catalog: Catalog) -> None:
         native, mcp = catalog.counts()
-        self._parts.emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp}))
+        self._emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp}))
         for listener in self._listeners:
             listener()
 
@@ -220,12 +220,12 @@ class Crib:
     @property
     def desk(self) -> Desk:
         """Where people are asked; doors attach their ways to them here."""
-        return self._parts.desk
+        return self._parts.rig.desk
 
     @property
     def inbox(self) -> Inbox:
         """Questions that wait for somebody to look in."""
-        return self._parts.inbox
+        return self._parts.rig.inbox
 
     async def call(
         self,
@@ -256,7 +256,7 @@ class Crib:
         except ToolcribError as error:
             return ToolResult.failed(error)
         except Exception as error:  # the edge of the pipeline: nothing outside ever has to catch
-            self._parts.emit(Event("call.internal", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
+            self._emit(Event("call.internal", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
             internal = InternalError(
                 f"toolcrib failed while running {call.name} ({type(error).__name__}).",
                 hint=f"The log has the details under id {call.id}.",
@@ -282,15 +282,15 @@ class Crib:
                 return await self._discover_for(call.name)
         except TimeoutError:
             late = CallTimeout(f"{call.name} was not found within {call.timeout_s:g} s: its server is still starting.")
-            self._parts.emit(_not_begun(call, late))
+            self._emit(_not_begun(call, late))
             raise late from None
         except UnknownTool:
-            self._parts.emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
+            self._emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
             if call.caller.grants != EVERYTHING:
                 raise not_open() from None
             raise
         except ToolcribError as error:
-            self._parts.emit(_not_begun(call, error))
+            self._emit(_not_begun(call, error))
             raise
 
     async def _discover_for(self, name: str) -> Route:
@@ -323,6 +323,8 @@ class Crib:
         for name in names:
             if name not in self.shelves:
                 raise UnknownServer(name, known=list(self.shelves))
+        for name in names or self.shelves:
+            self._parts.rig.breakers.forgive(name)
         return await self._fresh.refresh(names or list(self.shelves))
 
     async def discover(self, *names: str) -> ToolResult:
@@ -379,25 +381,27 @@ class Crib:
             shelf.config = server
             return None
         self._fresh.remove(name)
+        self._parts.rig.breakers.forgive(name)
         if server is not None:
             self._put(server, record)
         return shelf
 
     def health(self) -> dict[str, Any]:
         """The state of the registry, its servers and tools, as plain data."""
-        servers = {name: server_health(shelf) for name, shelf in sorted(self.shelves.items())}
+        breakers = self._parts.rig.breakers
+        servers = {name: server_health(shelf, breakers.health(name)) for name, shelf in sorted(self.shelves.items())}
         native, mcp = self._catalog.counts()
         return {
             "status": overall_health(servers),
             "tools": {"native": native, "mcp": mcp},
             "servers": servers,
-            "calls": self._parts.metrics.totals(),
+            "calls": self._parts.rig.metrics.totals(),
         }
 
     @property
     def metrics(self) -> Metrics:
         """The tallies of all calls."""
-        return self._parts.metrics
+        return self._parts.rig.metrics
 
     async def close(self) -> None:
         """Stop everything; safe to call twice."""

@@ -94,3 +94,16 @@ async def test_a_tool_of_a_server_in_trouble_is_stale():
     assert "The last discovery failed: down" in explanation.reasons
     assert explanation.todo == "Run `toolcrib servers refresh files`."
     assert explanation.facts["original"] == "read"
+
+
+async def test_a_tool_for_which_there_was_no_room_says_so():
+    """And which setting it is about."""
+    async with memory_crib(FakeSource("files", ["a", "b"]), tools=[add], config=Config(capacity=2)) as made:
+        await made.crib.current()
+        story = made.crib.explain("files__b")
+
+    assert (story.verdict, story.reasons, story.todo) == (
+        "left out",
+        ("the catalogue is full at 2 tools ([catalog] capacity)",),
+        "Raise it, or disable what is not needed.",
+    )

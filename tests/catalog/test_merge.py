@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.merge import Offering, clashes, merge
+from toolcrib.catalog.merge import Offering, beyond_capacity, clashes, merge
 from toolcrib.core.tool import Tool
 from toolcrib.sources.native import NativeSource
 from toolcrib.testing import FakeSource
@@ -82,6 +82,20 @@ async def test_a_view_changes_or_hides_a_tool():
     assert [(route.tool, route.policy) for route in catalog.routes.values()] == [(Tool("read", timeout_s=5), "ask")]
     assert catalog.left_out == {"files__delete": "disabled in the configuration"}
     assert clashes(catalog) == {}
+
+
+async def test_beyond_the_capacity_what_comes_last_by_name_is_left_out():
+    """Native tools come first; however the servers and their tools were listed, the same ones stay."""
+    offers = [
+        offering(FakeSource("b"), "x"),
+        offering(FakeSource("a"), "z", "y", "x", view=lambda _, tool: (tool, "allow")),
+    ]
+
+    catalog = merge(offering(NATIVE, "zoo"), offers, capacity=3)
+
+    assert list(catalog.routes) == ["a__x", "a__y", "zoo"]
+    assert catalog.left_out == dict.fromkeys(["a__z", "b__x"], "the catalogue is full at 3 tools ([catalog] capacity)")
+    assert (beyond_capacity(catalog), clashes(catalog)) == (["a__z", "b__x"], {})
 
 
 NAMES = st.lists(st.text("ab_", min_size=1, max_size=3), unique=True, max_size=3)

@@ -2,6 +2,7 @@
 
 from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.model import SecurityConfig, ServerConfig, ToolConfig
+from toolcrib.core.limits import Limits, Rate
 from toolcrib.core.tool import SecurityLevel, Tool
 
 PLAIN = SecurityConfig()
@@ -15,6 +16,17 @@ def test_a_tool_without_wishes_gets_the_servers_time_limit():
         Tool("read", description="d", timeout_s=7, security_level=SecurityLevel.READ_ONLY),
         "allow",
     )
+
+
+def test_a_tool_carries_the_limits_that_hold_for_it():
+    """Its own rate, and what its server may be asked as a whole."""
+    tools = {"a": ToolConfig(rate=Rate(3, 60.0))}
+    view = configured_view(ServerConfig("files", command="x", rate=Rate(10, 1.0), parallel=5, tools=tools), PLAIN)
+
+    assert [view(f"files__{name}", Tool(name))[0].limits for name in "ab"] == [
+        Limits(Rate(3, 60.0), Rate(10, 1.0), 5),
+        Limits(None, Rate(10, 1.0), 5),
+    ]
 
 
 def test_disabled_tools_are_hidden_however_that_is_written():

@@ -8,6 +8,7 @@ from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse_toml
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.limits import Rate
 
 TOML = """\
 # what this project uses
@@ -84,6 +85,8 @@ def test_the_first_server_makes_the_file():
 
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=8)
 
+rates = st.none() | st.builds(Rate, st.integers(1, 1000), st.sampled_from([0.25, 1.0, 90.0, 3600.0]))
+
 
 @settings(deadline=None)
 @given(
@@ -97,8 +100,12 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
         ttl_s=st.floats(0, 1e6),
         call_timeout_s=st.floats(0.001, 1e6),
         description=texts,
+        rate=rates,
+        parallel=st.none() | st.integers(1, 100),
         tools=st.dictionaries(
-            texts, st.builds(ToolConfig, enabled=st.booleans(), parameters=st.dictionaries(texts, texts)), max_size=2
+            texts,
+            st.builds(ToolConfig, enabled=st.booleans(), parameters=st.dictionaries(texts, texts), rate=rates),
+            max_size=2,
         ),
     )
 )

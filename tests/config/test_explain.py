@@ -35,6 +35,10 @@ def test_every_setting_is_shown_with_its_value_and_where_it_came_from():
         Explained("calls.timeout", 30.0, "default"),
         Explained("calls.slow", 1.0, "default"),
         Explained("catalog.grace", 5.0, "default"),
+        Explained("catalog.capacity", 10_000, "default"),
+        Explained("limits.caller_rate", None, "default"),
+        Explained("limits.parallel", 50, "default"),
+        Explained("limits.queue", 1000, "default"),
         Explained("serve.host", "0.0.0.0", "environment TOOLCRIB_HOST"),
         Explained("serve.port", 9000, "flag"),
         Explained("servers.docs.url", "https://docs.example/mcp", "toolcrib.toml:4"),
@@ -63,6 +67,22 @@ def test_a_timeout_for_all_servers_is_shown_where_it_was_written():
     config = merge(parse_toml('[calls]\ntimeout = 5\n[servers.a]\ncommand = "x"', "toolcrib.toml"))
 
     assert Explained("servers.a.call_timeout", 5.0, "toolcrib.toml:2") in explain(config)
+
+
+def test_limits_are_shown_as_they_are_written():
+    """A server's own, and the one it takes over from all."""
+    text = (
+        '[limits]\nparallel = 5\ncaller_rate = "60/1m"\n[servers.a]\ncommand = "x"\nrate = "2/s"\ntools.t.rate = "9/1h"'
+    )
+    lines = explain(merge(parse_toml(text, "f.toml")))
+
+    assert [line for line in lines if "rate" in line.setting or "parallel" in line.setting] == [
+        Explained("limits.caller_rate", "60/1m", "f.toml:3"),
+        Explained("limits.parallel", 5, "f.toml:2"),
+        Explained("servers.a.rate", "2/1s", "f.toml:6"),
+        Explained("servers.a.parallel", 5, "f.toml:2"),
+        Explained("servers.a.tools.t.rate", "9/1h", "f.toml:7"),
+    ]
 
 
 def test_no_setting_is_forgotten():

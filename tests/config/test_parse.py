@@ -4,6 +4,7 @@ from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ConnectConfig, Layer, Origin, ServerConfig, ServerEntry, ToolConfig
 from toolcrib.config.parse import flags_layer, parse, parse_toml
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.limits import CommonLimits, Rate
 
 EVERYTHING = """\
 native = ["my_tools", "my_tools.extra:greet"]
@@ -18,6 +19,12 @@ slow = "2s"
 
 [catalog]
 grace = 1
+capacity = 500
+
+[limits]
+caller_rate = "600/1m"
+parallel = 20
+queue = 0
 
 [serve]
 host = "0.0.0.0"
@@ -37,12 +44,15 @@ call_timeout = "2 s"
 idle_timeout = 0
 description = "Lights"
 relay = ["elicitation", "roots"]
+rate = "10/s"
+parallel = 5
 
 [servers.zwave.tools.control_zwave_device]
 parameters = { device_name = "deviceName", command = "action" }
 timeout = 3
 replayable = true
 policy = "ask"
+rate = "3 / 500 ms"
 
 [servers.zwave.tools."reset.all"]
 enabled = false
@@ -70,6 +80,7 @@ def test_everything_that_can_be_written_is_read():
                 url="https://docs.example/mcp",
                 headers={"Authorization": "Bearer ${DOCS_KEY}"},
                 call_timeout_s=60.0,
+                parallel=20,
             ),
             "zwave": ServerConfig(
                 name="zwave",
@@ -85,19 +96,24 @@ def test_everything_that_can_be_written_is_read():
                 idle_timeout_s=0.0,
                 description="Lights",
                 relay=("elicitation", "roots"),
+                rate=Rate(10, 1.0),
+                parallel=5,
                 tools={
                     "control_zwave_device": ToolConfig(
                         parameters={"device_name": "deviceName", "command": "action"},
                         timeout_s=3.0,
                         replayable=True,
                         policy="ask",
+                        rate=Rate(3, 0.5),
                     ),
                     "reset.all": ToolConfig(enabled=False, policy="disable"),
                 },
             ),
         },
         connect=ConnectConfig(attempts=5, delays_s=(0.0, 0.5, 2.5)),
+        limits=CommonLimits(Rate(600, 60.0), parallel=20, queue=0),
         list_grace_s=1.0,
+        capacity=500,
         slow_call_s=2.0,
         call_timeout_s=60.0,
         native=("my_tools", "my_tools.extra:greet"),
@@ -180,6 +196,17 @@ def test_an_unknown_key_is_shown_with_its_line_and_the_nearest_known_one(text, e
          ' but is the string "logs".'),
         ("tools.x.policy = true", 'servers.a.tools.x.policy must be one of "allow", "ask", "deny", "disable",'
          " but is true."),
+        ('rate = "10"', 'servers.a.rate must be a rate such as "10/s", "600/1m" or "100/1h", but is the string "10".'),
+        ("rate = 10", 'servers.a.rate must be a rate such as "10/s", "600/1m" or "100/1h", but is the number 10.'),
+        ('tools.x.rate = "-1/s"', 'servers.a.tools.x.rate must be a rate such as "10/s", "600/1m" or "100/1h",'
+         ' but is the string "-1/s".'),
+        ('rate = "0/s"', "servers.a.rate must be a rate of 1 to 100000 calls in a time longer than zero,"
+         ' but is the string "0/s".'),
+        ('rate = "5/0s"', "servers.a.rate must be a rate of 1 to 100000 calls in a time longer than zero,"
+         ' but is the string "5/0s".'),
+        ('rate = "100001/1d"', "servers.a.rate must be a rate of 1 to 100000 calls in a time longer than zero,"
+         ' but is the string "100001/1d".'),
+        ("parallel = 0", "servers.a.parallel must be a whole number from 1, but is the number 0."),
         ("tools.x = []", "servers.a.tools.x must be a table, but is a list."),
         ("description = 1979-05-27", "servers.a.description must be a string, but is a date or time."),
     ],
@@ -201,6 +228,8 @@ def test_a_wrong_value_is_shown_with_what_was_expected(line, expected):
          "toolcrib.toml:2: connect.attempts must be a whole number from 1, but is the number 0."),
         ("[serve]\nport = 70000",
          "toolcrib.toml:2: serve.port must be a port number from 0 to 65535, but is the number 70000."),
+        ("[limits]\nqueue = -1",
+         "toolcrib.toml:2: limits.queue must be a whole number from 0, but is the number -1."),
         ("[serve]\nport = true", "toolcrib.toml:2: serve.port must be a port number from 0 to 65535, but is true."),
         ('native = ["a b"]', 'toolcrib.toml:1: native.0 must be an import path such as "package.module" or'
          ' "package.module:function", but is the string "a b".'),

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -287,3 +288,38 @@ async def test_unwilling_processes_are_gone_when_the_crib_is(company, mode):
     """Whatever a server started or ignores, nothing is left (the fixture looks)."""
     async with company(mode) as gathering:
         assert "bad__echo" in await gathering.names()
+
+
+async def test_a_server_that_hangs_is_left_alone_after_five_calls_and_nobody_else_is_disturbed(company):
+    """Each of the five waits its time; the sixth is refused at once, and a refresh lets calls through again."""
+    async with company("hang_in_call", bad='call_timeout = "200ms"\n') as gathering:
+        await gathering.names()
+        late = [await gathering.bad_call() for _ in range(5)]
+        began = time.monotonic()
+        refused = await gathering.bad_call()
+        took_s = time.monotonic() - began
+
+        assert {result.error.code for result in late} == {"TOOL_TIMEOUT"}
+        assert refused.error.code == "TOOL_UNAVAILABLE"
+        assert "failed 5 times in a row and is left alone; last: it did not answer echo in time." in refused.text
+        assert 0 < refused.error.details["retry_after_s"] <= 1.0
+        assert took_s < 0.1
+        assert await gathering.good_call() == "still here"
+        assert gathering.crib.health()["servers"]["good"]["breaker"] == "closed"
+        assert gathering.crib.health()["servers"]["bad"]["breaker"] in ("open", "half-open")
+        assert [event.fields["server"] for event in gathering.events if event.name == "server.paused"] == ["bad"]
+        await gathering.crib.refresh("bad")
+        assert (await gathering.bad_call()).error.code == "TOOL_TIMEOUT"
+
+
+async def test_a_server_that_dies_in_every_call_is_told_of_in_the_words_of_its_autopsy(company):
+    """Whoever restarts it knows better when to try again: the breaker does not cut in."""
+    async with company("exit_in_call") as gathering:
+        await gathering.names()
+        results = [await gathering.bad_call() for _ in range(8)]
+
+        assert not any("left alone" in result.text for result in results)
+        refused = [result for result in results if "retry_after_s" in result.error.details]
+        assert refused
+        assert all(f"Try again in {result.error.details['retry_after_s']:g} s." in result.text for result in refused)
+        assert await gathering.good_call() == "still here"

@@ -126,6 +126,16 @@ async def test_a_server_with_too_many_tools_is_cut(source_of, monkeypatch):
     assert ([tool.name for tool in listing.tools], listing.problems[-1][:16]) == (["a", "b"], "the list was cut")
 
 
+async def test_a_page_with_too_many_tools_is_cut_and_said_so(source_of, monkeypatch):
+    """With the first name that is missing."""
+    monkeypatch.setattr(mcp, "TOOLS_MAX", 2)
+
+    listing = await source_of(FakeServer({"tools/list": {"tools": shown("a", "b", "c", "d")}})).list_tools()
+
+    assert [tool.name for tool in listing.tools] == ["a", "b"]
+    assert listing.problems == ("left out: 'c' and what comes after it, beyond 2 tools",)
+
+
 async def test_a_name_that_is_listed_twice_counts_once(source_of):
     """The first one, over all pages."""
     first = {"name": "a", "description": "first", "inputSchema": OPEN}

@@ -361,3 +361,21 @@ def test_a_category_nobody_knows_is_refused():
         define(lambda: None, name="boil", category="cooking")
 
     assert define(lambda: None, name="find", category="search").tool.category == "search"
+
+
+async def test_a_registry_that_is_full_takes_no_further_tool():
+    """Replacing one is still possible, another version of it is one more; the error says what to do."""
+    source = NativeSource([define(add, name="a"), define(add, name="b")], capacity=2)
+
+    source.register(define(add, name="b", description="newer"))
+    with pytest.raises(DefinitionError) as refused:
+        source.register(define(add, name="c"))
+    with pytest.raises(DefinitionError):
+        source.register(define(add, name="b", version="2.0.0"))
+
+    assert str(refused.value) == (
+        "Tool 'c': capacity: there are 2 tools already, and no more than 2 may be registered. "
+        "Unregister some, or raise [catalog] capacity."
+    )
+    assert refused.value.code == "TOOL_INVALID_INPUT"
+    assert [tool.name for tool in source.listing.tools] == ["a", "b"]

@@ -25,12 +25,13 @@ def tool_entry(route: Route, shelf: Shelf | None) -> dict[str, Any]:
     }
 
 
-def server_health(shelf: Shelf) -> dict[str, Any]:
-    """How one server is doing."""
+def server_health(shelf: Shelf, breaker: Mapping[str, Any]) -> dict[str, Any]:
+    """How one server is doing, with how its breaker stands."""
     status = shelf.source.status()
     broken = shelf.record.status == "failed" or status.state == "failing"
+    is_well = not broken and breaker["breaker"] == "closed"
     return {
-        "health": "healthy" if not broken else "degraded" if shelf.is_known else "unhealthy",
+        "health": "healthy" if is_well else "degraded" if shelf.is_known else "unhealthy",
         "state": status.state,
         "discovery": shelf.status,
         "tools": len(shelf.tools),
@@ -40,6 +41,7 @@ def server_health(shelf: Shelf) -> dict[str, Any]:
         "era": status.era,
         "restarts": status.restarts,
         "stdoutNoise": status.stdout_noise,
+        **breaker,
     }
 
 

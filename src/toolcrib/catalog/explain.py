@@ -6,6 +6,7 @@ from typing import Any
 
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.levels import level_of, policy_of
+from toolcrib.catalog.merge import FULL
 from toolcrib.catalog.refresh import Shelf
 from toolcrib.config.model import SecurityConfig, ServerConfig
 from toolcrib.core.errors import InvalidName, nearest
@@ -37,11 +38,15 @@ def explain_name(
     if route is not None:
         return _with_rules(_here(route, shelves.get(route.server)), route, shelves.get(route.server), security)
     if name in catalog.left_out:
-        reason = catalog.left_out[name]
-        hidden = reason.startswith("disabled")
-        todo = "Remove the entry that disables it." if hidden else "Rename one of the two."
-        return Explanation(name, "hidden" if hidden else "left out", (reason,), todo)
+        return _left_out(name, catalog.left_out[name])
     return _missing(name, catalog, shelves, disabled)
+
+
+def _left_out(name: str, reason: str) -> Explanation:
+    if reason.startswith("disabled"):
+        return Explanation(name, "hidden", (reason,), "Remove the entry that disables it.")
+    todo = "Raise it, or disable what is not needed." if reason.startswith(FULL) else "Rename one of the two."
+    return Explanation(name, "left out", (reason,), todo)
 
 
 def _here(route: Route, shelf: Shelf | None) -> Explanation:

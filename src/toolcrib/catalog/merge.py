@@ -14,6 +14,10 @@ View = Callable[[str, Tool], tuple[Tool, str]]
 _DISABLED = "disabled in the configuration"
 
 
+CAPACITY = 10_000
+FULL = "the catalogue is full"
+
+
 @dataclass(frozen=True, slots=True)
 class Offering:
     """What one source brings to the catalog."""
@@ -34,19 +38,26 @@ class Offering:
         )
 
 
-def merge(native: Offering, servers: Sequence[Offering], *, prefix: bool = True, version: int = 0) -> Catalog:
-    """One catalog of all offers; native tools are never shadowed, and the first server by name keeps a shared name."""
+def merge(
+    native: Offering, servers: Sequence[Offering], *, prefix: bool = True, capacity: int = CAPACITY, version: int = 0
+) -> Catalog:
+    """One catalog of all offers; native tools are never shadowed, and the first server by name keeps a shared name.
+
+    Beyond ``capacity`` the tools of the servers that come last by name are left out, and of each the last by name.
+    """
     offered = {tool.name: native.route(tool.name, "", tool) for tool in native.tools}
     routes = {name: route for name, route in offered.items() if route is not None}
     left_out = dict.fromkeys(offered.keys() - routes.keys(), _DISABLED)
     for offer in sorted(servers, key=lambda offer: offer.source.name):
-        _add_server(offer, routes, left_out, prefix=prefix)
+        _add_server(offer, routes, left_out, prefix=prefix, capacity=capacity)
     return Catalog(dict(sorted(routes.items())), left_out, version)
 
 
-def _add_server(offer: Offering, routes: dict[str, Route], left_out: dict[str, str], *, prefix: bool) -> None:
+def _add_server(
+    offer: Offering, routes: dict[str, Route], left_out: dict[str, str], *, prefix: bool, capacity: int
+) -> None:
     server = offer.source.name
-    for tool in offer.tools:
+    for tool in sorted(offer.tools, key=lambda tool: tool.name):
         name = join_name(server, tool.name) if prefix else tool.name
         route = offer.route(name, server, tool)
         taken = routes.get(name)
@@ -54,6 +65,8 @@ def _add_server(offer: Offering, routes: dict[str, Route], left_out: dict[str, s
             left_out[name] = _DISABLED
         elif taken is not None:
             left_out[join_name(server, tool.name)] = _conflict(server, taken)
+        elif len(routes) >= capacity:
+            left_out[name] = f"{FULL} at {capacity} tools ([catalog] capacity)"
         else:
             routes[name] = route
 
@@ -66,3 +79,8 @@ def _conflict(server: str, taken: Route) -> str:
 def clashes(catalog: Catalog) -> Mapping[str, str]:
     """The names that two sources claim; with prefixes there are none between servers."""
     return {name: reason for name, reason in catalog.left_out.items() if "is taken by" in reason}
+
+
+def beyond_capacity(catalog: Catalog) -> list[str]:
+    """The names there was no room for."""
+    return [name for name, reason in catalog.left_out.items() if reason.startswith(FULL)]

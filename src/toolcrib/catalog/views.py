@@ -5,6 +5,7 @@ from dataclasses import replace
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import View
 from toolcrib.config.model import SecurityConfig, ServerConfig, ToolConfig
+from toolcrib.core.limits import Limits
 from toolcrib.core.tool import Tool
 
 PLAIN = ToolConfig()
@@ -22,6 +23,7 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
             replayable=wishes.replayable,
             security_level=level_of(name, tool, server, security).level,
             capabilities=frozenset(wishes.capabilities),
+            limits=Limits(wishes.rate, server.rate, server.parallel),
         )
         return shown, policy_of(name, tool.name, server, security).policy if wishes.enabled else "disable"
 

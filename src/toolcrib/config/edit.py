@@ -15,6 +15,7 @@ from toolcrib.config.parse import parse
 from toolcrib.config.positions import toml_headers
 from toolcrib.config.tables import SERVER_KEYS, TOOL_KEYS
 from toolcrib.core.errors import ConfigError, did_you_mean
+from toolcrib.core.limits import Rate
 from toolcrib.core.names import to_server_name
 
 _JSON_KEYS = ("command", "args", "env", "cwd", "url", "headers", "description")
@@ -133,6 +134,8 @@ def _in_toml(value: Any) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, Rate):
+        return str(value)
     return dict(value) if isinstance(value, Mapping) else value
 
 

@@ -9,6 +9,7 @@ from toolcrib.config.merge import section_of
 from toolcrib.config.model import DEFAULT, Config, ServerConfig, ToolConfig
 from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.config.written import dotted
+from toolcrib.core.limits import Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +61,6 @@ def _masked(field: str, value: Any) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, Rate):
+        return str(value)
     return dict(value) if isinstance(value, Mapping) else value

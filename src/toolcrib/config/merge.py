@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.config.model import SECTIONS, Config, Layer, Origin, ServerConfig, ServerEntry
-from toolcrib.config.tables import SETTINGS
+from toolcrib.config.tables import SERVER_KEYS, SETTINGS
 from toolcrib.config.written import dotted
 from toolcrib.core.errors import ConfigError
 
 _TABLES_OF_A_SERVER = ("env", "headers", "tools")
+_INHERITED = {"calls.timeout": "call_timeout", "limits.parallel": "parallel"}
+"""Settings that hold for every server that does not say otherwise, and its own key for it."""
 _REPLACED_BY = {"url": ("command", "args", "cwd", "env"), "command": ("url", "headers")}
 
 
@@ -88,13 +90,13 @@ def _server(name: str, entry: ServerEntry, settings: Mapping[str, Any]) -> Serve
             line=origin.line,
             hint='Write command = "…" for a program to start, or url = "https://…" for a server to reach.',
         )
-    defaults = {"call_timeout_s": settings["calls.timeout"]} if "calls.timeout" in settings else {}
+    defaults = {SERVER_KEYS[key].field: settings[place] for place, key in _INHERITED.items() if place in settings}
     return ServerConfig(name=name, origin=origin.where, line=origin.line, **defaults | dict(entry.fields))
 
 
 def _origins(layers: tuple[Layer, ...], entries: Mapping[str, ServerEntry]) -> dict[str, Origin]:
     settings = {name: origin for layer in layers for name, origin in layer.origins.items()}
-    inherited = {"call_timeout": settings["calls.timeout"]} if "calls.timeout" in settings else {}
+    inherited = {key: settings[name] for name, key in _INHERITED.items() if name in settings}
     servers = {
         f"{dotted(('servers', name))}.{key}": origin
         for name, entry in entries.items()

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolcrib.core.limits import USUAL, CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
 
 Policy = Literal["allow", "ask", "deny", "disable"]
@@ -44,6 +45,7 @@ class ToolConfig:
     level: SecurityLevel | None = None
     capabilities: tuple[str, ...] = ()
     """What a caller must have been granted to use it."""
+    rate: Rate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,10 @@ class ServerConfig:
     policy: Policy | None = None
     """For all its tools that have none of their own."""
     level: SecurityLevel | None = None
+    rate: Rate | None = None
+    """How often its tools may be called, all together."""
+    parallel: int | None = None
+    """How many calls may run on it at once; ``None`` for what holds for all servers."""
     origin: str = field(default="", compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -106,7 +112,7 @@ class SecurityConfig:
     """How long a person has to answer."""
 
 
-SECTIONS: Mapping[str, type] = {"connect": ConnectConfig, "security": SecurityConfig}
+SECTIONS: Mapping[str, type] = {"connect": ConnectConfig, "limits": CommonLimits, "security": SecurityConfig}
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
 
@@ -117,8 +123,11 @@ class Config:
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     connect: ConnectConfig = ConnectConfig()
     security: SecurityConfig = SecurityConfig()
+    limits: CommonLimits = USUAL
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
+    capacity: int = 10_000
+    """How many tools there may be over all."""
     slow_call_s: float = 1.0
     call_timeout_s: float = 30.0
     native: tuple[str, ...] = ()
@@ -153,7 +162,18 @@ class Layer:
     problems: tuple[str, ...] = ()
 
 
-_LIST_TIME = ("ttl_s", "call_timeout_s", "description", "tools", "policy", "level", "origin", "line")
+_LIST_TIME = (
+    "ttl_s",
+    "call_timeout_s",
+    "description",
+    "tools",
+    "policy",
+    "level",
+    "rate",
+    "parallel",
+    "origin",
+    "line",
+)
 
 
 def is_same_connection(old: ServerConfig, new: ServerConfig) -> bool:

@@ -9,6 +9,7 @@ from toolcrib.config.values import (
     Reader,
     address,
     count,
+    count_or_none,
     duration_s,
     flag,
     import_path,
@@ -18,6 +19,7 @@ from toolcrib.config.values import (
     map_of,
     one_of,
     port,
+    rate,
     show,
     some_text,
     text,
@@ -55,6 +57,8 @@ SERVER_KEYS: Mapping[str, Key] = {
     "description": Key("description", text),
     "policy": Key("policy", one_of(*POLICIES)),
     "level": Key("level", level),
+    "rate": Key("rate", rate),
+    "parallel": Key("parallel", count),
     "relay": Key("relay", list_of(one_of(*RELAYABLE), "a list of " + ", ".join(RELAYABLE))),
 }
 
@@ -66,6 +70,7 @@ TOOL_KEYS: Mapping[str, Key] = {
     "policy": Key("policy", one_of(*POLICIES)),
     "level": Key("level", level),
     "capabilities": Key("capabilities", list_of(some_text, "a list of words")),
+    "rate": Key("rate", rate),
 }
 
 SETTINGS: Mapping[str, Key] = {
@@ -79,6 +84,10 @@ SETTINGS: Mapping[str, Key] = {
     "security.levels": Key("levels", map_of(level, "a table of patterns and levels")),
     "security.pins": Key("pins", one_of(*PIN_MODES)),
     "security.ask_timeout": Key("ask_timeout_s", timeout_s),
+    "catalog.capacity": Key("capacity", count),
+    "limits.caller_rate": Key("caller_rate", rate),
+    "limits.parallel": Key("parallel", count),
+    "limits.queue": Key("queue", count_or_none),
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
     "native": Key("native", list_of(import_path, "a list of import paths")),

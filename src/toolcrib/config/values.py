@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.config.written import KeyPath
+from toolcrib.core.limits import Rate
 from toolcrib.core.tool import SecurityLevel
 
 Reader = Callable[[Any], Any]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
+_RATE = re.compile(r"(\d{1,9})\s*/\s*(\d+(?:\.\d+)?)?\s*(ms|s|m|h|d)")
+RATE_MAX = 100_000
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
 _ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
 
@@ -63,6 +66,13 @@ def count(value: object) -> int:
     return value
 
 
+def count_or_none(value: object) -> int:
+    """A whole number from 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise Mismatch("a whole number from 0", value)
+    return value
+
+
 def port(value: object) -> int:
     """A TCP port; zero lets the system choose."""
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
@@ -85,6 +95,17 @@ def timeout_s(value: object) -> float:
     if seconds == 0:
         raise Mismatch("a duration longer than zero", value)
     return seconds
+
+
+def rate(value: object) -> Rate:
+    """So many calls in so long, from a string such as ``"10/s"``, ``"600/1m"``, ``"100/1h"``."""
+    match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise Mismatch('a rate such as "10/s", "600/1m" or "100/1h"', value)
+    found = Rate(int(match[1]), float(match[2] or 1) * _SECONDS[match[3]])
+    if not 1 <= found.count <= RATE_MAX or found.window_s == 0:
+        raise Mismatch(f"a rate of 1 to {RATE_MAX} calls in a time longer than zero", value)
+    return found
 
 
 def address(value: object) -> str:

@@ -74,6 +74,12 @@ class ToolCall:
     """Set by the source once the request may have reached the tool."""
     decision: str = ""
     """What the rules said of it, for the audit log; set by the layers that decide."""
+    is_late: bool = False
+    """Set before it is cancelled because its time is over: inside, that can be told from being called off."""
+    waits_for: str = ""
+    """Whose place it is waiting for, while it is."""
+    waited_s: float = 0.0
+    """How long it waited for its place."""
 
 
 @dataclass(frozen=True, slots=True)

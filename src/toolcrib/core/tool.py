@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from toolcrib.core.limits import UNLIMITED, Limits
+
 JsonObject = Mapping[str, Any]
 
 OPEN_OBJECT: JsonObject = {"type": "object"}
@@ -77,6 +79,8 @@ class Tool:
     """Parameter names the user wants translated: what a model writes → what the source wants."""
     replayable: bool | None = None
     """What the user says of running it twice; ``None`` leaves it to the tool's own word."""
+    limits: Limits = UNLIMITED
+    """How often, and how often at once, the user lets it be called."""
 
     @property
     def is_replayable(self) -> bool:

@@ -131,6 +131,9 @@ class McpSource:
                 collected.problems.append(f"left out: {tool.name!r} is listed twice")
             elif len(collected.tools) < TOOLS_MAX:
                 collected.tools[tool.name] = tool
+            else:
+                collected.problems.append(f"left out: {tool.name!r} and what comes after it, beyond {TOOLS_MAX} tools")
+                break
 
     def _read_tool(self, shown: Any, problems: list[str]) -> Tool:
         if not isinstance(shown, Mapping):

@@ -34,6 +34,7 @@ Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 
 MARK = "__toolcrib_tool__"
+CAPACITY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +168,11 @@ class NativeSource:
 
     name = ""
 
-    def __init__(self, functions: Sequence[Function | NativeTool] = (), *, emit: Emit = drop) -> None:
+    def __init__(
+        self, functions: Sequence[Function | NativeTool] = (), *, emit: Emit = drop, capacity: int = CAPACITY
+    ) -> None:
         self._tools: dict[str, NativeTool] = {}
+        self._capacity = capacity
         self._emit = emit
         self._listeners: list[Callable[[], None]] = []
         self._threads = ToolThreads(self._abandoned)
@@ -179,6 +183,7 @@ class NativeSource:
         """Add a tool; a taken name is replaced with a warning, another version of it stands beside."""
         entry = native_tool(function)
         previous = self._tools.get(entry.tool.name)
+        self._check_room(entry.tool, previous)
         if previous is not None and previous.tool.version != entry.tool.version:
             self._keep_version(previous)
         elif previous is not None and previous.function is not entry.function:
@@ -186,6 +191,12 @@ class NativeSource:
         self._tools[entry.tool.name] = entry
         self._changed()
         return entry.tool
+
+    def _check_room(self, tool: Tool, previous: NativeTool | None) -> None:
+        is_new = previous is None or previous.tool.version != tool.version
+        if is_new and len(self._tools) >= self._capacity:
+            reason = f"there are {len(self._tools)} tools already, and no more than {self._capacity} may be registered."
+            raise DefinitionError(tool.name, "capacity", reason, hint="Unregister some, or raise [catalog] capacity.")
 
     def _keep_version(self, entry: NativeTool) -> None:
         """Keep an older version callable as ``name@version``."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from toolcrib.core import events
 from toolcrib.core.errors import InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.limits import retry_after_s, try_again
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources import autopsy
@@ -174,8 +175,9 @@ class Supervisor:
         state = self._state
         wait_s = state.blocked_until - self._loop.time()
         if state.error is not None and wait_s > 0 and state.flight is None:
-            details = state.error.details | {"retry_after_s": round(wait_s, 1)}
-            raise SourceUnavailable(state.error.message, hint=state.error.hint, details=details)
+            hint = f"{state.error.hint} {try_again(wait_s)}".lstrip()
+            details = state.error.details | {"retry_after_s": retry_after_s(wait_s)}
+            raise SourceUnavailable(state.error.message, hint=hint, details=details)
 
     async def _bring_up(self) -> Link:
         try:

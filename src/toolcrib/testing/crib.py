@@ -1,16 +1,12 @@
 """A whole Crib in memory, with everything it tells kept in a list."""
 
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.assemble import MemoryRecords, layer_stack
-from toolcrib.calls.approvals import Desk, DeskSettings, MemoryAnswers
-from toolcrib.calls.elicit import ClientSurface
-from toolcrib.calls.inbox import Inbox
-from toolcrib.calls.metrics import Metrics
+from toolcrib.assemble import MemoryRecords, layer_stack, make_rig
+from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.events import Event
 from toolcrib.crib import Crib, CribSettings, Parts
@@ -65,31 +61,20 @@ def _make(
     events: list[Event] = []
     upcoming: dict[str, FakeSource] = {}
     made: dict[str, FakeSource] = {}
-    metrics = Metrics()
-    native = NativeSource(tools, emit=events.append)
+    native = NativeSource(tools, emit=events.append, capacity=config.capacity)
 
     def make_source(server: ServerConfig) -> FakeSource:
         made[server.name] = upcoming.pop(server.name) if server.name in upcoming else FakeSource(server.name)
         return made[server.name]
 
-    settings = CribSettings(list_grace_s=config.list_grace_s, prefix=prefix)
-    inbox = Inbox(time.monotonic)
-    desk = Desk(
-        MemoryAnswers(),
-        DeskSettings(config.security.ask_timeout_s),
-        emit=events.append,
-        surfaces=[ClientSurface(), inbox],
-    )
+    rig = make_rig(config, events.append, MemoryAnswers())
     parts = Parts(
         native=native,
         make_source=make_source,
         records=records,
-        layers=layer_stack(config, metrics, events.append, desk),
-        desk=desk,
-        inbox=inbox,
-        metrics=metrics,
-        emit=events.append,
-        settings=settings,
+        layers=layer_stack(config, rig),
+        rig=rig,
+        settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
     )
     crib = Crib(parts)

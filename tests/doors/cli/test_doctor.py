@@ -88,3 +88,16 @@ def test_long_names_and_noise_are_warned_of(toolcrib):
     assert result.returncode == 0
     assert f"wordy__{tool} has {len(tool) + 7} characters" in result.stdout
     assert "1 lines to stdout that are not MCP" in result.stdout
+
+
+def test_tools_for_which_there_is_no_room_are_counted(tiny):
+    """One line for all of them, with what to do."""
+    tiny.write("[catalog]\ncapacity = 2", tiny.tiny())
+
+    result = tiny.run("doctor")
+    why = tiny.run("why", "tiny__paint")
+
+    assert "3 tools are left out, from " in result.stdout
+    assert "the catalogue is full" in result.stdout
+    assert "Raise [catalog] capacity" in result.stdout
+    assert "the catalogue is full at 2 tools" in why.stdout

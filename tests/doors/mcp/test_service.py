@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from toolcrib.config.model import Config, ServerConfig, ToolConfig
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, RemoteError, SourceUnavailable
+from toolcrib.core.limits import Rate
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tool import Tool
 from toolcrib.doors.mcp import service
@@ -297,3 +299,25 @@ async def test_an_unavailable_server_is_told_with_what_is_known():
         "retryable": True,
         "details": {"phase": "starting"},
     }
+
+
+@ERAS
+async def test_a_refusal_says_when_to_try_again_in_words_and_as_a_number(asker):
+    """For the model in the text, for the program around it in the metadata."""
+    limits = {"work": ToolConfig(rate=Rate(1, 3600.0))}
+    config = Config({"srv": ServerConfig("srv", command="srv", tools=limits)})
+    async with memory_crib(FakeSource("srv", ["work"]), config=config) as made:
+        await made.crib.call("srv__work")
+        answered, status = await answer(made, "tools/call", {"name": "srv__work"}, asker)
+
+    told = answered["result"]["_meta"]["toolcrib/error"]
+    wait_s = told["details"]["retry_after_s"]
+    in_words = f"{wait_s:.1f}".removesuffix(".0")
+    assert (status, answered["result"]["isError"]) == (200, True)
+    assert (told["code"], told["retryable"], 3590 < wait_s <= 3600) == ("TOOL_RATE_LIMITED", True, True)
+    assert answered["result"]["content"] == [
+        {
+            "type": "text",
+            "text": f"srv__work was refused: this tool has used up its 1 call per 1h. Try again in {in_words} s.",
+        }
+    ]

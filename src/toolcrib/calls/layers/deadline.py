@@ -5,6 +5,7 @@ import asyncio
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout
+from toolcrib.core.limits import retry_after_s, try_again
 
 SWEEP_S = 0.25
 PRECISE_BELOW_S = 2.0
@@ -19,17 +20,13 @@ def deadline(default_s: float) -> Layer:
 
         async def step(call: ToolCall) -> ToolResult:
             timeout_s = call.timeout_s or usual_s
-            alarm = alarms.set(timeout_s)
+            alarm = alarms.set(timeout_s, call)
             try:
                 return await following(call)
             except asyncio.CancelledError:
                 if not alarm.settles_cancellation():
                     raise
-                raise CallTimeout(
-                    f"{call.name} did not finish within {timeout_s:g} s and was cancelled.",
-                    hint="Ask for less at once, or raise the timeout.",
-                    details={"timeout_s": timeout_s},
-                ) from None
+                raise _late(call, timeout_s) from None
             finally:
                 alarms.clear(alarm)
                 alarm.settles_cancellation()
@@ -39,13 +36,29 @@ def deadline(default_s: float) -> Layer:
     return layer
 
 
+def _late(call: ToolCall, timeout_s: float) -> CallTimeout:
+    """A call that ran too long; or one that never ran, which has to be said: its tool can do nothing for it."""
+    if not call.waits_for:
+        return CallTimeout(
+            f"{call.name} did not finish within {timeout_s:g} s and was cancelled.",
+            hint="Ask for less at once, or raise the timeout.",
+            details={"timeout_s": timeout_s},
+        )
+    return CallTimeout(
+        f"{call.name} never ran: {call.waits_for} had no place for it within {timeout_s:g} s.",
+        hint=try_again(timeout_s),
+        details={"timeout_s": timeout_s, "retry_after_s": retry_after_s(timeout_s)},
+    )
+
+
 class Alarm:
-    """One deadline of one task."""
+    """One deadline of one call and the task that runs it."""
 
-    __slots__ = ("_earlier", "_rang", "_task", "due", "timer")
+    __slots__ = ("_call", "_earlier", "_rang", "_task", "due", "timer")
 
-    def __init__(self, task: asyncio.Task[object] | None, due: float) -> None:
+    def __init__(self, task: asyncio.Task[object] | None, due: float, call: ToolCall) -> None:
         self._task = task
+        self._call = call
         self._earlier = task.cancelling() if task is not None else 0
         self._rang = False
         self.due = due
@@ -54,7 +67,7 @@ class Alarm:
     def ring(self) -> None:
         """Cancel the task that runs the call."""
         if self._task is not None:
-            self._rang = True
+            self._rang = self._call.is_late = True
             self._task.cancel()
 
     def settles_cancellation(self) -> bool:
@@ -73,10 +86,10 @@ class Alarms:
         self._set: set[Alarm] = set()
         self._sweeping = False
 
-    def set(self, timeout_s: float) -> Alarm:
-        """An alarm for the task that is running now."""
+    def set(self, timeout_s: float, call: ToolCall) -> Alarm:
+        """An alarm for a call, in the task that is running now."""
         loop = asyncio.get_running_loop()
-        alarm = Alarm(asyncio.current_task(loop), loop.time() + timeout_s)
+        alarm = Alarm(asyncio.current_task(loop), loop.time() + timeout_s, call)
         if timeout_s < PRECISE_BELOW_S:
             alarm.timer = loop.call_later(timeout_s, alarm.ring)
             return alarm

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.assemble import Loaded
+from toolcrib.catalog.merge import beyond_capacity
 from toolcrib.catalog.refresh import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig
@@ -110,6 +111,10 @@ def check_catalog(crib: Crib) -> Iterator[Check]:
     for reason in crib.catalog.left_out.values():
         if "is taken by" in reason:
             yield Check("warn", "names", reason, "Rename one of the two.")
+    missing = beyond_capacity(crib.catalog)
+    if missing:
+        message = f"{len(missing)} tools are left out, from {missing[0]} on: the catalogue is full"
+        yield Check("warn", "catalogue", message, "Raise [catalog] capacity, or disable what is not needed.")
     count = len(crib.catalog.routes)
     if count > TOOLS_MAX:
         message = f"{count} tools; some clients take at most {TOOLS_MAX}, and models choose worse among so many"

@@ -1,0 +1,136 @@
+"""The places of one server: a counter while there are any free, then a queue that is fair between callers."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+
+from toolcrib.core.call import ToolCall
+from toolcrib.core.errors import RateLimited
+from toolcrib.core.limits import retry_after_s, try_again
+
+PACE_UNKNOWN_S = 1.0
+RETRY_MAX_S = 60.0
+SMOOTHING = 0.2
+
+Line = OrderedDict["asyncio.Future[None]", str]
+"""What waits, in order, and the name it was called by."""
+
+
+class Gate:
+    """Whoever finds ``busy`` below ``places`` adds one and goes in, everybody else waits; whoever comes out takes one
+    off and calls ``admit`` if somebody waits. (Written out where it is done: it is done for every call.)
+
+    While somebody waits no place is free, so that nobody can walk past the queue. A place that is given up goes round
+    robin to the callers that wait, and within one caller to the call that came first.
+    """
+
+    __slots__ = ("_clock", "_lines", "_moved_at", "_pace_s", "_queue_max", "busy", "place", "places", "waiting")
+
+    def __init__(self, place: str, places: int, queue_max: int, clock: Callable[[], float]) -> None:
+        self.place, self.places = place, places
+        self.busy = self.waiting = 0
+        self._queue_max, self._clock = queue_max, clock
+        self._lines: OrderedDict[str, Line] = OrderedDict()
+        self._moved_at = 0.0
+        self._pace_s = 0.0
+
+    def resize(self, places: int) -> None:
+        """Have another number of places from now on; who is in stays in."""
+        self.places = places
+        self.admit()
+
+    def admit(self) -> None:
+        """Give the places that are free to those who wait."""
+        while self.waiting and self.busy < self.places:
+            future = self._next()
+            if not future.done():
+                self.busy += 1
+                self._note_pace()
+                future.set_result(None)
+
+    async def wait(self, call: ToolCall) -> None:
+        """Wait for a place until there is one; a cancelled wait leaves no trace."""
+        self._make_room(call)
+        caller, began = call.caller.id, self._clock()
+        future = self._join(call, began)
+        call.waits_for = self.place
+        try:
+            await future
+        except BaseException:
+            self._step_out(caller, future)
+            raise
+        call.waits_for = ""
+        call.waited_s += self._clock() - began
+
+    def check_room(self, call: ToolCall) -> None:
+        """Refuse a call for which there is neither a place nor room in the queue."""
+        if self.busy >= self.places and self.waiting >= self._queue_max and self._longer_line(call.caller.id) is None:
+            raise self._refusal(call.name)
+
+    def _make_room(self, call: ToolCall) -> None:
+        """A full queue takes a caller's call only in place of one of somebody who has more calls in it."""
+        if self.waiting < self._queue_max:
+            return
+        longest = self._longer_line(call.caller.id)
+        if longest is None:
+            raise self._refusal(call.name)
+        future, name = self._lines[longest].popitem()
+        if not future.done():
+            future.set_exception(self._refusal(name))
+        self.waiting -= 1
+
+    def _longer_line(self, caller: str) -> str | None:
+        """The caller with the most calls in the queue, if that is at least two more than this one has."""
+        longest = max(self._lines, key=lambda name: len(self._lines[name]), default=None)
+        own = len(self._lines.get(caller, ()))
+        return longest if longest is not None and len(self._lines[longest]) > own + 1 else None
+
+    def _refusal(self, name: str) -> RateLimited:
+        wait_s = self._retry_in_s()
+        return RateLimited(
+            f"{name} was refused: {self.place} has {self.busy} calls under way and {self.waiting} waiting, "
+            "which is all it may have.",
+            hint=try_again(wait_s),
+            details={"limit": "parallel", "retry_after_s": retry_after_s(wait_s)},
+        )
+
+    def _retry_in_s(self) -> float:
+        """How long the queue takes to empty at the pace it has lately moved."""
+        pace_s = max(self._pace_s, self._clock() - self._moved_at) if self._pace_s else PACE_UNKNOWN_S
+        return min(RETRY_MAX_S, max(PACE_UNKNOWN_S, pace_s * self.waiting))
+
+    def _join(self, call: ToolCall, now: float) -> "asyncio.Future[None]":
+        if not self.waiting:
+            self._moved_at = now
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(call.caller.id, OrderedDict())[future] = call.name
+        self.waiting += 1
+        return future
+
+    def _step_out(self, caller: str, future: "asyncio.Future[None]") -> None:
+        """Out of the queue; a place that was given in the very moment the wait was cancelled goes to the next."""
+        line = self._lines.get(caller)
+        if line is not None and future in line:
+            del line[future]
+            self.waiting -= 1
+            if not line:
+                del self._lines[caller]
+        elif future.done() and not future.cancelled() and future.exception() is None:
+            self.busy -= 1
+            self.admit()
+
+    def _next(self) -> "asyncio.Future[None]":
+        """The first call of the caller whose turn it is; its next one has to wait for the others' turns."""
+        caller, line = next(iter(self._lines.items()))
+        future, _ = line.popitem(last=False)
+        self.waiting -= 1
+        if line:
+            self._lines.move_to_end(caller)
+        else:
+            del self._lines[caller]
+        return future
+
+    def _note_pace(self) -> None:
+        now = self._clock()
+        self._pace_s += SMOOTHING * (now - self._moved_at - self._pace_s)
+        self._moved_at = now

@@ -1,0 +1,119 @@
+"""Breaker: a server that keeps failing is left alone for a while, instead of making every caller wait for it."""
+
+import asyncio
+
+from toolcrib.calls.breaker import FAILURES_MAX, Breaker, Breakers
+from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core import events
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import (
+    CallTimeout,
+    OutcomeUnknown,
+    ProtocolError,
+    RemoteError,
+    SourceUnavailable,
+    ToolcribError,
+    ToolFailed,
+)
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.limits import retry_after_s, try_again
+
+FAULTS = (SourceUnavailable, ProtocolError, OutcomeUnknown, CallTimeout)
+ANSWERS = (RemoteError, ToolFailed)
+"""What a server that works says of a call it cannot do."""
+
+
+def breaker(breakers: Breakers, emit: Emit) -> Layer:
+    """Count what a server itself does wrong; native tools have no breaker."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        if not subject.server:
+            return following
+        watch = Watch(subject, breakers, emit)
+        own = watch.breaker
+
+        async def step(call: ToolCall) -> ToolResult:
+            is_try = own.failures >= FAILURES_MAX and watch.begin_try()
+            began = own.round
+            try:
+                result = await following(call)
+            except BaseException as error:
+                watch.judge(call, error, began, is_try=is_try)
+                raise
+            if own.failures:
+                watch.note_success()
+            return result
+
+        return step
+
+    return layer
+
+
+def refuse_if_open(breakers: Breakers, server: str) -> None:
+    """Refuse a call that would be refused anyway once it had its place."""
+    found = breakers.of(server)
+    if found.wait_s(breakers.clock()) > 0:
+        raise refusal(server, found, breakers.clock())
+
+
+def refusal(server: str, found: Breaker, now: float) -> SourceUnavailable:
+    """What is said instead of asking the server."""
+    wait_s = found.wait_s(now)
+    return SourceUnavailable(
+        f"Server {server!r} failed {found.failures} times in a row and is left alone; last: {found.last}",
+        hint=try_again(wait_s),
+        details={"server": server, "breaker": found.state(now), "retry_after_s": retry_after_s(wait_s)},
+    )
+
+
+class Watch:
+    """Judges how the calls of one tool ended, for the breaker of its server."""
+
+    def __init__(self, subject: Subject, breakers: Breakers, emit: Emit) -> None:
+        self._server, self._usual_s = subject.server, subject.tool.timeout_s or 0.0
+        self._clock, self._emit = breakers.clock, emit
+        self.breaker = breakers.of(subject.server)
+
+    def begin_try(self) -> bool:
+        """Be the one call that is let through, or be refused."""
+        now = self._clock()
+        if not self.breaker.begin_try(now):
+            raise refusal(self._server, self.breaker, now)
+        return True
+
+    def note_success(self) -> None:
+        """The server answered; even the tool's own failure is an answer."""
+        was_closed = self.breaker.is_closed
+        self.breaker.succeed()
+        if not was_closed:
+            self._emit(Event(events.SERVER_RESUMED, fields={"server": self._server}))
+
+    def judge(self, call: ToolCall, error: BaseException, began: int, *, is_try: bool) -> None:
+        """Whose fault it was: the server's, or not."""
+        if isinstance(error, asyncio.CancelledError) and call.is_late and self._had_its_time(call):
+            self._note_failure(f"it did not answer {call.tool} in time.", is_try=is_try)
+        elif isinstance(error, FAULTS) and self._is_news(error, began, is_try=is_try):
+            self._note_failure(error.message, is_try=is_try)
+        elif isinstance(error, ANSWERS):
+            self.note_success()
+        elif is_try:
+            self.breaker.end_try()
+
+    def _is_news(self, error: ToolcribError, began: int, *, is_try: bool) -> bool:
+        """Not a refusal by somebody who knows better when to try again; and not one loss for every call it ended."""
+        return "retry_after_s" not in error.details and (is_try or began == self.breaker.round)
+
+    def _had_its_time(self, call: ToolCall) -> bool:
+        """A caller in a hurry, or one that waited long for its place, proves nothing against the server."""
+        return (call.timeout_s or self._usual_s) - call.waited_s >= self._usual_s / 2
+
+    def _note_failure(self, words: str, *, is_try: bool) -> None:
+        now = self._clock()
+        if self.breaker.fail(words, now, was_try=is_try):
+            fields = {
+                "server": self._server,
+                "failures": self.breaker.failures,
+                "seconds": retry_after_s(self.breaker.wait_s(now)),
+                "error": self.breaker.last,
+            }
+            self._emit(Event(events.SERVER_PAUSED, "warning", fields))

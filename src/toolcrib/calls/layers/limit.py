@@ -1,0 +1,171 @@
+"""Limit: rates of caller, tool and server, then a place on the server; every refusal says when to try again."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeAlias
+
+from toolcrib.calls.breaker import Breakers
+from toolcrib.calls.gate import Gate
+from toolcrib.calls.layers.breaker import refuse_if_open
+from toolcrib.calls.limits import MovingWindow, Windows, use_all
+from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import RateLimited
+from toolcrib.core.limits import CommonLimits, Rate, retry_after_s, try_again
+
+Clock = Callable[[], float]
+Admit = Callable[[ToolCall], None]
+
+
+def limit(common: CommonLimits, breakers: Breakers) -> Layer:
+    """Refuse what is beyond a rate; hold back what is beyond the places of its server, fairly."""
+    book = LimitBook(common, breakers.clock)
+
+    def layer(subject: Subject, following: Step) -> Step:
+        gate, admit = book.gate(subject), book.admission(subject)
+        placed = _placed(gate, breakers, subject.server, following) if subject.server else _native(gate, following)
+        return placed if admit is None else _rated(gate, admit, placed)
+
+    return layer
+
+
+def _placed(gate: Gate, breakers: Breakers, server: str, following: Step) -> Step:
+    async def step(call: ToolCall) -> ToolResult:
+        if gate.busy < gate.places:
+            gate.busy += 1
+        else:
+            refuse_if_open(breakers, server)  # nobody waits for a server that is left alone
+            await gate.wait(call)
+        try:
+            return await following(call)
+        finally:
+            gate.busy -= 1
+            if gate.waiting:
+                gate.admit()
+
+    return step
+
+
+Stay: TypeAlias = list[Any]
+"""A native call that holds a place: the gate, and the stay of the call it was made from; emptied when it is over, so
+that what it left running does not go on under its place. A list, because it is made for every call."""
+
+_stay: ContextVar[Stay | None] = ContextVar("toolcrib_stay", default=None)
+
+
+def _native(gate: Gate, following: Step) -> Step:
+    """A native tool may call others: that takes no further place, or those that hold them all would wait for ever."""
+
+    async def step(call: ToolCall) -> ToolResult:
+        outer = _stay.get()
+        if outer is not None and _holds(outer, gate):
+            return await following(call)
+        if gate.busy < gate.places:
+            gate.busy += 1
+        else:
+            await gate.wait(call)
+        stay = [gate, outer]
+        _stay.set(stay)
+        try:
+            return await following(call)
+        finally:
+            stay.clear()
+            gate.busy -= 1
+            if gate.waiting:
+                gate.admit()
+            _stay.set(outer)
+
+    return step
+
+
+def _holds(stay: Stay | None, gate: Gate) -> bool:
+    while stay:
+        if stay[0] is gate:
+            return True
+        stay = stay[1]
+    return False
+
+
+def _rated(gate: Gate, admit: Admit, following: Step) -> Step:
+    async def step(call: ToolCall) -> ToolResult:
+        if not _holds(_stay.get(), gate):
+            gate.check_room(call)
+        admit(call)
+        return await following(call)
+
+    return step
+
+
+class LimitBook:
+    """All counts of one Crib. They outlive a tool's layers, so that a new configuration forgets nothing."""
+
+    def __init__(self, common: CommonLimits, clock: Clock) -> None:
+        self._common, self._clock = common, clock
+        self._callers = Windows(common.caller_rate) if common.caller_rate else None
+        self._windows: dict[str, MovingWindow] = {}
+        self._gates: dict[str, Gate] = {}
+
+    def gate(self, subject: Subject) -> Gate:
+        """The places of the subject's server, as many as are configured now."""
+        places = subject.tool.limits.parallel or self._common.parallel
+        gate = self._gates.get(subject.server)
+        if gate is None:
+            place = f"server {subject.server!r}" if subject.server else "this process"
+            gate = self._gates[subject.server] = Gate(place, places, self._common.queue, self._clock)
+        elif gate.places != places:
+            gate.resize(places)
+        return gate
+
+    def admission(self, subject: Subject) -> Admit | None:
+        """What counts a call of the subject, or refuses it; ``None`` if there is nothing to count."""
+        limits = subject.tool.limits
+        fixed = {
+            "server": self._window(f"server {subject.server}", limits.server_rate),
+            "tool": self._window(f"tool {subject.name}", limits.rate),
+        }
+        kinds = {window: kind for kind, window in fixed.items() if window is not None}
+        if self._callers is None and not kinds:
+            return None
+        windows, callers, clock = tuple(kinds), self._callers, self._clock
+
+        def admit(call: ToolCall) -> None:
+            now = clock()
+            own = () if callers is None else (_window_of(callers, call, now),)
+            full = use_all((*own, *windows), now)
+            if full is not None:
+                raise _refusal(call, subject.server, kinds.get(full, "caller"), full.rate, full.wait_s(now))
+
+        return admit
+
+    def _window(self, key: str, rate: Rate | None) -> MovingWindow | None:
+        """The counts of a limit; a changed rate goes on with them, one that was taken away ends them."""
+        if rate is None:
+            self._windows.pop(key, None)
+            return None
+        window = self._windows.get(key)
+        if window is None:
+            window = self._windows[key] = MovingWindow(rate)
+        window.change(rate)
+        return window
+
+
+def _window_of(callers: Windows, call: ToolCall, now: float) -> MovingWindow:
+    window = callers.of(call.caller.id, now)
+    if window is None:
+        wait_s = callers.room_in_s(now)
+        raise RateLimited(
+            f"{call.name} was refused: too many callers at once.",
+            hint=try_again(wait_s),
+            details={"limit": "callers", "retry_after_s": retry_after_s(wait_s)},
+        )
+    return window
+
+
+def _refusal(call: ToolCall, server: str, kind: str, rate: Rate, wait_s: float) -> RateLimited:
+    whose = {"caller": f"caller {call.caller.id!r}", "tool": "this tool", "server": f"server {server!r}"}[kind]
+    calls = "1 call" if rate.count == 1 else f"{rate.count} calls"
+    return RateLimited(
+        f"{call.name} was refused: {whose} has used up its {calls} per {rate.window_words}.",
+        hint=try_again(wait_s),
+        details={"limit": kind, "rate": str(rate), "retry_after_s": retry_after_s(wait_s)},
+    )

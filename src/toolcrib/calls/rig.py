@@ -1,0 +1,20 @@
+"""What the layers of one Crib share, and what doors look at and attach to."""
+
+from dataclasses import dataclass
+
+from toolcrib.calls.approvals import Desk
+from toolcrib.calls.breaker import Breakers
+from toolcrib.calls.inbox import Inbox
+from toolcrib.calls.metrics import Metrics
+from toolcrib.core.events import Emit
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """One of each."""
+
+    emit: Emit
+    metrics: Metrics
+    breakers: Breakers
+    desk: Desk
+    inbox: Inbox
