@@ -21,6 +21,7 @@ def configured_view(server: ServerConfig) -> View:
             timeout_s=wishes.timeout_s or server.call_timeout_s,
             renames=wishes.parameters,
             replayable=wishes.replayable,
+            result_limit=wishes.result_limit,
         )
 
     return view

@@ -39,6 +39,8 @@ class ToolConfig:
     timeout_s: float | None = None
     replayable: bool | None = None
     policy: Policy | None = None
+    result_limit: int | None = None
+    """Results of more bytes than this are kept; zero is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,17 @@ class ConnectConfig:
         return self.delays_s[min(attempt, len(self.delays_s)) - 1] if self.delays_s else 0.0
 
 
-SECTIONS: Mapping[str, type] = {"connect": ConnectConfig}
+@dataclass(frozen=True, slots=True)
+class ResultsConfig:
+    """From which size on a result is kept and shown as a preview, and how much is kept for how long."""
+
+    limit: int = 256 * 1024
+    """Bytes; zero is no limit."""
+    keep_s: float = 3600.0
+    space: int = 256_000_000
+
+
+SECTIONS: Mapping[str, type] = {"connect": ConnectConfig, "results": ResultsConfig}
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
 
@@ -89,6 +101,7 @@ class Config:
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     connect: ConnectConfig = ConnectConfig()
+    results: ResultsConfig = ResultsConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     slow_call_s: float = 1.0
@@ -131,6 +144,22 @@ _LIST_TIME = ("ttl_s", "call_timeout_s", "description", "tools", "origin", "line
 def is_same_connection(old: ServerConfig, new: ServerConfig) -> bool:
     """Whether a change concerns only how tools are shown and limited, not what is run, reached or asked for."""
     return replace(old, **{name: getattr(new, name) for name in _LIST_TIME}) == new
+
+
+def has_result_limit(config: Config) -> bool:
+    """Whether any result can be too large."""
+    tools = (tool for server in config.servers.values() for tool in server.tools.values())
+    return bool(config.results.limit) or any(tool.result_limit for tool in tools)
+
+
+def without_result_limits(config: Config) -> Config:
+    """The configuration of a program that takes results of any size."""
+    servers = {name: replace(server, tools=_without_limits(server)) for name, server in config.servers.items()}
+    return replace(config, servers=servers, results=replace(config.results, limit=0))
+
+
+def _without_limits(server: ServerConfig) -> Mapping[str, ToolConfig]:
+    return {name: replace(tool, result_limit=None) for name, tool in server.tools.items()}
 
 
 def config_hash(server: ServerConfig) -> str:

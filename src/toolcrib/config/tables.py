@@ -16,7 +16,9 @@ from toolcrib.config.values import (
     list_of,
     one_of,
     port,
+    result_limit,
     show,
+    size,
     some_text,
     text,
     text_map,
@@ -60,6 +62,7 @@ TOOL_KEYS: Mapping[str, Key] = {
     "timeout": Key("timeout_s", timeout_s),
     "replayable": Key("replayable", flag),
     "policy": Key("policy", one_of(*POLICIES)),
+    "result_limit": Key("result_limit", result_limit),
 }
 
 SETTINGS: Mapping[str, Key] = {
@@ -68,6 +71,9 @@ SETTINGS: Mapping[str, Key] = {
     "calls.timeout": Key("call_timeout_s", timeout_s),
     "calls.slow": Key("slow_call_s", duration_s),
     "catalog.grace": Key("list_grace_s", duration_s),
+    "results.limit": Key("limit", result_limit),
+    "results.keep": Key("keep_s", timeout_s),
+    "results.space": Key("space", size),
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
     "native": Key("native", list_of(import_path, "a list of import paths")),

@@ -77,6 +77,8 @@ class Tool:
     """Parameter names the user wants translated: what a model writes → what the source wants."""
     replayable: bool | None = None
     """What the user says of running it twice; ``None`` leaves it to the tool's own word."""
+    result_limit: int | None = None
+    """Results of more bytes than this are kept; zero is no limit, ``None`` leaves it to the configuration."""
 
     @property
     def is_replayable(self) -> bool:
