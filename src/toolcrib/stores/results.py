@@ -92,12 +92,12 @@ class ResultStore:
                 raise _not_kept(f"it has {len(raw)} bytes, and [results] space is {self._settings.space}")
             try:
                 self._make_room(len(raw))
+                self._count += 1
                 path = self._own_directory() / str(self._count)
                 _write(path, raw)
             except (OSError, ConfigError) as error:
                 raise _not_kept(str(error)) from error
             handle = self._make_handle()
-            self._count += 1
             self._used += len(raw)
             self._entries[handle] = _Entry(path, caller, tool, self._clock(), len(raw))
             return handle

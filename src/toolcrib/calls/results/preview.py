@@ -40,9 +40,10 @@ class Kept:
 def preview_blocks(document: Document, kept: Kept) -> list[Any]:
     """The content to show: one text, and those attachments that are small enough to go along."""
     excerpt, following = _excerpt(document.text, kept.limit)
+    shape = fit(_shape(document), min(SHAPE_ROOM, kept.limit // 4))
     first = (
         f"[Preview by toolcrib: the result of {kept.tool} is {readable_size(kept.size)}, too much to show at once; "
-        f"kept whole for {readable_time(kept.keep_s)}. It is {fit(_shape(document), min(SHAPE_ROOM, kept.limit // 4))}. "
+        f"kept whole for {readable_time(kept.keep_s)}. It is {shape}. "
         f"Read on with {RESULT_READ} {_example(document, kept, following)}.]"
     )
     parts = [first, *_named(document), *([excerpt] if excerpt else [])]
