@@ -75,7 +75,7 @@ def test_a_line_that_is_too_long_goes_on_by_characters():
 
     about, part = ask(document(text), line=2)
 
-    assert about.startswith("The beginning of line 2, which is 9000 long. Next: ")
+    assert about.startswith("The beginning of line 2, which is too long to show at once. Next: ")
     following = json.loads(about.partition("Next: ")[2])
     assert part + "".join(follow(document(text), offset=following["offset"])) == text.partition("\n")[2]
 

@@ -1,5 +1,6 @@
 """Keep: a result too large for a model is put aside whole, and the model gets a preview with a handle to read on."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 BYTES_PER_CHARACTER = 6
 """At most, in JSON: a control character is written as ``\\u0000``."""
 ENVELOPE = 128
-_PLAIN_KEYS = frozenset({"content", "isError"})
 
 
 class ResultKeeper(Protocol):
@@ -65,13 +65,14 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit) -> Layer:
     return layer
 
 
-def _weigh(outcome: ToolResult, limit: int) -> int:
+def _weigh(outcome: ToolResult, limit: int) -> float:
     """The size of a result that nobody has encoded; for plain text, a number it cannot exceed will do."""
-    bound = _bound(outcome.mcp)
-    if bound is not None and bound <= limit:
+    result = outcome.mcp
+    bound = _bound(result)
+    if bound <= limit:
         return bound
     try:
-        raw = msgspec.json.encode(outcome.mcp)
+        raw = msgspec.json.encode(result)
     except (TypeError, ValueError):  # no JSON: whoever has to encode it says so
         return 0
     if outcome.error is None:
@@ -79,17 +80,15 @@ def _weigh(outcome: ToolResult, limit: int) -> int:
     return len(raw)
 
 
-def _bound(result: dict[str, Any]) -> int | None:
+def _bound(result: dict[str, Any]) -> float:
+    """What a result that is one plain text takes at most; no bound is known of any other."""
     content = result.get("content")
-    if not isinstance(content, list) or not result.keys() <= _PLAIN_KEYS:
-        return None
-    total = ENVELOPE
-    for block in content:
-        text = block.get("text") if isinstance(block, dict) and len(block) == 2 else None
-        if not isinstance(text, str):
-            return None
-        total += ENVELOPE + BYTES_PER_CHARACTER * len(text)
-    return total
+    if len(result) == 1 and type(content) is list and len(content) == 1:
+        block = content[0]
+        text = block.get("text") if type(block) is dict and len(block) == 2 else None
+        if type(text) is str:
+            return ENVELOPE + BYTES_PER_CHARACTER * len(text)
+    return math.inf
 
 
 def _weigh_error(error: ToolcribError) -> int:

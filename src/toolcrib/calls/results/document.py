@@ -155,11 +155,9 @@ def fit_lines(text: str, room: int) -> str:
     return part[:end] if end and len(part) < len(text) else part
 
 
-def fit_last_lines(text: str, room: int) -> str:
-    """The whole lines at the end of a text that take at most ``room`` bytes."""
-    tail = text[-room:]
-    while tail and cost(tail) > room:
-        start = tail.find("\n") + 1
-        tail = tail[start:] if start else ""
-    start = tail.find("\n") + 1
-    return tail[start:] if len(tail) < len(text) else tail
+def fit_last_lines(text: str, start: int, room: int) -> str:
+    """The whole lines at the end of a text, from ``start`` on, that take at most ``room`` bytes."""
+    start = max(start, len(text) - room)
+    while start < len(text) and (cost(text[start:]) > room or text[start - 1 : start] != "\n"):
+        start = text.find("\n", start) + 1 or len(text)
+    return text[start:]

@@ -112,7 +112,7 @@ def _excerpt(text: str, limit: int) -> tuple[str, dict[str, int]]:
         left_out = len(text) - len(head)
         return head + f"\n[… {left_out:,} more characters]" * bool(left_out), {"offset": len(head)}
     head = fit_lines(text, min(HEAD_ROOM, limit // 4))
-    tail = fit_last_lines(text[len(head) :], min(TAIL_ROOM, limit // 8))
+    tail = fit_last_lines(text, len(head), min(TAIL_ROOM, limit // 8))
     left_out = text.count("\n", len(head), len(text) - len(tail))
     line = head.count("\n") + 1
     middle = f"[… {left_out:,} more lines, from line {line} on]\n" if left_out else ""

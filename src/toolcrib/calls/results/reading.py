@@ -20,6 +20,7 @@ from toolcrib.core.errors import InvalidArguments
 
 USUAL_CHARACTERS = 20_000
 USUAL_LINES = 200
+LINE_WINDOW = 1 << 16
 SHAPE_ROOM = 4000
 HEADER_ROOM = 2000
 ASKED_MAX = 1000
@@ -98,22 +99,37 @@ def _next(question: Question, end: int, total: int) -> str:
 
 
 def _lines(text: str, question: Question, room: int) -> Blocks:
-    lines = text.split("\n")
-    first = max(question.line or 1, 1)
-    if first > len(lines):
-        return _blocks(f"There are {len(lines)} lines, numbered from 1.")
-    wanted = "\n".join(lines[first - 1 : first - 1 + max(question.count or USUAL_LINES, 1)])
+    total, first = text.count("\n") + 1, max(question.line or 1, 1)
+    if first > total:
+        return _blocks(f"There are {total} lines, numbered from 1.")
+    start = line_start(text, first)
+    count = min(max(question.count or USUAL_LINES, 1), total - first + 1)
+    wanted = text[start : start + room + 1]  # no line that begins after that can fit
+    wanted = wanted[: line_start(wanted, count + 1, len(wanted) + 1) - 1]
     part = fit(wanted, room)
     if len(part) < len(wanted) and "\n" not in part:
-        start = sum(map(len, lines[: first - 1])) + first - 1
         more = question.go_on(offset=start + len(part))
-        return _blocks(f"The beginning of line {first}, which is {len(lines[first - 1])} long. Next: {more}", part)
+        return _blocks(f"The beginning of line {first}, which is too long to show at once. Next: {more}", part)
     if len(part) < len(wanted):
         part = part[: part.rindex("\n")]
     last = first + part.count("\n")
     same = {} if question.count is None else {"count": question.count}
-    more = f" Next: {question.go_on(line=last + 1, **same)}" if last < len(lines) else " This is the end."
-    return _blocks(f"Lines {first} to {last} of {len(lines)}.{more}", part)
+    more = f" Next: {question.go_on(line=last + 1, **same)}" if last < total else " This is the end."
+    return _blocks(f"Lines {first} to {last} of {total}.{more}", part)
+
+
+def line_start(text: str, line: int, otherwise: int = 0) -> int:
+    """Where a line begins, counted from 1, without taking the text apart."""
+    at, passed = 0, 1
+    while passed < line:
+        passing = text.count("\n", at, at + LINE_WINDOW)
+        if passed + passing < line:
+            at, passed = at + LINE_WINDOW, passed + passing
+            if at >= len(text):
+                return otherwise
+        else:
+            at, passed = text.index("\n", at) + 1, passed + 1
+    return at
 
 
 def _read_rows(rows: Sequence[Raw], question: Question, room: int, note: str = "") -> Blocks:
