@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments
 from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
+from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.layers.limit import limit
 from toolcrib.calls.layers.normalise import normalise
 from toolcrib.calls.layers.permit import permit
@@ -29,27 +30,30 @@ from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer
+from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
 from toolcrib.calls.rig import Rig
 from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.lock import Answer, Record, timestamp, with_answer
 from toolcrib.config.merge import merge
-from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.model import Config, ResultsConfig, ServerConfig, has_result_limit, without_result_limits
 from toolcrib.config.parse import flags_layer, parse
 from toolcrib.config.references import resolve_server, secret_values
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event, drop
+from toolcrib.core.names import RESULT_READ
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib, CribSettings, Parts
 from toolcrib.sources.link import CLIENT_NAME, Link, LinkEvents
 from toolcrib.sources.mcp import McpSource
-from toolcrib.sources.native import MARK, NativeSource, NativeTool
+from toolcrib.sources.native import MARK, NativeSource, NativeTool, define, native_tool
 from toolcrib.sources.negotiate import Offer
 from toolcrib.sources.stdio_link import StdioLink
 from toolcrib.sources.supervise import Supervisor, SupervisorSettings
 from toolcrib.stores.files import read_text
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.paths import find_project, lock_path, user_config_path
+from toolcrib.stores.paths import find_project, lock_path, results_path, user_config_path
+from toolcrib.stores.results import ResultStore
 from toolcrib.transports.environment import child_environment
 from toolcrib.transports.spawn import Spawner
 from toolcrib.transports.spec import ProcessSpec
@@ -202,12 +206,20 @@ def layer_stack(config: Config, rig: Rig) -> list[Layer]:
         approve(rig.desk, Seal(time.time, config.security.ask_timeout_s)),
         deadline(config.call_timeout_s),
         limit(config.limits, rig.breakers),
+        *_keeping(config, rig),
         normalise(rig.emit),
         arguments(unchecked),
         result(unchecked),
         breaker(rig.breakers, rig.emit),
         replay(),
     ]
+
+
+def _keeping(config: Config, rig: Rig) -> list[Layer]:
+    """Without a place for them, no result is too large."""
+    if rig.results is None:
+        return []
+    return [keep(rig.results, KeepSettings(config.results.limit, config.results.keep_s), rig.emit)]
 
 
 class SourceMaker:
@@ -271,10 +283,14 @@ async def open_crib(
     prefix: bool = True,
     emit: Emit = drop,
     surroundings: Surroundings | None = None,
+    keep_results: bool = True,
 ) -> AsyncIterator[Crib]:
     """A Crib over a configuration (a path, an ``mcpServers`` object, or what is found here) and native functions."""
     around = surroundings or Surroundings()
-    crib = await assemble(as_loaded(config, around), tools=tools, prefix=prefix, emit=emit, surroundings=around)
+    loaded = as_loaded(config, around)
+    if not keep_results:
+        loaded = replace(loaded, config=without_result_limits(loaded.config))
+    crib = await assemble(loaded, tools=tools, prefix=prefix, emit=emit, surroundings=around)
     try:
         yield crib
     finally:
@@ -288,24 +304,59 @@ async def assemble(
     prefix: bool = True,
     emit: Emit = drop,
     surroundings: Surroundings | None = None,
+    one_shot: bool = False,
 ) -> Crib:
-    """An open Crib; the caller closes it."""
-    config = loaded.config
-    maker = SourceMaker(config, surroundings or Surroundings(), emit)
-    functions = [*tools, *(entry for path in config.native for entry in import_tools(path))]
+    """An open Crib; the caller closes it. One for a single call hands results over whole: nobody could read on."""
+    config, around = loaded.config, surroundings or Surroundings()
+    maker = SourceMaker(config, around, emit)
+    own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
+    results = await open_results(config, around) if has_result_limit(config) else None
+    if results is not None:
+        own.append(reading_tool(results, config, own))
     lock = LockFile(loaded.lock) if loaded.lock is not None else None
     rig = make_rig(config, emit, LockAnswers(lock) if lock is not None else MemoryAnswers())
+    rig = replace(rig, results=None if one_shot else results)
     parts = Parts(
-        native=NativeSource(functions, emit=emit, capacity=config.capacity),
+        native=NativeSource(own, emit=emit, capacity=config.capacity),
         make_source=maker,
         records=LockRecords(lock) if lock is not None else MemoryRecords(),
         layers=layer_stack(config, rig),
         rig=rig,
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
-        close_last=maker.close,
+        close_last=_closing(maker, results),
     )
     return await Crib(parts).open(config.servers.values())
+
+
+def _closing(maker: SourceMaker, results: ResultStore | None) -> Callable[[], Any]:
+    async def close() -> None:
+        try:
+            await maker.close()
+        finally:
+            if results is not None:
+                await results.close()
+
+    return close
+
+
+async def open_results(config: Config, surroundings: Surroundings) -> ResultStore:
+    """Where large results are kept; what killed programs left there is removed."""
+    store = ResultStore(results_path(surroundings.env), config.results)
+    await store.open()
+    return store
+
+
+def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
+    """``result_read``, whose name nobody else may use."""
+    if any(entry.tool.name == RESULT_READ for entry in beside):
+        raise ConfigError(
+            f"A native tool is named {RESULT_READ!r}, which is how large results are read.",
+            hint="Rename it, or switch that off: [results] limit = 0.",
+        )
+    reader = ResultReader(results, config.results.limit or ResultsConfig().limit)
+    made = define(reader.read, name=RESULT_READ, description=DESCRIPTION, security_level="read_only")
+    return replace(made, tool=replace(made.tool, input_schema=INPUT_SCHEMA, output_schema=None))
 
 
 def import_tools(path: str) -> list[Function]:

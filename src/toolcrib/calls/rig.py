@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from toolcrib.calls.approvals import Desk
 from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.inbox import Inbox
+from toolcrib.calls.layers.keep import ResultKeeper
 from toolcrib.calls.metrics import Metrics
 from toolcrib.core.events import Emit
 
@@ -18,3 +19,5 @@ class Rig:
     breakers: Breakers
     desk: Desk
     inbox: Inbox
+    results: ResultKeeper | None = None
+    """Where results are kept that are too large for a model."""

@@ -24,6 +24,7 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
             security_level=level_of(name, tool, server, security).level,
             capabilities=frozenset(wishes.capabilities),
             limits=Limits(wishes.rate, server.rate, server.parallel),
+            result_limit=wishes.result_limit,
         )
         return shown, policy_of(name, tool.name, server, security).policy if wishes.enabled else "disable"
 

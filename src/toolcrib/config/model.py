@@ -46,6 +46,8 @@ class ToolConfig:
     capabilities: tuple[str, ...] = ()
     """What a caller must have been granted to use it."""
     rate: Rate | None = None
+    result_limit: int | None = None
+    """Results of more bytes than this are kept; zero is no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,22 @@ class SecurityConfig:
     """How long a person has to answer."""
 
 
-SECTIONS: Mapping[str, type] = {"connect": ConnectConfig, "limits": CommonLimits, "security": SecurityConfig}
+@dataclass(frozen=True, slots=True)
+class ResultsConfig:
+    """From which size on a result is kept and shown as a preview, and how much is kept for how long."""
+
+    limit: int = 256 * 1024
+    """Bytes; zero is no limit."""
+    keep_s: float = 3600.0
+    space: int = 256_000_000
+
+
+SECTIONS: Mapping[str, type] = {
+    "connect": ConnectConfig,
+    "limits": CommonLimits,
+    "results": ResultsConfig,
+    "security": SecurityConfig,
+}
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
 
@@ -124,6 +141,7 @@ class Config:
     connect: ConnectConfig = ConnectConfig()
     security: SecurityConfig = SecurityConfig()
     limits: CommonLimits = USUAL
+    results: ResultsConfig = ResultsConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000
@@ -185,6 +203,22 @@ def identity_hash(server: ServerConfig) -> str:
     """What a server is, as SHA-256: its command or its address, without what it is given."""
     identity = {"command": server.command, "args": server.args, "cwd": server.cwd, "url": server.url}
     return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()
+
+
+def has_result_limit(config: Config) -> bool:
+    """Whether any result can be too large."""
+    tools = (tool for server in config.servers.values() for tool in server.tools.values())
+    return bool(config.results.limit) or any(tool.result_limit for tool in tools)
+
+
+def without_result_limits(config: Config) -> Config:
+    """The configuration of a program that takes results of any size."""
+    servers = {name: replace(server, tools=_without_limits(server)) for name, server in config.servers.items()}
+    return replace(config, servers=servers, results=replace(config.results, limit=0))
+
+
+def _without_limits(server: ServerConfig) -> Mapping[str, ToolConfig]:
+    return {name: replace(tool, result_limit=None) for name, tool in server.tools.items()}
 
 
 def config_hash(server: ServerConfig) -> str:

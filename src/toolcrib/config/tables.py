@@ -20,7 +20,9 @@ from toolcrib.config.values import (
     one_of,
     port,
     rate,
+    result_limit,
     show,
+    size,
     some_text,
     text,
     text_map,
@@ -71,6 +73,7 @@ TOOL_KEYS: Mapping[str, Key] = {
     "level": Key("level", level),
     "capabilities": Key("capabilities", list_of(some_text, "a list of words")),
     "rate": Key("rate", rate),
+    "result_limit": Key("result_limit", result_limit),
 }
 
 SETTINGS: Mapping[str, Key] = {
@@ -88,6 +91,9 @@ SETTINGS: Mapping[str, Key] = {
     "limits.caller_rate": Key("caller_rate", rate),
     "limits.parallel": Key("parallel", count),
     "limits.queue": Key("queue", count_or_none),
+    "results.limit": Key("limit", result_limit),
+    "results.keep": Key("keep_s", timeout_s),
+    "results.space": Key("space", size),
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
     "native": Key("native", list_of(import_path, "a list of import paths")),

@@ -15,6 +15,9 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 _RATE = re.compile(r"(\d{1,9})\s*/\s*(\d+(?:\.\d+)?)?\s*(ms|s|m|h|d)")
 RATE_MAX = 100_000
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|KiB|MiB|GiB)?")
+_BYTES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_SMALLEST_LIMIT = 4000
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
 _ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
 
@@ -106,6 +109,23 @@ def rate(value: object) -> Rate:
     if not 1 <= found.count <= RATE_MAX or found.window_s == 0:
         raise Mismatch(f"a rate of 1 to {RATE_MAX} calls in a time longer than zero", value)
     return found
+
+
+def size(value: object) -> int:
+    """Bytes from a whole number, or from a string such as ``"256KiB"`` or ``"1.5MB"``."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
+        return int(float(match[1]) * _BYTES.get(match[2], 1))
+    raise Mismatch('bytes as a whole number, or a size such as "256KiB" or "10MB"', value)
+
+
+def result_limit(value: object) -> int:
+    """A size that leaves room for a preview; zero for no limit."""
+    read = size(value)
+    if 0 < read < _SMALLEST_LIMIT:
+        raise Mismatch('0 for no limit, or a size from "4KB"', value)
+    return read
 
 
 def address(value: object) -> str:

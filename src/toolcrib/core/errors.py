@@ -23,6 +23,7 @@
     ├── CallTimeout
     ├── CallCancelled
     ├── AuditUnavailable          what may not go unrecorded cannot be recorded
+    ├── ResultNotKept
     ├── NotImplementedHere
     ├── ConfigError               what the user wrote cannot be used
     └── InternalError             our own fault
@@ -221,6 +222,10 @@ class AuditUnavailable(ToolcribError):
     """The audit log cannot be written, and this may not happen unrecorded."""
 
     code = "TOOL_UNAVAILABLE"
+
+
+class ResultNotKept(ToolcribError):
+    """A large result cannot be put aside; it is passed on whole."""
 
 
 class NotImplementedHere(ToolcribError):

@@ -8,6 +8,8 @@ from toolcrib.core.errors import InvalidName
 SEPARATOR = "__"
 SERVER_NAME_MAX = 32
 TOOL_NAME_MAX = 128
+RESULT_READ = "result_read"
+"""toolcrib's own tool that reads what a large result left out."""
 
 _SERVER = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _TOOL = re.compile(r"(?!__proto__$)[A-Za-z0-9_-]+(?:[.:/][A-Za-z0-9_-]+)*")

@@ -81,6 +81,8 @@ class Tool:
     """What the user says of running it twice; ``None`` leaves it to the tool's own word."""
     limits: Limits = UNLIMITED
     """How often, and how often at once, the user lets it be called."""
+    result_limit: int | None = None
+    """Results of more bytes than this are kept; zero is no limit, ``None`` leaves it to the configuration."""
 
     @property
     def is_replayable(self) -> bool:

@@ -181,10 +181,10 @@ def test_a_disabled_servers_tools_leave_the_catalogue(tiny):
     tiny.run("servers", "refresh")
 
     tiny.run("servers", "disable", "tiny")
-    off = tiny.json("ls")
+    off = tiny.json("ls", "--server", "tiny")
     tiny.run("servers", "enable", "tiny")
 
-    assert (off, len(tiny.json("ls")), tiny.starts) == ([], 5, 1)
+    assert (off, len(tiny.json("ls", "--server", "tiny")), tiny.starts) == ([], 5, 1)
 
 
 def test_a_server_of_the_environment_cannot_be_edited(toolcrib):

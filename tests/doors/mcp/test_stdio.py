@@ -505,7 +505,7 @@ def test_a_slow_client_gets_all_of_its_last_answer(tmp_path):
     program = Program(tmp_path)
     program.project.mkdir()
     (program.project / "big.py").write_text(BIG)
-    program.config.write_text('native = ["big"]\n')
+    program.config.write_text('native = ["big"]\nresults = {limit = 0}\n')
     program.env["PYTHONPATH"] = str(program.project)
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "big", "_meta": META}}
     process = program.start("stdio", stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -6,7 +6,8 @@ Standard library only: this module is imported inside the SDK environments, wher
     python sdk1_client.py --stdio '["toolcrib", "stdio"]' '[{"op": "call", "tool": "a__b", "arguments": {}}]'
 
 Operations: ``list`` every page of tools · ``call`` a tool, with an optional ``timeout_s`` · ``cancel`` a call as soon
-as it has reported progress. A call that the server refuses is an outcome with ``error``, not a failure of the script.
+as it has reported progress · ``read_on``: call a tool, then read its kept result, each ``part`` where the answer before
+says to go on. A call that the server refuses is an outcome with ``error``, not a failure of the script.
 """
 
 import argparse
@@ -94,10 +95,23 @@ async def cancel_call(session: Session, operation: Json) -> Json:
     return {"cancelled": task.cancelled()}
 
 
+async def read_on(session: Session, operation: Json) -> Json:
+    preview = (await call_tool(session, operation))["result"]
+    following = {"handle": preview["_meta"]["toolcrib/kept"]["handle"], **operation["part"]}
+    parts: list[str] = []
+    while following:
+        asked = {"tool": "result_read", "arguments": following}
+        about, *rest = (await call_tool(session, asked))["result"]["content"]
+        parts += [block["text"] for block in rest]
+        following = json.loads(about["text"].partition("Next: ")[2] or "null")
+    return {"preview": preview, "parts": parts}
+
+
 OPERATIONS: dict[str, Callable[[Session, Json], Awaitable[Json]]] = {
     "list": list_tools,
     "call": call_tool,
     "cancel": cancel_call,
+    "read_on": read_on,
 }
 
 

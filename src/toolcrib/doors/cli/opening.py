@@ -11,7 +11,7 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import config_hash
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.events import Emit
-from toolcrib.core.names import split_name
+from toolcrib.core.names import RESULT_READ, split_name
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.console import Console
@@ -36,21 +36,22 @@ def is_bare(loaded: Loaded) -> bool:
     return not loaded.config.servers and not loaded.config.native
 
 
-async def assemble_here(loaded: Loaded, emit: Emit, *, prefix: bool = True) -> Crib:
+async def assemble_here(loaded: Loaded, emit: Emit, *, prefix: bool = True, one_shot: bool = False) -> Crib:
     """An open Crib; the caller closes it."""
     tools = BUILTIN if is_bare(loaded) else ()
-    return await assemble(loaded, tools=tools, prefix=prefix, emit=emit)
+    return await assemble(loaded, tools=tools, prefix=prefix, emit=emit, one_shot=one_shot)
 
 
 def has_only_builtin(crib: Crib) -> bool:
     """Whether the built-in tools stand in for a configuration."""
-    return not crib.shelves and not crib.disabled and set(crib.catalog.routes) == {tool.__name__ for tool in BUILTIN}
+    names = {tool.__name__ for tool in BUILTIN}
+    return not crib.shelves and not crib.disabled and crib.catalog.routes.keys() - {RESULT_READ} == names
 
 
 @asynccontextmanager
 async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
     """The Crib of a command that runs once."""
-    crib = await assemble_here(load_here(options), one_shot_log(options, console))
+    crib = await assemble_here(load_here(options), one_shot_log(options, console), one_shot=True)
     try:
         yield crib
     finally:

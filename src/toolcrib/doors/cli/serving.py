@@ -16,6 +16,7 @@ from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.entries import native_entry
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.running import settle_memory
@@ -105,7 +106,7 @@ async def open_watched(options: Options, console: Console, loaded: Loaded, emit:
 
 async def refuse_clashes(crib: Crib, console: Console) -> None:
     """Without prefixes every name must be unique; that is only known once all servers were asked."""
-    if len(crib.shelves) + bool(crib.catalog.counts()[0]) > 1:
+    if len(crib.shelves) + bool(native_entry(crib)) > 1:
         await wait_with_status(console, crib.current(), lambda: asking(crib))
     found = clashes(crib.catalog)
     if found:

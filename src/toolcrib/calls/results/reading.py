@@ -1,0 +1,186 @@
+"""Answers to ``result_read``: a part of a kept result, never more than fits, always with how to go on.
+
+Each answer is a line about what it is, and then the part itself, untouched, as a text of its own: parts read one after
+the other add up to the whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from toolcrib.calls.results.document import Document, cost, fit
+from toolcrib.calls.results.paths import Found, find, kind_of, parse_path
+from toolcrib.calls.results.preview import example
+from toolcrib.calls.results.searching import search_rows, search_text
+from toolcrib.calls.results.shape import shape_of
+from toolcrib.core.errors import InvalidArguments
+
+USUAL_CHARACTERS = 20_000
+USUAL_LINES = 200
+LINE_WINDOW = 1 << 16
+SHAPE_ROOM = 4000
+HEADER_ROOM = 2000
+ASKED_MAX = 1000
+_PICTURES = ("image", "audio", "resource")
+
+Blocks = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which part is wanted."""
+
+    handle: str
+    line: int | None = None
+    count: int | None = None
+    offset: int | None = None
+    length: int | None = None
+    search: str = ""
+    path: str | None = None
+
+    def go_on(self, **place: Any) -> str:
+        """The arguments for the part that follows."""
+        same = {"handle": self.handle, "path": self.path, "search": self.search or None}
+        return example(**{key: value for key, value in same.items() if value is not None}, **place)
+
+
+def answer(document: Document, question: Question, limit: int) -> Blocks:
+    """The part, within ``limit`` bytes."""
+    if cost(question.search) + cost(question.path or "") > ASKED_MAX:
+        raise InvalidArguments("search and path are too long.", hint=f"Use at most {ASKED_MAX} bytes for both.")
+    room = limit - HEADER_ROOM
+    if question.path is None:
+        return _read_text(document.text, question, room)
+    found = _follow(document, question.path)
+    only = found.rows[0] if not found.is_many else None
+    if only is None:
+        return _read_rows(found.rows, question, room, f", {found.skipped} without it left out" * bool(found.skipped))
+    kind = kind_of(only)
+    if kind == "array":
+        return _read_rows(msgspec.json.decode(only, type=list[Raw]), question, room)
+    if kind == "string":
+        return _read_text(msgspec.json.decode(only, type=str), question, room)
+    return _whole(only, question, room)
+
+
+def _follow(document: Document, path: str) -> Found:
+    """``$`` is the whole MCP result, any other path begins in its data."""
+    if path.startswith("$"):
+        return find(Raw(document.raw), parse_path(path[1:]))
+    if document.data is None:
+        raise InvalidArguments(
+            "path: the text of this result is not JSON.", hint="Read it by line or offset, or begin the path with $."
+        )
+    return find(document.data, parse_path(path))
+
+
+def _read_text(text: str, question: Question, room: int) -> Blocks:
+    if question.search:
+        return _said(search_text(text, question.search, question.offset or 0, question.count or 0, room), question)
+    if question.line is not None:
+        return _lines(text, question, room)
+    start = max(question.offset or 0, 0)
+    wanted = USUAL_CHARACTERS if question.length is None else max(question.length, 0)
+    part = fit(text[start : start + wanted], room)
+    end = start + len(part)
+    if start >= len(text) and text:
+        return _blocks(f"There are {len(text)} characters, numbered from 0.")
+    return _blocks(f"Characters {start} to {end} of {len(text)}.{_next(question, end, len(text))}", part)
+
+
+def _next(question: Question, end: int, total: int) -> str:
+    if end >= total:
+        return " This is the end."
+    same_length = {} if question.length is None else {"length": question.length}
+    return f" Next: {question.go_on(offset=end, **same_length)}"
+
+
+def _lines(text: str, question: Question, room: int) -> Blocks:
+    total, first = text.count("\n") + 1, max(question.line or 1, 1)
+    if first > total:
+        return _blocks(f"There are {total} lines, numbered from 1.")
+    start = line_start(text, first)
+    count = min(max(question.count or USUAL_LINES, 1), total - first + 1)
+    wanted = text[start : start + room + 1]  # no line that begins after that can fit
+    wanted = wanted[: line_start(wanted, count + 1, len(wanted) + 1) - 1]
+    part = fit(wanted, room)
+    if len(part) < len(wanted) and "\n" not in part:
+        more = question.go_on(offset=start + len(part))
+        return _blocks(f"The beginning of line {first}, which is too long to show at once. Next: {more}", part)
+    if len(part) < len(wanted):
+        part = part[: part.rindex("\n")]
+    last = first + part.count("\n")
+    same = {} if question.count is None else {"count": question.count}
+    more = f" Next: {question.go_on(line=last + 1, **same)}" if last < total else " This is the end."
+    return _blocks(f"Lines {first} to {last} of {total}.{more}", part)
+
+
+def line_start(text: str, line: int, otherwise: int = 0) -> int:
+    """Where a line begins, counted from 1, without taking the text apart."""
+    at, passed = 0, 1
+    while passed < line:
+        passing = text.count("\n", at, at + LINE_WINDOW)
+        if passed + passing < line:
+            at, passed = at + LINE_WINDOW, passed + passing
+            if at >= len(text):
+                return otherwise
+        else:
+            at, passed = text.index("\n", at) + 1, passed + 1
+    return at
+
+
+def _read_rows(rows: Sequence[Raw], question: Question, room: int, note: str = "") -> Blocks:
+    if question.search:
+        return _said(search_rows(rows, question.search, question.offset or 0, question.length or 0, room), question)
+    start = max(question.offset or 0, 0)
+    wanted = rows[start : None if question.length is None else start + max(question.length, 0)]
+    shown = _fitting(wanted, room if question.length is not None else min(room, USUAL_CHARACTERS))
+    end = start + len(shown)
+    if wanted and not shown:
+        return _too_large(f"Item {start}", wanted[0], room)
+    about = f"Items {start} to {end - 1} of {len(rows)}" if shown else f"No items from {start} on, of {len(rows)}"
+    return _blocks(f"{about}{note}.{_next(question, end, len(rows))}", "[" + ",\n".join(map(_text, shown)) + "]")
+
+
+def _fitting(rows: Sequence[Raw], room: int) -> list[Raw]:
+    shown: list[Raw] = []
+    for row in rows:
+        room -= cost(_text(row)) + 4
+        if room < 0:
+            break
+        shown.append(row)
+    return shown
+
+
+def _whole(value: Raw, question: Question, room: int) -> Blocks:
+    text = _text(value)
+    if cost(text) > room:
+        return _too_large(question.path or "The root", value, room)
+    if question.path is not None and question.path.startswith("$.content["):
+        block = msgspec.json.decode(value)
+        if isinstance(block, dict) and block.get("type") in _PICTURES:
+            return [*_blocks(f"{question.path}:"), block]
+    return _blocks(f"{question.path or 'The root'}:", text)
+
+
+def _too_large(what: str, value: Raw, room: int) -> Blocks:
+    shape = fit(shape_of(value), min(room, SHAPE_ROOM))
+    return _blocks(f"{what} is too large to show at once. Go into it with a longer path; its shape is:", shape)
+
+
+def _said(found: tuple[str, str, int | None], question: Question) -> Blocks:
+    """What a search found, and from where it goes on."""
+    about, text, following = found
+    more = "" if following is None else f" Next: {question.go_on(offset=following)}"
+    return _blocks(about + more, *([text] if text else []))
+
+
+def _text(raw: Raw) -> str:
+    return bytes(raw).decode(errors="replace")
+
+
+def _blocks(*texts: str) -> Blocks:
+    return [{"type": "text", "text": text} for text in texts]

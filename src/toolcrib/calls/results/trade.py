@@ -1,0 +1,83 @@
+"""A large result for a preview: the whole is put aside first, then what remains is put together."""
+
+import asyncio
+from typing import Any
+
+from toolcrib.calls.layers.keep import KeepSettings, ResultKeeper
+from toolcrib.calls.pipeline import Subject
+from toolcrib.calls.results.document import Document, encode, fit
+from toolcrib.calls.results.preview import META, Kept, preview_blocks
+from toolcrib.calls.results.shorten import shorten
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import ResultNotKept, ToolcribError
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.names import RESULT_READ
+from toolcrib.schema.check import compile_check
+
+ERROR_SHOWN = 2000
+NOT_AN_ERROR = (
+    "[The call succeeded. It is marked as an error only because its structured content cannot be shortened in a way "
+    "that fits the tool's output schema.]"
+)
+
+
+class Trade:
+    """Trades large results of one tool."""
+
+    def __init__(self, results: ResultKeeper, settings: KeepSettings, emit: Emit, subject: Subject) -> None:
+        self._results, self._settings, self._emit, self._subject = results, settings, emit, subject
+
+    async def result(self, call: ToolCall, outcome: ToolResult) -> ToolResult:
+        """The preview; the result itself if it cannot be kept, or is a question rather than a result."""
+        raw = encode(outcome.mcp) if outcome.raw is None else outcome.raw
+        document = await asyncio.to_thread(Document, raw)
+        if document.result_type == "input_required":
+            return outcome
+        handle = await self._keep(call, raw)
+        if handle is None:
+            return outcome
+        return await asyncio.to_thread(self._shown, self._kept(handle, len(raw)), document, outcome)
+
+    async def shorten_error(self, call: ToolCall, error: ToolcribError) -> None:
+        """An error that says too much keeps its class and code, and says the rest by handle."""
+        told = {"content": [{"type": "text", "text": error.message}], "structuredContent": error.details}
+        raw = encode(told | {"isError": True})
+        handle = await self._keep(call, raw)
+        if handle is None:
+            return
+        kept = self._kept(handle, len(raw))
+        error.message = fit(error.message, min(ERROR_SHOWN, kept.limit // 4))
+        error.hint = f'All it said: {RESULT_READ} {{"handle": "{handle}"}}. {error.hint}'.rstrip()
+        small = {key: value for key, value in error.details.items() if isinstance(value, int | float)}
+        error.details = small | {META: kept.meta}
+
+    async def _keep(self, call: ToolCall, raw: bytes) -> str | None:
+        told = {"tool": call.name, "id": call.id, "caller": call.caller.id, "bytes": len(raw)}
+        try:
+            handle = await self._results.keep(raw, call.caller.id, call.name)
+        except ResultNotKept as error:
+            self._emit(Event("result.not_kept", "warning", told | {"error": str(error)}))
+            return None
+        self._emit(Event("result.kept", "debug", told))
+        return handle
+
+    def _kept(self, handle: str, size: int) -> Kept:
+        return Kept(handle, self._subject.name, size, self._settings.limit, self._settings.keep_s)
+
+    def _shown(self, kept: Kept, document: Document, outcome: ToolResult) -> ToolResult:
+        content = preview_blocks(document, kept)
+        shown: dict[str, Any] = {"content": content, "_meta": {META: kept.meta}}
+        if outcome.error is not None:
+            shown["isError"] = True
+            error = ErrorInfo(outcome.error.code, content[0]["text"], outcome.error.retryable, {META: kept.meta})
+            return ToolResult(raw=encode(shown), error=error)
+        if self._subject.tool.output_schema is not None:
+            shown |= self._structured(outcome.structured, kept)
+            if "isError" in shown:
+                content.insert(1, {"type": "text", "text": NOT_AN_ERROR})
+        return ToolResult(raw=encode(shown))
+
+    def _structured(self, structured: Any, kept: Kept) -> dict[str, Any]:
+        """What clients demand of a tool with an output schema: data that fits it, or else the mark of an error."""
+        short = shorten(structured, compile_check(self._subject.tool.output_schema or {}), kept)
+        return {"isError": True} if short is None else {"structuredContent": short}
