@@ -14,6 +14,7 @@ from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
 from toolcrib.core.errors import TOOL_CODES
+from toolcrib.doors.cli.main import GROUPS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -38,6 +39,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         **os.environ,
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
         "NO_COLOR": "1",
     }
 
@@ -75,7 +77,7 @@ def test_shell_examples_name_commands_that_exist(text: str, environment: dict[st
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["toolcrib"]:
-            group = words[1:3] if words[1] in ("servers", "config") else words[1:2]
+            group = words[1:3] if words[1] in GROUPS else words[1:2]
             done = run(["toolcrib", *group, "--help"], environment)
             assert done.returncode == 0, done.stderr
         elif words:

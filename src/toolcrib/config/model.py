@@ -10,8 +10,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolcrib.core.tool import SecurityLevel
+
 Policy = Literal["allow", "ask", "deny", "disable"]
 POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny", "disable")
+AuthMode = Literal["auto", "required", "none"]
+AUTH_MODES: tuple[AuthMode, ...] = ("auto", "required", "none")
 RELAYABLE = ("elicitation", "sampling", "roots")
 
 
@@ -79,7 +83,33 @@ class ConnectConfig:
         return self.delays_s[min(attempt, len(self.delays_s)) - 1] if self.delays_s else 0.0
 
 
-SECTIONS: Mapping[str, type] = {"connect": ConnectConfig}
+@dataclass(frozen=True, slots=True)
+class AccessConfig:
+    """What callers without a token may reach: everything, unless this says less."""
+
+    level: SecurityLevel = SecurityLevel.SYSTEM
+    servers: tuple[str, ...] = ("*",)
+    tools: tuple[str, ...] = ("*",)
+
+
+ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthConfig:
+    """The issuer whose JWTs are accepted; none without an ``issuer``."""
+
+    issuer: str = ""
+    audience: str = ""
+    jwks: str = ""
+    """Where its public keys are: an address, or a file."""
+    algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
+    max_age_s: float = 86400.0
+    """The longest lifetime a token may have."""
+    leeway_s: float = 30.0
+
+
+SECTIONS: Mapping[str, type] = {"connect": ConnectConfig, "access": AccessConfig, "auth": AuthConfig}
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
 
@@ -97,6 +127,9 @@ class Config:
     """Import paths ``module`` or ``module:function`` whose ``@tool`` functions are loaded."""
     host: str = "127.0.0.1"
     port: int = 7337
+    auth_mode: AuthMode = "auto"
+    access: AccessConfig = AccessConfig()
+    auth: AuthConfig = AuthConfig()
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False)
     """Setting, as written in toolcrib.toml → where it was written; what is missing is a default."""
     problems: tuple[str, ...] = field(default=(), compare=False)

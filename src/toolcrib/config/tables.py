@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.config.model import POLICIES, RELAYABLE
+from toolcrib.config.model import ASYMMETRIC, AUTH_MODES, POLICIES, RELAYABLE
 from toolcrib.config.values import (
     Mismatch,
     Reader,
@@ -12,10 +12,12 @@ from toolcrib.config.values import (
     duration_s,
     flag,
     import_path,
+    key_source,
     kind,
     list_of,
     one_of,
     port,
+    security_level,
     show,
     some_text,
     text,
@@ -70,6 +72,16 @@ SETTINGS: Mapping[str, Key] = {
     "catalog.grace": Key("list_grace_s", duration_s),
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
+    "serve.auth": Key("auth_mode", one_of(*AUTH_MODES)),
+    "access.level": Key("level", security_level),
+    "access.servers": Key("servers", list_of(some_text, "a list of server names")),
+    "access.tools": Key("tools", list_of(some_text, "a list of tool names")),
+    "auth.issuer": Key("issuer", some_text),
+    "auth.audience": Key("audience", some_text),
+    "auth.jwks": Key("jwks", key_source),
+    "auth.algorithms": Key("algorithms", list_of(one_of(*ASYMMETRIC), "a list of " + ", ".join(ASYMMETRIC))),
+    "auth.max_age": Key("max_age_s", timeout_s),
+    "auth.leeway": Key("leeway_s", duration_s),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 

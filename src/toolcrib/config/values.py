@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from toolcrib.config.written import KeyPath
+from toolcrib.core.tool import SecurityLevel
 
 Reader = Callable[[Any], Any]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
+_KEY_ADDRESS = re.compile(r"https://\S+|http://(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?(?:/\S*)?")
 _ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
 
 
@@ -91,6 +93,18 @@ def address(value: object) -> str:
     if not isinstance(value, str) or not _ADDRESS.fullmatch(value):
         raise Mismatch("an address that begins with http:// or https://", value)
     return value
+
+
+def key_source(value: object) -> str:
+    """Where public keys come from: an address nobody can listen in on, or a file."""
+    if not isinstance(value, str) or not value.strip() or ("://" in value and not _KEY_ADDRESS.fullmatch(value)):
+        raise Mismatch("an https:// address (or http:// on this machine), or the path of a file", value)
+    return value
+
+
+def security_level(value: object) -> SecurityLevel:
+    """How far tools may reach."""
+    return SecurityLevel(one_of(*SecurityLevel)(value))
 
 
 def import_path(value: object) -> str:

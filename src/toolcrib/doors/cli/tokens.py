@@ -1,14 +1,14 @@
-"""The bearer token of the HTTP door: given by the environment, or made at the first start and kept privately."""
+"""The owner's token: given by a flag or the environment, or made at the first start and kept privately."""
 
-import hmac
 import ipaddress
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.core.errors import ConfigError
+from toolcrib.stores.paths import state_directory
 
 VARIABLE = "TOOLCRIB_TOKEN"
 SHORTEST = 16
@@ -21,11 +21,6 @@ class Token:
     value: str
     origin: str
 
-    def verifier(self) -> Callable[[bytes], bool]:
-        """Compares what a client sent, in constant time."""
-        wanted = self.value.encode()
-        return lambda given: hmac.compare_digest(given, wanted)
-
 
 def is_loopback(host: str) -> bool:
     """Whether an address can be reached from this machine only."""
@@ -37,12 +32,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def needed_token(host: str, flag: str | None, env: Mapping[str, str]) -> Token | None:
-    """The token clients must send; ``None`` on loopback, unless somebody asked for one."""
+def given_token(flag: str | None, env: Mapping[str, str]) -> Token | None:
+    """The token somebody chose, if anybody did."""
     for value, origin in ((flag, "--token"), (env.get(VARIABLE), VARIABLE)):
         if value:
             return _checked(Token(value, origin))
-    return None if is_loopback(host) else kept_token(token_path(env))
+    return None
 
 
 def _checked(token: Token) -> Token:
@@ -56,9 +51,7 @@ def _checked(token: Token) -> Token:
 
 def token_path(env: Mapping[str, str]) -> Path:
     """Where the token of this user is kept."""
-    configured = Path(env.get("XDG_STATE_HOME", ""))
-    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".local" / "state"
-    return base / "toolcrib" / "token"
+    return state_directory(env) / "token"
 
 
 def kept_token(path: Path) -> Token:
