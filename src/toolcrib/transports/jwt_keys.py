@@ -69,17 +69,25 @@ def _read_key(entry: dict[str, Any]) -> PublicKey | None:
     from joserfc.errors import JoseError
     from joserfc.jwk import JWKRegistry
 
-    if entry.get("kty") not in ("RSA", "EC", "OKP") or "d" in entry or not _may_verify(entry):
+    if not _is_public(entry) or not _may_verify(entry):
         return None
     try:
         key = JWKRegistry.import_key(entry)
-        if entry["kty"] == "RSA" and getattr(key.raw_value, "key_size", 0) not in RSA_BITS:
-            return None
     except (JoseError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    if entry["kty"] == "RSA" and getattr(key.raw_value, "key_size", 0) not in RSA_BITS:
         return None
     names = (entry.get(name) for name in ("kid", "crv", "alg"))
     key_id, curve, algorithm = (name if isinstance(name, str) else None for name in names)
     return PublicKey(key_id, entry["kty"], curve, algorithm, key)
+
+
+def _is_public(entry: Mapping[str, Any]) -> bool:
+    """Whether it is the public half of a pair; a short RSA one is not even looked at."""
+    kind, modulus = entry.get("kty"), entry.get("n")
+    if kind == "RSA" and (not isinstance(modulus, str) or len(modulus) * 6 < RSA_BITS.start):
+        return False
+    return kind in ("RSA", "EC", "OKP") and "d" not in entry
 
 
 def _may_verify(entry: Mapping[str, Any]) -> bool:

@@ -65,6 +65,9 @@ class Callers:
     def __init__(self, owner: str, kept: TokenFile, jwt: "JwtGate | None", now: Callable[[], float]) -> None:
         self._owner, self._kept, self._jwt, self._now = owner.encode(), kept, jwt, now
         self._subjects: dict[Claims, Caller] = {}
+        self._ends: dict[str, int] = {}
+        """When the last token of each subject that came in expires."""
+        self._ends_max = KNOWN_MAX
 
     def identify(self, presented: bytes) -> Caller | Refusal | None:
         """Who sends this token; ``None`` for nobody."""
@@ -84,19 +87,22 @@ class Callers:
         kind, _, rest = caller.id.partition(":")
         if kind == "token":
             return self._kept.is_active(rest)
-        return kind != "jwt" or any(known.id == caller.id for known in self._unexpired().values())
+        return kind != "jwt" or self._ends.get(caller.id, 0) > self._now()
 
     def _subject(self, presented: bytes) -> Caller | Refusal | None:
         claims = self._jwt.check(presented) if self._jwt is not None else None
         if claims is None or isinstance(claims, Refusal):
             return claims
-        caller = self._subjects.get(claims)
-        if caller is None:
-            if len(self._subjects) >= KNOWN_MAX:
-                self._subjects = self._unexpired()
-            caller = self._subjects[claims] = Caller(f"jwt:{claims.subject}", "token", grants_of(claims.scope))
-        return caller
+        return self._subjects.get(claims) or self._remember(claims)
 
-    def _unexpired(self) -> "dict[Claims, Caller]":
-        now = self._now()
-        return {claims: caller for claims, caller in self._subjects.items() if claims.expires > now}
+    def _remember(self, claims: "Claims") -> Caller:
+        caller = Caller(f"jwt:{claims.subject}", "token", grants_of(claims.scope))
+        if len(self._subjects) >= KNOWN_MAX:
+            self._subjects.clear()
+        if len(self._ends) >= self._ends_max:
+            now = self._now()
+            self._ends = {subject: end for subject, end in self._ends.items() if end > now}
+            self._ends_max = max(KNOWN_MAX, 2 * len(self._ends))
+        self._subjects[claims] = caller
+        self._ends[caller.id] = max(claims.expires, self._ends.get(caller.id, 0))
+        return caller

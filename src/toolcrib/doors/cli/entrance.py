@@ -12,17 +12,14 @@ from toolcrib.core.events import Emit
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.cli.callers import NOBODY, Callers, local_caller
 from toolcrib.doors.cli.invoke import Options, Parser
-from toolcrib.doors.cli.tokens import Token, given_token, is_loopback, kept_token, token_path
+from toolcrib.doors.cli.tokens import Token, given_token, is_loopback, kept_token, token_path, tokens_of
 from toolcrib.doors.mcp.http import IsCurrent, always
-from toolcrib.stores.paths import state_directory
 from toolcrib.stores.tokens import TokenFile
 from toolcrib.transports.http_guard import Identify
 
 if TYPE_CHECKING:
     from toolcrib.transports.jwt_gate import JwtGate
     from toolcrib.transports.jwt_keys import KeyRing
-
-TOKENS_NAME = "tokens.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +61,6 @@ def access_flags(options: Options) -> dict[str, object]:
     """The limits given on the command line, by their names in the file."""
     given = {"access.level": options.level, "access.tools": options.only}
     return {name: value for name, value in given.items() if value is not None}
-
-
-def tokens_of(env: Mapping[str, str], now: Callable[[], float]) -> TokenFile:
-    """The tokens of this user."""
-    return TokenFile(state_directory(env) / TOKENS_NAME, now)
 
 
 def make_entrance(config: Config, options: Options, here: Here) -> Entrance:

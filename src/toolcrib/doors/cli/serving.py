@@ -80,7 +80,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
     given = {name: value for name, value in flags.items() if value is not None}
     loaded = load_here(options, given | access_flags(options))
     entrance = make_entrance(loaded.config, options, Here(os.environ, time.time, time.monotonic, emit))
-    async with open_watched(options, console, loaded, emit) as crib, kept_fresh(entrance, emit):
+    async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit) as crib:
         mcp = McpService(crib, ServerIdentity(version=VERSION))
         door = HttpDoor(mcp, entrance.caller, entrance.is_current)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, HEALTH_PATH: _health(crib)}

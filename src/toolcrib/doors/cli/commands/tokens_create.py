@@ -10,12 +10,12 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entrance import tokens_of
 from toolcrib.doors.cli.failures import OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.scopes import shown_expiry, shown_scope, token_entry
+from toolcrib.doors.cli.tokens import tokens_of
 from toolcrib.stores.tokens import TokenWish
 
 EXAMPLES = """\

@@ -4,11 +4,11 @@ import os
 import time
 
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entrance import tokens_of
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.scopes import shown_expiry, shown_scope, token_entry
 from toolcrib.doors.cli.table import Column, print_table
+from toolcrib.doors.cli.tokens import tokens_of
 
 COLUMNS = (
     Column("NAME", styles=("bold",)),

@@ -4,10 +4,10 @@ import os
 import time
 
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entrance import tokens_of
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.scopes import token_entry
+from toolcrib.doors.cli.tokens import tokens_of
 
 
 def add_arguments(parser: Parser) -> None:
