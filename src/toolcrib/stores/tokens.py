@@ -99,6 +99,7 @@ class TokenFile:
 
     def __init__(self, path: Path, now: Callable[[], float]) -> None:
         self.path = path
+        self._file = str(path)
         self._now = now
         self._stamp: _Stamp | None = None
         self._by_id: dict[str, Token] = {}
@@ -185,7 +186,7 @@ class TokenFile:
 
     def _look(self) -> None:
         """Read again if the file has changed."""
-        stamp = _stamp_of(self.path)
+        stamp = _stamp_of(self._file)
         if stamp != self._stamp:
             self._known.clear()
             self._by_id, self._problem = {}, None
@@ -275,7 +276,7 @@ def _damaged(path: Path, reason: str) -> ConfigError:
     )
 
 
-def _stamp_of(path: Path) -> _Stamp | None:
+def _stamp_of(path: str) -> _Stamp | None:
     try:
         status = os.stat(path)  # noqa: PTH116 - a plain stat is most of the cost of recognising a token
     except OSError:

@@ -66,6 +66,18 @@ def test_when_there_are_too_many_sessions_the_longest_idle_one_makes_room(monkey
     assert kept == [True, False, True]
 
 
+def test_whoever_opens_too_many_sessions_loses_their_own_first(monkeypatch):
+    """One caller cannot push out the others."""
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 3)
+    clock, other = ManualClock(1_000_000.0), Caller("other")
+    everyone, mine = opened(clock)
+    for _ in range(5):
+        clock.advance(1)
+        everyone.open(ASKER, other)
+
+    assert everyone.find(mine.id.encode(), ME) is mine
+
+
 def test_there_is_a_most_number_of_sessions_in_use(monkeypatch):
     """Nobody who listens or waits is thrown out for a newcomer."""
     monkeypatch.setattr(sessions, "SESSIONS_MAX", 2)

@@ -232,17 +232,17 @@ class HttpDoor:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
         exchange, token = request.exchange, service.progress_token(server.request_params(message))
         reply = (Reply if _accepts_stream(request) else PlainReply)(exchange, session, asker, token)
-        caller = session.caller if session is not None else self._caller_of(request)
-        reply.task = self._loop.create_task(self._work(message, asker, reply, caller))
+        reply.caller = session.caller if session is not None else self._caller_of(request)
+        reply.task = self._loop.create_task(self._work(message, asker, reply))
         self._replies.add(reply)
         if session is not None:
             session.running[_id(message)] = reply.cancel
         else:
             exchange.on_disconnect(reply.cancel)
 
-    async def _work(self, message: Inbound, asker: Asker, reply: Reply, caller: Caller) -> None:
+    async def _work(self, message: Inbound, asker: Asker, reply: Reply) -> None:
         try:
-            body, status = await self._mcp.respond(message, asker, reply, caller)
+            body, status = await self._mcp.respond(message, asker, reply, reply.caller)
             reply.finish(body, status)
         except asyncio.CancelledError:
             reply.abandon()
@@ -262,13 +262,19 @@ class HttpDoor:
     def _ping(self) -> None:
         """Keep streams alive behind proxies; a call that has been silent for long becomes a stream for that."""
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
-        self._sessions.sweep(self._is_current)
-        self._end_subscriptions(lambda caller: not self._is_current(caller))
+        self._see_off()
         for stream in (*self._sessions.streams(), *self._subscriptions):
             stream.ping()
         self._replies = {reply for reply in self._replies if reply.is_running}
         for reply in self._replies:
             reply.ping()
+
+    def _see_off(self) -> None:
+        """End what belongs to callers that may not come in any more."""
+        self._sessions.sweep(self._is_current)
+        self._end_subscriptions(lambda caller: not self._is_current(caller))
+        for reply in [reply for reply in self._replies if not self._is_current(reply.caller)]:
+            reply.cancel()
 
     def end_streams(self) -> None:
         """End the standing streams in good order; calls under way are not touched."""

@@ -74,15 +74,16 @@ class Sessions:
 
     def open(self, asker: Asker, caller: Caller) -> Session | None:
         """A new session, in the place of the longest idle one if need be; ``None`` when all are in use."""
-        if len(self._by_id) >= SESSIONS_MAX and not self._make_room():
+        if len(self._by_id) >= SESSIONS_MAX and not self._make_room(caller):
             return None
         session = Session(asker, caller, self._clock())
         self._by_id[session.id] = session
         return session
 
-    def _make_room(self) -> bool:
+    def _make_room(self, caller: Caller) -> bool:
+        """End the longest idle session, one of the caller's own before those of others."""
         idle = (session for session in self._by_id.values() if session.is_idle)
-        longest = min(idle, key=lambda session: session.last_used, default=None)
+        longest = min(idle, key=lambda session: (session.caller.id != caller.id, session.last_used), default=None)
         if longest is not None:
             self.end(longest)
         return longest is not None
