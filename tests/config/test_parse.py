@@ -162,7 +162,7 @@ def test_an_empty_file_is_the_defaults():
         ),
         (
             "\n[serve]\nzzz = 1\n",
-            "toolcrib.toml:3: Unknown key 'zzz' in [serve]. Known keys: host, port.",
+            "toolcrib.toml:3: Unknown key 'zzz' in [serve]. Known keys: host, port, auth.",
         ),
         (
             '[servers.a]\ncommand = "x"\n[servers.a.tools."kb.x"]\npolcy = "ask"\n',
@@ -327,7 +327,7 @@ def test_flags_are_settings_like_those_in_the_file():
     ("flags", "expected"),
     [
         ({"serve.port": -1}, "flag: serve.port must be a port number from 0 to 65535, but is the number -1."),
-        ({"serve.prt": 1}, "flag: Unknown key 'serve.prt'. Did you mean 'serve.port', 'serve.host'?"),
+        ({"serve.prt": 1}, "flag: Unknown key 'serve.prt'. Did you mean 'serve.port', 'serve.host', 'serve.auth'?"),
     ],
 )
 def test_a_wrong_flag_is_an_error_like_a_wrong_line(flags, expected):

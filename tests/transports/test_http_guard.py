@@ -5,8 +5,8 @@ import hmac
 
 import pytest
 
-from toolcrib.transports.http_guard import Guard
-from toolcrib.transports.http_message import Request
+from toolcrib.transports.http_guard import NO_TOKEN, Guard
+from toolcrib.transports.http_message import Refusal, Request
 from toolcrib.transports.http_server import GuardPolicy, HttpServer
 
 ROUTES = ["/", "/mcp", "/healthz", "/nothing/there?x=y"]
@@ -82,7 +82,7 @@ def test_a_name_without_a_star_means_exactly_that_name():
 
 
 def with_token(token: bytes) -> GuardPolicy:
-    return GuardPolicy(verify_token=lambda given: hmac.compare_digest(given, token))
+    return GuardPolicy(identify=lambda given: "somebody" if hmac.compare_digest(given, token) else None)
 
 
 @pytest.mark.parametrize("credentials", ["Bearer secret", "bearer secret", "Bearer  secret "])
@@ -143,3 +143,105 @@ async def test_every_route_but_health_needs_the_token(path: str):
 
     assert status == (200 if path == "/healthz" else 401)
     assert (b'www-authenticate: Bearer realm="toolcrib"' in answer) == (path != "/healthz")
+
+
+def asked(policy: GuardPolicy, **headers: str) -> tuple[object, object]:
+    """What a request is refused with, and who it was found to come from."""
+    sent = {name.encode(): value.encode() for name, value in {"host": "localhost", **headers}.items()}
+    request = Request(b"POST", b"/mcp", sent, None)
+    return Guard(policy).refusal(request), request.identity
+
+
+def test_a_request_carries_who_sends_it():
+    """Whatever ``identify`` answers, untouched; without one, nobody."""
+    somebody = object()
+    policy = GuardPolicy(identify={b"secret": somebody}.get)
+
+    assert asked(policy, authorization="Bearer secret") == (None, somebody)
+    assert asked(policy, authorization="Bearer other") == (NO_TOKEN, None)
+    assert asked(GuardPolicy(), authorization="Bearer secret") == (None, None)
+
+
+def test_who_sends_it_is_not_carried_over_to_the_next_request():
+    """A head that is known is not a token that is known."""
+    request = Request(b"POST", b"/mcp", {b"host": b"localhost"}, None)
+    request.identity = "somebody"
+
+    assert request.with_body(b"more").identity is None
+
+
+def test_identify_may_say_that_it_cannot_tell():
+    """Then its own refusal is the answer."""
+    later = Refusal(503, "HTTP_LATER", "Later.", ((b"retry-after", b"2"),))
+
+    assert asked(GuardPolicy(identify=lambda _: later), authorization="Bearer x") == (later, None)
+
+
+async def send(method: str, *headers: str, policy: GuardPolicy) -> tuple[int, bytes]:
+    server = HttpServer({"/mcp": fine}, policy=policy)
+    await server.start("127.0.0.1", 0)
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        lines = [f"{method} /mcp HTTP/1.1", "Host: localhost", *headers, "Connection: close", "", ""]
+        writer.write("\r\n".join(lines).encode())
+        answer = await reader.read()
+        writer.close()
+    finally:
+        await server.close()
+    return int(answer.split()[1]), answer
+
+
+PAGE = "Origin: https://app.example"
+WANTS = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: authorization, mcp-session-id")
+APP = GuardPolicy(
+    allowed_origins=frozenset({"https://app.example"}), identify=lambda given: "me" if given == b"secret" else None
+)
+
+
+async def test_a_browser_may_ask_without_the_token_what_an_allowed_page_may_send():
+    """It never has the token with it at that point; the answer has no body."""
+    status, answer = await send("OPTIONS", PAGE, *WANTS, policy=APP)
+
+    assert status == 204
+    assert b"access-control-allow-origin: https://app.example\r\n" in answer
+    assert b"access-control-allow-headers: authorization, mcp-session-id\r\n" in answer
+    assert b"access-control-allow-methods: GET, POST, DELETE\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (("Origin: https://evil.example", *WANTS), 403),
+        (("Origin: null", *WANTS), 403),
+        ((PAGE,), 401),
+        (WANTS, 401),
+    ],
+    ids=["another page", "no page", "no question", "no origin"],
+)
+async def test_nobody_else_is_let_in_by_asking(headers, status):
+    """Only a preflight of an allowed page is answered without a token."""
+    found, answer = await send("OPTIONS", *headers, policy=APP)
+
+    assert found == status
+    assert b"evil.example" not in answer
+
+
+async def test_header_names_that_are_none_are_not_repeated():
+    """What comes in as a list of names goes out as one, or not at all."""
+    odd = ("Access-Control-Request-Method: POST", "Access-Control-Request-Headers: x: y, <b>")
+    _, answer = await send("OPTIONS", PAGE, *odd, policy=APP)
+
+    assert b"access-control-allow-headers: authorization, content-type\r\n" in answer
+
+
+@pytest.mark.parametrize("token", ["secret", "wrong"])
+async def test_an_allowed_page_can_read_the_answer(token):
+    """The refusal too: a page must see that its token is wrong."""
+    status, answer = await send("GET", PAGE, f"Authorization: Bearer {token}", policy=APP)
+    _, plain = await send("GET", f"Authorization: Bearer {token}", policy=APP)
+
+    assert status == (200 if token == "secret" else 401)
+    assert b"access-control-allow-origin: https://app.example\r\n" in answer
+    assert b"mcp-session-id" in answer
+    assert b"access-control" not in plain

@@ -226,7 +226,7 @@ async def test_a_head_that_was_seen_before_means_the_same_again():
 async def test_a_token_is_checked_with_every_request():
     """A token that is withdrawn does not live on with the connection that used it."""
     valid = {b"secret"}
-    policy = GuardPolicy(verify_token=valid.__contains__)
+    policy = GuardPolicy(identify=lambda given: given if given in valid else None)
     async with serving(echo, policy=policy) as server, connected(server) as client:
         statuses = []
         for _ in range(3):

@@ -22,7 +22,7 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
             renames=wishes.parameters,
             replayable=wishes.replayable,
             security_level=level_of(name, tool, server, security).level,
-            capabilities=frozenset(wishes.capabilities),
+            capabilities=tool.capabilities | frozenset(wishes.capabilities),
             limits=Limits(wishes.rate, server.rate, server.parallel),
             result_limit=wishes.result_limit,
         )

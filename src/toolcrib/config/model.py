@@ -15,6 +15,8 @@ from toolcrib.core.tool import SecurityLevel
 
 Policy = Literal["allow", "ask", "deny", "disable"]
 POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny", "disable")
+AuthMode = Literal["auto", "required", "none"]
+AUTH_MODES: tuple[AuthMode, ...] = ("auto", "required", "none")
 RELAYABLE = ("elicitation", "sampling", "roots")
 
 
@@ -124,7 +126,35 @@ class ResultsConfig:
     space: int = 256_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class AccessConfig:
+    """What callers without a token may reach: everything, unless this says less."""
+
+    level: SecurityLevel = SecurityLevel.SYSTEM
+    servers: tuple[str, ...] = ("*",)
+    tools: tuple[str, ...] = ("*",)
+
+
+ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthConfig:
+    """The issuer whose JWTs are accepted; none without an ``issuer``."""
+
+    issuer: str = ""
+    audience: str = ""
+    jwks: str = ""
+    """Where its public keys are: an address, or a file."""
+    algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
+    max_age_s: float = 86400.0
+    """The longest lifetime a token may have."""
+    leeway_s: float = 30.0
+
+
 SECTIONS: Mapping[str, type] = {
+    "access": AccessConfig,
+    "auth": AuthConfig,
     "connect": ConnectConfig,
     "limits": CommonLimits,
     "results": ResultsConfig,
@@ -152,6 +182,9 @@ class Config:
     """Import paths ``module`` or ``module:function`` whose ``@tool`` functions are loaded."""
     host: str = "127.0.0.1"
     port: int = 7337
+    auth_mode: AuthMode = "auto"
+    access: AccessConfig = AccessConfig()
+    auth: AuthConfig = AuthConfig()
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False)
     """Setting, as written in toolcrib.toml → where it was written; what is missing is a default."""
     problems: tuple[str, ...] = field(default=(), compare=False)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.config.model import PIN_MODES, POLICIES, RELAYABLE
+from toolcrib.config.model import ASYMMETRIC, AUTH_MODES, PIN_MODES, POLICIES, RELAYABLE
 from toolcrib.config.values import (
     Mismatch,
     Reader,
@@ -13,6 +13,7 @@ from toolcrib.config.values import (
     duration_s,
     flag,
     import_path,
+    key_source,
     kind,
     level,
     list_of,
@@ -96,6 +97,16 @@ SETTINGS: Mapping[str, Key] = {
     "results.space": Key("space", size),
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
+    "serve.auth": Key("auth_mode", one_of(*AUTH_MODES)),
+    "access.level": Key("level", level),
+    "access.servers": Key("servers", list_of(some_text, "a list of server names")),
+    "access.tools": Key("tools", list_of(some_text, "a list of tool names")),
+    "auth.issuer": Key("issuer", some_text),
+    "auth.audience": Key("audience", some_text),
+    "auth.jwks": Key("jwks", key_source),
+    "auth.algorithms": Key("algorithms", list_of(one_of(*ASYMMETRIC), "a list of " + ", ".join(ASYMMETRIC))),
+    "auth.max_age": Key("max_age_s", timeout_s),
+    "auth.leeway": Key("leeway_s", duration_s),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 

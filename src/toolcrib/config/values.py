@@ -19,6 +19,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|KiB|MiB|GiB)?")
 _BYTES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SMALLEST_LIMIT = 4000
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
+_KEY_ADDRESS = re.compile(r"https://\S+|http://(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?(?:/\S*)?")
 _ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
 
 
@@ -132,6 +133,13 @@ def address(value: object) -> str:
     """An http or https address, or one that begins with a reference."""
     if not isinstance(value, str) or not _ADDRESS.fullmatch(value):
         raise Mismatch("an address that begins with http:// or https://", value)
+    return value
+
+
+def key_source(value: object) -> str:
+    """Where public keys come from: an address nobody can listen in on, or a file."""
+    if not isinstance(value, str) or not value.strip() or ("://" in value and not _KEY_ADDRESS.fullmatch(value)):
+        raise Mismatch("an https:// address (or http:// on this machine), or the path of a file", value)
     return value
 
 

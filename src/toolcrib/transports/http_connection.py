@@ -13,7 +13,7 @@ from typing import cast
 import httptools
 
 from toolcrib.transports.http_exchange import Exchange
-from toolcrib.transports.http_guard import join_repeated
+from toolcrib.transports.http_guard import join_repeated, share_with
 from toolcrib.transports.http_heads import KnownHeads
 from toolcrib.transports.http_limits import (
     BODY_TOO_LARGE,
@@ -201,6 +201,8 @@ class ServerConnection(asyncio.Protocol):
         exchange = Exchange(self, self._transport, keep_alive and not self._site.stopping, request.method == b"HEAD")
         if not keep_alive or request.header(b"connection"):
             exchange.chunked = self._parser.get_http_version() == "1.1"
+        if (origin := request.header(b"origin")) is not None:
+            exchange.extra = share_with(origin)
         request.exchange = exchange
         self._served += 1
         self._phase = IDLE if keep_alive else DEAF

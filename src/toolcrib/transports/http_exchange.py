@@ -28,7 +28,16 @@ CHUNKED = b"transfer-encoding: chunked\r\n"
 class Exchange:
     """The way back to whoever sent a request; once the client is gone, what is said here goes nowhere."""
 
-    __slots__ = ("_connection", "_head_only", "_on_disconnect", "_state", "_transport", "chunked", "keep_alive")
+    __slots__ = (
+        "_connection",
+        "_head_only",
+        "_on_disconnect",
+        "_state",
+        "_transport",
+        "chunked",
+        "extra",
+        "keep_alive",
+    )
 
     def __init__(self, connection: "ServerConnection", transport: Transport, keep_alive: bool, head_only: bool) -> None:
         self._connection = connection
@@ -38,6 +47,8 @@ class Exchange:
         self._on_disconnect: Callable[[], object] | None = None
         self.keep_alive = keep_alive
         self.chunked = True
+        self.extra = b""
+        """Ready header lines that go with whatever answer this gets."""
 
     @property
     def answered(self) -> bool:
@@ -64,7 +75,7 @@ class Exchange:
         if self._state != OPEN:
             self._check("answer", OPEN)
             return
-        extra = encode_headers(headers) if headers else b""
+        extra = self.extra + encode_headers(headers) if headers else self.extra
         if not self.keep_alive:
             extra += CONNECTION_CLOSE
         self._state = DONE
@@ -85,7 +96,7 @@ class Exchange:
         # HTTP/1.0 knows no chunks: there, the end of the connection is the end of the stream.
         self.keep_alive &= self.chunked
         framing = (CHUNKED if self.chunked else b"") + (b"" if self.keep_alive else CONNECTION_CLOSE)
-        head = encode_stream_head(status, content_type, encode_headers(headers) + framing)
+        head = encode_stream_head(status, content_type, self.extra + encode_headers(headers) + framing)
         self._state = STREAMING
         self._transport.write(head)
 

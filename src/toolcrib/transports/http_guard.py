@@ -5,18 +5,23 @@ A web page anywhere can make a browser send requests to this machine, and a name
 that asked. So both are checked on every route, whether or not a token is needed.
 """
 
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from toolcrib.transports.http_message import MOST_REPEATS, Refusal, Repeated, Request, RequestRefused
+from toolcrib.transports.http_message import MOST_REPEATS, Refusal, Repeated, Request, RequestRefused, encode_headers
 
 LOOPBACK_HOSTS = frozenset({"localhost:*", "127.0.0.1:*", "[::1]:*"})
 LOOPBACK_ORIGINS = frozenset(f"{scheme}://{host}" for scheme in ("http", "https") for host in LOOPBACK_HOSTS)
 
 SINGLE_HEADERS = frozenset({b"host", b"origin", b"authorization", b"content-length", b"transfer-encoding"})
+REQUESTED_METHOD = b"access-control-request-method"
+EXPOSED = b"mcp-session-id, retry-after, www-authenticate"
+_HEADER_NAMES = re.compile(rb"[\w!#$%&'*+.^`|~-]+(?:[ \t]*,[ \t]*[\w!#$%&'*+.^`|~-]+)*", re.ASCII)
 FORBIDDEN_METHODS = frozenset({b"TRACE", b"CONNECT"})
 
-VerifyToken = Callable[[bytes], bool]
+Identify = Callable[[bytes], object | None]
+"""From a token to whoever holds it; ``None`` for nobody, a ``Refusal`` where that cannot be told right now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class GuardPolicy:
 
     allowed_hosts: frozenset[str] = LOOPBACK_HOSTS
     allowed_origins: frozenset[str] = LOOPBACK_ORIGINS
-    verify_token: VerifyToken | None = None
+    identify: Identify | None = None
     """Given what follows ``Bearer``; must compare in constant time. ``None``: no token is needed."""
     open_paths: frozenset[str] = frozenset({"/healthz"})
     """Served without a token; Host and Origin are checked all the same."""
@@ -34,12 +39,12 @@ class GuardPolicy:
 class Guard:
     """A policy made ready to be asked for every request; names with ``port``, the server's own, are found faster."""
 
-    __slots__ = ("_hosts", "_open_paths", "_origins", "_verify")
+    __slots__ = ("_hosts", "_identify", "_open_paths", "_origins")
 
     def __init__(self, policy: GuardPolicy, port: int = 0) -> None:
         self._hosts = _Names(policy.allowed_hosts, port)
         self._origins = _Names(policy.allowed_origins, port)
-        self._verify = policy.verify_token
+        self._identify = policy.identify
         self._open_paths = frozenset(path.encode() for path in policy.open_paths)
 
     def refusal(self, request: Request) -> Refusal | None:
@@ -51,15 +56,51 @@ class Guard:
             return WRONG_HOST
         if origin is not None and origin not in self._origins:
             return WRONG_ORIGIN
-        if self._verify is not None and not self._has_token(request, self._verify):
-            return NO_TOKEN
+        if origin is not None and request.method == b"OPTIONS" and request.header(REQUESTED_METHOD) is not None:
+            return _preflight(request, origin)
+        if self._identify is not None and request.path not in self._open_paths:
+            refusal = _recognise(request, self._identify)
+            if refusal is not None:
+                return refusal if origin is None else replace(refusal, headers=refusal.headers + _shared(origin))
         return WRONG_METHOD if request.method in FORBIDDEN_METHODS else None
 
-    def _has_token(self, request: Request, verify: VerifyToken) -> bool:
-        if request.path in self._open_paths:
-            return True
-        scheme, _, token = (request.header(b"authorization") or b"").partition(b" ")
-        return scheme.lower() == b"bearer" and verify(token.strip())
+
+def _recognise(request: Request, identify: Identify) -> Refusal | None:
+    """Put on the request who sends it, or say why it is not served."""
+    scheme, _, token = (request.header(b"authorization") or b"").partition(b" ")
+    identity = identify(token.strip()) if scheme.lower() == b"bearer" else None
+    if identity is None:
+        return NO_TOKEN
+    if isinstance(identity, Refusal):
+        return identity
+    request.identity = identity
+    return None
+
+
+def _preflight(request: Request, origin: bytes) -> Refusal:
+    """What a browser asks before it lets an allowed page send a request; it never has the token with it."""
+    wanted = request.header(b"access-control-request-headers") or b""
+    allowed = wanted if _HEADER_NAMES.fullmatch(wanted) else b"authorization, content-type"
+    headers = (
+        *_shared(origin),
+        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-headers", allowed),
+        (b"access-control-max-age", b"600"),
+    )
+    return Refusal(204, "HTTP_PREFLIGHT", "", headers)
+
+
+def share_with(origin: bytes) -> bytes:
+    """Header lines that let the page of an allowed origin read an answer."""
+    return encode_headers(_shared(origin))
+
+
+def _shared(origin: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    return (
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", EXPOSED),
+        (b"vary", b"origin"),
+    )
 
 
 class _Names:

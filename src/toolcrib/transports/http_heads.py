@@ -12,11 +12,11 @@ HEAD_END = b"\r\n\r\n"
 class KnownHead:
     """What a head was found to say."""
 
-    __slots__ = ("_chunked", "_request", "length")
+    __slots__ = ("_chunked", "_extra", "_request", "length")
 
     def __init__(self, request: Request, exchange: Exchange) -> None:
         self._request = request.with_body(b"")  # neither the body nor the exchange may live on with the head
-        self._chunked = exchange.chunked
+        self._chunked, self._extra = exchange.chunked, exchange.extra
         self.length = len(request.body)
 
     def request(self, body: bytes) -> Request:
@@ -24,8 +24,8 @@ class KnownHead:
         return self._request.with_body(body)
 
     def prepare(self, exchange: Exchange) -> None:
-        """Make an exchange fit the head's version of HTTP."""
-        exchange.chunked = self._chunked
+        """Make an exchange fit the head's version of HTTP and its origin."""
+        exchange.chunked, exchange.extra = self._chunked, self._extra
 
 
 class KnownHeads:

@@ -54,10 +54,11 @@ def list_headers(headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
 class Request:
     """One request, complete with its body; path and query are as they were sent, nothing is decoded.
 
-    ``header(name)`` is the value of the header of that lowercase name, or ``None``.
+    ``header(name)`` is the value of the header of that lowercase name, or ``None``. ``identity`` is what the guard's
+    ``identify`` made of the token, ``None`` where none is asked for.
     """
 
-    __slots__ = ("_headers", "body", "exchange", "header", "method", "path", "peer", "query")
+    __slots__ = ("_headers", "body", "exchange", "header", "identity", "method", "path", "peer", "query")
 
     exchange: "Exchange"
 
@@ -68,13 +69,15 @@ class Request:
         self.header = headers.get
         self.body = b""
         self.peer = peer
+        self.identity: object | None = None
 
     def with_body(self, body: bytes) -> "Request":
-        """The same request with another body."""
+        """The same request with another body, from nobody yet: who sends it is found out each time."""
         again = Request.__new__(Request)
         again.method, again.path, again.query, again.peer = self.method, self.path, self.query, self.peer
         again._headers, again.header = self._headers, self.header
         again.body = body
+        again.identity = None
         return again
 
     @property
@@ -94,7 +97,7 @@ class Refusal:
 
     def encode(self) -> bytes:
         """The whole answer, as it goes over the wire."""
-        body = error_body(self.code, self.message)
+        body = b"" if self.status in BODILESS_STATUSES else error_body(self.code, self.message)
         return encode_head(self.status, len(body), JSON, encode_headers(self.headers) + CONNECTION_CLOSE) + body
 
 

@@ -97,7 +97,7 @@ def test_tools_for_which_there_is_no_room_are_counted(tiny):
     result = tiny.run("doctor")
     why = tiny.run("why", "tiny__paint")
 
-    assert "3 tools are left out, from " in result.stdout
+    assert "4 tools are left out, from " in result.stdout
     assert "the catalogue is full" in result.stdout
     assert "Raise [catalog] capacity" in result.stdout
     assert "the catalogue is full at 2 tools" in why.stdout

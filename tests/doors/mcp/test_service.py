@@ -5,6 +5,7 @@ import json
 import pytest
 
 from toolcrib.config.model import Config, ServerConfig, ToolConfig
+from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, RemoteError, SourceUnavailable
 from toolcrib.core.limits import Rate
@@ -264,8 +265,8 @@ async def test_declared_headers_are_those_of_the_exposed_tool(schema, declared):
         await made.crib.current()
         mcp = McpService(made.crib, IDENTITY)
 
-        assert mcp.declared_headers("srv__work") == declared
-        assert mcp.declared_headers("nobody") == {}
+        assert mcp.declared_headers("srv__work", LOCAL_USER) == declared
+        assert mcp.declared_headers("nobody", LOCAL_USER) == {}
 
 
 @pytest.mark.parametrize(

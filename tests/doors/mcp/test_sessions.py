@@ -4,9 +4,11 @@ import asyncio
 
 import pytest
 
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import CallCancelled
 from toolcrib.doors.mcp import sessions
 from toolcrib.doors.mcp.channel import BACKLOG_MAX
+from toolcrib.doors.mcp.http import always
 from toolcrib.doors.mcp.replies import Reply
 from toolcrib.doors.mcp.sessions import IDLE_S, Session, Sessions
 from toolcrib.doors.mcp.streams import StandingStream
@@ -15,36 +17,37 @@ from toolcrib.wire.server import Asker
 from toolcrib.wire.sse import PING
 
 ASKER = Asker("2025-06-18")
+ME = Caller("me")
 
 
 def opened(clock: ManualClock) -> tuple[Sessions, Session]:
     everyone = Sessions(clock)
-    return everyone, everyone.open(ASKER, "me")
+    return everyone, everyone.open(ASKER, ME)
 
 
 def test_a_session_is_found_by_the_caller_that_opened_it():
     """And by nobody else."""
     everyone, session = opened(ManualClock())
 
-    found = [everyone.find(session.id.encode(), caller) for caller in ("me", "you")]
+    found = [everyone.find(session.id.encode(), caller) for caller in (ME, Caller("you"))]
 
     assert found == [session, None]
-    assert everyone.find(b"\xff", "me") is None
+    assert everyone.find(b"\xff", ME) is None
 
 
 def test_a_session_that_idles_is_swept_away():
     """Use keeps it; so do an open stream and a running request."""
     clock = ManualClock(1_000_000.0)
     everyone, idle = opened(clock)
-    used, streaming, busy = (everyone.open(ASKER, "me") for _ in range(3))
+    used, streaming, busy = (everyone.open(ASKER, ME) for _ in range(3))
     streaming.stream, busy.running = object(), {1: lambda: None}
     clock.advance(IDLE_S - 1)
-    everyone.find(used.id.encode(), "me")
+    everyone.find(used.id.encode(), ME)
     clock.advance(2)
 
-    everyone.sweep()
+    everyone.sweep(always)
 
-    kept = [everyone.find(session.id.encode(), "me") is not None for session in (idle, used, streaming, busy)]
+    kept = [everyone.find(session.id.encode(), ME) is not None for session in (idle, used, streaming, busy)]
     assert kept == [False, True, True, True]
 
 
@@ -53,24 +56,36 @@ def test_when_there_are_too_many_sessions_the_longest_idle_one_makes_room(monkey
     monkeypatch.setattr(sessions, "SESSIONS_MAX", 2)
     clock = ManualClock(1_000_000.0)
     everyone, used = opened(clock)
-    idle = everyone.open(ASKER, "me")
+    idle = everyone.open(ASKER, ME)
     clock.advance(1)
-    everyone.find(used.id.encode(), "me")
+    everyone.find(used.id.encode(), ME)
 
-    new = everyone.open(ASKER, "me")
+    new = everyone.open(ASKER, ME)
 
-    kept = [everyone.find(session.id.encode(), "me") is not None for session in (used, idle, new)]
+    kept = [everyone.find(session.id.encode(), ME) is not None for session in (used, idle, new)]
     assert kept == [True, False, True]
+
+
+def test_whoever_opens_too_many_sessions_loses_their_own_first(monkeypatch):
+    """One caller cannot push out the others."""
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 3)
+    clock, other = ManualClock(1_000_000.0), Caller("other")
+    everyone, mine = opened(clock)
+    for _ in range(5):
+        clock.advance(1)
+        everyone.open(ASKER, other)
+
+    assert everyone.find(mine.id.encode(), ME) is mine
 
 
 def test_there_is_a_most_number_of_sessions_in_use(monkeypatch):
     """Nobody who listens or waits is thrown out for a newcomer."""
     monkeypatch.setattr(sessions, "SESSIONS_MAX", 2)
     everyone, streaming = opened(ManualClock())
-    busy = everyone.open(ASKER, "me")
+    busy = everyone.open(ASKER, ME)
     streaming.stream, busy.running = object(), {1: lambda: None}
 
-    assert everyone.open(ASKER, "me") is None
+    assert everyone.open(ASKER, ME) is None
 
 
 async def test_a_question_fails_when_its_session_ends():
@@ -92,7 +107,7 @@ async def test_a_question_fails_when_its_session_ends():
 def test_ids_cannot_be_guessed():
     """Long and never the same."""
     everyone, _ = opened(ManualClock())
-    ids = {everyone.open(ASKER, "me").id for _ in range(50)}
+    ids = {everyone.open(ASKER, ME).id for _ in range(50)}
 
     assert len(ids) == 50
     assert min(map(len, ids)) >= 32

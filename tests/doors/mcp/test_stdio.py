@@ -6,14 +6,16 @@ import json
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.doors.cli.program import Program
 
+from toolcrib.core.access import LOCAL_USER, Caller, Grants
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.doors.mcp.channel import BACKLOG_MAX
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.doors.mcp.stdio import LINE_LIMIT, StdioDoor
@@ -52,9 +54,9 @@ class Out:
 class Client:
     """One client on a door."""
 
-    def __init__(self, made: MemoryCrib) -> None:
+    def __init__(self, made: MemoryCrib, caller: Caller = LOCAL_USER) -> None:
         self.made, self.out = made, Out()
-        self.door = StdioDoor(McpService(made.crib, ServerIdentity("toolcrib", "1")))
+        self.door = StdioDoor(McpService(made.crib, ServerIdentity("toolcrib", "1")), caller)
         self.out.protocol = self.door.out
         self.door.out.connection_made(self.out)
 
@@ -103,6 +105,25 @@ async def test_a_handshake_client_is_served():
     assert [tool["name"] for tool in listed["result"]["tools"]] == ["add"]
     assert called == {"id": "two", "result": {"content": [{"type": "text", "text": "3"}]}}
     assert pinged == {"id": 3, "result": {}}
+
+
+async def test_every_client_is_a_caller_with_a_session_of_its_own():
+    """Limited as the door was told; "for this session" means this pair of pipes."""
+    source, callers = FakeSource("srv", [Tool("look", security_level=SecurityLevel.READ_ONLY), Tool("work")]), []
+    source.answers["look"] = lambda call: callers.append(call.caller) or "done"
+    limited = Caller("local", "agent", Grants(SecurityLevel.READ_ONLY))
+    async with memory_crib(source) as made:
+        await made.crib.current()
+        for _ in range(2):
+            client = Client(made, limited)
+            await client.hello()
+            listed = await client.ask(1, "tools/list")
+            await client.ask(2, "tools/call", {"name": "srv__look"})
+            await client.door.close()
+
+    assert [tool["name"] for tool in listed["result"]["tools"]] == ["srv__look"]
+    assert [replace(caller, session="") for caller in callers] == [limited] * 2
+    assert len({caller.session for caller in callers} - {""}) == 2
 
 
 async def test_a_stateless_client_is_served_without_a_word_before():

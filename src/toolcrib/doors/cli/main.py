@@ -27,6 +27,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "servers disable": ("servers_disable", "Switch a server off; its tools leave the catalogue."),
     "servers refresh": ("servers_refresh", "Ask servers for their tools now."),
     "servers logs": ("servers_logs", "Start a server and show what it writes to stderr."),
+    "tokens create": ("tokens_create", "Make a token for a client, with no more reach than it needs."),
+    "tokens ls": ("tokens_ls", "List the tokens and what they may do."),
+    "tokens revoke": ("tokens_revoke", "End a token at once."),
     "doctor": ("doctor", "Check everything and say what to do."),
     "config show": ("config_show", "Show every setting; with --origin where it came from."),
     "config path": ("config_path", "Show which files are read."),
@@ -38,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS = {
     "approvals": "Answer what agents want to do, and look after the answers.",
     "servers": "Look after the MCP servers.",
+    "tokens": "Say who may come in over HTTP, and what they may use.",
     "config": "Look at the configuration.",
 }
 HIDDEN = {"__complete": ("complete", "Answer a shell that completes a line.")}

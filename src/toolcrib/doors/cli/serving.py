@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -16,17 +17,28 @@ from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, approver, make_entrance
 from toolcrib.doors.cli.entries import native_entry
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.running import settle_memory
-from toolcrib.doors.cli.tokens import Token, is_loopback, needed_token
+from toolcrib.doors.cli.tokens import Token, is_loopback
 from toolcrib.doors.cli.watch import Watch
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
+from toolcrib.doors.rest import approvals
+from toolcrib.doors.rest.approvals import ApprovalsDoor
 from toolcrib.transports.harden import forbid_inspection
-from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS
-from toolcrib.transports.http_server import Exchange, GuardPolicy, Handler, HttpServer, Request, error_body
+from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Identify
+from toolcrib.transports.http_server import (
+    Exchange,
+    GuardPolicy,
+    Handler,
+    HttpServer,
+    Request,
+    answer_not_found,
+    error_body,
+)
 from toolcrib.version import VERSION
 
 MCP_PATH = "/mcp"
@@ -53,6 +65,12 @@ def add_serving(parser: Parser) -> None:
         "--token", help="the bearer token clients must send; others can see it here, prefer TOOLCRIB_TOKEN"
     )
     parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help='with auth = "none" in [serve]: serve an address that others reach to everybody',
+    )
+    add_access(parser)
+    parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="answer for this Host too (repeatable)"
     )
     parser.add_argument(
@@ -71,18 +89,47 @@ def add_no_prefix(parser: Parser) -> None:
 async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncIterator[Serving]:
     """Serve what is configured here; ends in good order with the block."""
     flags = {"serve.host": options.host, "serve.port": options.port}
-    loaded = load_here(options, {name: value for name, value in flags.items() if value is not None})
-    token = needed_token(loaded.config.host, options.token, os.environ)
-    async with open_watched(options, console, loaded, emit) as crib:
+    given = {name: value for name, value in flags.items() if value is not None}
+    loaded = load_here(options, given | access_flags(options))
+    entrance = make_entrance(loaded.config, options, Here(os.environ, time.time, time.monotonic, emit))
+    async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit) as crib:
         attach_terminal(console, crib.desk.attach)
-        door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)))
+        mcp = McpService(crib, ServerIdentity(version=VERSION))
+        door = HttpDoor(mcp, entrance.caller, entrance.is_current)
+        tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
+        rest = ApprovalsDoor(crib.inbox, approver(os.environ), tasks)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, HEALTH_PATH: _health(crib)}
-        server = HttpServer(routes, policy=_policy(loaded.config.host, token, options))
+        policy = _policy(loaded.config.host, entrance.identify, options)
+        server = HttpServer(routes, fallback=_below(approvals.PATH, rest.handle), policy=policy)
         try:
             await server.start(loaded.config.host, loaded.config.port)
-            yield Serving(crib, loaded, _url(server), token)
+            yield Serving(crib, loaded, _url(server), entrance.owner)
         finally:
+            await tasks.close()
             await _end(server, door)
+
+
+def _below(path: str, handler: Handler) -> Handler:
+    """A fallback that gives everything at and below a path to its handler."""
+    own, beneath = path.encode(), f"{path}/".encode()
+
+    def handle(request: Request, exchange: Exchange) -> None:
+        found = request.path == own or request.path.startswith(beneath)
+        (handler if found else answer_not_found)(request, exchange)
+
+    return handle
+
+
+@asynccontextmanager
+async def kept_fresh(entrance: Entrance, emit: Emit) -> AsyncIterator[None]:
+    """The keys of the issuer, fetched while the block runs."""
+    tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
+    if entrance.keys is not None:
+        tasks.spawn(entrance.keys.run(), "auth.keys")
+    try:
+        yield
+    finally:
+        await tasks.close()
 
 
 @asynccontextmanager
@@ -133,12 +180,12 @@ def _health(crib: Crib) -> Handler:
     return answer
 
 
-def _policy(host: str, token: Token | None, options: Options) -> GuardPolicy:
+def _policy(host: str, identify: Identify | None, options: Options) -> GuardPolicy:
     hosts = {*options.allow_host, *(() if is_loopback(host) else own_names(host))}
     return GuardPolicy(
         allowed_hosts=LOOPBACK_HOSTS | {_any_port(name) for name in hosts},
         allowed_origins=LOOPBACK_ORIGINS | {origin.rstrip("/") for origin in options.allow_origin},
-        verify_token=token.verifier() if token else None,
+        identify=identify,
         open_paths=frozenset({HEALTH_PATH}),
     )
 

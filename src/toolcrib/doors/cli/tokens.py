@@ -1,6 +1,5 @@
-"""The bearer token of the HTTP door: given by the environment, or made at the first start and kept privately."""
+"""The owner's token, given by a flag or the environment, or made at the first start; and where all others are kept."""
 
-import hmac
 import ipaddress
 import os
 import secrets
@@ -9,8 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.core.errors import ConfigError
+from toolcrib.stores.paths import state_directory
+from toolcrib.stores.tokens import TokenFile
 
 VARIABLE = "TOOLCRIB_TOKEN"
+TOKENS_NAME = "tokens.json"
 SHORTEST = 16
 
 
@@ -20,11 +22,6 @@ class Token:
 
     value: str
     origin: str
-
-    def verifier(self) -> Callable[[bytes], bool]:
-        """Compares what a client sent, in constant time."""
-        wanted = self.value.encode()
-        return lambda given: hmac.compare_digest(given, wanted)
 
 
 def is_loopback(host: str) -> bool:
@@ -37,12 +34,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def needed_token(host: str, flag: str | None, env: Mapping[str, str]) -> Token | None:
-    """The token clients must send; ``None`` on loopback, unless somebody asked for one."""
+def given_token(flag: str | None, env: Mapping[str, str]) -> Token | None:
+    """The token somebody chose, if anybody did."""
     for value, origin in ((flag, "--token"), (env.get(VARIABLE), VARIABLE)):
         if value:
             return _checked(Token(value, origin))
-    return None if is_loopback(host) else kept_token(token_path(env))
+    return None
 
 
 def _checked(token: Token) -> Token:
@@ -56,9 +53,12 @@ def _checked(token: Token) -> Token:
 
 def token_path(env: Mapping[str, str]) -> Path:
     """Where the token of this user is kept."""
-    configured = Path(env.get("XDG_STATE_HOME", ""))
-    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".local" / "state"
-    return base / "toolcrib" / "token"
+    return state_directory(env) / "token"
+
+
+def tokens_of(env: Mapping[str, str], now: Callable[[], float]) -> TokenFile:
+    """The tokens this user gave to others."""
+    return TokenFile(state_directory(env) / TOKENS_NAME, now)
 
 
 def kept_token(path: Path) -> Token:

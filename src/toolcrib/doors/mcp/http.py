@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import UNSET
@@ -37,14 +38,25 @@ MODERN = frozenset(version.encode() for version in eras.MODERN_VERSIONS)
 ROUTING_HEADERS = (headers.VERSION, headers.METHOD, headers.NAME)
 
 
+IsCurrent = Callable[[Caller], bool]
+
+
+def always(caller: Caller) -> bool:
+    """For doors whose callers cannot lose their right to come in."""
+    del caller
+    return True
+
+
 class HttpDoor:
     """The handler of the MCP endpoint."""
 
-    def __init__(self, mcp: McpService) -> None:
+    def __init__(self, mcp: McpService, caller: Caller = LOCAL_USER, is_current: IsCurrent = always) -> None:
+        """``caller`` makes the requests that nobody was asked to prove; ``is_current`` says who may still come in."""
         self._mcp = mcp
+        self._caller, self._is_current = caller, is_current
         self._loop = asyncio.get_running_loop()
         self._sessions = Sessions(self._loop.time)
-        self._subscriptions: dict[StandingStream, RequestId] = {}
+        self._subscriptions: dict[StandingStream, tuple[RequestId, Caller]] = {}
         self._told: set[StandingStream] = set()
         self._replies: set[Reply] = set()
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
@@ -86,7 +98,7 @@ class HttpDoor:
         if (stated is not None and _is_modern(stated)) or server.claims_modern(params):
             self._dispatch_modern(message, request, exchange)
         elif message.method == "initialize":
-            self._initialize(message, exchange)
+            self._initialize(message, request, exchange)
         else:
             self._dispatch_handshake(message, request, exchange)
 
@@ -112,8 +124,13 @@ class HttpDoor:
             self._check_params(params, request)
         self._start(message, asker, request, None)
 
+    def _caller_of(self, request: Request) -> Caller:
+        """Who sends a request: the holder of its token, or the door's own caller where none is asked for."""
+        identity = request.identity
+        return identity if isinstance(identity, Caller) else self._caller
+
     def _check_params(self, params: Any, request: Request) -> None:
-        declared = self._mcp.declared_headers(str(params.get("name")))
+        declared = self._mcp.declared_headers(str(params.get("name")), self._caller_of(request))
         if declared:
             arguments = params.get("arguments")
             headers.check_params(declared, arguments if isinstance(arguments, dict) else {}, request.header)
@@ -128,7 +145,7 @@ class HttpDoor:
         honoured = service.listen_filter(server.request_params(message))
         ack = encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
         stream = StandingStream(exchange, encode_event(ack), service.subscription_meta(request_id))
-        self._subscriptions[stream] = request_id
+        self._subscriptions[stream] = request_id, self._caller_of(request)
         if honoured:
             self._told.add(stream)
         exchange.on_disconnect(lambda: self._unsubscribe(stream))
@@ -139,9 +156,9 @@ class HttpDoor:
 
     # The handshake era
 
-    def _initialize(self, message: Inbound, exchange: Exchange) -> None:
+    def _initialize(self, message: Inbound, request: Request, exchange: Exchange) -> None:
         asker = server.handshake_asker(server.request_params(message))
-        session = self._sessions.open(asker, LOCAL_USER.id)
+        session = self._sessions.open(asker, self._caller_of(request))
         if session is None:
             exchange.answer(503, error_body("HTTP_TOO_MANY_SESSIONS", "Too many sessions. Try again later."))
             return
@@ -169,7 +186,7 @@ class HttpDoor:
         session_id = request.header(headers.SESSION)
         if session_id is None:
             raise RpcError(INVALID_REQUEST, "The Mcp-Session-Id header is missing: send initialize first.")
-        session = self._sessions.find(session_id, LOCAL_USER.id)
+        session = self._sessions.find(session_id, self._caller_of(request))
         if session is None:
             body = encode_error(None, RpcError(INVALID_REQUEST, "This session has ended: send initialize again."))
             exchange.answer(404, body)
@@ -201,7 +218,7 @@ class HttpDoor:
 
     def _delete(self, request: Request, exchange: Exchange) -> None:
         session_id = request.header(headers.SESSION)
-        session = self._sessions.find(session_id, LOCAL_USER.id) if session_id else None
+        session = self._sessions.find(session_id, self._caller_of(request)) if session_id else None
         if session is None:
             exchange.answer(404, error_body("HTTP_NO_SESSION", "There is no such session."))
             return
@@ -215,6 +232,7 @@ class HttpDoor:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
         exchange, token = request.exchange, service.progress_token(server.request_params(message))
         reply = (Reply if _accepts_stream(request) else PlainReply)(exchange, session, asker, token)
+        reply.caller = session.caller if session is not None else self._caller_of(request)
         reply.task = self._loop.create_task(self._work(message, asker, reply))
         self._replies.add(reply)
         if session is not None:
@@ -222,9 +240,9 @@ class HttpDoor:
         else:
             exchange.on_disconnect(reply.cancel)
 
-    async def _work(self, message: Inbound, asker: Asker, reply: Reply, caller: Caller = LOCAL_USER) -> None:
+    async def _work(self, message: Inbound, asker: Asker, reply: Reply) -> None:
         try:
-            body, status = await self._mcp.respond(message, asker, reply, caller)
+            body, status = await self._mcp.respond(message, asker, reply, reply.caller)
             reply.finish(body, status)
         except asyncio.CancelledError:
             reply.abandon()
@@ -244,20 +262,32 @@ class HttpDoor:
     def _ping(self) -> None:
         """Keep streams alive behind proxies; a call that has been silent for long becomes a stream for that."""
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
-        self._sessions.sweep()
+        self._see_off()
         for stream in (*self._sessions.streams(), *self._subscriptions):
             stream.ping()
         self._replies = {reply for reply in self._replies if reply.is_running}
         for reply in self._replies:
             reply.ping()
 
+    def _see_off(self) -> None:
+        """End what belongs to callers that may not come in any more."""
+        self._sessions.sweep(self._is_current)
+        self._end_subscriptions(lambda caller: not self._is_current(caller))
+        for reply in [reply for reply in self._replies if not self._is_current(reply.caller)]:
+            reply.cancel()
+
     def end_streams(self) -> None:
         """End the standing streams in good order; calls under way are not touched."""
         self._pinging.cancel()
         self._stop_listening()
-        for stream, request_id in list(self._subscriptions.items()):
-            stream.end(encode_event(encode_result(request_id, service.listen_result(request_id))))
+        self._end_subscriptions(always)
         self._sessions.end_streams()
+
+    def _end_subscriptions(self, is_due: IsCurrent) -> None:
+        for stream, (request_id, caller) in list(self._subscriptions.items()):
+            if is_due(caller):
+                self._unsubscribe(stream)
+                stream.end(encode_event(encode_result(request_id, service.listen_result(request_id))))
 
     async def close(self) -> None:
         """End the streams, then what still runs."""

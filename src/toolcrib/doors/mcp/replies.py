@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from toolcrib.core.access import Caller
 from toolcrib.core.errors import NotImplementedHere
 from toolcrib.doors.mcp.channel import BACKLOG_MAX, ClientChannel
 from toolcrib.doors.mcp.sessions import Session
@@ -15,7 +16,9 @@ from toolcrib.wire.sse import PING, encode_event
 class Reply(ClientChannel):
     """One request's way back over HTTP."""
 
-    __slots__ = ("_exchange", "_silent_for", "session", "task")
+    __slots__ = ("_exchange", "_silent_for", "caller", "session", "task")
+
+    caller: Caller
 
     def __init__(self, exchange: Exchange, session: Session | None, asker: Asker, token: Any) -> None:
         super().__init__(asker, token)

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import BackChannel, ErrorInfo, ToolCall, ToolResult
 from toolcrib.crib import Crib
+from toolcrib.doors.mcp.listings import Listings, is_visible
 from toolcrib.wire import eras, headers, server
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
@@ -48,9 +49,7 @@ class McpService:
     def __init__(self, crib: Crib, identity: ServerIdentity) -> None:
         self.crib = crib
         self.identity = identity
-        self._listings: dict[tuple[int, bool, bool], bytes] = {}
-        self._tools = b""
-        self._tools_version = -1
+        self._listings = Listings()
         self._modern: Mapping[str, Callable[..., Awaitable[bytes]]] = {
             "tools/call": self._call,
             "tools/list": self._list,
@@ -87,24 +86,12 @@ class McpService:
         self.crib.wake()
         return server.initialize_result(asker, self.identity.info, self.identity.instructions)
 
-    async def _list(self, params: Mapping[str, Any], asker: Asker, *_: object) -> bytes:
+    async def _list(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> bytes:
+        del channel
         if params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "Unknown cursor: the whole list comes in one page.")
         await self.crib.current()
-        return self._listing(asker.is_modern, self.crib.is_complete)
-
-    def _listing(self, modern: bool, complete: bool) -> bytes:
-        """The listing, encoded once per version of the catalog."""
-        catalog = self.crib.catalog
-        if catalog.version != self._tools_version:
-            self._tools = encode([route.to_mcp() for route in catalog.routes.values()])
-            self._tools_version = catalog.version
-            self._listings.clear()
-        key = catalog.version, modern, complete
-        listing = self._listings.get(key)
-        if listing is None:
-            listing = self._listings[key] = server.listing_result(self._tools, modern=modern, complete=complete)
-        return listing
+        return self._listings.of(self.crib.catalog, caller.grants).encoded(asker.is_modern, self.crib.is_complete)
 
     async def _call(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> bytes:
         name, arguments = params.get("name"), params.get("arguments")
@@ -122,11 +109,13 @@ class McpService:
         result = await self.crib.run(call)
         return encode_outcome(result, asker)
 
-    def declared_headers(self, name: str) -> headers.ParamHeaders:
-        """Which arguments of a tool clients mirror into headers; none if the declaration is not valid."""
+    def declared_headers(self, name: str, caller: Caller) -> headers.ParamHeaders:
+        """Which arguments of a tool the caller sees are mirrored into headers; none if the declaration is not valid."""
         route = self.crib.catalog.routes.get(name)
+        if route is None or not is_visible(route, caller.grants):
+            return {}
         try:
-            return headers.declared_headers(route.tool.input_schema) if route else {}
+            return headers.declared_headers(route.tool.input_schema)
         except ValueError:
             return {}
 

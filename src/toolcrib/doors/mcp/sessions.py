@@ -2,7 +2,9 @@
 
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 
+from toolcrib.core.access import Caller
 from toolcrib.doors.mcp.questions import Questions
 from toolcrib.doors.mcp.streams import StandingStream
 from toolcrib.wire.jsonrpc import RequestId
@@ -15,15 +17,24 @@ IDLE_S = 1800.0
 class Session:
     """One client between ``initialize`` and DELETE."""
 
-    __slots__ = ("asker", "caller_id", "id", "last_used", "questions", "running", "stream")
+    __slots__ = ("_speaker", "asker", "caller", "id", "last_used", "questions", "running", "stream")
 
-    def __init__(self, asker: Asker, caller_id: str, now: float) -> None:
+    def __init__(self, asker: Asker, caller: Caller, now: float) -> None:
         self.id = secrets.token_urlsafe(24)
-        self.asker, self.caller_id, self.last_used = asker, caller_id, now
+        self.asker, self.last_used = asker, now
+        self._speaker = caller
+        self.caller = replace(caller, session=self.id)
+        """Whoever opened it, with the grants of the latest request."""
         self.questions = Questions()
         self.running: dict[RequestId, Callable[[], None]] = {}
         """How to call off each request that is being worked on."""
         self.stream: StandingStream | None = None
+
+    def hear(self, caller: Caller, now: float) -> None:
+        """Note that its caller is here again, perhaps with other grants than before."""
+        self.last_used = now
+        if caller is not self._speaker:
+            self._speaker, self.caller = caller, replace(caller, session=self.id)
 
     @property
     def is_idle(self) -> bool:
@@ -61,27 +72,28 @@ class Sessions:
         self._by_id: dict[str, Session] = {}
         self._clock = clock
 
-    def open(self, asker: Asker, caller_id: str) -> Session | None:
+    def open(self, asker: Asker, caller: Caller) -> Session | None:
         """A new session, in the place of the longest idle one if need be; ``None`` when all are in use."""
-        if len(self._by_id) >= SESSIONS_MAX and not self._make_room():
+        if len(self._by_id) >= SESSIONS_MAX and not self._make_room(caller):
             return None
-        session = Session(asker, caller_id, self._clock())
+        session = Session(asker, caller, self._clock())
         self._by_id[session.id] = session
         return session
 
-    def _make_room(self) -> bool:
+    def _make_room(self, caller: Caller) -> bool:
+        """End the longest idle session, one of the caller's own before those of others."""
         idle = (session for session in self._by_id.values() if session.is_idle)
-        longest = min(idle, key=lambda session: session.last_used, default=None)
+        longest = min(idle, key=lambda session: (session.caller.id != caller.id, session.last_used), default=None)
         if longest is not None:
             self.end(longest)
         return longest is not None
 
-    def find(self, session_id: bytes, caller_id: str) -> Session | None:
+    def find(self, session_id: bytes, caller: Caller) -> Session | None:
         """The session of that id, only for the caller that opened it."""
         session = self._by_id.get(session_id.decode("latin-1"))
-        if session is None or session.caller_id != caller_id:
+        if session is None or session.caller.id != caller.id:
             return None
-        session.last_used = self._clock()
+        session.hear(caller, self._clock())
         return session
 
     def end(self, session: Session) -> None:
@@ -89,11 +101,11 @@ class Sessions:
         self._by_id.pop(session.id, None)
         session.close()
 
-    def sweep(self) -> None:
-        """End sessions that idle for too long."""
+    def sweep(self, is_current: Callable[[Caller], bool]) -> None:
+        """End sessions that idle for too long, and those whose caller may not come in any more."""
         oldest = self._clock() - IDLE_S
         for session in list(self._by_id.values()):
-            if session.last_used < oldest and session.is_idle:
+            if (session.last_used < oldest and session.is_idle) or not is_current(session.caller):
                 self.end(session)
 
     def streams(self) -> list[StandingStream]:

@@ -2,11 +2,14 @@
 
 import asyncio
 import os
+import secrets
 import sys
+from dataclasses import replace
 from typing import Any
 
 from msgspec import UNSET
 
+from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.framing import LineFramer
 from toolcrib.doors.mcp import service
 from toolcrib.doors.mcp.channel import BACKLOG_MAX, ClientChannel
@@ -57,8 +60,9 @@ class StdioChannel(ClientChannel):
 class StdioDoor(asyncio.Protocol):
     """One client on a pair of pipes."""
 
-    def __init__(self, mcp: McpService) -> None:
+    def __init__(self, mcp: McpService, caller: Caller = LOCAL_USER) -> None:
         self._mcp = mcp
+        self._caller = replace(caller, session=secrets.token_urlsafe(12))
         self._framer = LineFramer(LINE_LIMIT, self._refuse_overlong)
         self._asker: Asker | None = None
         self._running: dict[RequestId, asyncio.Task[Any]] = {}
@@ -146,7 +150,7 @@ class StdioDoor(asyncio.Protocol):
         token = service.progress_token(server.request_params(message))
         try:
             channel = StdioChannel(asker, token, self.out, self._questions)
-            body, _ = await self._mcp.respond(message, asker, channel)
+            body, _ = await self._mcp.respond(message, asker, channel, self._caller)
             self.out.send(body)
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
             self.out.send(service.internal_error(request_id))
@@ -201,11 +205,11 @@ def take_over_stdio() -> tuple[int, int]:
     return private_in, private_out
 
 
-async def serve_stdio(mcp: McpService, stop: asyncio.Event) -> None:
+async def serve_stdio(mcp: McpService, stop: asyncio.Event, caller: Caller = LOCAL_USER) -> None:
     """Serve the client on stdin/stdout until it leaves or ``stop`` is set."""
     loop = asyncio.get_running_loop()
     fd_in, fd_out = take_over_stdio()
-    door = StdioDoor(mcp)
+    door = StdioDoor(mcp, caller)
     await loop.connect_write_pipe(lambda: door.out, os.fdopen(fd_out, "wb", buffering=0))
     incoming, _ = await loop.connect_read_pipe(lambda: door, os.fdopen(fd_in, "rb", buffering=0))
     waits = [asyncio.ensure_future(door.ended.wait()), asyncio.ensure_future(stop.wait())]

@@ -3,7 +3,9 @@
 import asyncio
 import sys
 
+from toolcrib.doors.cli.callers import local_caller
 from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.entrance import access_flags, add_access
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.logs import Log
 from toolcrib.doors.cli.opening import load_here
@@ -23,6 +25,7 @@ examples:
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
     add_no_prefix(parser)
+    add_access(parser)
     add_common(parser)
 
 
@@ -30,13 +33,11 @@ def run(options: Options, console: Console) -> int:
     """Serve until the client leaves or a signal says stop."""
 
     async def serve(stop: asyncio.Event) -> int:
-        async with open_watched(
-            options,
-            console,
-            load_here(options),
-            Log(console, options.log_level or "warning", options.log_format or "text"),
-        ) as crib:
-            await serve_stdio(McpService(crib, ServerIdentity(version=VERSION)), stop)
+        loaded = load_here(options, access_flags(options))
+        log = Log(console, options.log_level or "warning", options.log_format or "text")
+        caller = local_caller(loaded.config.access, is_agent=options.agent)
+        async with open_watched(options, console, loaded, log) as crib:
+            await serve_stdio(McpService(crib, ServerIdentity(version=VERSION)), stop, caller)
         return 0
 
     if sys.stdin.isatty():

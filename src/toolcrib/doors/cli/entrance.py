@@ -1,0 +1,148 @@
+"""Who may come in: whether a token is needed at all, which ones count, and as whom the others come."""
+
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolcrib.config.model import AuthConfig, Config
+from toolcrib.core.access import Caller
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.events import Emit
+from toolcrib.core.tool import SecurityLevel
+from toolcrib.doors.cli.callers import NOBODY, OWNER, Callers, local_caller
+from toolcrib.doors.cli.invoke import Options, Parser
+from toolcrib.doors.cli.tokens import Token, given_token, is_loopback, kept_token, token_path, tokens_of
+from toolcrib.doors.mcp.http import IsCurrent, always
+from toolcrib.doors.rest.approvals import CallerOf
+from toolcrib.stores.tokens import TokenFile
+from toolcrib.transports.http_guard import Identify
+from toolcrib.transports.http_server import Request
+
+if TYPE_CHECKING:
+    from toolcrib.transports.jwt_gate import JwtGate
+    from toolcrib.transports.jwt_keys import KeyRing
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What surrounds a start: the environment, the time, and who wants to hear of trouble."""
+
+    env: Mapping[str, str]
+    now: Callable[[], float]
+    clock: Callable[[], float]
+    """Seconds that never go back."""
+    emit: Emit
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """How requests get a caller."""
+
+    caller: Caller
+    """Makes the requests that carry no token."""
+    identify: Identify | None = None
+    """``None``: no token is needed."""
+    is_current: IsCurrent = always
+    owner: Token | None = None
+    keys: "KeyRing | None" = None
+    """To be kept fresh by whoever serves."""
+
+
+def add_access(parser: Parser) -> None:
+    """The options that limit whoever comes without a token."""
+    limits = parser.add_argument_group("callers without a token")
+    limits.add_argument(
+        "--level", choices=list(SecurityLevel), help="the furthest-reaching tools they may use [system]"
+    )
+    limits.add_argument("--only", action="append", metavar="PATTERN", help="tools they may use (repeatable) [*]")
+    limits.add_argument("--agent", action="store_true", help="they are agents, which cannot approve their own calls")
+
+
+def access_flags(options: Options) -> dict[str, object]:
+    """The limits given on the command line, by their names in the file."""
+    given = {"access.level": options.level, "access.tools": options.only}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def make_entrance(config: Config, options: Options, here: Here) -> Entrance:
+    """Decide who may come in; what would leave a door open by mistake is an error."""
+    given = given_token(options.token, here.env)
+    kept = tokens_of(here.env, here.now)
+    if config.auth_mode == "none":
+        _check_open(config, given, is_allowed=options.insecure)
+    if not _is_needed(config, given, kept):
+        return Entrance(local_caller(config.access, is_agent=options.agent))
+    kept.read()  # one that cannot be used is told now, not to the first client
+    owner = given or kept_token(token_path(here.env))
+    gate, keys = _jwt(config, here) if _has_issuer(config.auth) else (None, None)
+    callers = Callers(owner.value, kept, gate, here.now)
+    return Entrance(NOBODY, callers.identify, callers.is_current, owner, keys)
+
+
+def approver(env: Mapping[str, str]) -> CallerOf:
+    """Who sends a request that only somebody with a token may make, also where other requests need none."""
+
+    def caller_of(request: Request) -> Caller | None:
+        if isinstance(request.identity, Caller):
+            return request.identity
+        scheme, _, presented = (request.header(b"authorization") or b"").partition(b" ")
+        if scheme.lower() != b"bearer":
+            return None
+        owner = kept_token(token_path(env)).value.encode()
+        return OWNER if hmac.compare_digest(presented.strip(), owner) else None
+
+    return caller_of
+
+
+def _is_needed(config: Config, given: Token | None, kept: TokenFile) -> bool:
+    """Tokens that were revoked or have expired count as well: ending the last one must not open the door."""
+    if config.auth_mode != "auto":
+        return config.auth_mode == "required"
+    return bool(not is_loopback(config.host) or given or _has_issuer(config.auth) or kept.read())
+
+
+def _check_open(config: Config, given: Token | None, *, is_allowed: bool) -> None:
+    if given is not None or _has_issuer(config.auth):
+        asks = given.origin if given is not None else "[auth]"
+        raise ConfigError(
+            f'[serve] auth is "none", but {asks} asks for tokens.', hint="Remove one of the two; nothing is served now."
+        )
+    if not is_loopback(config.host) and not is_allowed:
+        raise ConfigError(
+            f"Without tokens, everybody who reaches {config.host} could use every tool.",
+            hint='Set [serve] auth to "auto", listen on 127.0.0.1, or say --insecure if that is what you want.',
+        )
+
+
+def _has_issuer(auth: AuthConfig) -> bool:
+    """Whether JWTs are wanted; half of what that needs is an error."""
+    needed = {"issuer": auth.issuer, "audience": auth.audience, "jwks": auth.jwks}
+    missing = [name for name, value in needed.items() if not value]
+    if missing and len(missing) < len(needed):
+        raise ConfigError(f"[auth] lacks {' and '.join(missing)}.", hint="JWTs need issuer, audience and jwks.")
+    return not missing
+
+
+def _jwt(config: Config, here: Here) -> "tuple[JwtGate, KeyRing]":
+    from toolcrib.transports.jwt import JwtPolicy
+    from toolcrib.transports.jwt_gate import JwtGate, require_joserfc
+    from toolcrib.transports.jwt_keys import KeyRing, fetch_from, read_from
+
+    require_joserfc()
+    auth = config.auth
+    keys = KeyRing(fetch_from(auth.jwks) if "://" in auth.jwks else read_from(_key_file(config)), here.emit, here.clock)
+    policy = JwtPolicy(auth.issuer, auth.audience, auth.algorithms, auth.max_age_s, auth.leeway_s)
+    return JwtGate(policy, keys, here.now), keys
+
+
+def _key_file(config: Config) -> Path:
+    """The file of keys; a relative path is seen from the configuration file it is written in."""
+    written = config.origins.get("auth.jwks")
+    path = Path(config.auth.jwks).expanduser()
+    if written is not None and not path.is_absolute():
+        path = Path(written.where).parent / path
+    if not path.is_file():
+        raise ConfigError(f"There is no file {str(path)!r}.", hint="[auth] jwks must be an address or a file of keys.")
+    return path

@@ -1,0 +1,116 @@
+"""What callers are shown: what their grants allow, encoded once, and nothing of the rest."""
+
+import json
+
+import pytest
+
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants
+from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.doors.mcp import listings
+from toolcrib.doors.mcp.listings import Listings
+from toolcrib.doors.mcp.service import McpService, ServerIdentity
+from toolcrib.sources.native import tool
+from toolcrib.testing import FakeSource, RecordingChannel, memory_crib
+from toolcrib.wire.jsonrpc import Inbound
+from toolcrib.wire.server import Asker
+
+OLD, NEW = Asker("2025-06-18"), Asker("2026-07-28")
+
+
+def sources() -> list[FakeSource]:
+    hub = FakeSource(
+        "hub",
+        [
+            Tool("read", security_level=SecurityLevel.READ_ONLY),
+            Tool("write", security_level=SecurityLevel.WRITE),
+            Tool("drop", security_level=SecurityLevel.ADMIN, capabilities=frozenset({"net"})),
+        ],
+    )
+    return [hub, FakeSource("docs", [Tool("read", security_level=SecurityLevel.READ_ONLY)])]
+
+
+@tool(security_level="read_only")
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+async def names(mcp: McpService, grants: Grants, asker: Asker = OLD) -> list[str]:
+    caller = Caller("somebody", "token", grants)
+    body, _ = await mcp.respond(Inbound("2.0", 1, "tools/list", {}), asker, RecordingChannel(), caller)
+    return [entry["name"] for entry in json.loads(body)["result"]["tools"]]
+
+
+ALL = ["add", "docs__read", "hub__drop", "hub__read", "hub__write"]
+
+
+@pytest.mark.parametrize("asker", [OLD, NEW], ids=["handshake", "modern"])
+@pytest.mark.parametrize(
+    ("grants", "shown"),
+    [
+        (EVERYTHING, ALL),
+        (Grants(SecurityLevel.SYSTEM), ALL),
+        (NOTHING, []),
+        (Grants(SecurityLevel.READ_ONLY), ["add", "docs__read", "hub__read"]),
+        (Grants(SecurityLevel.WRITE, ("hub",)), ["hub__read", "hub__write"]),
+        (Grants(SecurityLevel.WRITE, ("native",)), ["add"]),
+        (Grants(SecurityLevel.ADMIN, ("h*",), ("*__d*", "*__w*")), ["hub__drop", "hub__write"]),
+        (Grants(SecurityLevel.ADMIN, capabilities=frozenset()), ["add", "docs__read", "hub__read", "hub__write"]),
+    ],
+)
+async def test_a_caller_sees_what_it_may_use_and_nothing_else(grants, shown, asker):
+    """By level, server, name and capability; whoever listed before."""
+    async with memory_crib(*sources(), tools=[add]) as made:
+        mcp = McpService(made.crib, ServerIdentity())
+        await names(mcp, EVERYTHING, asker)
+
+        assert await names(mcp, grants, asker) == shown
+        assert await names(mcp, EVERYTHING, asker) == ALL
+
+
+async def test_a_listing_follows_the_catalogue():
+    """For every grants, although each is encoded once."""
+    read = Grants(SecurityLevel.READ_ONLY)
+    async with memory_crib(tools=[add]) as made:
+        mcp = McpService(made.crib, ServerIdentity())
+        before = await names(mcp, read), await names(mcp, EVERYTHING)
+        made.native.register(tool(security_level="read_only")(_renamed("more")))
+
+        assert before == (["add"], ["add"])
+        assert (await names(mcp, read), await names(mcp, EVERYTHING)) == (["add", "more"], ["add", "more"])
+
+
+def _renamed(name: str):
+    def function() -> None:
+        """Nothing."""
+
+    function.__name__ = name
+    return function
+
+
+async def test_a_listing_is_encoded_once_for_all_callers_with_the_same_grants(monkeypatch):
+    """And for no more than a bounded number of different grants."""
+    monkeypatch.setattr(listings, "GRANTS_MAX", 3)
+    async with memory_crib(tools=[add]) as made:
+        await made.crib.current()
+        kept, catalog = Listings(), made.crib.catalog
+        one = kept.of(catalog, Grants(SecurityLevel.WRITE))
+        again = kept.of(catalog, Grants(SecurityLevel.WRITE))
+        everything = kept.of(catalog, EVERYTHING)
+        for number in range(20):
+            kept.of(catalog, Grants(SecurityLevel.WRITE, (f"s{number}",)))
+
+        assert one is again
+        assert kept.of(catalog, EVERYTHING) is everything
+        assert len(kept._listings) <= 3
+
+
+async def test_headers_of_a_tool_that_is_hidden_are_not_told():
+    """Neither what it declares nor that it is there."""
+    schema = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
+    async with memory_crib(FakeSource("srv", [Tool("work", input_schema=schema)])) as made:
+        await made.crib.current()
+        mcp = McpService(made.crib, ServerIdentity())
+
+        assert mcp.declared_headers("srv__work", LOCAL_USER) == {("a",): "A"}
+        assert mcp.declared_headers("srv__work", Caller("x", grants=Grants(SecurityLevel.READ_ONLY))) == {}

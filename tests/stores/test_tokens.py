@@ -1,0 +1,228 @@
+"""Tokens in their file: shown once, kept as digests, ended at once; what cannot be trusted lets nobody in."""
+
+import hashlib
+import json
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from toolcrib.core.access import Caller, Grants
+from toolcrib.core.errors import CallerError, ConfigError
+from toolcrib.core.tool import SecurityLevel
+from toolcrib.stores import tokens
+from toolcrib.stores.tokens import NoSuchToken, TokenFile, TokenWish
+from toolcrib.testing import ManualClock
+
+READ = Grants(SecurityLevel.READ_ONLY)
+NARROW = Grants(SecurityLevel.WRITE, ("github",), ("github__*",), frozenset({"net"}))
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1_000_000.0)
+
+
+@pytest.fixture
+def kept(tmp_path: Path, clock: ManualClock) -> TokenFile:
+    return TokenFile(tmp_path / "state" / "tokens.json", clock)
+
+
+def test_a_token_stands_for_its_caller_and_grants(kept):
+    """Level, servers, tools and capabilities come back as they were granted."""
+    token, text = kept.create(TokenWish("ci", NARROW, "agent"))
+
+    assert kept.identify(text.encode()) == Caller(f"token:{token.id}", "agent", NARROW)
+
+
+def test_only_a_digest_is_kept_and_only_the_owner_can_read_it(kept):
+    """The secret has 256 bits and is nowhere in the file."""
+    token, text = kept.create(TokenWish("ci", READ))
+    prefix, token_id, secret = text.split("_", 2)
+
+    assert (prefix, token_id, len(secret)) == ("tc", token.id, 43)
+    assert secret not in kept.path.read_text()
+    assert token.sha256 == hashlib.sha256(secret.encode()).hexdigest()
+    assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("change", ["", "x", "cut", "case", "space", "id", "prefix", "other secret", "latin"])
+def test_anything_but_the_exact_token_is_nobody(kept, change):
+    """One character more, less or else is another token."""
+    token, text = kept.create(TokenWish("ci", READ))
+    _, other = kept.create(TokenWish("other", READ))
+    presented = {
+        "": "",
+        "x": text + "x",
+        "cut": text[:-1],
+        "case": text.swapcase(),
+        "space": f" {text}",
+        "id": token.id,
+        "prefix": text.removeprefix("tc_"),
+        "other secret": f"tc_{token.id}_{other.split('_', 2)[2]}",
+        "latin": text + "é",
+    }[change]
+
+    assert kept.identify(presented.encode("latin-1")) is None
+
+
+def test_a_revoked_token_ends_at_once_wherever_it_is_known(kept, clock):
+    """A running server has another view of the same file; the other tokens go on working."""
+    token, text = kept.create(TokenWish("ci", READ))
+    _, other = kept.create(TokenWish("other", READ))
+    server = TokenFile(kept.path, clock)
+    before = server.identify(text.encode())
+
+    revoked = kept.revoke("ci")
+
+    assert before == token.caller
+    assert server.identify(text.encode()) is None
+    assert server.identify(other.encode()) is not None
+    assert (server.is_active(token.id), revoked.state(clock())) == (False, "revoked")
+
+
+def test_a_token_expires_by_the_clock(kept, clock):
+    """Although nothing changed in the file, and although it was known a moment ago."""
+    token, text = kept.create(TokenWish("ci", READ, lifetime_s=60))
+    clock.advance(59)
+    before = kept.identify(text.encode()), kept.is_active(token.id)
+    clock.advance(1)
+
+    assert before == (token.caller, True)
+    assert (kept.identify(text.encode()), kept.is_active(token.id)) == (None, False)
+
+
+def test_the_caller_of_a_known_token_is_the_same_object(kept):
+    """Whoever compares callers need not compare their grants."""
+    _, text = kept.create(TokenWish("ci", READ))
+
+    assert kept.identify(text.encode()) is kept.identify(text.encode())
+
+
+def test_no_more_than_a_bounded_number_of_tokens_is_remembered(kept, monkeypatch):
+    """Forgetting them costs a digest, nothing else."""
+    monkeypatch.setattr(tokens, "KNOWN_MAX", 2)
+    texts = [kept.create(TokenWish(f"t{n}", READ))[1].encode() for n in range(5)]
+
+    assert all(kept.identify(text) for text in texts * 2)
+    assert len(kept._known) <= 2
+
+
+DAMAGE = {
+    "empty": lambda text: "",
+    "cut": lambda text: text[: len(text) // 2],
+    "not JSON": lambda text: "tokens",
+    "a list": lambda text: "[]",
+    "another version": lambda text: text.replace('"version": 1', '"version": 2'),
+    "an unknown field": lambda text: text.replace('"name"', '"scope": "all", "name"'),
+    "an unknown level": lambda text: text.replace("read_only", "root"),
+    "a digest that is none": lambda text: text.replace('"sha256": "', '"sha256": "é'),
+    "one id twice": lambda text: json.dumps({"version": 1, "tokens": json.loads(text)["tokens"] * 2}),
+    "deep": lambda text: "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_lets_nobody_in(kept, damage):
+    """Not even tokens that were known; and the trouble is an error that says where."""
+    token, text = kept.create(TokenWish("ci", READ))
+    kept.identify(text.encode())
+    kept.path.write_text(DAMAGE[damage](kept.path.read_text()))
+
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="damaged"):
+            kept.identify(text.encode())
+    assert not kept.is_active(token.id)
+    with pytest.raises(ConfigError, match=r"tokens\.json"):
+        kept.read()
+
+
+def test_a_repaired_file_counts_again(kept):
+    """Without a restart."""
+    _, text = kept.create(TokenWish("ci", READ))
+    good = kept.path.read_text()
+    kept.path.write_text("damage")
+    with pytest.raises(ConfigError):
+        kept.identify(text.encode())
+    kept.path.write_text(good)
+
+    assert kept.identify(text.encode()) is not None
+
+
+def test_a_damaged_file_is_not_written_over(kept):
+    """Whatever can still be read from it by hand is not lost."""
+    kept.create(TokenWish("ci", READ))
+    kept.path.write_text("damage")
+
+    with pytest.raises(ConfigError):
+        kept.create(TokenWish("more", READ))
+    assert kept.path.read_text() == "damage"
+
+
+def test_a_file_that_others_may_write_is_not_used(kept):
+    """Whoever can write it can let anybody in."""
+    _, text = kept.create(TokenWish("ci", READ))
+    kept.path.chmod(0o622)
+    os.utime(kept.path, ns=(1, 1))
+
+    with pytest.raises(ConfigError, match="Others may write"):
+        kept.identify(text.encode())
+
+
+def test_a_removed_file_is_no_token(kept):
+    """Nobody comes in by what is no longer there."""
+    _, text = kept.create(TokenWish("ci", READ))
+    kept.identify(text.encode())
+    kept.path.unlink()
+
+    assert kept.identify(text.encode()) is None
+    assert kept.read() == ()
+
+
+def test_a_name_is_free_again_when_its_token_has_ended(kept, clock):
+    """By expiry or by revocation; not before."""
+    kept.create(TokenWish("ci", READ, lifetime_s=60))
+    with pytest.raises(CallerError, match="already"):
+        kept.create(TokenWish("ci", READ))
+    clock.advance(60)
+    second, _ = kept.create(TokenWish("ci", READ))
+    kept.revoke("ci")
+    third, _ = kept.create(TokenWish("ci", READ))
+
+    assert [token.state(clock()) for token in kept.read()] == ["expired", "revoked", "active"]
+    assert kept.revoke(third.id).id == third.id
+    assert second.id != third.id
+
+
+def test_a_token_nobody_has_cannot_be_revoked(kept):
+    """Nor one that was revoked before."""
+    kept.create(TokenWish("ci", READ))
+    kept.revoke("ci")
+
+    with pytest.raises(NoSuchToken):
+        kept.revoke("ci")
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "\x1b[31m", "x" * 65])
+def test_a_name_is_short_and_printable(kept, name):
+    """It is shown in tables and logs."""
+    with pytest.raises(CallerError, match="cannot be the name"):
+        kept.create(TokenWish(name, READ))
+
+
+def test_tokens_made_at_the_same_time_are_all_kept(kept, clock):
+    """Each writer waits for the others."""
+
+    def make(number: int) -> None:
+        TokenFile(kept.path, clock).create(TokenWish(f"t{number}", READ))
+
+    threads = [threading.Thread(target=make, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {token.name for token in kept.read()} == {f"t{number}" for number in range(8)}

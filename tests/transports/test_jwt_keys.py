@@ -1,0 +1,183 @@
+"""The issuer's keys: which of them are used, where they come from, and how often they are fetched."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from tests.transports.issuer import claims, jwks, key, public, signed
+
+from toolcrib.core.errors import ConfigError, SourceUnavailable
+from toolcrib.core.events import Event, drop
+from toolcrib.testing import ManualClock
+from toolcrib.transports import jwt_keys
+from toolcrib.transports.http_server import HttpServer
+from toolcrib.transports.jwt import JwtPolicy, read_jwt
+from toolcrib.transports.jwt_keys import BODY_MAX, KeyRing, fetch_from, is_signed_by, read_from, read_keys
+
+POLICY = JwtPolicy("https://issuer.example", "toolcrib", ("RS256", "ES256"))
+
+
+def named(*entries: dict) -> list[str | None]:
+    return [found.key_id for found in read_keys(json.dumps({"keys": entries}).encode())]
+
+
+def test_only_keys_that_can_check_signatures_are_taken():
+    """Secrets, private halves, weak, broken and encryption keys are passed over; the others stay."""
+    private = {**key("other").as_dict(private=True), "kid": "private"}
+    entries = [
+        public("rsa"),
+        public("ec", use="sig", key_ops=["verify"]),
+        public("ed"),
+        public("oct"),
+        public("weak"),
+        private,
+        public("other", use="enc"),
+        public("other", key_ops=["encrypt"]),
+        {"kty": "RSA", "n": "A" * 400, "e": "!!"},
+        {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "off the curve"},
+        {"kty": "new"},
+        {},
+    ]
+
+    assert named(*entries) == ["rsa", "ec", "ed"]
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"keys":{}}', b"<html>", b'{"keys":' + b"[" * 100_000])
+def test_anything_but_a_key_set_is_an_error(text):
+    """A login page, say."""
+    with pytest.raises(SourceUnavailable, match="JWKS"):
+        read_keys(text)
+
+
+@pytest.mark.parametrize(
+    ("entry", "fits"),
+    [
+        (public("rsa"), True),
+        (public("rsa", alg="RS256"), True),
+        (public("rsa", alg="PS256"), False),
+        (public("ec", kid="rsa"), False),
+        (public("p384", kid="rsa"), False),
+    ],
+    ids=["plain", "said", "for another algorithm", "another type", "another curve"],
+)
+async def test_a_key_is_used_for_its_own_algorithm_only(entry, fits):
+    """By type, curve and what it says itself."""
+
+    async def fetch() -> bytes:
+        return json.dumps({"keys": [entry]}).encode()
+
+    ring = KeyRing(fetch, drop, ManualClock())
+    await ring.refresh()
+    token = read_jwt(signed(), POLICY, claims()["iat"])
+
+    assert [is_signed_by(token, found) for found in ring.find(token)] == [True] * fits
+
+
+async def test_a_symmetric_algorithm_fits_no_key():
+    """Even where somebody allowed one by mistake."""
+    assert not any(found.fits("HS256") for found in read_keys(jwks("rsa", "ec", "ed", "oct")))
+
+
+class Issuer:
+    """Counts how often it was asked; answers with the first of what it has left, the last one for ever."""
+
+    def __init__(self, *answers: bytes | Exception) -> None:
+        self.answers, self.asked = list(answers), 0
+        self.events: list[Event] = []
+        self.answered = asyncio.Event()
+
+    async def fetch(self) -> bytes:
+        self.asked += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        self.answered.set()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+async def test_keys_are_wanted_at_most_every_half_minute():
+    """However many strangers come with keys nobody knows."""
+    issuer, clock = Issuer(jwks("rsa")), ManualClock()
+    ring = KeyRing(issuer.fetch, drop, clock)
+    running = asyncio.create_task(ring.run())
+    await issuer.answered.wait()
+    for seconds in (1, 28, 1, 29):
+        issuer.answered.clear()
+        clock.advance(seconds)
+        ring.want()
+        if ring.is_fetching:
+            await issuer.answered.wait()
+            await asyncio.sleep(0)
+    running.cancel()
+
+    assert (issuer.asked, ring.is_fetching) == (2, False)
+
+
+async def test_keys_are_fetched_again_when_their_time_has_come(monkeypatch):
+    """Without anybody asking."""
+    monkeypatch.setattr(jwt_keys, "EVERY_S", 0.01)
+    issuer = Issuer(jwks("rsa"))
+    running = asyncio.create_task(KeyRing(issuer.fetch, drop, ManualClock()).run())
+    for _ in range(3):
+        issuer.answered.clear()
+        await asyncio.wait_for(issuer.answered.wait(), 5)
+    running.cancel()
+
+    assert issuer.asked >= 3
+
+
+@pytest.mark.parametrize(
+    "trouble", [SourceUnavailable("down"), b"<html>", b'{"keys":[]}'], ids=["down", "odd", "empty"]
+)
+async def test_what_cannot_be_had_leaves_the_keys_as_they_are(trouble):
+    """And is told, with what was kept."""
+    issuer = Issuer(jwks("rsa"), trouble)
+    ring = KeyRing(issuer.fetch, issuer.events.append, ManualClock())
+    await ring.refresh()
+    await ring.refresh()
+
+    assert not ring.is_empty
+    assert [(event.name, event.level, event.fields["kept"]) for event in issuer.events] == [
+        ("auth.keys.failed", "warning", 1)
+    ]
+
+
+async def fetched(handler) -> bytes:
+    server = HttpServer({"/keys": handler, "/other": lambda _, exchange: exchange.answer(200, jwks("rsa"))})
+    await server.start("127.0.0.1", 0)
+    try:
+        return await fetch_from(f"http://{server.address}/keys")()
+    finally:
+        await server.close(0)
+
+
+async def test_keys_come_over_http():
+    """As they are."""
+    assert await fetched(lambda _, exchange: exchange.answer(200, jwks("rsa"))) == jwks("rsa")
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        lambda _, exchange: exchange.answer(404, b"{}"),
+        lambda _, exchange: exchange.answer(302, b"", headers=((b"location", b"/other"),)),
+        lambda _, exchange: exchange.answer(200, b" " * (BODY_MAX + 1)),
+    ],
+    ids=["not found", "redirect", "too large"],
+)
+async def test_an_answer_that_is_not_plainly_the_keys_is_an_error(handler):
+    """No redirect is followed, and no more is read than keys can be."""
+    with pytest.raises(SourceUnavailable):
+        await fetched(handler)
+
+
+async def test_keys_come_from_a_file(tmp_path: Path):
+    """One that is gone is an error with its name."""
+    path = tmp_path / "keys.json"
+    path.write_bytes(jwks("rsa"))
+
+    assert await read_from(path)() == jwks("rsa")
+    path.unlink()
+    with pytest.raises(ConfigError, match=r"keys\.json"):
+        await read_from(path)()
