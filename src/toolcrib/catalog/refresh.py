@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
+import msgspec
+
 from toolcrib.catalog.pins import (
     Comparison,
     Definition,
@@ -218,8 +220,8 @@ class Refresher:
         return await self._note_success(shelf, listing)
 
     async def _note_success(self, shelf: Shelf, listing: Listing) -> Record:
-        is_new = not shelf.is_known or shelf.tools != listing.tools
         definitions = tuple(to_mcp(tool) for tool in listing.tools)
+        is_new = not shelf.is_known or shelf.tools != listing.tools or not _is_alike(shelf.record.tools, definitions)
         shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, listing.ttl_s)
         shelf.record = Record(
             shelf.config.name,
@@ -245,7 +247,7 @@ class Refresher:
 
     def _settle(self, shelf: Shelf, definitions: tuple[Definition, ...], is_new: bool) -> Mapping[str, Pin]:
         """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again."""
-        if is_new or len(shelf.record.pins) < len(definitions):
+        if is_new or any(shown["name"] not in shelf.record.pins for shown in definitions):
             return settle(shelf.record, definitions, self._comparison(shelf))
         return shelf.record.pins
 
@@ -266,7 +268,9 @@ class Refresher:
         how = self._comparison(shelf)
         ours, wanted = shelf.record, list(names)
         await self._records.update(server, lambda stored: accept(join_pins(stored, ours, how), wanted, how))
-        shelf.record = shelf.stored = accept(ours, wanted, how)
+        accepted = shelf.stored = accept(ours, wanted, how)
+        # Meanwhile a discovery may have found something else: what was accepted is not what there is now.
+        shelf.record = join_pins(accepted, shelf.record, how)
         shelf.held = held_tools(shelf.record, how)
         self._on_update(server)
 
@@ -346,6 +350,11 @@ class Refresher:
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._emit(Event("discovery.task.failed", "error", {"task": name, "error": type(error).__name__}))
+
+
+def _is_alike(known: tuple[Definition, ...], found: tuple[Definition, ...]) -> bool:
+    """Whether definitions that compare equal are written the same, too: to Python 1 is true, to a model it is not."""
+    return msgspec.json.encode(known, order="sorted") == msgspec.json.encode(found, order="sorted")
 
 
 def _is_usable(shown: Mapping[str, Any]) -> bool:
