@@ -65,6 +65,11 @@ def _sort_key(item: Any) -> bytes:
     return msgspec.json.encode(item, order="sorted")
 
 
+def is_alike(known: Sequence[Definition], found: Sequence[Definition]) -> bool:
+    """Whether definitions that compare equal are written the same, too: to Python 1 is true, to a model it is not."""
+    return msgspec.json.encode(known, order="sorted") == msgspec.json.encode(found, order="sorted")
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What a tool is compared with, and what counts as accepted."""

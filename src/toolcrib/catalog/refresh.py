@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, cast
 
-import msgspec
-
 from toolcrib.catalog.pins import (
     Comparison,
     Definition,
     accept,
     comparison,
     held_tools,
+    is_alike,
     join_pins,
     keep_definitions,
     settle,
@@ -221,7 +220,7 @@ class Refresher:
 
     async def _note_success(self, shelf: Shelf, listing: Listing) -> Record:
         definitions = tuple(to_mcp(tool) for tool in listing.tools)
-        is_new = not shelf.is_known or shelf.tools != listing.tools or not _is_alike(shelf.record.tools, definitions)
+        is_new = not shelf.is_known or shelf.tools != listing.tools or not is_alike(shelf.record.tools, definitions)
         shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, listing.ttl_s)
         shelf.record = Record(
             shelf.config.name,
@@ -350,11 +349,6 @@ class Refresher:
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._emit(Event("discovery.task.failed", "error", {"task": name, "error": type(error).__name__}))
-
-
-def _is_alike(known: tuple[Definition, ...], found: tuple[Definition, ...]) -> bool:
-    """Whether definitions that compare equal are written the same, too: to Python 1 is true, to a model it is not."""
-    return msgspec.json.encode(known, order="sorted") == msgspec.json.encode(found, order="sorted")
 
 
 def _is_usable(shown: Mapping[str, Any]) -> bool:
