@@ -27,6 +27,13 @@ class Reply(StrEnum):
     NO = "no"
 
 
+_WORDS = {
+    Reply.ONCE: "approved once",
+    Reply.SESSION: "approved for this session",
+    Reply.ALWAYS: "approved always",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """One call that waits for a person."""
@@ -167,14 +174,12 @@ class Desk:
             decision = "refused: no answer" if reply is None else f"declined by {way}"
             await self.audit.commit(_entry(call, tool, decision))
             raise self._refused(call, decision, _unanswered(tool) if reply is None else _declined(tool))
+        await self.audit.commit(_entry(call, tool, f"{_WORDS[reply]} by {way}"))
         if reply is Reply.ALWAYS:
             reply = await self._write_always(tool, caller, way)
-        call.decision = {Reply.ONCE: "approved once", Reply.SESSION: "approved for this session"}.get(
-            reply, "approved always"
-        )
-        await self.audit.commit(_entry(call, tool, f"{call.decision} by {way}"))
         if reply is Reply.SESSION:
             self._remember(caller, tool)
+        call.decision = _WORDS[reply]
 
     async def _write_always(self, tool: str, caller: Caller, way: str) -> Reply:
         """Keep the answer; where that is not possible it holds for this session, and that is said."""
