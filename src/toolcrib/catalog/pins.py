@@ -98,7 +98,7 @@ def settle(record: Record, tools: Sequence[Definition], how: Comparison) -> dict
                 pins[name] = Pin(found, how.identity, how.now)
         elif pin.hash == found:
             pins[name] = replace(pin, definition=None)
-        elif pin.definition is None:
+        elif pin.definition is None or pin.definition == tool:  # a lock in which pin and tool do not fit
             pins[name] = replace(pin, definition={"name": name})
     return pins
 

@@ -59,6 +59,8 @@ class Shelf:
     """What the record store holds of it."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Its tools in quarantine, and why."""
+    is_compared: bool = False
+    """Whether its tools were compared with their pins in this run."""
     flight: asyncio.Task[Record] | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""
@@ -234,7 +236,7 @@ class Refresher:
             pins=self._settle(shelf, definitions, is_new),
         )
         shelf.tools, shelf.is_known = listing.tools, True
-        self._hold(shelf)
+        is_new = self._hold(shelf) or is_new
         self._emit(
             Event(events.DISCOVERY_SERVER_SUCCESS, fields={"server": shelf.config.name, "tools": len(listing.tools)})
         )
@@ -245,21 +247,26 @@ class Refresher:
         return shelf.record
 
     def _settle(self, shelf: Shelf, definitions: tuple[Definition, ...], is_new: bool) -> Mapping[str, Pin]:
-        """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again."""
-        if is_new or any(shown["name"] not in shelf.record.pins for shown in definitions):
+        """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again.
+
+        The first discovery of a run looks at everything: the lock is a file, and files get edited and merged.
+        """
+        first, shelf.is_compared = not shelf.is_compared, True
+        if first or is_new or any(shown["name"] not in shelf.record.pins for shown in definitions):
             return settle(shelf.record, definitions, self._comparison(shelf))
         return shelf.record.pins
 
     def _comparison(self, shelf: Shelf) -> Comparison:
         return comparison(shelf.config, self._pins, timestamp(datetime.now(UTC)))
 
-    def _hold(self, shelf: Shelf) -> None:
-        """Find out what is in quarantine now, and tell of what was not before."""
+    def _hold(self, shelf: Shelf) -> bool:
+        """Find out what is in quarantine now, and tell of what was not before; whether anything is different."""
         held = held_tools(shelf.record, self._comparison(shelf))
         for name in held.keys() - shelf.held.keys():
             fields = {"server": shelf.config.name, "tool": name, "reason": held[name]}
             self._emit(Event(events.TOOL_HELD, "warning", fields))
-        shelf.held = held
+        before, shelf.held = shelf.held, held
+        return before != held
 
     async def accept(self, server: str, names: Iterable[str]) -> None:
         """Accept these tools as they are now; returns when that is stored."""
