@@ -5,7 +5,6 @@ Every way to a person is a **Surface**. All that reach somebody are tried at onc
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -26,6 +25,13 @@ class Reply(StrEnum):
     SESSION = "session"
     ALWAYS = "always"
     NO = "no"
+
+
+_WORDS = {
+    Reply.ONCE: "approved once",
+    Reply.SESSION: "approved for this session",
+    Reply.ALWAYS: "approved always",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +150,9 @@ class Desk:
         try:
             while waiting and (left_s := until - loop.time()) > 0:
                 done, waiting = await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
-                    reply = self._reply_of(task)
-                    if reply is not None:
-                        return reply, asking[task]
+                replies = [(reply, asking[task]) for task in done if (reply := self._reply_of(task)) is not None]
+                if replies:  # of two that come at the same moment, a refusal counts
+                    return min(replies, key=lambda found: found[0] is not Reply.NO)
         finally:
             await _end(waiting)
         return None, "timeout" if waiting else "nobody"
@@ -169,14 +174,12 @@ class Desk:
             decision = "refused: no answer" if reply is None else f"declined by {way}"
             await self.audit.commit(_entry(call, tool, decision))
             raise self._refused(call, decision, _unanswered(tool) if reply is None else _declined(tool))
+        await self.audit.commit(_entry(call, tool, f"{_WORDS[reply]} by {way}"))
         if reply is Reply.ALWAYS:
             reply = await self._write_always(tool, caller, way)
-        call.decision = {Reply.ONCE: "approved once", Reply.SESSION: "approved for this session"}.get(
-            reply, "approved always"
-        )
-        await self.audit.commit(_entry(call, tool, f"{call.decision} by {way}"))
         if reply is Reply.SESSION:
             self._remember(caller, tool)
+        call.decision = _WORDS[reply]
 
     async def _write_always(self, tool: str, caller: Caller, way: str) -> Reply:
         """Keep the answer; where that is not possible it holds for this session, and that is said."""
@@ -202,11 +205,10 @@ async def _put(surface: Surface, question: Question, call: ToolCall) -> Reply | 
 
 
 async def _end(tasks: "set[asyncio.Task[Reply | None]]") -> None:
+    """Withdraw the question; what a way says when it is no longer wanted does not count."""
     for task in tasks:
         task.cancel()
-    for task in tasks:
-        with suppress(asyncio.CancelledError, Exception):  # what a way says when it is no longer wanted
-            await task
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _entry(call: ToolCall, tool: str, decision: str) -> AuditEntry:

@@ -64,7 +64,7 @@ def read_reply(response: Any) -> Reply | None:
     chosen = content.get("answer") if isinstance(content, Mapping) else None
     if response.get("action") != "accept":
         return Reply.NO
-    return Reply(chosen) if chosen in set(Reply) else None
+    return Reply(chosen) if isinstance(chosen, str) and chosen in set(Reply) else None
 
 
 class ClientSurface:
@@ -88,7 +88,8 @@ class Seal:
     def __init__(self, clock: Callable[[], float], lifetime_s: float) -> None:
         self._key = secrets.token_bytes(32)
         self._clock, self._lifetime_s = clock, lifetime_s
-        self._spent: dict[str, None] = {}
+        self._spent: dict[str, int] = {}
+        """What was used, and until when it would have been valid."""
 
     def ask(self, question: Question, call: ToolCall) -> ToolResult:
         """The result that asks back."""
@@ -120,14 +121,20 @@ class Seal:
     def _check(self, call: ToolCall, state: str) -> None:
         try:
             due, nonce, signature = urlsafe_b64decode(state.removeprefix(_PREFIX)).decode().split(".")
-            valid = hmac.compare_digest(signature, self._sign(call, f"{due}.{nonce}")) and int(due) >= self._clock()
+            expected = self._sign(call, f"{due}.{nonce}")
+            valid = hmac.compare_digest(signature.encode(), expected.encode()) and int(due) >= self._clock()
         except ValueError:
             valid, nonce = False, ""
-        if not valid or nonce in self._spent:
+        if not valid or nonce in self._spent or not self._has_room():
             raise PermissionDenied("This approval is not valid (any more).", hint="Call the tool again to be asked.")
+        self._spent[nonce] = int(due)
+
+    def _has_room(self) -> bool:
+        """Whether one more can be remembered; what could still be used again is never forgotten."""
         if len(self._spent) >= SPENT_KEPT:
-            self._spent.pop(next(iter(self._spent)))
-        self._spent[nonce] = None
+            now = self._clock()
+            self._spent = {nonce: due for nonce, due in self._spent.items() if due >= now}
+        return len(self._spent) < SPENT_KEPT
 
     def _sign(self, call: ToolCall, text: str) -> str:
         arguments = msgspec.json.encode(call.arguments, order="sorted")

@@ -22,9 +22,12 @@ _READING = _words(
     " ping preview query read resolve search select show stat stats status summarize tail validate verify view"
 )
 _WRITING = _words(
-    "add append apply approve archive assign cancel change clear close commit copy create delete disable edit enable"
-    " execute fill import insert install merge modify move open patch post publish push put remove rename replace reply"
-    " reset restart restore run save send set start stop store submit transfer update upload upsert write"
+    "accept add alter append apply approve archive assign ban block book buy cancel change charge clear click close"
+    " commit copy create delete disable edit enable erase execute fill flush forward import insert install invite"
+    " invoke kill launch lock merge modify move mutate open order overwrite patch pay post press publish purchase push"
+    " put reboot refund register reject remove rename replace reply reset restart restore rotate run save send set"
+    " share sign spawn start stop store submit subscribe terminate transfer trigger truncate type unlock unregister"
+    " unsubscribe update upload upsert withdraw write"
 )
 _ADMIN = _words("admin deploy destroy drop grant impersonate purge revoke shutdown uninstall wipe")
 _SYSTEM = _words("bash cmd eval exec powershell shell sudo terminal")

@@ -21,6 +21,10 @@ NEW = "it is new and has not been accepted yet"
 _UNSEEN = frozenset({"_meta"})
 _TEXTS = frozenset({"title", "description"})
 _SETS = frozenset({"required", "enum", "type"})
+_VALUES = frozenset({"default", "const", "examples"})
+"""What stands under these is data, in which every character counts."""
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Under these, keys are names of the author's choice, not words of JSON Schema."""
 _EMPTY: tuple[object, ...] = ("", {}, [], None)
 
 Definition = Mapping[str, Any]
@@ -34,18 +38,36 @@ def fingerprint(definition: Definition) -> str:
 
 def _canonical(value: Any, key: str = "") -> Any:
     """The value with everything evened out that means nothing."""
+    if key in _VALUES:
+        return _exact(value)
     if isinstance(value, str):
         return " ".join(value.split()) if key in _TEXTS else value
     if isinstance(value, Mapping):
+        if key in _NAMED:
+            return {name: _canonical(item) for name, item in value.items()}
         return {name: _canonical(item, name) for name, item in value.items() if not (name == "required" and item == [])}
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        items = [_canonical(item) for item in value]
+    if isinstance(value, list | tuple):
+        items = [_exact(item) if key == "enum" else _canonical(item) for item in value]
         return sorted(items, key=_sort_key) if key in _SETS else items
+    return _exact(value)
+
+
+def _exact(value: Any) -> Any:
+    """The value as it is; only that 1.0 is 1."""
+    if isinstance(value, Mapping):
+        return {name: _exact(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_exact(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _sort_key(item: Any) -> bytes:
     return msgspec.json.encode(item, order="sorted")
+
+
+def is_alike(known: Sequence[Definition], found: Sequence[Definition]) -> bool:
+    """Whether definitions that compare equal are written the same, too: to Python 1 is true, to a model it is not."""
+    return msgspec.json.encode(known, order="sorted") == msgspec.json.encode(found, order="sorted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +87,9 @@ def comparison(server: ServerConfig, mode: PinMode, now: str) -> Comparison:
 def settle(record: Record, tools: Sequence[Definition], how: Comparison) -> dict[str, Pin]:
     """The pins of a server after a discovery: what was accepted stays as it was, what is new is pinned at first sight.
 
-    A pin whose tool looks different now keeps the accepted definition; one that looks as before needs none.
+    A pin whose tool looks different now, or is gone, keeps the accepted definition; one that looks as before has none.
     """
-    before = _by_name(record)
-    pins = dict(record.pins)
+    pins = keep_definitions(record)
     for tool in tools:
         name = tool["name"]
         pin, found = pins.get(name), fingerprint(tool)
@@ -77,8 +98,8 @@ def settle(record: Record, tools: Sequence[Definition], how: Comparison) -> dict
                 pins[name] = Pin(found, how.identity, how.now)
         elif pin.hash == found:
             pins[name] = replace(pin, definition=None)
-        elif pin.definition is None:
-            pins[name] = replace(pin, definition=before.get(name, {"name": name}))
+        elif pin.definition is None or pin.definition == tool:  # a lock in which pin and tool do not fit
+            pins[name] = replace(pin, definition={"name": name})
     return pins
 
 

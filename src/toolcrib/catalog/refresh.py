@@ -12,6 +12,7 @@ from toolcrib.catalog.pins import (
     accept,
     comparison,
     held_tools,
+    is_alike,
     join_pins,
     keep_definitions,
     settle,
@@ -58,6 +59,8 @@ class Shelf:
     """What the record store holds of it."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Its tools in quarantine, and why."""
+    is_compared: bool = False
+    """Whether its tools were compared with their pins in this run."""
     flight: asyncio.Task[Record] | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""
@@ -218,8 +221,8 @@ class Refresher:
         return await self._note_success(shelf, listing)
 
     async def _note_success(self, shelf: Shelf, listing: Listing) -> Record:
-        is_new = not shelf.is_known or shelf.tools != listing.tools
         definitions = tuple(to_mcp(tool) for tool in listing.tools)
+        is_new = not shelf.is_known or shelf.tools != listing.tools or not is_alike(shelf.record.tools, definitions)
         shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, listing.ttl_s)
         shelf.record = Record(
             shelf.config.name,
@@ -233,7 +236,7 @@ class Refresher:
             pins=self._settle(shelf, definitions, is_new),
         )
         shelf.tools, shelf.is_known = listing.tools, True
-        self._hold(shelf)
+        is_new = self._hold(shelf) or is_new
         self._emit(
             Event(events.DISCOVERY_SERVER_SUCCESS, fields={"server": shelf.config.name, "tools": len(listing.tools)})
         )
@@ -244,21 +247,26 @@ class Refresher:
         return shelf.record
 
     def _settle(self, shelf: Shelf, definitions: tuple[Definition, ...], is_new: bool) -> Mapping[str, Pin]:
-        """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again."""
-        if is_new or len(shelf.record.pins) < len(definitions):
+        """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again.
+
+        The first discovery of a run looks at everything: the lock is a file, and files get edited and merged.
+        """
+        first, shelf.is_compared = not shelf.is_compared, True
+        if first or is_new or any(shown["name"] not in shelf.record.pins for shown in definitions):
             return settle(shelf.record, definitions, self._comparison(shelf))
         return shelf.record.pins
 
     def _comparison(self, shelf: Shelf) -> Comparison:
         return comparison(shelf.config, self._pins, timestamp(datetime.now(UTC)))
 
-    def _hold(self, shelf: Shelf) -> None:
-        """Find out what is in quarantine now, and tell of what was not before."""
+    def _hold(self, shelf: Shelf) -> bool:
+        """Find out what is in quarantine now, and tell of what was not before; whether anything is different."""
         held = held_tools(shelf.record, self._comparison(shelf))
         for name in held.keys() - shelf.held.keys():
             fields = {"server": shelf.config.name, "tool": name, "reason": held[name]}
             self._emit(Event(events.TOOL_HELD, "warning", fields))
-        shelf.held = held
+        before, shelf.held = shelf.held, held
+        return before != held
 
     async def accept(self, server: str, names: Iterable[str]) -> None:
         """Accept these tools as they are now; returns when that is stored."""
@@ -266,7 +274,9 @@ class Refresher:
         how = self._comparison(shelf)
         ours, wanted = shelf.record, list(names)
         await self._records.update(server, lambda stored: accept(join_pins(stored, ours, how), wanted, how))
-        shelf.record = shelf.stored = accept(ours, wanted, how)
+        accepted = shelf.stored = accept(ours, wanted, how)
+        # Meanwhile a discovery may have found something else: what was accepted is not what there is now.
+        shelf.record = join_pins(accepted, shelf.record, how)
         shelf.held = held_tools(shelf.record, how)
         self._on_update(server)
 

@@ -79,15 +79,16 @@ class Decision(StrEnum):
         return self in (Decision.ASK, Decision.ALLOWED)
 
 
+_BY_POLICY = {"allow": Decision.ALLOWED, "ask": Decision.ASK}
+
+
 def decide(grants: Grants, reach: Reach) -> Decision:
     """Whether a caller with these grants sees a tool, and may call it."""
     if not is_granted(grants, reach):
         return Decision.HIDDEN
     if reach.held:
         return Decision.HELD
-    if reach.policy == "deny":
-        return Decision.DENIED
-    return Decision.ASK if reach.policy == "ask" else Decision.ALLOWED
+    return _BY_POLICY.get(reach.policy, Decision.DENIED)
 
 
 def is_granted(grants: Grants, reach: Reach) -> bool:
@@ -104,10 +105,11 @@ def is_granted(grants: Grants, reach: Reach) -> bool:
 
 
 def may_know(grants: Grants, name: str) -> bool:
-    """Whether a tool that nobody has seen yet could be within the grants, by its name alone."""
+    """Whether a tool that nobody has seen yet could be within the grants, by its name alone; a name without a prefix
+    does not say whose it is."""
     server, separator, _ = name.partition("__")
-    place = server if separator else NATIVE
-    return grants.level is not None and matches(place, grants.servers) and matches(name, grants.tools)
+    is_near = not separator or matches(server, grants.servers)
+    return grants.level is not None and is_near and matches(name, grants.tools)
 
 
 def may_approve(caller: Caller, asked_by: str | None = None) -> bool:

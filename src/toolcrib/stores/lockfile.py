@@ -92,7 +92,7 @@ class LockFile:
             return self._with_kept(Lock())
 
     def _with_kept(self, lock: Lock) -> Lock:
-        for server, record in self._kept.items():
+        for server, record in tuple(self._kept.items()):  # other threads keep, too
             lock = with_record(lock, server, record)
         return lock
 

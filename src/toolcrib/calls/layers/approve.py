@@ -12,6 +12,7 @@ from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 
 ROUNDS_KEPT = 1000
+_ROUND = frozenset({"requestState", "inputResponses"})
 
 
 def approve(desk: Desk, seal: Seal) -> Layer:
@@ -24,10 +25,10 @@ def approve(desk: Desk, seal: Seal) -> Layer:
             return following
 
         async def step(call: ToolCall) -> ToolResult:
-            if call.channel.takes_input_required and can_elicit(call):
-                if rounds.goes_on(call):
-                    call.decision = "approved once"
-                elif seal.is_ours(call):
+            if rounds.goes_on(call):
+                call.decision = "approved once"
+            elif call.channel.takes_input_required and can_elicit(call):
+                if seal.is_ours(call):
                     await desk.take(call, reach.name, seal.open(call), "client")
                 elif known := await desk.recall(call.caller, reach.name):
                     call.decision = known
@@ -64,7 +65,9 @@ class Rounds:
 
     def goes_on(self, call: ToolCall) -> bool:
         """Whether this is such a round; it counts once."""
-        return "requestState" in call.more and self._open.pop(_digest(call) + _state(call.more), False) is None
+        if not call.more.keys() & _ROUND:
+            return False
+        return self._open.pop(_digest(call) + _state(call.more), False) is None
 
 
 def _digest(call: ToolCall) -> bytes:

@@ -1,0 +1,314 @@
+"""Asking a person: what each answer is worth, who is asked, and what happens when nobody answers."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from toolcrib.assemble import LockAnswers
+from toolcrib.calls import approvals
+from toolcrib.calls.approvals import Desk, DeskSettings, MemoryAnswers, Question, Reply
+from toolcrib.core.access import EVERYTHING, Caller, Reach
+from toolcrib.core.audit import AuditEntry
+from toolcrib.core.call import ToolCall
+from toolcrib.core.errors import AuditUnavailable, PermissionDenied
+from toolcrib.core.events import Event
+from toolcrib.stores.lockfile import LockFile
+
+REACH = Reach("files__write", "files", policy="ask")
+ANN = Caller("ann", grants=EVERYTHING, session="s1")
+
+
+@dataclass
+class Person:
+    """A way to somebody who answers when the test says so, or at once."""
+
+    name: str = "person"
+    reply: Reply | Exception | None = None
+    at_once: bool = True
+    asked: list[Question] = field(default_factory=list)
+    withdrawn: int = 0
+    present: bool = True
+
+    def __post_init__(self) -> None:
+        self.answered = asyncio.Event()
+        self.reached = asyncio.Event()
+
+    def reaches(self, call: ToolCall) -> bool:
+        return self.present
+
+    async def put(self, question: Question, call: ToolCall) -> Reply | None:
+        self.asked.append(question)
+        self.reached.set()
+        try:
+            if not self.at_once:
+                await self.answered.wait()
+        except asyncio.CancelledError:
+            self.withdrawn += 1
+            raise
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    def say(self, reply: Reply) -> None:
+        self.reply = reply
+        self.answered.set()
+
+
+class Ledger:
+    """An audit log in memory, which can be out of order."""
+
+    def __init__(self, *, works: bool = True) -> None:
+        self.entries: list[AuditEntry] = []
+        self.works = works
+
+    def note(self, entry: AuditEntry) -> None:
+        self.entries.append(entry)
+
+    async def commit(self, entry: AuditEntry) -> None:
+        if not self.works:
+            raise AuditUnavailable("The audit log cannot be written.")
+        self.entries.append(entry)
+
+
+def desk(*people: Person, **changes: object) -> Desk:
+    return Desk(**({"answers": MemoryAnswers(), "surfaces": list(people)} | changes))
+
+
+def write(caller: Caller = ANN, **arguments: object) -> ToolCall:
+    return ToolCall("files__write", "write", arguments, "call-1", caller)
+
+
+async def test_the_person_is_shown_the_tool_the_caller_and_the_arguments():
+    """What is redacted is not shown, and the call itself keeps it."""
+    person, call = Person(reply=Reply.ONCE), write(path="x", key="secret")
+    settings = DeskSettings(7.0, redact=lambda given: {**given, "key": "***"})
+    await desk(person, settings=settings).clear(call, REACH)
+
+    shown = {"path": "x", "key": "***"}
+    assert person.asked == [Question("call-1", "files__write", "files", "write", "ann", shown, 7.0)]
+    assert call.arguments == {"path": "x", "key": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "asked_again", "decision"),
+    [
+        (Reply.ONCE, 2, "approved once"),
+        (Reply.SESSION, 1, "approved for this session"),
+        (Reply.ALWAYS, 1, "approved always"),
+    ],
+)
+async def test_an_answer_is_worth_what_it_says(reply, asked_again, decision):
+    """Once, for the session, or always; the call notes which, and the audit log who."""
+    person, ledger = Person(reply=reply), Ledger()
+    asking = desk(person, audit=ledger)
+    calls = [write(), write()]
+    for call in calls:
+        await asking.clear(call, REACH)
+
+    assert len(person.asked) == asked_again
+    assert [call.decision for call in calls] == [decision] * 2
+    assert ledger.entries[0] == AuditEntry(
+        "approval", "files__write", "ann", "call-1", decision=f"{decision} by person"
+    )
+
+
+async def test_no_is_no_and_is_asked_again_next_time():
+    """The model is told not to insist."""
+    person, call, ledger = Person(reply=Reply.NO), write(), Ledger()
+    asking = desk(person, audit=ledger)
+    for _ in range(2):
+        with pytest.raises(PermissionDenied, match="The person declined this call of files__write"):
+            await asking.clear(call, REACH)
+
+    assert (len(person.asked), call.decision) == (2, "declined by person")
+    assert [entry.decision for entry in ledger.entries] == ["declined by person"] * 2
+
+
+async def test_what_was_approved_for_a_session_holds_for_that_caller_and_that_session_only():
+    """Another session of the same caller is asked, and another caller in a session of the same name."""
+    person = Person(reply=Reply.SESSION)
+    asking = desk(person)
+    for caller in (ANN, Caller("ann", session="s2"), Caller("bob", session="s1"), Caller("ann"), ANN):
+        await asking.clear(write(caller), REACH)
+    await asking.clear(write(), Reach("files__delete", "files", policy="ask"))
+
+    assert [question.caller for question in person.asked] == ["ann", "ann", "bob", "ann", "ann"]
+
+
+async def test_the_memory_of_sessions_is_bounded_and_forgets_the_oldest(monkeypatch):
+    """Who is forgotten is asked again."""
+    monkeypatch.setattr(approvals, "SESSIONS_KEPT", 2)
+    person = Person(reply=Reply.SESSION)
+    asking = desk(person)
+    for session in ("s1", "s2", "s3", "s3", "s1"):
+        await asking.clear(write(Caller("ann", session=session)), REACH)
+
+    assert len(person.asked) == 4
+
+
+async def test_when_nobody_can_be_asked_the_call_is_refused_at_once_with_ways_out():
+    """The message says how to allow it."""
+    away, call = Person(present=False, reply=Reply.ONCE), write()
+    with pytest.raises(PermissionDenied, match="nobody can be asked") as refused:
+        await desk(away).clear(call, REACH)
+
+    assert "toolcrib policy files__write allow" in str(refused.value)
+    assert (away.asked, call.decision) == ([], "refused: nobody to ask")
+
+
+async def test_nobody_who_answers_in_time_is_a_refusal_and_withdraws_the_question():
+    """The time limit is the desk's."""
+    slow, call, ledger = Person(at_once=False), write(), Ledger()
+    with pytest.raises(PermissionDenied, match="nobody answered in time"):
+        await desk(slow, settings=DeskSettings(0.001), audit=ledger).clear(call, REACH)
+
+    assert (slow.withdrawn, call.decision) == (1, "refused: no answer")
+    assert [entry.decision for entry in ledger.entries] == ["refused: no answer"]
+
+
+async def test_the_first_answer_counts_and_the_other_way_is_withdrawn():
+    """Both were asked; what the other would have said no longer matters."""
+    quick, slow, ledger = Person("quick", at_once=False), Person("slow", at_once=False), Ledger()
+    clearing = asyncio.create_task(desk(quick, slow, audit=ledger).clear(write(), REACH))
+    await asyncio.gather(quick.reached.wait(), slow.reached.wait())
+    quick.say(Reply.ONCE)
+    await clearing
+    slow.say(Reply.NO)
+
+    assert (quick.withdrawn, slow.withdrawn) == (0, 1)
+    assert [entry.decision for entry in ledger.entries] == ["approved once by quick"]
+
+
+@pytest.mark.parametrize("replies", [(Reply.ONCE, Reply.NO), (Reply.NO, Reply.ALWAYS)])
+async def test_of_two_answers_at_the_same_moment_a_refusal_counts(replies):
+    """Nothing is left to chance."""
+    for _ in range(5):
+        people = [Person(str(number), reply) for number, reply in enumerate(replies)]
+        with pytest.raises(PermissionDenied, match="declined"):
+            await desk(*people).clear(write(), REACH)
+
+
+async def test_a_way_that_fails_or_brings_no_answer_leaves_it_to_the_others():
+    """And what went wrong is told."""
+    events: list[Event] = []
+    broken, shy = Person("broken", RuntimeError("no terminal")), Person("shy", None)
+    good = Person("good", Reply.ONCE, at_once=False)
+    clearing = asyncio.create_task(desk(broken, shy, good, emit=events.append).clear(call := write(), REACH))
+    await good.reached.wait()
+    good.say(Reply.ONCE)
+    await clearing
+
+    assert call.decision == "approved once"
+    assert [(event.name, event.fields["error"]) for event in events] == [("approval.not.asked", "no terminal")]
+
+
+async def test_when_every_way_fails_the_call_is_refused():
+    """Without waiting for the time limit."""
+    with pytest.raises(PermissionDenied):
+        await desk(Person(reply=RuntimeError("gone")), Person(reply=None)).clear(write(), REACH)
+
+
+async def test_a_call_that_is_called_off_withdraws_its_question():
+    """Cancellation is not swallowed, and nothing is remembered."""
+    person = Person(at_once=False)
+    asking = desk(person)
+    clearing = asyncio.create_task(asking.clear(write(), REACH))
+    await person.reached.wait()
+    clearing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await clearing
+
+    assert person.withdrawn == 1
+    assert await asking.recall(ANN, "files__write") == ""
+
+
+async def test_a_call_that_is_called_off_while_the_other_way_is_withdrawn_does_not_go_on():
+    """Even though an answer had come by then."""
+    quick, stubborn = Person("quick", Reply.ALWAYS), Person("stubborn", at_once=False)
+    leaving, may_leave = asyncio.Event(), asyncio.Event()
+
+    async def put(question: Question, call: ToolCall) -> Reply | None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            leaving.set()
+            await may_leave.wait()
+
+    stubborn.put = put
+    asking = desk(quick, stubborn)
+    clearing = asyncio.create_task(asking.clear(write(), REACH))
+    await leaving.wait()
+    clearing.cancel()
+    await asyncio.sleep(0)
+    may_leave.set()
+    with pytest.raises(asyncio.CancelledError):
+        await clearing
+
+    assert await asking.recall(ANN, "files__write") == ""
+
+
+@pytest.mark.parametrize("reply", list(Reply))
+async def test_what_cannot_be_audited_is_refused(reply):
+    """Whatever the answer; and it is not remembered, neither for the session nor for ever."""
+    asking = desk(Person(reply=reply), audit=Ledger(works=False))
+    with pytest.raises(AuditUnavailable):
+        await asking.clear(write(), REACH)
+
+    assert await asking.recall(ANN, "files__write") == ""
+
+
+async def test_a_way_that_is_detached_is_not_asked():
+    """Attaching gives the means to undo it."""
+    person = Person(reply=Reply.ONCE)
+    asking = desk()
+    detach = asking.attach(person)
+    await asking.clear(write(), REACH)
+    detach()
+    with pytest.raises(PermissionDenied, match="nobody can be asked"):
+        await asking.clear(write(), REACH)
+
+
+# Answers that hold for ever
+
+
+async def test_always_is_written_where_people_can_read_and_edit_it(tmp_path):
+    """For that caller; taking it out of the file takes it back, and deny in the file denies."""
+    file = LockFile(tmp_path / "toolcrib.lock")
+    person = Person("terminal", Reply.ALWAYS)
+    await desk(person, answers=LockAnswers(file)).clear(write(), REACH)
+    text = file.path.read_text()
+    again = desk(person, answers=LockAnswers(LockFile(file.path)))
+    await again.clear(call := write(), REACH)
+    file.path.write_text(text.replace('"allow"', '"deny"'))
+    with pytest.raises(PermissionDenied, match="denied to this caller once and for all"):
+        await again.clear(write(), REACH)
+
+    assert '"files__write": {\n      "ann": {\n        "answer": "allow",' in text
+    assert '"by": "terminal"' in text
+    assert (call.decision, len(person.asked)) == ("approved always", 1)
+    assert await again.recall(Caller("bob"), "files__write") == ""
+
+
+async def test_always_that_cannot_be_written_holds_for_the_session_and_says_so(tmp_path):
+    """It is neither lost nor claimed to be kept."""
+    (tmp_path / "file").write_text("")
+    events: list[Event] = []
+    person = Person(reply=Reply.ALWAYS)
+    answers = LockAnswers(LockFile(tmp_path / "file" / "toolcrib.lock"))
+    asking = desk(person, answers=answers, emit=events.append)
+    calls = [write(), write()]
+    for call in calls:
+        await asking.clear(call, REACH)
+    await asking.clear(write(Caller("ann", session="s2")), REACH)
+
+    assert [call.decision for call in calls] == ["approved for this session"] * 2
+    assert len(person.asked) == 2
+    assert {event.name for event in events} == {"approval.not.kept"}
+
+
+async def test_a_lock_that_cannot_be_read_holds_no_answer(tmp_path):
+    """The person is asked again rather than anything being allowed or denied."""
+    (tmp_path / "toolcrib.lock").write_text('{"version"')
+
+    assert await LockAnswers(LockFile(tmp_path / "toolcrib.lock")).find("files__write", "ann") is None

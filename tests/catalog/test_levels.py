@@ -1,0 +1,130 @@
+"""Levels and policies: the user's word, then patterns, then the name; a server's claims only ever raise."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.catalog.levels import level_of, level_of_name, policy_of
+from toolcrib.config.model import POLICIES, SecurityConfig, ServerConfig, ToolConfig
+from toolcrib.core.tool import SecurityLevel, Tool
+
+READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
+PLAIN = SecurityConfig()
+FILES = ServerConfig("files", command="files")
+
+
+@pytest.mark.parametrize(
+    ("names", "level"),
+    [
+        ("read_file list_directory getUser search-code git_log git.status describe HTTPGet fetch query", READ_ONLY),
+        ("write_file delete getOrCreate find_and_replace list_and_kill check_and_pay read_then_erase", WRITE),
+        ("frobnicate x do_it _ 42 mark_as_read unread browser_click", WRITE),
+        ("drop_table grant_access list_and_purge getAdminUsers deploy shutdown", ADMIN),
+        ("bash run_command execute-code readShell startProcess get_terminal python_eval list_exec", SYSTEM),
+    ],
+)
+def test_the_words_of_a_name_suggest_a_level(names, level):
+    """Reading must be said, up front, with no word of change beside it; a name that says nothing counts as writing."""
+    assert {name: level_of_name(name).level for name in names.split()} == dict.fromkeys(names.split(), level)
+
+
+def test_the_reason_names_the_word():
+    """So that ``toolcrib why`` can say it."""
+    assert level_of_name("run_command").reason == "its name speaks of 'command'"
+
+
+@pytest.mark.parametrize(
+    ("tool", "server", "patterns", "level"),
+    [
+        ({"level": READ_ONLY}, SYSTEM, {"*": ADMIN}, READ_ONLY),
+        ({"level": SYSTEM}, None, {}, SYSTEM),
+        ({}, SYSTEM, {"*": ADMIN}, ADMIN),
+        ({}, None, {"files__*": WRITE, "*__bash": SYSTEM, "*": READ_ONLY}, SYSTEM),
+        ({}, None, {"bash": READ_ONLY}, SYSTEM),
+        ({}, READ_ONLY, {}, READ_ONLY),
+        ({}, None, {}, SYSTEM),
+    ],
+)
+def test_the_users_word_for_a_tool_wins_then_the_highest_pattern_then_the_server_then_the_name(
+    tool, server, patterns, level
+):
+    """Patterns stand for exposed names."""
+    config = ServerConfig("files", command="x", level=server, tools={"bash": ToolConfig(**tool)})
+
+    assert level_of("files__bash", Tool("bash"), config, SecurityConfig(levels=patterns)).level is level
+
+
+def test_native_tools_state_their_own_level_and_patterns_overrule_it():
+    """Their authors are the user's own."""
+    tool = Tool("add", security_level=ADMIN)
+
+    assert level_of("add", tool, None, PLAIN).level is ADMIN
+    assert level_of("add", tool, None, SecurityConfig(levels={"a*": READ_ONLY})).level is READ_ONLY
+
+
+@pytest.mark.parametrize(
+    ("claims", "level"),
+    [
+        ({"destructiveHint": True}, WRITE),
+        ({"readOnlyHint": False}, WRITE),
+        ({"readOnlyHint": True}, READ_ONLY),
+        ({"readOnlyHint": True, "destructiveHint": True}, WRITE),
+        ({"destructiveHint": "true"}, READ_ONLY),
+        ({}, READ_ONLY),
+    ],
+)
+def test_a_server_that_warns_of_its_own_tool_is_believed(claims, level):
+    """Even where its name, or a pattern, says that it only reads; but not against the user's word for this tool."""
+    tool = Tool("read", annotations=claims)
+    told = ServerConfig("files", command="x", tools={"read": ToolConfig(level=READ_ONLY)})
+
+    assert level_of("files__read", tool, FILES, PLAIN).level is level
+    assert level_of("files__read", tool, FILES, SecurityConfig(levels={"*": READ_ONLY})).level is level
+    assert level_of("files__read", tool, told, PLAIN).level is READ_ONLY
+
+
+VALUES = st.none() | st.booleans() | st.integers(-1, 1) | st.text(max_size=3)
+CLAIMS = st.dictionaries(
+    st.sampled_from(["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint", "title", "level"]), VALUES
+)
+NAMES = st.sampled_from(["read", "write", "drop_all", "bash", "thing", "getOrCreate"])
+
+
+@given(NAMES, CLAIMS, st.none() | st.sampled_from(list(SecurityLevel)))
+def test_no_annotation_lowers_a_level(name, claims, of_server):
+    """Whatever a server claims of its tools."""
+    server = ServerConfig("files", command="x", level=of_server)
+    plain = level_of(f"files__{name}", Tool(name), server, PLAIN).level
+    claimed = level_of(f"files__{name}", Tool(name, annotations=claims), server, PLAIN).level
+
+    assert claimed.rank >= plain.rank
+
+
+@pytest.mark.parametrize(
+    ("tool", "patterns", "server", "general", "policy"),
+    [
+        ("allow", {"*": "deny"}, "deny", "deny", "allow"),
+        ("disable", {}, None, "allow", "disable"),
+        (None, {"*": "allow", "files__*": "ask", "*__read": "deny"}, "allow", "allow", "deny"),
+        (None, {"*": "disable", "files__read": "allow"}, None, "allow", "disable"),
+        (None, {"files__*": "allow"}, "deny", "deny", "allow"),
+        (None, {"read": "deny"}, "ask", "deny", "ask"),
+        (None, {}, "ask", "deny", "ask"),
+        (None, {}, None, "deny", "deny"),
+        (None, {}, None, "allow", "allow"),
+    ],
+)
+def test_a_tools_policy_beats_patterns_beat_its_servers_beats_the_general_one(tool, patterns, server, general, policy):
+    """Of several patterns the most careful one counts."""
+    config = ServerConfig("files", command="x", policy=server, tools={"read": ToolConfig(policy=tool)})
+
+    assert policy_of("files__read", "read", config, SecurityConfig(general, patterns)).policy == policy
+
+
+@given(st.dictionaries(st.sampled_from(["*", "a*", "*d", "add", "x*"]), st.sampled_from(POLICIES)))
+def test_of_several_patterns_the_most_careful_one_counts(patterns):
+    """Adding a pattern never makes a native tool freer than the fitting ones together."""
+    fitting = [POLICIES.index(patterns[pattern]) for pattern in patterns if pattern != "x*"]
+    found = policy_of("add", "add", None, SecurityConfig("ask", patterns)).policy
+
+    assert found == (POLICIES[max(fitting)] if fitting else "ask")

@@ -1,0 +1,118 @@
+"""Answers in the lock: changed by many processes at once, some of them killed, and none of them lost."""
+
+import os
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from toolcrib.config.lock import Answer, Lock, Record, read_lock, with_answer
+from toolcrib.core.errors import ConfigError
+from toolcrib.stores.lockfile import LockFile
+
+processes = get_context("spawn")
+ROUNDS = 10
+
+
+def put(tool: str, caller: str):
+    return lambda lock: with_answer(lock, tool, caller, Answer(True, "2026-11-16T00:00:00Z", "terminal"))
+
+
+def answer_many(path: str, caller: str, times: int) -> None:
+    for number in range(times):
+        LockFile(Path(path)).change(put(f"tool_{number}", caller))
+
+
+def answer_for_ever(path: str, caller: str, log: str) -> None:
+    """Write answers, and acknowledge each in a log that a kill cannot take back."""
+    acknowledged = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    file = LockFile(Path(path))
+    for number in range(1_000_000):
+        file.change(put(f"{caller}_{number}", caller))
+        os.write(acknowledged, f"{caller}_{number}\n".encode())
+
+
+def test_an_answer_is_stored_beside_the_records_and_can_be_taken_back(tmp_path):
+    """The last one of a tool takes the tool with it."""
+    file = LockFile(tmp_path / "toolcrib.lock")
+    record = file.update("docs", lambda _: Record("docs", "failed", error="boom"))
+    file.change(put("a", "ann"))
+    both = file.change(put("a", "bob"))
+    one = file.change(lambda lock: with_answer(lock, "a", "ann", None))
+    none = file.change(lambda lock: with_answer(lock, "a", "bob", None))
+
+    assert set(both.approvals["a"]) == {"ann", "bob"}
+    assert set(one.approvals["a"]) == {"bob"}
+    assert none == file.read() == Lock({"docs": record})
+
+
+def test_records_and_answers_do_not_overwrite_each_other(tmp_path):
+    """Whichever is written last."""
+    ours, theirs = LockFile(tmp_path / "toolcrib.lock"), LockFile(tmp_path / "toolcrib.lock")
+    ours.read()
+    theirs.change(put("a", "ann"))
+    ours.update("docs", lambda _: Record("docs"))
+    theirs.change(put("b", "ann"))
+
+    assert set(ours.read().approvals) == {"a", "b"}
+    assert set(ours.read().records) == {"docs"}
+
+
+def test_no_answer_of_many_processes_is_lost(tmp_path):
+    """Four of them, each with ten answers, to the same tools."""
+    path = tmp_path / "toolcrib.lock"
+    callers = ["ann", "bob", "cyd", "dan"]
+    workers = [processes.Process(target=answer_many, args=(str(path), caller, 10)) for caller in callers]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    answers = LockFile(path).read().approvals
+    assert {tool: sorted(found) for tool, found in answers.items()} == {f"tool_{n}": callers for n in range(10)}
+
+
+def test_no_acknowledged_answer_is_lost_when_its_writer_is_killed(tmp_path):
+    """Ten rounds of two writers killed in the middle of their work: the file is whole and holds all it should."""
+    path = tmp_path / "toolcrib.lock"
+    for number in range(ROUNDS):
+        names = [f"w{number}{side}" for side in "ab"]
+        logs = {name: tmp_path / f"{name}.log" for name in names}
+        writers = [
+            processes.Process(target=answer_for_ever, args=(str(path), name, str(log))) for name, log in logs.items()
+        ]
+        for writer in writers:
+            writer.start()
+        while not all(log.exists() and log.stat().st_size > 20 for log in logs.values()):
+            assert all(writer.is_alive() for writer in writers)
+        for writer in writers:
+            writer.kill()
+            writer.join()
+
+        found = read_lock(path.read_text(), str(path)).approvals
+        acknowledged = {line for log in tmp_path.glob("*.log") for line in log.read_text().split()}
+        assert acknowledged <= set(found)
+
+
+def test_a_change_that_cannot_be_written_is_an_error_and_not_half_done(tmp_path):
+    """Unlike a record, an answer must not seem to be kept."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError):
+        LockFile(tmp_path / "file" / "toolcrib.lock").change(put("a", "ann"))
+
+    file = LockFile(tmp_path / "toolcrib.lock")
+    file.change(put("a", "ann"))
+    before = file.path.read_bytes()
+    with pytest.raises(ZeroDivisionError):
+        file.change(lambda lock: 1 / 0)
+    assert file.path.read_bytes() == before
+
+
+def test_a_damaged_lock_is_moved_aside_by_a_change(tmp_path):
+    """What was in it can still be looked at."""
+    file = LockFile(tmp_path / "toolcrib.lock")
+    file.path.write_text("{")
+    file.change(put("a", "ann"))
+
+    assert set(file.read().approvals) == {"a"}
+    assert (tmp_path / "toolcrib.lock.broken").read_text() == "{"
