@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "sources": {"core", "wire", "schema", "transports", "config"},
     "catalog": {"core", "search", "schema", "config"},
     "calls": {"core", "schema", "isolate"},
+    "onlookers": {"core", "config", "stores", "calls", "version"},
     "crib": {"core", "catalog", "calls", "config"},
     "doors/mcp": {"core", "crib", "wire", "transports"},
     "doors/cli": {

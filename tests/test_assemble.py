@@ -31,7 +31,9 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
 
     assert [layer.__qualname__.partition(".")[0] for layer in layers] == [
         "record",
+        "audit",
         "deadline",
+        "witness",
         "normalise",
         "arguments",
         "result",

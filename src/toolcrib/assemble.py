@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from toolcrib.calls.layers.arguments import arguments
+from toolcrib.calls.layers.audit import Told, audit, witness
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.normalise import normalise
 from toolcrib.calls.layers.record import record
@@ -23,14 +24,18 @@ from toolcrib.calls.pipeline import Layer
 from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.lock import Record
+from toolcrib.config.masks import shown_values
 from toolcrib.config.merge import merge
-from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.model import DEFAULT, Config, ServerConfig
+from toolcrib.config.model import Layer as ConfigLayer
 from toolcrib.config.parse import flags_layer, parse
 from toolcrib.config.references import resolve_server, secret_values
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.onlookers import NOBODY, Onlookers, find_tracer, open_audit
+from toolcrib.sources.autopsy import redact
 from toolcrib.sources.link import CLIENT_NAME, Link, LinkEvents
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.native import MARK, NativeSource, NativeTool
@@ -39,7 +44,7 @@ from toolcrib.sources.stdio_link import StdioLink
 from toolcrib.sources.supervise import Supervisor, SupervisorSettings
 from toolcrib.stores.files import read_text
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.paths import find_project, lock_path, user_config_path
+from toolcrib.stores.paths import find_project, lock_path, state_directory, user_config_path
 from toolcrib.transports.environment import child_environment
 from toolcrib.transports.spawn import Spawner
 from toolcrib.transports.spec import ProcessSpec
@@ -85,9 +90,13 @@ def load(
     paths = [project] if chosen and project else [path for path in (user, project) if path is not None]
     layers = [_parse_file(path) for path in paths if path.is_file()]
     known = {name for layer in layers for name in layer.servers}
-    config = merge(*layers, environment_layer(around.env, known), flags_layer(flags or {}))
+    config = merge(_FROM_FILES, *layers, environment_layer(around.env, known), flags_layer(flags or {}))
     lock = lock_path(project or user)
     return Loaded(config, project, None if chosen else user, lock)
+
+
+_FROM_FILES = ConfigLayer("default", {"audit.enabled": True}, origins={"audit.enabled": DEFAULT})
+"""What holds for a configuration of files only: a program that passes its own asks for an audit log if it wants one."""
 
 
 def _project_file(chosen: str | Path | None, around: Surroundings) -> Path | None:
@@ -152,15 +161,19 @@ class MemoryRecords:
             self._records[server] = changed
 
 
-def layer_stack(config: Config, metrics: Metrics, emit: Emit) -> list[Layer]:
+def layer_stack(config: Config, metrics: Metrics, emit: Emit, onlookers: Onlookers = NOBODY) -> list[Layer]:
     """What every call passes, first to last."""
+    log = onlookers.log
 
     def unchecked(tool: str, reason: str) -> None:
         emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
 
     return [
+        *onlookers.spans(),
         record(metrics, emit, time.perf_counter, config.slow_call_s),
+        audit(log, Told(time.perf_counter, redact=onlookers.redact)),
         deadline(config.call_timeout_s),
+        witness(log),
         normalise(emit),
         arguments(unchecked),
         result(unchecked),
@@ -173,6 +186,8 @@ class SourceMaker:
 
     def __init__(self, config: Config, surroundings: Surroundings, emit: Emit) -> None:
         self._config, self._around, self._emit = config, surroundings, emit
+        self.secrets: frozenset[str] = frozenset()
+        """What no server's secret may be shown as, of all servers so far."""
         self._spawner = Spawner()
         self._tasks = TaskScope(self._failed)
 
@@ -181,14 +196,21 @@ class SourceMaker:
         capabilities: dict[str, Any] = {name: {} for name in server.relay}
         offer = Offer({"name": CLIENT_NAME, "version": VERSION}, capabilities)
         connect = self._config.connect
+        secrets = secret_values(server, self._around.env)
+        self.secrets |= secrets
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),
             handshake_timeout_s=0.8 * server.discovery_timeout_s,  # leaves time to tell why it failed
             idle_timeout_s=server.idle_timeout_s,
-            secrets=secret_values(server, self._around.env),
+            secrets=secrets,
         )
         supervisor = Supervisor(server.name, self._dialler(server), offer, settings, self._emit)
         return McpSource(server.name, supervisor, offer, is_http=server.url is not None)
+
+    def redact(self, encoded: str) -> str:
+        """Encoded arguments without what is known to be secret, or looks like it."""
+        shown = shown_values(msgspec.json.decode(encoded))
+        return redact(msgspec.json.encode(shown).decode(), self.secrets)
 
     def _dialler(self, server: ServerConfig) -> Callable[[LinkEvents], Any]:
         async def dial(events: LinkEvents) -> Link:
@@ -248,21 +270,31 @@ async def assemble(
     surroundings: Surroundings | None = None,
 ) -> Crib:
     """An open Crib; the caller closes it."""
-    config = loaded.config
+    config, around = loaded.config, surroundings or Surroundings()
     metrics = Metrics()
-    maker = SourceMaker(config, surroundings or Surroundings(), emit)
+    maker = SourceMaker(config, around, emit)
+    log = open_audit(config, audit_path(config, around), emit)
+    onlookers = Onlookers(log, maker.redact if config.audit.values else None, find_tracer(config, around.env))
     native = NativeSource([*tools, *(entry for path in config.native for entry in import_tools(path))], emit=emit)
     parts = Parts(
         native=native,
         make_source=maker,
         records=LockRecords(loaded.lock) if loaded.lock is not None else MemoryRecords(),
-        layers=layer_stack(config, metrics, emit),
+        layers=layer_stack(config, metrics, emit, onlookers),
         metrics=metrics,
         emit=emit,
         settings=CribSettings(list_grace_s=config.list_grace_s, prefix=prefix),
         close_last=maker.close,
+        audit=log,
     )
     return await Crib(parts).open(config.servers.values())
+
+
+def audit_path(config: Config, surroundings: Surroundings) -> Path:
+    """Where the audit log is, whether it is switched on or not; a relative path is seen from the working directory."""
+    if not config.audit.path:
+        return state_directory(surroundings.env) / "audit.db"
+    return (surroundings.cwd / Path(config.audit.path).expanduser()).absolute()
 
 
 def import_tools(path: str) -> list[Function]:

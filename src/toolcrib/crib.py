@@ -4,11 +4,13 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from toolcrib.calls.layers.audit import unknown_call
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
+from toolcrib.calls.prometheus import exposition
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import discovery_outcome, overall_health, server_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
@@ -20,6 +22,7 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, is_same_connection
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import (
     CallTimeout,
@@ -58,6 +61,7 @@ class Parts:
     emit: Emit
     settings: CribSettings = CribSettings()
     close_last: Callable[[], Any] | None = None
+    audit: Audit = field(default_factory=NoAudit)
 
 
 class Crib:
@@ -254,14 +258,24 @@ class Crib:
                 return await self._discover_for(call.name)
         except TimeoutError:
             late = CallTimeout(f"{call.name} was not found within {call.timeout_s:g} s: its server is still starting.")
-            self._parts.emit(_not_begun(call, late))
+            self._tell_not_begun(call, late)
             raise late from None
-        except UnknownTool:
+        except UnknownTool as error:
             self._parts.emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
+            self._note_unknown(call, error)
             raise
         except ToolcribError as error:
-            self._parts.emit(_not_begun(call, error))
+            self._tell_not_begun(call, error)
             raise
+
+    def _tell_not_begun(self, call: ToolCall, error: ToolcribError) -> None:
+        self._parts.emit(_not_begun(call, error))
+        self._note_unknown(call, error)
+
+    def _note_unknown(self, call: ToolCall, error: ToolcribError) -> None:
+        """What never reaches the layers leaves an entry, too."""
+        self._parts.metrics.count_unknown(error.code)
+        self._parts.audit.note(unknown_call(call, error.code))
 
     async def _discover_for(self, name: str) -> Route:
         """A tool nobody has seen yet may belong to a server nobody has asked yet."""
@@ -342,7 +356,17 @@ class Crib:
             "tools": {"native": native, "mcp": mcp},
             "servers": servers,
             "calls": self._parts.metrics.totals(),
+            "audit": asdict(self._parts.audit.status()),
         }
+
+    def exposition(self, version: str, started_at: float) -> str:
+        """The tallies and the health in Prometheus' text format."""
+        return exposition(self._parts.metrics, self.health(), version, started_at)
+
+    @property
+    def audit(self) -> Audit:
+        """Where calls and security decisions are written down."""
+        return self._parts.audit
 
     @property
     def metrics(self) -> Metrics:
@@ -362,6 +386,7 @@ class Crib:
             await asyncio.gather(*sources, self._parts.native.close(), return_exceptions=True)
             if self._parts.close_last is not None:
                 await self._parts.close_last()
+            await self._parts.audit.close()
 
     async def __aenter__(self) -> Self:
         return self

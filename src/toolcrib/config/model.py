@@ -79,7 +79,27 @@ class ConnectConfig:
         return self.delays_s[min(attempt, len(self.delays_s)) - 1] if self.delays_s else 0.0
 
 
-SECTIONS: Mapping[str, type] = {"connect": ConnectConfig}
+@dataclass(frozen=True, slots=True)
+class AuditConfig:
+    """Whether and where calls and security decisions are written down."""
+
+    enabled: bool = False
+    """What comes from files is audited unless they say no; see ``assemble.load``."""
+    path: str = ""
+    """Empty: ``audit.db`` in the user's state directory."""
+    values: bool = False
+    """Whether the values of arguments are written down, too, without the secrets that are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryConfig:
+    """What is told to other programs that watch."""
+
+    traces: bool = False
+    """Whether each call is an OpenTelemetry span."""
+
+
+SECTIONS: Mapping[str, type] = {"connect": ConnectConfig, "audit": AuditConfig, "telemetry": TelemetryConfig}
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
 
@@ -89,6 +109,8 @@ class Config:
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     connect: ConnectConfig = ConnectConfig()
+    audit: AuditConfig = AuditConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     slow_call_s: float = 1.0

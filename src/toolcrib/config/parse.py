@@ -22,7 +22,7 @@ from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError, InvalidName
 from toolcrib.core.names import check_server_name
 
-_TABLES = ("connect", "calls", "catalog", "serve")
+_TABLES = tuple(dict.fromkeys(name.partition(".")[0] for name in SETTINGS if "." in name))
 _TOP = ("native", *_TABLES, "servers")
 _BELONGS_TO = {"args": "command", "cwd": "command", "env": "command", "headers": "url"}
 _SYNTAX_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")

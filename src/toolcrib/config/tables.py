@@ -70,6 +70,10 @@ SETTINGS: Mapping[str, Key] = {
     "catalog.grace": Key("list_grace_s", duration_s),
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
+    "audit.enabled": Key("enabled", flag),
+    "audit.path": Key("path", some_text),
+    "audit.values": Key("values", flag),
+    "telemetry.traces": Key("traces", flag),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 

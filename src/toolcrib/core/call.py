@@ -74,6 +74,10 @@ class ToolCall:
     """Set by the source once the request may have reached the tool."""
     decision: str = ""
     """What the rules said of it, for the audit log; set by the layers that decide."""
+    trace_id: str = ""
+    """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by the ``audit`` layer."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the audit log shall know of it besides: the shape of its arguments; set by the ``audit`` layer."""
 
 
 @dataclass(frozen=True, slots=True)

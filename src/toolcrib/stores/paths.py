@@ -17,6 +17,13 @@ def user_config_path(env: Mapping[str, str]) -> Path:
     return base / "toolcrib" / CONFIG_NAME
 
 
+def state_directory(env: Mapping[str, str]) -> Path:
+    """Where this user's tokens and logs are kept."""
+    configured = Path(env.get("XDG_STATE_HOME", ""))
+    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".local" / "state"
+    return base / "toolcrib"
+
+
 def find_project(start: Path) -> Path | None:
     """The project's file: the closest toolcrib.toml here or above, otherwise another program's file here."""
     return next((path for path in _candidates(start.absolute()) if path.is_file()), None)

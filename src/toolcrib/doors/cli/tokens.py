@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.core.errors import ConfigError
+from toolcrib.stores.paths import state_directory
 
 VARIABLE = "TOOLCRIB_TOKEN"
 SHORTEST = 16
@@ -56,9 +57,7 @@ def _checked(token: Token) -> Token:
 
 def token_path(env: Mapping[str, str]) -> Path:
     """Where the token of this user is kept."""
-    configured = Path(env.get("XDG_STATE_HOME", ""))
-    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".local" / "state"
-    return base / "toolcrib" / "token"
+    return state_directory(env) / "token"
 
 
 def kept_token(path: Path) -> Token:
