@@ -47,7 +47,7 @@ class SqliteAudit:
         self._clock_ns, self._on_trouble = clock_ns, on_trouble
         self._settings = settings or AuditSettings()
         self._queue: deque[Item] = deque()
-        self._bell: SimpleQueue[bool] = SimpleQueue()
+        self._bell: SimpleQueue[None] = SimpleQueue()
         self._rung = self._urgent = self._closing = False
         self._thread: threading.Thread | None = None
         self._database: AuditDatabase | None = None
@@ -62,7 +62,7 @@ class SqliteAudit:
         self._queue.append((self._clock_ns(), entry, None))
         if not self._rung:
             self._rung = True
-            self._ring(urgent=False)
+            self._ring_later()
 
     async def commit(self, entry: AuditEntry) -> None:
         """Return when the entry is on disk; all that wait at the same time share one write."""
@@ -73,7 +73,7 @@ class SqliteAudit:
         self._queue.append((self._clock_ns(), entry, (loop, done)))
         if not self._urgent:
             self._rung = self._urgent = True
-            self._ring(urgent=True)
+            loop.call_soon(self._ring)  # after all that are ready to run now, so that they share the write
         await done
 
     def status(self) -> AuditStatus:
@@ -91,33 +91,37 @@ class SqliteAudit:
     async def close(self) -> None:
         """Write what waits, then stop; what cannot be written now is lost, and told."""
         self._closing = True
+        if self._thread is None and not self._queue:
+            return
+        self._ring()
         if self._thread is not None:
-            self._ring(urgent=True)
             await asyncio.to_thread(self._thread.join)
 
-    def _ring(self, *, urgent: bool) -> None:
+    def _ring_later(self) -> None:
+        try:
+            asyncio.get_running_loop().call_later(self._settings.linger_s, self._ring)
+        except RuntimeError:  # not in an event loop
+            self._ring()
+
+    def _ring(self) -> None:
+        """Wake the writer."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="toolcrib-audit", daemon=True)
             self._thread.start()
-        self._bell.put(urgent)
+        self._bell.put(None)
 
     # The writer's thread
 
     def _run(self) -> None:
         is_last = False
         while not is_last:
-            self._gather()
+            with suppress(Empty):
+                self._bell.get(timeout=self._settings.retry_s if self._problem else None)
             is_last = self._closing
             self._rung = self._urgent = False  # whoever comes from here on rings again
             while (batch := self._take()) and self._write(batch):
                 pass
         self._leave()
-
-    def _gather(self) -> None:
-        """Sleep until there is something to do, a little longer if nobody waits for it."""
-        with suppress(Empty):
-            if not self._bell.get(timeout=self._settings.retry_s if self._problem else None):
-                self._bell.get(timeout=self._settings.linger_s)
 
     def _take(self) -> list[Item]:
         size = min(len(self._queue), self._settings.batch_max)

@@ -43,8 +43,6 @@ _OUTCOMES = "SELECT seq, hash, body FROM entry WHERE seq > ? ORDER BY seq"
 @contextmanager
 def reading(path: Path) -> Iterator["apsw.Connection"]:
     """The log, for reading only; trouble with the file is told in plain words."""
-    if not path.is_file():
-        raise AuditUnavailable(f"There is no audit log at {path}.", hint="It is made by the first call.")
     import apsw
 
     try:

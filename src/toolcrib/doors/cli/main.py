@@ -20,6 +20,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "servers disable": ("servers_disable", "Switch a server off; its tools leave the catalogue."),
     "servers refresh": ("servers_refresh", "Ask servers for their tools now."),
     "servers logs": ("servers_logs", "Start a server and show what it writes to stderr."),
+    "audit tail": ("audit_tail", "Show what was called last, and what is called now."),
+    "audit search": ("audit_search", "Find calls and decisions by tool, caller, outcome or time."),
+    "audit verify": ("audit_verify", "Check that nothing in the log was changed, deleted or moved."),
+    "audit export": ("audit_export", "Write the log as JSON lines."),
     "doctor": ("doctor", "Check everything and say what to do."),
     "config show": ("config_show", "Show every setting; with --origin where it came from."),
     "config path": ("config_path", "Show which files are read."),
@@ -28,7 +32,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Command → its module in ``commands`` and what it does, in the order of the help."""
 
-GROUPS = {"servers": "Look after the MCP servers.", "config": "Look at the configuration."}
+GROUPS = {
+    "servers": "Look after the MCP servers.",
+    "audit": "Look up what was done.",
+    "config": "Look at the configuration.",
+}
 HIDDEN = {"__complete": ("complete", "Answer a shell that completes a line.")}
 
 INTERRUPTED = 130
