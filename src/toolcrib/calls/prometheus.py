@@ -6,7 +6,6 @@ from typing import Any
 
 from toolcrib.calls.metrics import BOUNDS_S, Metrics, ToolMetrics
 
-CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 TOOLS_MAX = 1_000
 OTHERS = "(others)"
 """Where the tools beyond the limit are counted together."""

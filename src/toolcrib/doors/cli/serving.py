@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-import msgspec
-
 from toolcrib.assemble import Loaded
 from toolcrib.catalog.merge import clashes
+from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
@@ -17,6 +16,7 @@ from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
+from toolcrib.doors.cli.probes import OPEN_PATHS, probe_routes
 from toolcrib.doors.cli.running import settle_memory
 from toolcrib.doors.cli.tokens import Token, is_loopback, needed_token
 from toolcrib.doors.cli.watch import Watch
@@ -24,11 +24,10 @@ from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.transports.harden import forbid_inspection
 from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS
-from toolcrib.transports.http_server import Exchange, GuardPolicy, Handler, HttpServer, Request, error_body
+from toolcrib.transports.http_server import GuardPolicy, Handler, HttpServer
 from toolcrib.version import VERSION
 
 MCP_PATH = "/mcp"
-HEALTH_PATH = "/healthz"
 CLOSE_S = 2.0
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 
@@ -73,10 +72,11 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
     token = needed_token(loaded.config.host, options.token, os.environ)
     async with open_watched(options, console, loaded, emit) as crib:
         door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)))
-        routes: dict[str, Handler] = {MCP_PATH: door.handle, HEALTH_PATH: _health(crib)}
+        routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib)}
         server = HttpServer(routes, policy=_policy(loaded.config.host, token, options))
         try:
             await server.start(loaded.config.host, loaded.config.port)
+            crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": _url(server)}))
             yield Serving(crib, loaded, _url(server), token)
         finally:
             await _end(server, door)
@@ -120,23 +120,13 @@ async def _end(server: HttpServer, door: HttpDoor) -> None:
     await door.close()
 
 
-def _health(crib: Crib) -> Handler:
-    def answer(request: Request, exchange: Exchange) -> None:
-        if request.method not in (b"GET", b"HEAD"):
-            exchange.answer(405, error_body("HTTP_METHOD_NOT_ALLOWED", "Use GET."), headers=((b"allow", b"GET, HEAD"),))
-            return
-        exchange.answer(200, msgspec.json.encode({"status": crib.health()["status"], "version": VERSION}))
-
-    return answer
-
-
 def _policy(host: str, token: Token | None, options: Options) -> GuardPolicy:
     hosts = {*options.allow_host, *(() if is_loopback(host) else own_names(host))}
     return GuardPolicy(
         allowed_hosts=LOOPBACK_HOSTS | {_any_port(name) for name in hosts},
         allowed_origins=LOOPBACK_ORIGINS | {origin.rstrip("/") for origin in options.allow_origin},
         verify_token=token.verifier() if token else None,
-        open_paths=frozenset({HEALTH_PATH}),
+        open_paths=OPEN_PATHS,
     )
 
 
