@@ -10,7 +10,6 @@ from typing import Any, Self
 from toolcrib.calls.layers.audit import unknown_call
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
-from toolcrib.calls.prometheus import exposition
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import discovery_outcome, overall_health, server_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
@@ -361,6 +360,8 @@ class Crib:
 
     def exposition(self, version: str, started_at: float) -> str:
         """The tallies and the health in Prometheus' text format."""
+        from toolcrib.calls.prometheus import exposition  # only servers need it
+
         return exposition(self._parts.metrics, self.health(), version, started_at)
 
     @property

@@ -8,8 +8,10 @@ from typing import Any
 from toolcrib.assemble import MemoryRecords, layer_stack
 from toolcrib.calls.metrics import Metrics
 from toolcrib.config.model import Config, ServerConfig
+from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.onlookers import Onlookers
 from toolcrib.sources.native import NativeSource, NativeTool
 from toolcrib.testing.source import FakeSource
 
@@ -39,6 +41,7 @@ async def memory_crib(
     config: Config | None = None,
     prefix: bool = True,
     records: MemoryRecords | None = None,
+    audit: Audit | None = None,
 ) -> AsyncIterator[MemoryCrib]:
     """A Crib over fake servers and native functions, with the layers every call passes.
 
@@ -46,7 +49,7 @@ async def memory_crib(
     """
     wishes = config or Config()
     servers = {source.name: ServerConfig(source.name, command=source.name) for source in sources}
-    made = _make(wishes, prefix, tools, records or MemoryRecords())
+    made = _make(wishes, prefix, tools, records or MemoryRecords(), audit or NoAudit())
     made.upcoming.update({source.name: source for source in sources})
     await made.crib.open((servers | dict(wishes.servers)).values())
     try:
@@ -56,7 +59,11 @@ async def memory_crib(
 
 
 def _make(
-    config: Config, prefix: bool, tools: Sequence[Callable[..., Any] | NativeTool], records: MemoryRecords
+    config: Config,
+    prefix: bool,
+    tools: Sequence[Callable[..., Any] | NativeTool],
+    records: MemoryRecords,
+    audit: Audit,
 ) -> MemoryCrib:
     events: list[Event] = []
     upcoming: dict[str, FakeSource] = {}
@@ -69,6 +76,6 @@ def _make(
         return made[server.name]
 
     settings = CribSettings(list_grace_s=config.list_grace_s, prefix=prefix)
-    layers = layer_stack(config, metrics, events.append)
-    crib = Crib(Parts(native, make_source, records, layers, metrics, events.append, settings))
+    layers = layer_stack(config, metrics, events.append, Onlookers(audit))
+    crib = Crib(Parts(native, make_source, records, layers, metrics, events.append, settings, audit=audit))
     return MemoryCrib(crib, native, records, events, made, upcoming)
