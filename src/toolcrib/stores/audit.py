@@ -51,7 +51,7 @@ class SqliteAudit:
         self._rung = self._urgent = self._closing = False
         self._thread: threading.Thread | None = None
         self._database: AuditDatabase | None = None
-        self._written = self._failures = self._lost = self._lost_told = 0
+        self._written = self._failures = self._lost = self._lost_told = self._in_hand = 0
         self._problem = ""
 
     def note(self, entry: AuditEntry) -> None:
@@ -82,7 +82,7 @@ class SqliteAudit:
             enabled=True,
             opened=self._written > 0,
             written=self._written,
-            backlog=len(self._queue),
+            backlog=len(self._queue) + self._in_hand,
             failures=self._failures,
             lost=self._lost,
             problem=self._problem,
@@ -119,8 +119,11 @@ class SqliteAudit:
                 self._bell.get(timeout=self._settings.retry_s if self._problem else None)
             is_last = self._closing
             self._rung = self._urgent = False  # whoever comes from here on rings again
-            while (batch := self._take()) and self._write(batch):
-                pass
+            is_fine = True
+            while is_fine and (batch := self._take()):
+                self._in_hand = len(batch)
+                is_fine = self._write(batch)
+                self._in_hand = 0
         self._leave()
 
     def _take(self) -> list[Item]:
@@ -206,6 +209,7 @@ def _unavailable(reason: str) -> AuditUnavailable:
 
 _REASONS = {
     "FullError": "the disk is full",
+    "IOError": "the disk reports an error",
     "ReadOnlyError": "the file may not be written",
     "CantOpenError": "the file cannot be opened",
     "PermissionsError": "the file may not be written",
