@@ -38,6 +38,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         **os.environ,
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
         "NO_COLOR": "1",
     }
 
@@ -75,7 +76,7 @@ def test_shell_examples_name_commands_that_exist(text: str, environment: dict[st
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["toolcrib"]:
-            group = words[1:3] if words[1] in ("servers", "config") else words[1:2]
+            group = words[1:3] if words[1] in ("servers", "audit", "config") else words[1:2]
             done = run(["toolcrib", *group, "--help"], environment)
             assert done.returncode == 0, done.stderr
         elif words:

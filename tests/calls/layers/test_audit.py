@@ -224,6 +224,15 @@ def test_values_are_written_only_redacted_and_cut():
     assert len(facts["values"]) == VALUES_MAX + 1
 
 
+def test_values_too_deep_to_be_looked_through_are_withheld():
+    """Whatever the redactor cannot do must not end the call."""
+
+    def give_up(text: str) -> str:
+        raise RecursionError
+
+    assert facts_of({"a": 1}, give_up)["values"] == "***"
+
+
 def test_without_a_log_the_layers_are_not_there():
     """They cost nothing."""
 

@@ -163,9 +163,17 @@ def facts_of(arguments: Mapping[str, Any], redact: Callable[[str], str] | None) 
         return {"arguments": shape_of(arguments)}
     facts = {"arguments_size": len(encoded), "arguments": shape_of(arguments)}
     if redact is not None:
-        values = redact(encoded.decode())
-        facts["values"] = values if len(values) <= VALUES_MAX else values[:VALUES_MAX] + "…"
+        facts["values"] = _values(encoded, redact)
     return facts
+
+
+def _values(encoded: bytes, redact: Callable[[str], str]) -> str:
+    """The values without secrets, cut to a length; what is too deep to be looked through is withheld."""
+    try:
+        values = redact(encoded.decode())
+    except RecursionError:
+        return "***"
+    return values if len(values) <= VALUES_MAX else values[:VALUES_MAX] + "…"
 
 
 def shape_of(arguments: Mapping[str, Any]) -> dict[str, str]:
