@@ -12,7 +12,7 @@ GAP = "audit.gap"
 CUT = "audit.cut"
 
 
-class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One thing to be remembered, before it is timed, numbered and chained. Never holds an argument's value unless
     the configuration says so, and then redacted."""
 

@@ -56,13 +56,16 @@ class SqliteAudit:
 
     def note(self, entry: AuditEntry) -> None:
         """Have it written soon; without room in the backlog it is counted, and the log will say so."""
-        if len(self._queue) >= self._settings.backlog_max or self._closing:
+        size = len(self._queue)
+        if size >= self._settings.backlog_max or self._closing:
             self._lost += 1
             return
         self._queue.append((self._clock_ns(), entry, None))
         if not self._rung:
             self._rung = True
             self._ring_later()
+        elif size == self._settings.batch_max:  # an event loop that is busy for long does not get to its timers
+            self._ring()
 
     async def commit(self, entry: AuditEntry) -> None:
         """Return when the entry is on disk; all that wait at the same time share one write."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import apsw
 
 
-class Stored(AuditEntry, frozen=True, kw_only=True):
+class Stored(AuditEntry, frozen=True, kw_only=True, gc=False):
     """An entry as it was written: with its time in microseconds since 1970, its number and its hash."""
 
     time: int = 0

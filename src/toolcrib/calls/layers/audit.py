@@ -22,7 +22,6 @@ VALUES_MAX = 4_096
 SUCCESS = "success"
 
 _KINDS: Mapping[type, str] = {
-    str: "string",
     bool: "boolean",
     int: "integer",
     float: "number",
@@ -31,7 +30,7 @@ _KINDS: Mapping[type, str] = {
     tuple: "array",
     dict: "object",
 }
-_MEASURED = frozenset({str, list, tuple, dict})
+_MEASURED = frozenset({list, tuple, dict})
 _HEX = frozenset("0123456789abcdef")
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -181,8 +180,13 @@ def shape_of(arguments: Mapping[str, Any]) -> dict[str, str]:
     shape = {}
     for key, value in arguments.items():
         kind = type(value)
-        name = _KINDS.get(kind, "other")
-        shape[clean_name(key, KEY_MAX)] = f"{name} {len(value)}" if kind in _MEASURED else name
+        if kind is str:
+            told = f"string {len(value)}"
+        else:
+            name = _KINDS.get(kind, "other")
+            told = f"{name} {len(value)}" if kind in _MEASURED else name
+        is_plain = type(key) is str and key.isidentifier() and key.isascii() and len(key) <= KEY_MAX
+        shape[key if is_plain else clean_name(key, KEY_MAX)] = told
         if len(shape) == KEYS_MAX:
             break
     return shape
@@ -190,8 +194,7 @@ def shape_of(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 def clean_name(name: object, longest: int) -> str:
     """A name that is safe to show, cut to a length."""
-    text = str(name)
-    return text if len(text) <= longest and text.isidentifier() and text.isascii() else printable(text[:longest])
+    return printable(str(name)[:longest])
 
 
 def size_of(result: ToolResult) -> int:
