@@ -63,6 +63,18 @@ async def test_what_is_noted_is_written_soon(path: Path):
     await log.close()
 
 
+async def test_a_busy_event_loop_does_not_hold_the_writer_up(path: Path):
+    """A loop that never gets to its timers fills the backlog; a batch of it wakes the writer directly."""
+    log = SqliteAudit(path, time.time_ns, settings=AuditSettings(linger_s=600, batch_max=10))
+
+    for entry in numbered(25):
+        log.note(entry)
+    until(lambda: log.status().written == 25, deadline_s=10, what="written while the loop is busy")
+
+    await log.close()
+    assert len(tools(path)) == 25
+
+
 async def test_nothing_is_opened_before_the_first_entry(path: Path):
     """A log nobody writes to costs nothing."""
     log = SqliteAudit(path, time.time_ns)
