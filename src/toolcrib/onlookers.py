@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ def open_audit(config: Config, path: Path, emit: Emit) -> Audit:
 
     def tell(problem: str) -> None:
         name, level = ("audit.unavailable", "error") if problem else ("audit.available", "warning")
-        loop.call_soon_threadsafe(emit, Event(name, level, {"problem": problem} if problem else {}))
+        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            loop.call_soon_threadsafe(emit, Event(name, level, {"problem": problem} if problem else {}))
 
     return SqliteAudit(path, time.time_ns, tell)
 

@@ -241,6 +241,21 @@ async def test_a_backlog_that_is_full_refuses_instead_of_forgetting(path: Path):
     assert find(path)[-1].details == {"lost": 2}
 
 
+async def test_nobody_waits_for_a_log_that_was_closed_in_trouble(path: Path):
+    """Whoever still waits is refused, whichever batch they were in; so is whoever comes later."""
+    path.mkdir(parents=True)
+    log = SqliteAudit(path, time.time_ns, settings=AuditSettings(batch_max=2))
+    waiting = [asyncio.ensure_future(log.commit(entry)) for entry in numbered(5)]
+    await asyncio.sleep(0)
+
+    await log.close()
+    answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
+
+    assert [type(answer) for answer in answers] == [AuditUnavailable] * 5
+    with pytest.raises(AuditUnavailable):
+        await log.commit(AuditEntry("start"))
+
+
 async def test_a_log_that_was_moved_away_is_begun_anew(path: Path):
     """What is written next is found where the log belongs, not in a file without a name."""
     log = SqliteAudit(path, time.time_ns)

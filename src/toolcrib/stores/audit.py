@@ -171,6 +171,7 @@ class SqliteAudit:
         if self._queue:
             self._lost += len(self._queue)
             self._change(problem=f"{self._problem}; {len(self._queue)} entries were not written")
+            _answer(list(self._queue), _unavailable(self._problem))
         if self._database is not None:
             self._database.close()
 
