@@ -12,6 +12,7 @@ FIGURES = {
     "fault": "ten servers, one of them dead or hanging",
     "help": "`toolcrib --help` against `python -c pass`",
     "register": "registering one native tool",
+    "durability": "kill -9 in the middle of writes: nothing acknowledged may be lost",
 }
 
 
@@ -43,7 +44,7 @@ def parse(argv: list[str]) -> Options:
 
 
 def _parser() -> argparse.ArgumentParser:
-    figures = "\n".join(f"  {name:9} {about}" for name, about in FIGURES.items())
+    figures = "\n".join(f"  {name:10} {about}" for name, about in FIGURES.items())
     parser = argparse.ArgumentParser(
         prog="bench", epilog=f"figures:\n{figures}", formatter_class=argparse.RawDescriptionHelpFormatter
     )

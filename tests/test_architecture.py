@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "sources": {"core", "wire", "schema", "transports", "config"},
     "catalog": {"core", "search", "schema", "config"},
     "calls": {"core", "schema", "isolate"},
+    "onlookers": {"core", "config", "stores", "calls", "version"},
     "crib": {"core", "catalog", "calls", "config"},
     "doors/mcp": {"core", "crib", "wire", "transports"},
     "doors/rest": {"core", "crib", "calls", "transports"},
@@ -39,7 +40,7 @@ MAY_IMPORT = {
         "version",
     },
     "doors": set(),
-    "testing": {"core", "config", "wire", "transports", "sources", "calls", "crib", "assemble"},
+    "testing": {"core", "config", "wire", "transports", "sources", "calls", "crib", "onlookers", "assemble"},
     "version": set(),
 }
 EVERYBODY = {"assemble", "__init__", "__main__"}

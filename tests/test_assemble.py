@@ -1,13 +1,16 @@
 """Assembly: what a Crib is made of, and in which order calls meet it."""
 
 import pytest
+from opentelemetry.trace import NoOpTracer
 
 from toolcrib.assemble import MemoryRecords, as_loaded, import_tools, layer_stack, make_rig, open_crib
 from toolcrib.assemble import Surroundings as Around
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.config.lock import Record
-from toolcrib.config.model import Config
+from toolcrib.config.model import AuditConfig, Config
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.events import drop
+from toolcrib.onlookers import Onlookers
 
 
 async def test_records_in_memory_are_changed_one_at_a_time():
@@ -33,10 +36,12 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
 
     assert [layer.__qualname__.partition(".")[0] for layer in layers] == [
         "record",
+        "audit",
         "permit",
         "approve",
         "deadline",
         "limit",
+        "witness",
         "normalise",
         "arguments",
         "result",
@@ -83,3 +88,28 @@ def test_native_tools_are_found_by_their_path(tmp_path, monkeypatch):
     for path, words in (("crib_tools:d", "has no function 'd'"), ("no_such_module", "cannot import")):
         with pytest.raises(ConfigError, match=words):
             import_tools(path)
+
+
+async def test_a_configuration_of_files_is_audited_and_one_of_a_program_is_not(tmp_path):
+    """A library writes no file nobody asked for; asked for, it does."""
+    around = Around(tmp_path, {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")})
+    (tmp_path / "toolcrib.toml").write_text("")
+    own = Config(audit=AuditConfig(enabled=True, path="mine.db"))
+    enabled = []
+
+    for config in (tmp_path / "toolcrib.toml", None, {"mcpServers": {}}, Config(), own):
+        async with open_crib(config, surroundings=around) as crib:
+            enabled.append(crib.audit.status().enabled)
+            await crib.call("nothing")
+
+    assert enabled == [True, True, False, False, True]
+    assert sorted(path.name for path in tmp_path.rglob("*.db")) == ["audit.db", "mine.db"]
+
+
+async def test_traces_that_are_wanted_come_with_a_layer_of_their_own():
+    """Outermost, around everything."""
+    onlookers = Onlookers(tracer=NoOpTracer())
+
+    rig = make_rig(Config(), drop, MemoryAnswers())
+
+    assert layer_stack(Config(), rig, onlookers)[0].__qualname__ == "trace.<locals>.layer"

@@ -17,7 +17,7 @@ from toolcrib.core.errors import CallerError, ConfigError, InternalError, Source
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tool import Tool
 from toolcrib.sources.native import define
-from toolcrib.testing import FakeSource, memory_crib
+from toolcrib.testing import FakeSource, MemoryAudit, memory_crib
 
 
 def add(a: int, b: int) -> int:
@@ -673,6 +673,53 @@ async def test_health_shows_servers_tools_and_calls():
         "breaker": "closed",
         "retryAfterSeconds": 0.0,
     }
+
+
+async def test_every_call_leaves_one_entry_in_the_audit_log():
+    """What ran, what was not found, and what could not be asked."""
+    broken = FakeSource("broken")
+    broken.trouble = SourceUnavailable("down")
+    log = MemoryAudit()
+    async with memory_crib(FakeSource("files", ["read"]), broken, tools=[add], audit=log) as made:
+        await made.crib.call("add", {"a": 1, "b": 2})
+        await made.crib.call("files__read")
+        await made.crib.call("add", {"a": "x"})
+        await made.crib.call("nothing\x1b", {"a": 1})
+        await made.crib.call("broken__read")
+
+    assert [(entry.tool, entry.server, entry.decision, entry.outcome) for entry in log.noted] == [
+        ("add", "native", "allowed", "success"),
+        ("files__read", "files", "allowed", "success"),
+        ("add", "native", "allowed", "TOOL_INVALID_INPUT"),
+        ("nothing\\u{1b}", "", "unknown", "TOOL_NOT_FOUND"),
+        ("broken__read", "", "unknown", "TOOL_UNAVAILABLE"),
+    ]
+    assert len({entry.trace_id for entry in log.noted}) == 5
+    assert log.noted[3].details == {"arguments_size": 7, "arguments": {"a": "integer"}}
+    assert log.closed
+
+
+async def test_a_timeout_is_in_the_audit_log():
+    """With the call's own entry, begun before."""
+    files, log = FakeSource("files", ["write"]), MemoryAudit()
+    files.calling.hold()
+    async with memory_crib(files, audit=log) as made:
+        await made.crib.refresh()
+        await made.crib.call("files__write", timeout_s=0.01)
+
+    assert [entry.event for entry in log.committed] == ["call.begun"]
+    assert [entry.outcome for entry in log.noted] == ["TOOL_TIMEOUT"]
+
+
+async def test_health_and_metrics_know_the_audit_log():
+    """How it is doing, for whoever watches."""
+    async with memory_crib(tools=[add], audit=MemoryAudit(problem="the disk is full")) as made:
+        await made.crib.call("nothing")
+        health, page = made.crib.health()["audit"], made.crib.exposition("1", 0.0)
+
+    assert (health["enabled"], health["problem"], health["written"]) == (True, "the disk is full", 1)
+    assert "toolcrib_audit_up 0\n" in page
+    assert 'toolcrib_call_refusals_total{code="TOOL_NOT_FOUND"} 1\n' in page
 
 
 async def test_health_follows_the_servers():

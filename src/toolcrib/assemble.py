@@ -19,6 +19,7 @@ from toolcrib.calls.elicit import ClientSurface, Seal
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments
+from toolcrib.calls.layers.audit import Told, audit, witness
 from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.keep import KeepSettings, keep
@@ -35,15 +36,27 @@ from toolcrib.calls.rig import Rig
 from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.lock import Answer, Record, timestamp, with_answer
+from toolcrib.config.masks import shown_values
 from toolcrib.config.merge import merge
-from toolcrib.config.model import Config, ResultsConfig, ServerConfig, has_result_limit, without_result_limits
+from toolcrib.config.model import (
+    DEFAULT,
+    Config,
+    ResultsConfig,
+    ServerConfig,
+    has_result_limit,
+    without_result_limits,
+)
+from toolcrib.config.model import Layer as ConfigLayer
 from toolcrib.config.parse import flags_layer, parse
 from toolcrib.config.references import resolve_server, secret_values
+from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.onlookers import NOBODY, Onlookers, find_tracer, open_audit
+from toolcrib.sources.autopsy import redact
 from toolcrib.sources.link import CLIENT_NAME, Link, LinkEvents
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.native import MARK, NativeSource, NativeTool, define, native_tool
@@ -52,7 +65,7 @@ from toolcrib.sources.stdio_link import StdioLink
 from toolcrib.sources.supervise import Supervisor, SupervisorSettings
 from toolcrib.stores.files import read_text
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.paths import find_project, lock_path, results_path, user_config_path
+from toolcrib.stores.paths import find_project, lock_path, results_path, state_directory, user_config_path
 from toolcrib.stores.results import ResultStore
 from toolcrib.transports.environment import child_environment
 from toolcrib.transports.spawn import Spawner
@@ -99,9 +112,13 @@ def load(
     paths = [project] if chosen and project else [path for path in (user, project) if path is not None]
     layers = [_parse_file(path) for path in paths if path.is_file()]
     known = {name for layer in layers for name in layer.servers}
-    config = merge(*layers, environment_layer(around.env, known), flags_layer(flags or {}))
+    config = merge(_FROM_FILES, *layers, environment_layer(around.env, known), flags_layer(flags or {}))
     lock = lock_path(project or user)
     return Loaded(config, project, None if chosen else user, lock)
+
+
+_FROM_FILES = ConfigLayer("default", {"audit.enabled": True}, origins={"audit.enabled": DEFAULT})
+"""What holds for a configuration of files only: a program that passes its own asks for an audit log if it wants one."""
 
 
 def _project_file(chosen: str | Path | None, around: Surroundings) -> Path | None:
@@ -186,26 +203,30 @@ class MemoryRecords:
             self._records[server] = changed
 
 
-def make_rig(config: Config, emit: Emit, answers: AnswerBook) -> Rig:
+def make_rig(config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None) -> Rig:
     """What the layers of one Crib share."""
     inbox = Inbox(time.monotonic)
     settings = DeskSettings(config.security.ask_timeout_s)
-    desk = Desk(answers, settings, emit=emit, surfaces=[ClientSurface(), inbox])
-    return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox)
+    audit_log = log or NoAudit()
+    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox])
+    return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox, audit_log)
 
 
-def layer_stack(config: Config, rig: Rig) -> list[Layer]:
+def layer_stack(config: Config, rig: Rig, onlookers: Onlookers = NOBODY) -> list[Layer]:
     """What every call passes, first to last."""
 
     def unchecked(tool: str, reason: str) -> None:
         rig.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
 
     return [
+        *onlookers.spans(),
         record(rig.metrics, rig.emit, time.perf_counter, config.slow_call_s),
+        audit(rig.log, Told(time.perf_counter, redact=onlookers.redact)),
         permit(),
         approve(rig.desk, Seal(time.time, config.security.ask_timeout_s)),
         deadline(config.call_timeout_s),
         limit(config.limits, rig.breakers),
+        witness(rig.log),
         *_keeping(config, rig),
         normalise(rig.emit),
         arguments(unchecked),
@@ -227,6 +248,8 @@ class SourceMaker:
 
     def __init__(self, config: Config, surroundings: Surroundings, emit: Emit) -> None:
         self._config, self._around, self._emit = config, surroundings, emit
+        self.secrets: frozenset[str] = frozenset()
+        """What no server's secret may be shown as, of all servers so far."""
         self._spawner = Spawner()
         self._tasks = TaskScope(self._failed)
 
@@ -235,14 +258,21 @@ class SourceMaker:
         capabilities: dict[str, Any] = {name: {} for name in server.relay}
         offer = Offer({"name": CLIENT_NAME, "version": VERSION}, capabilities)
         connect = self._config.connect
+        secrets = secret_values(server, self._around.env)
+        self.secrets |= secrets
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),
             handshake_timeout_s=0.8 * server.discovery_timeout_s,  # leaves time to tell why it failed
             idle_timeout_s=server.idle_timeout_s,
-            secrets=secret_values(server, self._around.env),
+            secrets=secrets,
         )
         supervisor = Supervisor(server.name, self._dialler(server), offer, settings, self._emit)
         return McpSource(server.name, supervisor, offer, is_http=server.url is not None)
+
+    def redact(self, encoded: str) -> str:
+        """Encoded arguments without what is known to be secret, or looks like it."""
+        shown = shown_values(msgspec.json.decode(encoded))
+        return redact(msgspec.json.encode(shown).decode(), self.secrets)
 
     def _dialler(self, server: ServerConfig) -> Callable[[LinkEvents], Any]:
         async def dial(events: LinkEvents) -> Link:
@@ -314,13 +344,15 @@ async def assemble(
     if results is not None:
         own.append(reading_tool(results, config, own))
     lock = LockFile(loaded.lock) if loaded.lock is not None else None
-    rig = make_rig(config, emit, LockAnswers(lock) if lock is not None else MemoryAnswers())
+    log = open_audit(config, audit_path(config, around), emit)
+    onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
+    rig = make_rig(config, emit, LockAnswers(lock) if lock is not None else MemoryAnswers(), log)
     rig = replace(rig, results=None if one_shot else results)
     parts = Parts(
         native=NativeSource(own, emit=emit, capacity=config.capacity),
         make_source=maker,
         records=LockRecords(lock) if lock is not None else MemoryRecords(),
-        layers=layer_stack(config, rig),
+        layers=layer_stack(config, rig, onlookers),
         rig=rig,
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
@@ -357,6 +389,13 @@ def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTo
     reader = ResultReader(results, config.results.limit or ResultsConfig().limit)
     made = define(reader.read, name=RESULT_READ, description=DESCRIPTION, security_level="read_only")
     return replace(made, tool=replace(made.tool, input_schema=INPUT_SCHEMA, output_schema=None))
+
+
+def audit_path(config: Config, surroundings: Surroundings) -> Path:
+    """Where the audit log is, whether it is switched on or not; a relative path is seen from the working directory."""
+    if not config.audit.path:
+        return state_directory(surroundings.env) / "audit.db"
+    return (surroundings.cwd / Path(config.audit.path).expanduser()).absolute()
 
 
 def import_tools(path: str) -> list[Function]:

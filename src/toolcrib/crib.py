@@ -4,11 +4,12 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from toolcrib.calls.approvals import Desk
 from toolcrib.calls.inbox import Inbox
+from toolcrib.calls.layers.audit import unknown_call
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
@@ -24,6 +25,7 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, may_know
+from toolcrib.core.audit import Audit
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import (
     CallTimeout,
@@ -276,22 +278,32 @@ class Crib:
     async def _discover_in_time(self, call: ToolCall) -> Route:
         """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""
         if not may_know(call.caller.grants, call.name):
-            raise not_open()
+            self._note_unknown(call, refused := not_open())
+            raise refused
         try:
             async with asyncio.timeout(call.timeout_s):
                 return await self._discover_for(call.name)
         except TimeoutError:
             late = CallTimeout(f"{call.name} was not found within {call.timeout_s:g} s: its server is still starting.")
-            self._emit(_not_begun(call, late))
+            self._tell_not_begun(call, late)
             raise late from None
-        except UnknownTool:
+        except UnknownTool as error:
             self._emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
-            if call.caller.grants != EVERYTHING:
-                raise not_open() from None
-            raise
+            told = error if call.caller.grants == EVERYTHING else not_open()
+            self._note_unknown(call, told)
+            raise told from None
         except ToolcribError as error:
-            self._emit(_not_begun(call, error))
+            self._tell_not_begun(call, error)
             raise
+
+    def _tell_not_begun(self, call: ToolCall, error: ToolcribError) -> None:
+        self._emit(_not_begun(call, error))
+        self._note_unknown(call, error)
+
+    def _note_unknown(self, call: ToolCall, error: ToolcribError) -> None:
+        """What never reaches the layers leaves an entry, too."""
+        self._parts.rig.metrics.count_unknown(error.code)
+        self._parts.rig.log.note(unknown_call(call, error.code))
 
     async def _discover_for(self, name: str) -> Route:
         """A tool nobody has seen yet may belong to a server nobody has asked yet."""
@@ -396,7 +408,19 @@ class Crib:
             "tools": {"native": native, "mcp": mcp},
             "servers": servers,
             "calls": self._parts.rig.metrics.totals(),
+            "audit": asdict(self._parts.rig.log.status()),
         }
+
+    def exposition(self, version: str, started_at: float) -> str:
+        """The tallies and the health in Prometheus' text format."""
+        from toolcrib.calls.prometheus import exposition  # only servers need it
+
+        return exposition(self._parts.rig.metrics, self.health(), version, started_at)
+
+    @property
+    def audit(self) -> Audit:
+        """Where calls and security decisions are written down."""
+        return self._parts.rig.log
 
     @property
     def metrics(self) -> Metrics:
@@ -416,6 +440,7 @@ class Crib:
             await asyncio.gather(*sources, self._parts.native.close(), return_exceptions=True)
             if self._parts.close_last is not None:
                 await self._parts.close_last()
+            await self._parts.rig.log.close()
 
     async def __aenter__(self) -> Self:
         return self

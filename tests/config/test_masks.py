@@ -1,6 +1,6 @@
 import pytest
 
-from toolcrib.config.masks import shown_args, shown_entry, shown_url
+from toolcrib.config.masks import shown_args, shown_entry, shown_url, shown_values
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,22 @@ def test_arguments_are_shown_without_secrets():
         "-y", "@modelcontextprotocol/server-github", "--token", "***", "--api-key=***", "-e", "SECRET=***",
         "-e", "ZONE=eu", "--key", "${KEY}", "***", "--auth", "--verbose", "https://***@x.org/",
     ]  # fmt: skip
+
+
+def test_arguments_are_masked_by_name_and_by_form():
+    """At any depth; what is harmless stays readable."""
+    given = {
+        "query": "weather",
+        "password": "letmein",
+        "deep": [{"api_key": "x", "n": 1, "ok": True, "none": None}],
+        "text": "ghp_0123456789abcdef",
+        "tokens": ["a", "b"],
+    }
+
+    assert shown_values(given) == {
+        "query": "weather",
+        "password": "***",
+        "deep": [{"api_key": "***", "n": 1, "ok": True, "none": None}],
+        "text": "***",
+        "tokens": ["***", "***"],
+    }

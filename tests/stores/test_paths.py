@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.stores.paths import find_project, lock_path, user_config_path
+from toolcrib.stores.paths import find_project, lock_path, state_directory, user_config_path
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,16 @@ def test_the_lock_lies_beside_the_configuration():
     """Whatever the configuration file is called."""
     assert lock_path(Path("/srv/x/toolcrib.toml")) == Path("/srv/x/toolcrib.lock")
     assert lock_path(Path("/srv/x/.vscode/mcp.json")) == Path("/srv/x/.vscode/toolcrib.lock")
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"HOME": "/home/ada", "XDG_STATE_HOME": "/var/ada"}, "/var/ada/toolcrib"),
+        ({"HOME": "/home/ada", "XDG_STATE_HOME": "relative"}, "/home/ada/.local/state/toolcrib"),
+        ({"HOME": "/home/ada"}, "/home/ada/.local/state/toolcrib"),
+    ],
+)
+def test_tokens_and_logs_are_kept_where_xdg_says(env, expected):
+    """A relative directory does not count."""
+    assert state_directory(env) == Path(expected)

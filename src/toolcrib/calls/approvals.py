@@ -212,7 +212,15 @@ async def _end(tasks: "set[asyncio.Task[Reply | None]]") -> None:
 
 
 def _entry(call: ToolCall, tool: str, decision: str) -> AuditEntry:
-    return AuditEntry("approval", tool, call.caller.id, call.id, decision=decision)
+    return AuditEntry(
+        "approval",
+        tool=tool,
+        caller=call.caller.id,
+        caller_kind=call.caller.kind,
+        execution_id=call.id,
+        trace_id=call.trace_id,
+        decision=decision,
+    )
 
 
 def _nobody(tool: str) -> PermissionDenied:

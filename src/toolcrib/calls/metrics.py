@@ -1,8 +1,12 @@
 """What was run, how it went and how long it took, per tool."""
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""Upper limits of the classes that durations are counted in."""
 
 RECENT = 20
 RECENT_MASK = (1 << RECENT) - 1
@@ -22,18 +26,31 @@ class ToolMetrics:
     last_error: str = ""
     recent: int = 0
     """How the last ``RECENT`` calls ended, one bit each: 1 for a failure."""
+    durations: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+    """Calls by how long they took, in the classes of ``BOUNDS_S`` and one beyond."""
+    failures: dict[str, int] = field(default_factory=dict)
+    refusals: dict[str, int] = field(default_factory=dict)
+    """Both by the code of the error."""
 
     def note(self, elapsed_s: float, *, failed: bool) -> None:
         """Count one more call."""
         self.executed += 1
+        self.durations[bisect_left(BOUNDS_S, elapsed_s)] += 1
         self.failed += failed
         self.total_s += elapsed_s
         self.slowest_s = max(self.slowest_s, elapsed_s)
         self.recent = (self.recent << 1 | failed) & RECENT_MASK
 
-    def note_refused(self) -> None:
+    def note_failed(self, elapsed_s: float, code: str, message: str) -> None:
+        """Count one more call, and why it failed."""
+        self.note(elapsed_s, failed=True)
+        self.failures[code] = self.failures.get(code, 0) + 1
+        self.last_error = message[:500]
+
+    def note_refused(self, code: str) -> None:
         """Count a call that the tool never got to do, or to finish."""
         self.refused += 1
+        self.refusals[code] = self.refusals.get(code, 0) + 1
 
     @property
     def health(self) -> str:
@@ -62,6 +79,9 @@ class Metrics:
     """The tallies of all tools that were called."""
 
     tools: dict[str, ToolMetrics] = field(default_factory=dict)
+    in_flight: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)
+    """Calls whose tool was not found, by the code of their error; they have no tally of their own."""
 
     def of(self, name: str) -> ToolMetrics:
         """The tally of one tool, begun when it is first asked for."""
@@ -69,6 +89,10 @@ class Metrics:
         if tally is None:
             tally = self.tools[name] = ToolMetrics()
         return tally
+
+    def count_unknown(self, code: str) -> None:
+        """Count a call that found no tool."""
+        self.unknown[code] = self.unknown.get(code, 0) + 1
 
     def totals(self) -> Mapping[str, Any]:
         """Sums over all tools."""

@@ -7,6 +7,7 @@ from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.keep import ResultKeeper
 from toolcrib.calls.metrics import Metrics
+from toolcrib.core.audit import Audit
 from toolcrib.core.events import Emit
 
 
@@ -19,5 +20,6 @@ class Rig:
     breakers: Breakers
     desk: Desk
     inbox: Inbox
+    log: Audit
     results: ResultKeeper | None = None
     """Where results are kept that are too large for a model."""

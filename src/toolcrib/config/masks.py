@@ -1,6 +1,8 @@
 """Which values may be shown. In doubt a value is secret: a mask that was not needed harms nobody."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 MASK = "***"
 
@@ -82,6 +84,15 @@ def shown_url(url: str) -> str:
 def shown_args(args: tuple[str, ...]) -> list[str]:
     """Arguments without the values of ``--api-key …``, ``--token=…`` and ``-e TOKEN=…``."""
     return [_shown_arg(before, arg) for before, arg in zip(("", *args), args, strict=False)]
+
+
+def shown_values(value: Any, name: str = "") -> Any:
+    """Arguments of a call for the log: strings that look secret, by their name or their form, are masked."""
+    if isinstance(value, str):
+        return MASK if looks_secret(name, value) else value
+    if isinstance(value, Mapping):
+        return {key: shown_values(item, str(key)) for key, item in value.items()}
+    return [shown_values(item, name) for item in value] if isinstance(value, list) else value
 
 
 def _shown_arg(before: str, arg: str) -> str:

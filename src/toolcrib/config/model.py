@@ -152,13 +152,35 @@ class AuthConfig:
     leeway_s: float = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class AuditConfig:
+    """Whether and where calls and security decisions are written down."""
+
+    enabled: bool = False
+    """What comes from files is audited unless they say no; see ``assemble.load``."""
+    path: str = ""
+    """Empty: ``audit.db`` in the user's state directory."""
+    values: bool = False
+    """Whether the values of arguments are written down, too, without the secrets that are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryConfig:
+    """What is told to other programs that watch."""
+
+    traces: bool = False
+    """Whether each call is an OpenTelemetry span."""
+
+
 SECTIONS: Mapping[str, type] = {
     "access": AccessConfig,
+    "audit": AuditConfig,
     "auth": AuthConfig,
     "connect": ConnectConfig,
     "limits": CommonLimits,
     "results": ResultsConfig,
     "security": SecurityConfig,
+    "telemetry": TelemetryConfig,
 }
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
@@ -172,6 +194,8 @@ class Config:
     security: SecurityConfig = SecurityConfig()
     limits: CommonLimits = USUAL
     results: ResultsConfig = ResultsConfig()
+    audit: AuditConfig = AuditConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000

@@ -107,6 +107,10 @@ SETTINGS: Mapping[str, Key] = {
     "auth.algorithms": Key("algorithms", list_of(one_of(*ASYMMETRIC), "a list of " + ", ".join(ASYMMETRIC))),
     "auth.max_age": Key("max_age_s", timeout_s),
     "auth.leeway": Key("leeway_s", duration_s),
+    "audit.enabled": Key("enabled", flag),
+    "audit.path": Key("path", some_text),
+    "audit.values": Key("values", flag),
+    "telemetry.traces": Key("traces", flag),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 

@@ -80,6 +80,10 @@ class ToolCall:
     """Whose place it is waiting for, while it is."""
     waited_s: float = 0.0
     """How long it waited for its place."""
+    trace_id: str = ""
+    """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by the ``audit`` layer."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What the audit log shall know of it besides: the shape of its arguments; set by the ``audit`` layer."""
 
 
 @dataclass(frozen=True, slots=True)

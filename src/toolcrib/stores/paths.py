@@ -10,13 +10,6 @@ OTHER_PROGRAMS = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json
 """Project files of other programs, read when there is no toolcrib.toml; only in the directory itself."""
 
 
-def state_directory(env: Mapping[str, str]) -> Path:
-    """Where this user's toolcrib keeps what it has to remember. XDG: a relative ``XDG_STATE_HOME`` does not count."""
-    configured = Path(env.get("XDG_STATE_HOME", ""))
-    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".local" / "state"
-    return base / "toolcrib"
-
-
 def user_config_path(env: Mapping[str, str]) -> Path:
     """The user's own file, whether it exists or not. XDG: a relative ``XDG_CONFIG_HOME`` does not count."""
     configured = Path(env.get("XDG_CONFIG_HOME", ""))
@@ -29,6 +22,13 @@ def results_path(env: Mapping[str, str]) -> Path:
     configured = Path(env.get("XDG_CACHE_HOME", ""))
     base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".cache"
     return base / "toolcrib" / "results"
+
+
+def state_directory(env: Mapping[str, str]) -> Path:
+    """Where this user's tokens and logs are kept."""
+    configured = Path(env.get("XDG_STATE_HOME", ""))
+    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".local" / "state"
+    return base / "toolcrib"
 
 
 def find_project(start: Path) -> Path | None:

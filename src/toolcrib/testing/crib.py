@@ -8,6 +8,7 @@ from typing import Any
 from toolcrib.assemble import MemoryRecords, layer_stack, make_rig
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.config.model import Config, ServerConfig
+from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
 from toolcrib.crib import Crib, CribSettings, Parts
 from toolcrib.sources.native import NativeSource, NativeTool
@@ -39,6 +40,7 @@ async def memory_crib(
     config: Config | None = None,
     prefix: bool = True,
     records: MemoryRecords | None = None,
+    audit: Audit | None = None,
 ) -> AsyncIterator[MemoryCrib]:
     """A Crib over fake servers and native functions, with the layers every call passes.
 
@@ -46,7 +48,7 @@ async def memory_crib(
     """
     wishes = config or Config()
     servers = {source.name: ServerConfig(source.name, command=source.name) for source in sources}
-    made = _make(wishes, prefix, tools, records or MemoryRecords())
+    made = _make(wishes, prefix, tools, records or MemoryRecords(), audit or NoAudit())
     made.upcoming.update({source.name: source for source in sources})
     await made.crib.open((servers | dict(wishes.servers)).values())
     try:
@@ -56,7 +58,11 @@ async def memory_crib(
 
 
 def _make(
-    config: Config, prefix: bool, tools: Sequence[Callable[..., Any] | NativeTool], records: MemoryRecords
+    config: Config,
+    prefix: bool,
+    tools: Sequence[Callable[..., Any] | NativeTool],
+    records: MemoryRecords,
+    audit: Audit,
 ) -> MemoryCrib:
     events: list[Event] = []
     upcoming: dict[str, FakeSource] = {}
@@ -67,7 +73,7 @@ def _make(
         made[server.name] = upcoming.pop(server.name) if server.name in upcoming else FakeSource(server.name)
         return made[server.name]
 
-    rig = make_rig(config, events.append, MemoryAnswers())
+    rig = make_rig(config, events.append, MemoryAnswers(), audit)
     parts = Parts(
         native=native,
         make_source=make_source,

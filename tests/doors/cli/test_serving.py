@@ -8,6 +8,7 @@ import socket
 import stat
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.fleet.running import until
 
 HELLO = {
@@ -137,7 +138,7 @@ def test_a_token_of_the_environment_counts_everywhere(tiny):
 
         assert (refused, let_in) == (401, 200)
         assert "my-own-choosing" not in serving.output
-        assert not (tiny.home / "state").exists()
+        assert not (tiny.home / "state" / "toolcrib" / "token").exists()
 
 
 def test_a_weak_token_is_refused(tiny):
@@ -240,3 +241,59 @@ def test_a_serving_gateway_cannot_be_looked_into(toolcrib, debug, dumpable):
 
     with toolcrib.serving("serve") as serving:
         assert serving.tool_names() == [f"dumpable_{dumpable}", "result_read"]
+
+
+def test_a_server_is_ready_when_its_audit_log_can_be_written(tiny):
+    """And says why it is not."""
+    with tiny.serving("serve") as serving:
+        until(lambda: serving.request("GET", "/readyz").status == 200, deadline_s=10, what="ready")
+        assert json.loads(serving.request("GET", "/readyz").read()) == {"ready": True, "reasons": []}
+
+
+def test_a_server_without_a_place_for_its_audit_log_is_not_ready(tiny):
+    """It is alive, and serves what only reads."""
+    (tiny.home / "state" / "toolcrib" / "audit.db").mkdir(parents=True)
+
+    with tiny.serving("serve") as serving:
+        until(lambda: "is a directory" in serving.output, deadline_s=10, what="the trouble in the log")
+        answer = serving.request("GET", "/readyz")
+        alive = serving.request("GET", "/healthz").status
+
+    assert (answer.status, alive) == (503, 200)
+    assert json.loads(answer.read()) == {
+        "ready": False,
+        "reasons": ["The audit log cannot be written: is a directory."],
+    }
+
+
+def test_metrics_are_served_for_prometheus(tiny):
+    """Its own parser reads them; they count what was called."""
+    with tiny.serving("serve") as serving:
+        serving.tool_names()
+        answer = serving.request("GET", "/metrics")
+        text = answer.read().decode()
+
+    samples = {
+        sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples
+    }
+    assert answer.getheader("content-type") == "text/plain; version=0.0.4; charset=utf-8"
+    assert (samples["toolcrib_server_up"], samples["toolcrib_catalog_tools"]) == (1, 6)
+
+
+def test_metrics_need_the_token_and_probes_do_not(tiny):
+    """Names of tools are nobody's business; whether it is alive is."""
+    with tiny.serving("serve", "--token", "a-token-that-is-long-enough") as serving:
+        statuses = [serving.request("GET", path).status for path in ("/healthz", "/readyz", "/metrics")]
+        allowed = serving.request("GET", "/metrics", authorization="Bearer a-token-that-is-long-enough").status
+
+    assert (statuses[0], statuses[1] in (200, 503), statuses[2], allowed) == (200, True, 401, 200)
+
+
+def test_a_start_is_in_the_audit_log(tiny):
+    """With what was started."""
+    with tiny.serving("serve") as serving:
+        url = serving.url
+        serving.stop(signal.SIGTERM)
+
+    [entry] = tiny.json("audit", "tail")
+    assert (entry["event"], entry["details"]) == ("start", {"version": "0.1.0", "url": url})

@@ -21,20 +21,23 @@ def record(metrics: Metrics, emit: Emit, clock: Clock, slow_s: float) -> Layer:
 
         async def step(call: ToolCall) -> ToolResult:
             started = clock()
+            metrics.in_flight += 1
             try:
                 result = await following(call)
             except BaseException as error:
+                metrics.in_flight -= 1
                 elapsed_s = clock() - started
                 _count_raised(tally, elapsed_s, error)
-                emit(_finished(call, elapsed_s, _code(error)))
+                emit(_finished(call, elapsed_s, code_of(error)))
                 if elapsed_s > slow_s:
                     emit(_slow(call, elapsed_s))
                 raise
+            metrics.in_flight -= 1
             elapsed_s = clock() - started
             if result.error is None:
                 tally.note(elapsed_s, failed=False)
             else:
-                _count_failed(tally, elapsed_s, result.error.message)
+                tally.note_failed(elapsed_s, result.error.code, result.error.message)
             if is_heard:
                 emit(_finished(call, elapsed_s, result.error.code if result.error else ""))
             if elapsed_s > slow_s:
@@ -46,22 +49,18 @@ def record(metrics: Metrics, emit: Emit, clock: Clock, slow_s: float) -> Layer:
     return layer
 
 
-def _count_failed(tally: ToolMetrics, elapsed_s: float, message: str) -> None:
-    tally.note(elapsed_s, failed=True)
-    tally.last_error = message[:500]
-
-
 def _count_raised(tally: ToolMetrics, elapsed_s: float, error: BaseException) -> None:
     """What the caller did wrong, or gave up, is no failure of the tool."""
     if isinstance(error, CallerError) or not isinstance(error, Exception):
-        tally.note_refused()
+        tally.note_refused(code_of(error))
         return
-    _count_failed(tally, elapsed_s, str(error) or type(error).__name__)
+    tally.note_failed(elapsed_s, code_of(error), str(error) or type(error).__name__)
     if isinstance(error, CallTimeout):
         tally.timed_out += 1
 
 
-def _code(error: BaseException) -> str:
+def code_of(error: BaseException) -> str:
+    """The code of whatever ended a call."""
     if isinstance(error, ToolcribError):
         return error.code
     return "TOOL_INTERNAL" if isinstance(error, Exception) else "TOOL_CANCELLED"

@@ -30,6 +30,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tokens create": ("tokens_create", "Make a token for a client, with no more reach than it needs."),
     "tokens ls": ("tokens_ls", "List the tokens and what they may do."),
     "tokens revoke": ("tokens_revoke", "End a token at once."),
+    "audit tail": ("audit_tail", "Show what was called last, and what is called now."),
+    "audit search": ("audit_search", "Find calls and decisions by tool, caller, outcome or time."),
+    "audit verify": ("audit_verify", "Check that nothing in the log was changed, deleted or moved."),
+    "audit export": ("audit_export", "Write the log as JSON lines."),
     "doctor": ("doctor", "Check everything and say what to do."),
     "config show": ("config_show", "Show every setting; with --origin where it came from."),
     "config path": ("config_path", "Show which files are read."),
@@ -42,6 +46,7 @@ GROUPS = {
     "approvals": "Answer what agents want to do, and look after the answers.",
     "servers": "Look after the MCP servers.",
     "tokens": "Say who may come in over HTTP, and what they may use.",
+    "audit": "Look up what was done.",
     "config": "Look at the configuration.",
 }
 HIDDEN = {"__complete": ("complete", "Answer a shell that completes a line.")}

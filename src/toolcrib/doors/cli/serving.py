@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
-import msgspec
-
 from toolcrib.assemble import Loaded
 from toolcrib.catalog.merge import clashes
+from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
@@ -21,6 +20,7 @@ from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access
 from toolcrib.doors.cli.entries import native_entry
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
+from toolcrib.doors.cli.probes import OPEN_PATHS, probe_routes
 from toolcrib.doors.cli.running import settle_memory
 from toolcrib.doors.cli.tokens import Token, is_loopback
 from toolcrib.doors.cli.watch import Watch
@@ -37,12 +37,10 @@ from toolcrib.transports.http_server import (
     HttpServer,
     Request,
     answer_not_found,
-    error_body,
 )
 from toolcrib.version import VERSION
 
 MCP_PATH = "/mcp"
-HEALTH_PATH = "/healthz"
 CLOSE_S = 2.0
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 
@@ -98,11 +96,12 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         door = HttpDoor(mcp, entrance.caller, entrance.is_current)
         tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
         rest = ApprovalsDoor(crib.inbox, approver(os.environ), tasks)
-        routes: dict[str, Handler] = {MCP_PATH: door.handle, HEALTH_PATH: _health(crib)}
+        routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib)}
         policy = _policy(loaded.config.host, entrance.identify, options)
         server = HttpServer(routes, fallback=_below(approvals.PATH, rest.handle), policy=policy)
         try:
             await server.start(loaded.config.host, loaded.config.port)
+            crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": _url(server)}))
             yield Serving(crib, loaded, _url(server), entrance.owner)
         finally:
             await tasks.close()
@@ -170,23 +169,13 @@ async def _end(server: HttpServer, door: HttpDoor) -> None:
     await door.close()
 
 
-def _health(crib: Crib) -> Handler:
-    def answer(request: Request, exchange: Exchange) -> None:
-        if request.method not in (b"GET", b"HEAD"):
-            exchange.answer(405, error_body("HTTP_METHOD_NOT_ALLOWED", "Use GET."), headers=((b"allow", b"GET, HEAD"),))
-            return
-        exchange.answer(200, msgspec.json.encode({"status": crib.health()["status"], "version": VERSION}))
-
-    return answer
-
-
 def _policy(host: str, identify: Identify | None, options: Options) -> GuardPolicy:
     hosts = {*options.allow_host, *(() if is_loopback(host) else own_names(host))}
     return GuardPolicy(
         allowed_hosts=LOOPBACK_HOSTS | {_any_port(name) for name in hosts},
         allowed_origins=LOOPBACK_ORIGINS | {origin.rstrip("/") for origin in options.allow_origin},
         identify=identify,
-        open_paths=frozenset({HEALTH_PATH}),
+        open_paths=OPEN_PATHS,
     )
 
 

@@ -1,0 +1,57 @@
+"""Rounds of ``kill -9``: what was acknowledged must be there afterwards. Standard library only."""
+
+import json
+import random
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WORKER = Path(__file__).parent / "workers" / "durable.py"
+LIMIT_S = 60.0
+LONGEST_S = 0.25
+"""How long a round writes at most before it is killed."""
+
+
+@dataclass(frozen=True)
+class Survived:
+    """One round: what was acknowledged, and what of it was not there after the kill."""
+
+    acknowledged: int
+    lost: int
+    fault: str
+    reopened_s: float
+
+
+def kill_round(python: str, home: Path, first: int, chance: random.Random) -> Survived:
+    """Let a process write, kill it at a random moment, look what is left; numbers begin at ``first``."""
+    acknowledged = _write_and_kill(python, home, first, chance.uniform(0, LONGEST_S))
+    found = _check(python, home)
+    audit = {number for kind, number in acknowledged if kind == "audit"}
+    locks = [number for kind, number in acknowledged if kind == "lock"]
+    lost = len(audit - set(found["begun"])) + (bool(locks) and found["lock"] < max(locks))
+    return Survived(len(acknowledged), lost, found["fault"] or "", found["reopened_s"])
+
+
+def _write_and_kill(python: str, home: Path, first: int, after_s: float) -> list[tuple[str, int]]:
+    with subprocess.Popen([python, str(WORKER), "write", str(home), str(first)], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            heard = process.stdout.readline()
+            time.sleep(after_s)
+        finally:
+            process.kill()
+        heard += process.stdout.read()
+    whole = heard[: heard.rfind(b"\n") + 1].decode()
+    return [(kind, int(number)) for kind, number in map(str.split, whole.splitlines())]
+
+
+def _check(python: str, home: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [python, str(WORKER), "check", str(home)], capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found

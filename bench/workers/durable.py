@@ -1,0 +1,77 @@
+"""``durable.py write|check DIR``: writes until it is killed, or says what is there afterwards.
+
+``write`` prints ``audit N`` and ``lock N`` once entry or record N was acknowledged. ``check`` prints one JSON object.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import threading
+import time
+from itertools import count
+from pathlib import Path
+
+from toolcrib.config.lock import Record
+from toolcrib.core.audit import AuditEntry
+from toolcrib.stores.audit import SqliteAudit
+from toolcrib.stores.audit_reading import in_order, reading
+from toolcrib.stores.audit_verify import verify
+from toolcrib.stores.lockfile import LockFile
+
+WRITERS = 8
+
+
+def acknowledge(kind: str, number: int) -> None:
+    os.write(1, b"%b %d\n" % (kind.encode(), number))
+
+
+async def write_audit(log: SqliteAudit, numbers: "count[int]") -> None:
+    while True:
+        number = next(numbers)
+        await log.commit(AuditEntry("call.begun", tool="work", execution_id=str(number)))
+        acknowledge("audit", number)
+        log.note(AuditEntry("call", tool="work", execution_id=str(number), outcome="success"))
+
+
+def write_lock(path: Path, first: int) -> None:
+    file = LockFile(path)
+    for number in count(first):
+        file.update("server", lambda _, number=number: Record("server", "success", error=str(number)))
+        if file.problem:
+            raise SystemExit(file.problem)
+        acknowledge("lock", number)
+
+
+async def write(home: Path, first: int) -> None:
+    log = SqliteAudit(home / "audit.db", time.time_ns)
+    numbers = count(first)
+    threading.Thread(target=write_lock, args=(home / "toolcrib.lock", first), daemon=True).start()
+    await asyncio.gather(*(write_audit(log, numbers) for _ in range(WRITERS)))
+
+
+async def check(home: Path) -> dict[str, object]:
+    began = time.monotonic()
+    log = SqliteAudit(home / "audit.db", time.time_ns)
+    await log.commit(AuditEntry("start"))
+    locked = LockFile(home / "toolcrib.lock").read().records.get("server")
+    reopened_s = time.monotonic() - began
+    await log.close()
+    with reading(home / "audit.db") as connection:
+        finding = verify(connection)
+        begun = {int(entry.execution_id) for entry in in_order(connection) if entry.event == "call.begun"}
+    return {
+        "reopened_s": reopened_s,
+        "fault": finding.fault and finding.fault.words,
+        "entries": finding.entries,
+        "begun": sorted(begun),
+        "lock": int(locked.error) if locked else 0,
+    }
+
+
+if __name__ == "__main__":
+    command, home = sys.argv[1], Path(sys.argv[2])
+    if command == "write":
+        asyncio.run(write(home, int(sys.argv[3])))
+    else:
+        print(json.dumps(asyncio.run(check(home))))

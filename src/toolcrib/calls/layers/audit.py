@@ -1,0 +1,229 @@
+"""Audit: one entry for how each call ended, and one before anything that changes the world begins."""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from toolcrib.calls.layers.record import Clock, code_of
+from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core.access import NATIVE
+from toolcrib.core.audit import CALL, CALL_BEGUN, Audit, AuditEntry, NoAudit
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import AuditUnavailable, PermissionDenied
+from toolcrib.core.tool import SecurityLevel
+from toolcrib.schema.text import printable
+
+KEYS_MAX = 32
+KEY_MAX = 64
+VALUES_MAX = 4_096
+SUCCESS = "success"
+
+_KINDS: Mapping[type, str] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    list: "array",
+    tuple: "array",
+    dict: "object",
+}
+_MEASURED = frozenset({list, tuple, dict})
+_HEX = frozenset("0123456789abcdef")
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def new_trace_id() -> str:
+    """A trace id for a call that brought none; it has to be unique, not secret."""
+    return f"{random.getrandbits(128) or 1:032x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How much is written down, and by which clock."""
+
+    clock: Callable[[], float]
+    new_trace_id: Callable[[], str] = new_trace_id
+    redact: Callable[[str], str] | None = None
+    """Takes the secrets out of encoded arguments; ``None``: their values are not written down at all."""
+
+
+def audit(log: Audit, told: Told) -> Layer:
+    """Note how each call ended, however it ended."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        if isinstance(log, NoAudit):
+            return following
+        end = _Ending(log, subject, told.clock)
+
+        async def step(call: ToolCall) -> ToolResult:
+            started = told.clock()
+            call.trace_id = trace_id_of(call.meta) or told.new_trace_id()
+            call.facts = facts_of(call.arguments, told.redact)
+            try:
+                result = await following(call)
+            except BaseException as error:
+                denied = "denied" if isinstance(error, PermissionDenied) else "allowed"
+                end.note(call, started, code_of(error), denied, call.facts)
+                raise
+            outcome = SUCCESS if result.error is None else result.error.code
+            end.note(call, started, outcome, "allowed", {**call.facts, "result_size": size_of(result)})
+            return result
+
+        return step
+
+    return layer
+
+
+def witness(log: Audit) -> Layer:
+    """Write down what is about to happen, and wait until that is safe; tools that only read are not held up."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        if isinstance(log, NoAudit) or subject.tool.security_level is SecurityLevel.READ_ONLY:
+            return following
+        server, level = subject.server or NATIVE, str(subject.tool.security_level)
+
+        async def step(call: ToolCall) -> ToolResult:
+            caller = call.caller
+            entry = AuditEntry(
+                CALL_BEGUN,
+                call.name,
+                server,
+                caller.id,
+                caller.kind,
+                call.id,
+                call.trace_id,
+                level,
+                call.decision or "allowed",
+                details=call.facts,
+            )
+            try:
+                await log.commit(entry)
+            except AuditUnavailable as error:
+                raise _refused(call, error) from None
+            return await following(call)
+
+        return step
+
+    return layer
+
+
+class _Ending:
+    """Notes the ends of the calls of one tool."""
+
+    __slots__ = ("_clock", "_level", "_log", "_server")
+
+    def __init__(self, log: Audit, subject: Subject, clock: Clock) -> None:
+        self._log, self._clock = log, clock
+        self._server, self._level = subject.server or NATIVE, str(subject.tool.security_level)
+
+    def note(self, call: ToolCall, started: float, outcome: str, decision: str, details: Mapping[str, Any]) -> None:
+        caller = call.caller
+        self._log.note(
+            AuditEntry(
+                CALL,
+                call.name,
+                self._server,
+                caller.id,
+                caller.kind,
+                call.id,
+                call.trace_id,
+                self._level,
+                call.decision or decision,
+                outcome,
+                round((self._clock() - started) * 1000, 3),
+                details,
+            )
+        )
+
+
+def unknown_call(call: ToolCall, code: str) -> AuditEntry:
+    """The entry of a call whose tool was not found, so that it never came to the layers."""
+    return AuditEntry(
+        CALL,
+        tool=clean_name(call.name, 200),
+        caller=call.caller.id,
+        caller_kind=call.caller.kind,
+        execution_id=call.id,
+        trace_id=trace_id_of(call.meta) or new_trace_id(),
+        decision="unknown",
+        outcome=code,
+        details=facts_of(call.arguments, None),
+    )
+
+
+def facts_of(arguments: Mapping[str, Any], redact: Callable[[str], str] | None) -> dict[str, Any]:
+    """How large the arguments are and what they look like; their values only if there is somebody to redact them."""
+    try:
+        encoded = _encode(arguments)
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
+        return {"arguments": shape_of(arguments)}
+    facts = {"arguments_size": len(encoded), "arguments": shape_of(arguments)}
+    if redact is not None:
+        facts["values"] = _values(encoded, redact)
+    return facts
+
+
+def _values(encoded: bytes, redact: Callable[[str], str]) -> str:
+    """The values without secrets, cut to a length; what is too deep to be looked through is withheld."""
+    try:
+        values = redact(encoded.decode())
+    except RecursionError:
+        return "***"
+    return values if len(values) <= VALUES_MAX else values[:VALUES_MAX] + "…"
+
+
+def shape_of(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Names and kinds of the arguments, with the length of what has one; nothing of what they say."""
+    shape = {}
+    for key, value in arguments.items():
+        kind = type(value)
+        if kind is str:
+            told = f"string {len(value)}"
+        else:
+            name = _KINDS.get(kind, "other")
+            told = f"{name} {len(value)}" if kind in _MEASURED else name
+        is_plain = type(key) is str and key.isidentifier() and key.isascii() and len(key) <= KEY_MAX
+        shape[key if is_plain else clean_name(key, KEY_MAX)] = told
+        if len(shape) == KEYS_MAX:
+            break
+    return shape
+
+
+def clean_name(name: object, longest: int) -> str:
+    """A name that is safe to show, cut to a length."""
+    return printable(str(name)[:longest])
+
+
+def size_of(result: ToolResult) -> int:
+    """Bytes of a result as it came; of a native one, the characters of its text."""
+    if result.raw is not None:
+        return len(result.raw)
+    content = result.mcp.get("content")
+    if type(content) is not list:
+        return 0
+    return sum(len(block.get("text") or "") for block in content if type(block) is dict)
+
+
+def trace_id_of(meta: Mapping[str, Any]) -> str:
+    """The trace a caller's ``traceparent`` names; nothing if there is none or it breaks the W3C's rules."""
+    parent = meta.get("traceparent") if meta else None
+    if type(parent) is not str or len(parent) < 55 or (len(parent) > 55 and parent[55] != "-"):
+        return ""
+    version, trace_id, parent_id, flags = parent[:2], parent[3:35], parent[36:52], parent[53:55]
+    is_well_formed = parent[2] == parent[35] == parent[52] == "-" and _HEX.issuperset(
+        version + trace_id + parent_id + flags
+    )
+    if not is_well_formed or version == "ff" or not trace_id.strip("0") or not parent_id.strip("0"):
+        return ""
+    return "" if version == "00" and len(parent) != 55 else trace_id
+
+
+def _refused(call: ToolCall, error: AuditUnavailable) -> AuditUnavailable:
+    return AuditUnavailable(
+        f"{call.name} was not run: nothing above read_only runs unrecorded. {error.message}",
+        hint=error.hint,
+        details=error.details,
+    )

@@ -1,0 +1,81 @@
+"""Trace: one OpenTelemetry span per call, with the names of the GenAI and MCP conventions.
+
+The caller's trace context comes in the request's ``_meta``, the span's own goes on to the server the same way.
+"""
+
+from typing import Any
+
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from toolcrib.calls.layers.record import code_of
+from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core.access import NATIVE
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import ToolcribError
+
+METHOD = "tools/call"
+TOOL_ERROR = "tool_error"
+"""What the convention wants for a result that says ``isError``."""
+
+_CONTEXT_KEYS = frozenset({"traceparent", "tracestate"})
+
+
+def trace(tracer: Tracer) -> Layer:
+    """A span around all that happens to a call in here."""
+    propagator = TraceContextTextMapPropagator()
+
+    def layer(subject: Subject, following: Step) -> Step:
+        name = f"{METHOD} {subject.name}"
+        attributes = {
+            "mcp.method.name": METHOD,
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": subject.name,
+            "gen_ai.tool.type": "extension" if subject.server else "function",
+            "toolcrib.server": subject.server or NATIVE,
+            "toolcrib.level": str(subject.tool.security_level),
+        }
+
+        async def step(call: ToolCall) -> ToolResult:
+            carrier = {key: value for key, value in call.meta.items() if key in _CONTEXT_KEYS and type(value) is str}
+            parent = propagator.extract(carrier) if carrier else None
+            with tracer.start_as_current_span(
+                name, parent, SpanKind.SERVER, attributes, record_exception=False, set_status_on_exception=False
+            ) as span:
+                _begin(span, call, propagator)
+                try:
+                    result = await following(call)
+                except BaseException as error:
+                    _fail(span, code_of(error), str(error) if isinstance(error, ToolcribError) else "")
+                    raise
+                finally:
+                    span.set_attribute("toolcrib.decision", call.decision)
+                if result.error is not None:
+                    _fail(span, _type_of(result.error), result.error.message)
+                return result
+
+        return step
+
+    return layer
+
+
+def _begin(span: Span, call: ToolCall, propagator: TraceContextTextMapPropagator) -> None:
+    span.set_attribute("gen_ai.tool.call.id", call.id)
+    span.set_attribute("toolcrib.caller", call.caller.id)
+    if call.caller.session:
+        span.set_attribute("mcp.session.id", call.caller.session)
+    outgoing: dict[str, Any] = {}
+    propagator.inject(outgoing)
+    if outgoing:
+        call.meta = {**call.meta, **outgoing}
+
+
+def _fail(span: Span, error_type: str, message: str) -> None:
+    span.set_attribute("error.type", error_type)
+    span.set_status(Status(StatusCode.ERROR, message[:500]))
+
+
+def _type_of(error: ErrorInfo) -> str:
+    if "rpc_code" in error.details:
+        return str(error.details["rpc_code"])
+    return TOOL_ERROR if error.code == "TOOL_EXECUTION_FAILED" else error.code

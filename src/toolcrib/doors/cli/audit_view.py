@@ -1,0 +1,123 @@
+"""The audit log for people and programs: which file, which entries, and how one entry is shown."""
+
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolcrib.assemble import Surroundings, audit_path
+from toolcrib.core.audit import CALL, CALL_BEGUN
+from toolcrib.doors.cli.console import Console, escaped
+from toolcrib.doors.cli.failures import NotFound, UsageError
+from toolcrib.doors.cli.invoke import Options, Parser
+from toolcrib.doors.cli.opening import load_here
+from toolcrib.doors.cli.table import Column, one_line, print_table
+from toolcrib.stores.audit_reading import Stored
+
+NOT_RECORDED = "not recorded"
+BAD = ("red",)
+COLUMNS = (
+    Column("SEQ", right=True, styles=("dim",)),
+    Column("TIME (UTC)"),
+    Column("CALLER"),
+    Column("WHAT", styles=("bold",)),
+    Column("DECISION", coloured={"denied": BAD, "unknown": BAD, "held": BAD, "hidden": BAD}),
+    Column("OUTCOME", styles=("red",), coloured={"success": ("green",), NOT_RECORDED: ("yellow",)}),
+    Column("MS", right=True),
+    Column("ARGUMENTS", flexible=True, styles=("dim",)),
+)
+
+_AGO = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def find_log(options: Options) -> Path:
+    """The file of the log; that there is none is an error that says why."""
+    config = load_here(options).config
+    path = audit_path(config, Surroundings())
+    if not path.is_file():
+        why = "The first call makes it." if config.audit.enabled else "It is switched off: [audit] enabled = false."
+        raise NotFound(f"There is no audit log at {path}.", hint=why)
+    return path
+
+
+def add_since(parser: Parser) -> None:
+    """The option for how far back."""
+    parser.add_argument("--since", metavar="WHEN", help="only what is newer: 30m, 1h, 2d ago, or a date and time")
+
+
+def since_us(text: str | None) -> int | None:
+    """Microseconds since 1970, from ``1h`` ago or an ISO date; without a zone it is local time."""
+    if text is None:
+        return None
+    if found := _AGO.fullmatch(text.strip()):
+        ago = timedelta(**{_UNITS[found[2]]: float(found[1])})
+        return int((time.time() - ago.total_seconds()) * 1_000_000)
+    try:
+        moment = datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except ValueError:
+        raise UsageError(f"--since {text!r} is no time.", hint="Write 30m, 1h, 2d, or 2026-01-31T12:00.") from None
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def iso(time_us: int) -> str:
+    """A stored time as ISO 8601, in UTC; one no calendar has as the number it is."""
+    try:
+        return (_EPOCH + timedelta(microseconds=time_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    except OverflowError:
+        return str(time_us)
+
+
+def as_document(entry: Stored) -> dict[str, Any]:
+    """An entry for programs: number and time first, only what was written."""
+    fields = msgspec.to_builtins(entry)
+    return {"seq": entry.seq, "time": iso(entry.time)} | {
+        name: value for name, value in fields.items() if name not in ("seq", "time")
+    }
+
+
+def as_line(entry: Stored) -> str:
+    """An entry as one line of JSON, with nothing in it that a terminal might obey."""
+    return escaped(msgspec.json.encode(as_document(entry)).decode())
+
+
+def print_entries(console: Console, entries: Sequence[Stored]) -> None:
+    """The entries as a table."""
+    print_table(console, COLUMNS, [_row(entry) for entry in entries])
+
+
+def one_line_of(console: Console, entry: Stored) -> str:
+    """An entry as one line, for what is shown while it comes in."""
+    seq, when, caller, what, decision, outcome, took, told = map(one_line, _row(entry))
+    style = COLUMNS[5].coloured.get(outcome, COLUMNS[5].styles)
+    words = (when, caller, console.paint(what, "bold"), decision, console.paint(outcome, *style), took and f"{took} ms")
+    return "  ".join(filter(None, (seq, *words, console.paint(told, "dim"))))
+
+
+def _row(entry: Stored) -> tuple[str, ...]:
+    is_begun = entry.event == CALL_BEGUN
+    what = entry.tool if is_begun or entry.event == CALL else f"{entry.event} {entry.tool}".rstrip()
+    return (
+        str(entry.seq),
+        iso(entry.time)[:23].replace("T", " "),
+        entry.caller,
+        what,
+        entry.decision,
+        NOT_RECORDED if is_begun else entry.outcome,
+        "" if entry.duration_ms is None else f"{entry.duration_ms:.1f}",
+        _told(entry),
+    )
+
+
+def _told(entry: Stored) -> str:
+    """The values if they were written down, else the shape, else whatever else is known."""
+    details = entry.details
+    if "values" in details:
+        return str(details["values"])
+    shape = details.get("arguments", details)
+    return ", ".join(f"{key}: {value}" for key, value in shape.items()) if isinstance(shape, dict) else str(shape)

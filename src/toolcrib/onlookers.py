@@ -1,0 +1,73 @@
+"""Who is told of every call besides the metrics: the audit log, and OpenTelemetry where it is wanted."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolcrib.calls.pipeline import Layer
+from toolcrib.config.model import Config
+from toolcrib.core.audit import Audit, NoAudit
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.events import Emit, Event
+from toolcrib.stores.audit import SqliteAudit
+from toolcrib.version import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Onlookers:
+    """What the layers that only look on need besides the log."""
+
+    redact: Callable[[str], str] | None = None
+    """Takes the secrets out of arguments whose values shall be in the log; ``None`` keeps values out of it."""
+    tracer: Any = None
+    """An OpenTelemetry tracer."""
+
+    def spans(self) -> list[Layer]:
+        """The layer that opens a span around all others, if there is a tracer."""
+        if self.tracer is None:
+            return []
+        from toolcrib.calls.layers.trace import trace
+
+        return [trace(self.tracer)]
+
+
+NOBODY = Onlookers()
+
+
+def open_audit(config: Config, path: Path, emit: Emit) -> Audit:
+    """The audit log as configured; nothing is opened or imported before the first entry. To be closed."""
+    if not config.audit.enabled:
+        return NoAudit()
+    loop = asyncio.get_running_loop()
+
+    def tell(problem: str) -> None:
+        name, level = ("audit.unavailable", "error") if problem else ("audit.available", "warning")
+        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            loop.call_soon_threadsafe(emit, Event(name, level, {"problem": problem} if problem else {}))
+
+    return SqliteAudit(path, time.time_ns, tell)
+
+
+def find_tracer(config: Config, env: Mapping[str, str]) -> Any:
+    """The OpenTelemetry tracer if spans are wanted, by the configuration or OpenTelemetry's own variables."""
+    if not config.telemetry.traces and not _is_hinted(env):
+        return None
+    try:
+        from opentelemetry.trace import get_tracer
+    except ImportError:
+        if not config.telemetry.traces:
+            return None
+        hint = "Install toolcrib[otel]."
+        raise ConfigError("telemetry.traces is on, but OpenTelemetry is not installed.", hint=hint) from None
+    return get_tracer("toolcrib", VERSION)
+
+
+def _is_hinted(env: Mapping[str, str]) -> bool:
+    exporter = env.get("OTEL_TRACES_EXPORTER", "")
+    if env.get("OTEL_SDK_DISABLED", "").lower() == "true" or exporter == "none":
+        return False
+    return bool(exporter or env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))

@@ -1,0 +1,207 @@
+"""The audit log's file: how it is made, opened and appended to. Every function here may wait for the disk."""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolcrib.core.audit import CUT, AuditEntry
+from toolcrib.core.errors import AuditUnavailable
+from toolcrib.stores.files import sync_directory
+
+if TYPE_CHECKING:
+    import apsw
+
+VERSION = 1
+GENESIS = bytes(32)
+BUSY_MS = 5_000
+SAFE_SQLITE = (3, 51, 3)
+"""Older ones can damage a database that two processes write (the WAL-reset bug)."""
+
+_SQL = Path(__file__).with_name("sql")
+_APPEND = "INSERT INTO append VALUES (?, ?, ?, ?)"
+_SHA256 = hashlib.sha256()
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+Timed = tuple[int, AuditEntry]
+"""When, in nanoseconds since 1970, and what."""
+
+
+def read_sql(name: str) -> str:
+    """One of the statements that are kept as files."""
+    return (_SQL / f"{name}.sql").read_text()
+
+
+def link(previous: bytes, seq: int, body: bytes) -> bytes:
+    """The hash of an entry: over the one before it, its number, and its body as stored."""
+    digest = _SHA256.copy()  # half the cost of a new one
+    digest.update(b"%b%d\n%b" % (previous, seq, body))
+    return digest.digest()
+
+
+def body_of(timed: Timed) -> bytes:
+    """The entry as it is stored: JSON with the time in microseconds in front."""
+    nanoseconds, entry = timed
+    try:
+        encoded = _encode(entry)
+    except (UnicodeEncodeError, RecursionError, ValueError):
+        encoded = _encode(_withheld(entry))
+    return b'{"time":%d,%b' % (nanoseconds // 1000, encoded[1:])
+
+
+def _withheld(entry: AuditEntry) -> AuditEntry:
+    """The entry without what no JSON can hold."""
+    texts = {
+        name: value.encode("ascii", "backslashreplace").decode()
+        for name in entry.__struct_fields__
+        if isinstance(value := getattr(entry, name), str)
+    }
+    return msgspec.structs.replace(entry, **texts, details={"withheld": "cannot be written as JSON"})
+
+
+def _cut(known: tuple[int, bytes], last: int) -> AuditEntry:
+    """What this process wrote and finds no more."""
+    return AuditEntry(CUT, details={"head": f"{known[0]}:{known[1].hex()}", "last": last})
+
+
+class AuditDatabase:
+    """One connection that appends; used by one thread."""
+
+    def __init__(self, path: Path) -> None:
+        _make_file(path)
+        self._path = path
+        self._connection = _patiently(lambda: _open(path))
+        self._identity = _identity(path)
+        self._first, self._previous = self._read_tail()
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file that was opened is still the one at the path."""
+        return _identity(self._path) == self._identity
+
+    def append(self, batch: Sequence[Timed]) -> None:
+        """Add the entries to the chain, durably, all or none."""
+        import apsw
+
+        bodies = [body_of(timed) for timed in batch]
+        try:
+            self._append(bodies)
+        except apsw.ConstraintError:  # another process has written since
+            self._append_behind_others(bodies)
+
+    def _append_behind_others(self, bodies: Sequence[bytes]) -> None:
+        """Whoever appends takes a failure as the end of this connection, so nothing is rolled back by hand."""
+        known = self._first - 1, self._previous
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._first, self._previous = self._read_tail()
+        if self._first <= known[0]:
+            bodies = [body_of((time.time_ns(), _cut(known, self._first - 1))), *bodies]
+        self._append(bodies)
+        self._connection.execute("COMMIT")
+
+    def _append(self, bodies: Sequence[bytes]) -> None:
+        """One statement, so that the interpreter's lock is given away once for the whole batch."""
+        hashes, previous = [], self._previous
+        for seq, body in enumerate(bodies, self._first):
+            previous = link(previous, seq, body)
+            hashes.append(previous)
+        texts = _encode([body.decode() for body in bodies]).decode()
+        self._connection.execute(_APPEND, (self._first, self._previous, b"".join(hashes), texts))
+        self._first, self._previous = self._first + len(hashes), previous
+
+    def _read_tail(self) -> tuple[int, bytes]:
+        row: Any = self._connection.execute("SELECT seq, hash FROM head").fetchone()
+        if row is None:
+            raise AuditUnavailable("It has lost its head.", hint="Run `toolcrib audit verify`.")
+        return row[0] + 1, row[1]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with suppress(Exception):  # closing: what was acknowledged is on disk already
+            self._connection.close()
+
+
+def _make_file(path: Path) -> None:
+    """Nobody else may read it; SQLite gives its side files the same mode."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if os.fstat(descriptor).st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+    sync_directory(path.parent)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - on the way of every batch
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _open(path: Path) -> "apsw.Connection":
+    import apsw
+
+    refuse_old_sqlite(apsw.sqlite_lib_version())
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        connection.set_busy_timeout(BUSY_MS)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        _migrate(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def refuse_old_sqlite(version: str) -> None:
+    """Stop before an SQLite that may damage the file gets hold of it."""
+    if tuple(map(int, version.split(".")[:3])) < SAFE_SQLITE:
+        needed = ".".join(map(str, SAFE_SQLITE))
+        raise AuditUnavailable(
+            f"SQLite {version} may damage a log that two processes write.",
+            hint=f"Install a current apsw: it brings SQLite {needed} or newer.",
+        )
+
+
+def _patiently(work: Callable[[], "apsw.Connection"]) -> "apsw.Connection":
+    """Two processes that create the file at once disturb each other, and SQLite does not wait in every such case."""
+    import apsw
+
+    deadline = time.monotonic() + BUSY_MS / 1000
+    while True:
+        try:
+            return work()
+        except (apsw.BusyError, apsw.LockedError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def _migrate(connection: "apsw.Connection", path: Path) -> None:
+    """Bring an older file up to date, step by step; a newer one is left alone."""
+    if _version(connection) == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    for step in range(_version(connection) + 1, VERSION + 1):
+        connection.execute(read_sql(f"audit_{step}"))
+        connection.execute(f"PRAGMA user_version = {step}")
+    connection.execute("COMMIT")
+    if (found := _version(connection)) > VERSION:
+        raise AuditUnavailable(
+            f"The audit log {path} was written by a newer toolcrib (format {found}).",
+            hint="Update toolcrib, or give this one another file with [audit] path.",
+        )
+
+
+def _version(connection: "apsw.Connection") -> int:
+    found: int = connection.execute("PRAGMA user_version").get
+    return found

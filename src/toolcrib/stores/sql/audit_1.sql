@@ -1,0 +1,52 @@
+-- One row per entry. The hash is SHA-256 over the previous row's hash, the row's own number in decimal, a newline,
+-- and the body exactly as it is stored here.
+CREATE TABLE entry (
+    seq INTEGER PRIMARY KEY,
+    hash BLOB NOT NULL,
+    body TEXT NOT NULL
+) STRICT;
+
+-- The end of the chain, so that cutting rows off is found, too.
+CREATE TABLE head (
+    only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
+    seq INTEGER NOT NULL,
+    hash BLOB NOT NULL
+) STRICT;
+INSERT INTO head VALUES (1, 0, zeroblob(32));
+
+CREATE TRIGGER entry_is_never_changed BEFORE UPDATE ON entry
+BEGIN
+    SELECT RAISE(ABORT, 'audit entries are never changed');
+END;
+
+CREATE TRIGGER entry_is_never_deleted BEFORE DELETE ON entry
+BEGIN
+    SELECT RAISE(ABORT, 'audit entries are never deleted');
+END;
+
+-- A whole batch in one statement, which is one transaction and one wait for the disk.
+CREATE VIEW append AS SELECT 0 AS first, x'' AS previous, x'' AS hashes, '[]' AS bodies;
+CREATE TRIGGER append_batch INSTEAD OF INSERT ON append
+BEGIN
+    SELECT RAISE(ABORT, 'the end of the chain moved')
+    FROM head WHERE seq <> NEW.first - 1 OR hash <> NEW.previous;
+
+    INSERT INTO entry (seq, hash, body)
+    SELECT NEW.first + key, substr(NEW.hashes, key * 32 + 1, 32), value FROM json_each(NEW.bodies);
+
+    UPDATE head SET seq = NEW.first + length(NEW.hashes) / 32 - 1, hash = substr(NEW.hashes, -32);
+END;
+
+-- For people who look with a tool of their own.
+CREATE VIEW record AS
+SELECT
+    seq,
+    strftime('%Y-%m-%dT%H:%M:%fZ', (body ->> 'time') / 1e6, 'unixepoch') AS time,
+    body ->> 'event' AS event,
+    body ->> 'tool' AS tool,
+    body ->> 'caller' AS caller,
+    body ->> 'decision' AS decision,
+    body ->> 'outcome' AS outcome,
+    body ->> 'duration_ms' AS duration_ms,
+    body
+FROM entry;

@@ -1,0 +1,244 @@
+"""Audit: one entry for each end, one before each beginning that matters, and nothing of what the arguments say."""
+
+import asyncio
+
+import pytest
+
+from toolcrib.calls.layers.audit import KEY_MAX, KEYS_MAX, VALUES_MAX, Told, audit, facts_of, trace_id_of, witness
+from toolcrib.calls.pipeline import Subject, compose
+from toolcrib.core.access import Caller
+from toolcrib.core.audit import AuditEntry, NoAudit
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import AuditUnavailable, CallTimeout, PermissionDenied
+from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.testing import ManualClock, MemoryAudit
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
+FACTS = {"arguments_size": 18, "arguments": {"secret": "string 5"}}
+
+
+class Audited:
+    """Both layers around a source that ends as it is told."""
+
+    def __init__(self, level: SecurityLevel = SecurityLevel.WRITE, log: MemoryAudit | None = None) -> None:
+        self.log, self.clock, self.ran, self.outcome = log or MemoryAudit(), ManualClock(), 0, ToolResult(raw=b"{}")
+        told = Told(self.clock, lambda: "fresh")
+        layers = [audit(self.log, told), witness(self.log)]
+        self._step = compose(layers, Subject("srv__work", "srv", Tool("work", security_level=level)), self._source)
+
+    async def _source(self, call: ToolCall) -> ToolResult:
+        self.ran += 1
+        self.clock.advance(0.25)
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+    async def run(self, outcome: object = ToolResult(raw=b"{}"), **more: object) -> object:
+        self.outcome = outcome
+        call = ToolCall("srv__work", "work", {"secret": "value"}, "id-1", Caller("me", "token"), **more)
+        try:
+            return await self._step(call)
+        except BaseException as error:
+            return error
+
+
+def ended(**changed: object) -> AuditEntry:
+    usual = {
+        "event": "call",
+        "tool": "srv__work",
+        "server": "srv",
+        "caller": "me",
+        "caller_kind": "token",
+        "execution_id": "id-1",
+        "trace_id": "fresh",
+        "level": "write",
+        "decision": "allowed",
+        "outcome": "success",
+        "duration_ms": 250.0,
+        "details": FACTS | {"result_size": 2},
+    }
+    return AuditEntry(**usual | changed)
+
+
+async def test_a_call_leaves_who_what_when_and_how_it_ended():
+    """The whole entry: sizes and shape, not a word of the values."""
+    audited = Audited()
+
+    await audited.run()
+
+    assert audited.log.noted == [ended()]
+
+
+async def test_what_may_change_the_world_is_written_down_before_it_begins():
+    """Committed, with the same ids, before the source is asked."""
+    audited = Audited()
+
+    await audited.run()
+
+    begun = ended(event="call.begun", outcome="", duration_ms=None, details=FACTS)
+    assert audited.log.committed == [begun]
+
+
+async def test_what_only_reads_is_not_held_up():
+    """One entry, for the end."""
+    audited = Audited(SecurityLevel.READ_ONLY)
+
+    await audited.run()
+
+    assert audited.log.committed == []
+    assert [entry.level for entry in audited.log.noted] == ["read_only"]
+
+
+@pytest.mark.parametrize("level", [level for level in SecurityLevel if level is not SecurityLevel.READ_ONLY])
+async def test_nothing_above_read_only_runs_unrecorded(level: SecurityLevel):
+    """A log that cannot be written refuses the call, and the refusal is noted for later."""
+    audited = Audited(level, MemoryAudit(problem="the disk is full"))
+
+    refused = await audited.run()
+
+    assert isinstance(refused, AuditUnavailable)
+    assert str(refused) == (
+        "srv__work was not run: nothing above read_only runs unrecorded. "
+        "The audit log cannot be written: the disk is full."
+    )
+    assert audited.ran == 0
+    assert [entry.outcome for entry in audited.log.noted] == ["TOOL_UNAVAILABLE"]
+
+
+async def test_reading_goes_on_while_the_log_cannot_be_written():
+    """A full disk is no reason to be blind."""
+    audited = Audited(SecurityLevel.READ_ONLY, MemoryAudit(problem="the disk is full"))
+
+    result = await audited.run()
+
+    assert result.success
+    assert audited.ran == 1
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "decision"),
+    [
+        (CallTimeout("late"), "TOOL_TIMEOUT", "allowed"),
+        (asyncio.CancelledError(), "TOOL_CANCELLED", "allowed"),
+        (ZeroDivisionError(), "TOOL_INTERNAL", "allowed"),
+        (PermissionDenied("no"), "TOOL_PERMISSION_DENIED", "denied"),
+    ],
+)
+async def test_whatever_ends_a_call_is_noted(outcome: BaseException, code: str, decision: str):
+    """Timeouts, cancellation, crashes and refusals leave an entry each, and go on as they were."""
+    audited = Audited()
+
+    raised = await audited.run(outcome)
+
+    assert raised is outcome
+    assert audited.log.noted == [ended(outcome=code, decision=decision, details=FACTS)]
+
+
+async def test_a_failed_result_is_noted_with_its_code():
+    """A tool that reports failure did not succeed."""
+    audited = Audited()
+
+    await audited.run(ToolResult({"content": [{"type": "text", "text": "no"}]}, error=ErrorInfo("TOOL_X", "no")))
+
+    assert audited.log.noted == [ended(outcome="TOOL_X")]
+
+
+async def test_what_the_rules_said_is_kept():
+    """The layers that decide have the word."""
+    audited = Audited()
+
+    await audited.run(PermissionDenied("no"), decision="held")
+
+    assert [entry.decision for entry in (*audited.log.committed, *audited.log.noted)] == ["held", "held"]
+
+
+async def test_a_call_belongs_to_its_callers_trace():
+    """The id comes from a valid ``traceparent``, for both entries."""
+    audited = Audited()
+
+    await audited.run(meta={"traceparent": PARENT})
+
+    assert [entry.trace_id for entry in (*audited.log.committed, *audited.log.noted)] == [TRACE, TRACE]
+
+
+@pytest.mark.parametrize(
+    "parent",
+    [
+        None,
+        7,
+        "",
+        PARENT[:-1],
+        PARENT + "0",
+        PARENT.upper(),
+        "ff" + PARENT[2:],
+        f"00-{'0' * 32}-00f067aa0ba902b7-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        PARENT.replace("-", "_"),
+        PARENT + "-extra",
+    ],
+)
+def test_a_bad_traceparent_counts_for_nothing(parent: object):
+    """What breaks the W3C's rules begins a trace of its own."""
+    assert trace_id_of({"traceparent": parent}) == ""
+
+
+def test_a_later_version_of_traceparent_may_say_more():
+    """As the W3C asks for."""
+    assert trace_id_of({"traceparent": "01" + PARENT[2:] + "-more"}) == TRACE
+
+
+def test_a_shape_tells_kinds_and_lengths():
+    """Enough to see what was asked, nothing of what was said."""
+    arguments = {"s": "secret", "n": 1, "f": 1.5, "b": True, "z": None, "l": [1, 2], "o": {"a": 1}, "t": object()}
+
+    shape = facts_of(arguments, None)["arguments"]
+
+    assert shape == {
+        "s": "string 6",
+        "n": "integer",
+        "f": "number",
+        "b": "boolean",
+        "z": "null",
+        "l": "array 2",
+        "o": "object 1",
+        "t": "other",
+    }
+
+
+def test_a_shape_stays_small_and_printable():
+    """Names are a stranger's, too: few, short, and nothing a terminal obeys."""
+    many = facts_of({f"key{number}": 1 for number in range(100)}, None)["arguments"]
+    odd = facts_of({"x" * 100: 1, "a\x1b[31m\nb": 2, "\ud800": 3}, None)
+
+    assert len(many) == KEYS_MAX
+    assert list(odd["arguments"]) == ["x" * KEY_MAX, "a\nb", "\\u{d800}"]
+    assert "arguments_size" not in odd
+
+
+def test_values_are_written_only_redacted_and_cut():
+    """What the redactor leaves, up to a limit."""
+    facts = facts_of({"token": "hush", "text": "x" * 5000}, lambda text: text.replace("hush", "***"))
+
+    assert facts["values"].startswith('{"token":"***","text":"xxx')
+    assert len(facts["values"]) == VALUES_MAX + 1
+
+
+def test_values_too_deep_to_be_looked_through_are_withheld():
+    """Whatever the redactor cannot do must not end the call."""
+
+    def give_up(text: str) -> str:
+        raise RecursionError
+
+    assert facts_of({"a": 1}, give_up)["values"] == "***"
+
+
+def test_without_a_log_the_layers_are_not_there():
+    """They cost nothing."""
+
+    async def source(call: ToolCall) -> ToolResult:
+        return ToolResult({})
+
+    layers = [audit(NoAudit(), Told(ManualClock())), witness(NoAudit())]
+
+    assert compose(layers, Subject("a", "", Tool("a")), source) is source

@@ -1,0 +1,320 @@
+"""The audit log: what was acknowledged is there, in order, whoever else writes and whatever the disk says."""
+
+import asyncio
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+from tests.fleet.running import until
+from tests.stores.audit_logs import find, numbered, tamper, walk, written
+
+from toolcrib.core.audit import AuditEntry, AuditStatus
+from toolcrib.core.errors import AuditUnavailable
+from toolcrib.stores.audit import AuditSettings, SqliteAudit
+from toolcrib.stores.audit_database import refuse_old_sqlite
+from toolcrib.stores.audit_reading import Query
+
+QUICK = AuditSettings(linger_s=0.001, retry_s=0.01)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "audit.db"
+
+
+def tools(path: Path) -> list[str]:
+    return [entry.tool or entry.event for entry in find(path)]
+
+
+async def test_what_is_committed_is_there_for_everybody_at_once(path: Path):
+    """Another connection sees it as soon as ``commit`` returns, with its time, number and hash."""
+    log = SqliteAudit(path, lambda: 1_700_000_000_123_456_789)
+
+    await log.commit(AuditEntry("call", tool="a", outcome="success", details={"n": 1}))
+
+    [entry] = find(path)
+    assert (entry.seq, entry.time, entry.event, entry.tool) == (1, 1_700_000_000_123_456, "call", "a")
+    assert (entry.outcome, entry.details, len(entry.hash)) == ("success", {"n": 1}, 64)
+    await log.close()
+
+
+async def test_what_is_noted_is_there_after_closing(path: Path):
+    """Nobody has to wait, nothing is forgotten."""
+    log = SqliteAudit(path, time.time_ns)
+
+    for entry in numbered(5):
+        log.note(entry)
+    await log.close()
+
+    assert tools(path) == ["tool1", "tool2", "tool3", "tool4", "tool5"]
+
+
+async def test_what_is_noted_is_written_soon(path: Path):
+    """Without anybody who waits for it."""
+    log = SqliteAudit(path, time.time_ns, settings=QUICK)
+
+    log.note(AuditEntry("start"))
+
+    await asyncio.to_thread(until, lambda: log.status().written == 1, deadline_s=10, what="written")
+    await log.close()
+
+
+async def test_a_busy_event_loop_does_not_hold_the_writer_up(path: Path):
+    """A loop that never gets to its timers fills the backlog; a batch of it wakes the writer directly."""
+    log = SqliteAudit(path, time.time_ns, settings=AuditSettings(linger_s=600, batch_max=10))
+
+    for entry in numbered(25):
+        log.note(entry)
+    until(lambda: log.status().written == 25, deadline_s=10, what="written while the loop is busy")
+
+    await log.close()
+    assert len(tools(path)) == 25
+
+
+async def test_nothing_is_opened_before_the_first_entry(path: Path):
+    """A log nobody writes to costs nothing."""
+    log = SqliteAudit(path, time.time_ns)
+
+    status = log.status()
+    await log.close()
+
+    assert status == AuditStatus(enabled=True)
+    assert not path.parent.exists()
+
+
+async def test_only_the_user_may_read_the_log(path: Path):
+    """File, side files and directory; a file that others could read is closed to them."""
+    await written(path, numbered(1))
+    path.chmod(0o644)
+    log = SqliteAudit(path, time.time_ns)
+
+    await log.commit(AuditEntry("start"))
+
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (path.parent, *path.parent.iterdir())}
+    assert modes == {"state": 0o700, "audit.db": 0o600, "audit.db-wal": 0o600, "audit.db-shm": 0o600}
+    await log.close()
+
+
+async def test_many_at_once_keep_their_order_and_share_writes(path: Path):
+    """A hundred callers, one chain; each caller's own entries stand in the order it made them."""
+    log = SqliteAudit(path, time.time_ns)
+
+    async def caller(name: str) -> None:
+        for number in range(10):
+            await log.commit(AuditEntry("call.begun", caller=name, execution_id=f"{name}-{number}"))
+            log.note(AuditEntry("call", caller=name, execution_id=f"{name}-{number}"))
+
+    await asyncio.gather(*(caller(f"c{number}") for number in range(100)))
+    await log.close()
+
+    finding = walk(path)
+    assert (finding.fault, finding.entries, finding.unfinished) == (None, 2000, [])
+    for name in ("c0", "c50", "c99"):
+        ends = [entry.execution_id for entry in find(path, Query(caller=name)) if entry.event == "call"]
+        assert ends == [f"{name}-{number}" for number in range(10)]
+
+
+WRITER = """
+import asyncio, sys, time
+from pathlib import Path
+from toolcrib.core.audit import AuditEntry
+from toolcrib.stores.audit import SqliteAudit
+
+async def main():
+    log = SqliteAudit(Path(sys.argv[1]), time.time_ns)
+    async def work(name):
+        for number in range(25):
+            await log.commit(AuditEntry("call", caller=sys.argv[2], tool=f"{name}-{number}"))
+    await asyncio.gather(*(work(str(name)) for name in range(8)))
+    await log.close()
+
+asyncio.run(main())
+"""
+
+
+def test_two_processes_keep_one_chain(path: Path):
+    """Both begin with a file that does not exist yet, and neither loses an entry."""
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("one", "two")]
+
+    codes = [writer.wait(60) for writer in writers]
+
+    assert codes == [0, 0]
+    assert (walk(path).fault, walk(path).entries) == (None, 400)
+    assert [len(find(path, Query(caller=name))) for name in ("one", "two")] == [200, 200]
+
+
+FULL = """
+import asyncio, resource, signal, sys, time
+from pathlib import Path
+from toolcrib.core.audit import AuditEntry
+from toolcrib.core.errors import AuditUnavailable
+from toolcrib.stores.audit import SqliteAudit, AuditSettings
+
+async def main():
+    told = []
+    log = SqliteAudit(Path(sys.argv[1]), time.time_ns, told.append, AuditSettings(retry_s=0.01))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+    acknowledged = 0
+    try:
+        while True:
+            await log.commit(AuditEntry("call.begun", tool="x" * 500))
+            acknowledged += 1
+    except AuditUnavailable as error:
+        print(str(error))
+    log.note(AuditEntry("call", tool="kept"))
+    print(bool(log.status().problem), bool(log.status().failures))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    await log.commit(AuditEntry("call.begun", tool="again"))
+    await log.close()
+    print(log.status().problem == "", told[-1] == "", len(told), acknowledged)
+
+asyncio.run(main())
+"""
+
+
+def test_a_full_disk_refuses_what_must_be_written_and_keeps_what_was_noted(path: Path):
+    """A plain sentence, nothing acknowledged lost, and everything goes on once there is room."""
+    child = [sys.executable, "-c", FULL, str(path)]
+
+    done = subprocess.run(child, capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 0, done.stderr
+    sentence, troubled, mended = done.stdout.splitlines()
+    assert sentence.startswith("The audit log cannot be written: ")
+    assert sentence.endswith("Make room or mend its place, or see [audit] in the configuration.")
+    assert troubled == "True True"
+    assert mended.split()[:3] == ["True", "True", "2"]
+    begun = find(path, Query(tool="xxx*"))
+    assert walk(path).fault is None
+    assert len(begun) == int(mended.split()[3]) > 10
+    assert tools(path)[-2:] == ["kept", "again"]
+
+
+@pytest.mark.parametrize("obstacle", ["a directory", "no database", "a newer log"])
+async def test_a_file_that_cannot_be_used_is_told(path: Path, obstacle: str):
+    """Whatever stands in its place, the reason is in the error and in the status."""
+    path.parent.mkdir()
+    if obstacle == "a directory":
+        path.mkdir()
+    elif obstacle == "no database":
+        path.write_bytes(b"hello, this is no database" * 100)
+    else:
+        apsw.Connection(str(path)).execute("PRAGMA user_version = 99")
+    log = SqliteAudit(path, time.time_ns)
+
+    with pytest.raises(AuditUnavailable) as caught:
+        await log.commit(AuditEntry("start"))
+
+    reason = {
+        "a directory": "is a directory",
+        "no database": "the file is not an audit log",
+        "a newer log": f"The audit log {path} was written by a newer toolcrib (format 99)",
+    }[obstacle]
+    assert caught.value.message == f"The audit log cannot be written: {reason}."
+    assert log.status().problem == reason
+    await log.close()
+
+
+async def test_a_backlog_that_is_full_refuses_instead_of_forgetting(path: Path):
+    """What had no room is counted, the log says so as soon as it can, and until then nothing is committed."""
+    path.parent.mkdir()
+    path.mkdir()
+    log = SqliteAudit(path, time.time_ns, settings=AuditSettings(linger_s=0.001, retry_s=0.01, backlog_max=3))
+    for entry in numbered(5):
+        log.note(entry)
+    await asyncio.to_thread(until, lambda: bool(log.status().problem), deadline_s=10, what="trouble")
+
+    with pytest.raises(AuditUnavailable, match="is a directory"):
+        await log.commit(AuditEntry("call.begun"))
+    path.rmdir()
+    await asyncio.to_thread(until, lambda: log.status().backlog == 0, deadline_s=10, what="written")
+    status = log.status()
+    await log.close()
+
+    assert (status.lost, status.problem) == (2, "")
+    assert tools(path) == ["tool1", "tool2", "tool3", "audit.gap"]
+    assert find(path)[-1].details == {"lost": 2}
+
+
+async def test_nobody_waits_for_a_log_that_was_closed_in_trouble(path: Path):
+    """Whoever still waits is refused, whichever batch they were in; so is whoever comes later."""
+    path.mkdir(parents=True)
+    log = SqliteAudit(path, time.time_ns, settings=AuditSettings(batch_max=2))
+    waiting = [asyncio.ensure_future(log.commit(entry)) for entry in numbered(5)]
+    await asyncio.sleep(0)
+
+    await log.close()
+    answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
+
+    assert [type(answer) for answer in answers] == [AuditUnavailable] * 5
+    with pytest.raises(AuditUnavailable):
+        await log.commit(AuditEntry("start"))
+
+
+async def test_a_log_that_was_moved_away_is_begun_anew(path: Path):
+    """What is written next is found where the log belongs, not in a file without a name."""
+    log = SqliteAudit(path, time.time_ns)
+    await log.commit(AuditEntry("call", tool="old"))
+    path.rename(path.with_name("moved.db"))
+    for side in ("-wal", "-shm"):
+        path.with_name(path.name + side).unlink()
+
+    await log.commit(AuditEntry("call", tool="new"))
+    await log.close()
+
+    assert tools(path) == ["new"]
+
+
+async def test_a_tail_that_is_cut_while_it_runs_leaves_a_trace(path: Path):
+    """The one who wrote it remembers where the log ended."""
+    log = SqliteAudit(path, time.time_ns)
+    for entry in numbered(3):
+        await log.commit(entry)
+    head = walk(path).head
+    tamper(path, "DELETE FROM entry WHERE seq > 1", "UPDATE head SET seq = 1, hash = (SELECT hash FROM entry)")
+
+    await log.commit(AuditEntry("call", tool="next"))
+    await log.close()
+
+    assert tools(path) == ["tool1", "audit.cut", "next"]
+    assert find(path)[1].details == {"head": str(head), "last": 1}
+
+
+async def test_what_no_json_can_hold_is_written_without_it(path: Path):
+    """An entry is never the reason why the log stands still."""
+    await written(path, [AuditEntry("call", tool="bad \ud800", details={"x": "\udfff"}), AuditEntry("call", tool="b")])
+
+    entries = find(path)
+
+    assert [entry.tool for entry in entries] == ["bad \\ud800", "b"]
+    assert entries[0].details == {"withheld": "cannot be written as JSON"}
+
+
+async def test_a_caller_who_gives_up_does_not_disturb_the_others(path: Path):
+    """The entry may be written all the same."""
+    log = SqliteAudit(path, time.time_ns)
+    impatient = asyncio.ensure_future(log.commit(AuditEntry("call.begun", tool="a")))
+    patient = asyncio.ensure_future(log.commit(AuditEntry("call.begun", tool="b")))
+    await asyncio.sleep(0)
+
+    impatient.cancel()
+    await patient
+    await log.close()
+
+    assert impatient.cancelled()
+    assert "b" in tools(path)
+
+
+@pytest.mark.parametrize("version", ["3.40.1", "3.51.2"])
+def test_an_sqlite_that_may_damage_the_log_is_refused(version: str):
+    """The WAL-reset bug was fixed in 3.51.3."""
+    refuse_old_sqlite("3.51.3")
+    refuse_old_sqlite("3.54.1")
+
+    with pytest.raises(AuditUnavailable, match=f"SQLite {version} may damage"):
+        refuse_old_sqlite(version)
