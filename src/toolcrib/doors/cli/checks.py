@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.assemble import Loaded
+from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.refresh import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig
@@ -19,6 +20,7 @@ from toolcrib.transports.environment import child_environment
 NAME_MAX = 64
 TOOLS_MAX = 128
 SLOW_S = 5.0
+LOOKALIKES_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,9 @@ def check_catalog(crib: Crib) -> Iterator[Check]:
     for reason in crib.catalog.left_out.values():
         if "is taken by" in reason:
             yield Check("warn", "names", reason, "Rename one of the two.")
+    for name, other in pairs(crib.catalog.lookalikes)[:LOOKALIKES_MAX]:
+        todo = f"If that is no accident, disable one: toolcrib why {name}"
+        yield Check("warn", "names", f"{name} and {other} look alike", todo)
     count = len(crib.catalog.routes)
     if count > TOOLS_MAX:
         message = f"{count} tools; some clients take at most {TOOLS_MAX}, and models choose worse among so many"
