@@ -17,7 +17,7 @@ from tests.hostile.servers import MODES
 from toolcrib.core.errors import TOOL_CODES
 
 SCRIPT = Path(__file__).resolve().parent / "encounter.py"
-AT_ONCE = 3  # most modes wait most of the time
+AT_ONCE = 4  # most modes wait most of the time
 LIMIT_S = 90
 GONE_S = 3.0
 SLACK_S = 2.0  # for a busy machine
