@@ -13,6 +13,7 @@ FIGURES = {
     "help": "`toolcrib --help` against `python -c pass`",
     "register": "registering one native tool",
     "durability": "kill -9 in the middle of writes: nothing acknowledged may be lost",
+    "suites": "public JSON Schema and JSON parsing suites (--data), hostile schemas",
 }
 
 
@@ -26,10 +27,14 @@ class Options:
     all_peers: bool
     front: str
     back: str
+    data: Path | None
 
 
 def parse(argv: list[str]) -> Options:
-    found = _parser().parse_args(argv)
+    parser = _parser()
+    found = parser.parse_args(argv)
+    if found.figure == "suites" and found.data is None:
+        parser.error("suites needs --data DIR, the folder with json-schema/ and json-parsing/")
     only = tuple(name for name in found.only.split(",") if name)
     return Options(
         figure=found.figure,
@@ -40,6 +45,7 @@ def parse(argv: list[str]) -> Options:
         all_peers=found.all_peers,
         front=found.front,
         back=found.back,
+        data=found.data,
     )
 
 
@@ -56,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--all-peers", action="store_true", help="also the peers that take longer to install or run")
     parser.add_argument("--front", choices=("http", "stdio"), default="http", help="calls: how the gateway is reached")
     parser.add_argument("--back", choices=("stdio", "http"), default="stdio", help="calls: what stands behind it")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="suites: where json-schema/ and json-parsing/ are")
     return parser
 
 

@@ -59,7 +59,7 @@ def save(report: Report, options: Options, path: Path) -> None:
     document: dict[str, Any] = {
         "title": report.title,
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "options": {**asdict(options), "json": None},
+        "options": {**asdict(options), "json": None, "data": None},
         "machine": f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
         "versions": versions(report.results),
         "goals": [goal.judge(report.results).text for goal in report.goals],

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from bench import report
-from bench.figures import calls, durability, fault, help_page, listing, memory, register, start
+from bench.figures import calls, durability, fault, help_page, listing, memory, register, start, suites
 from bench.options import Options
 from bench.rounds import NobodyLeftError
 
@@ -21,6 +21,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "help": help_page.measure,
     "register": register.measure,
     "durability": durability.measure,
+    "suites": suites.measure,
 }
 
 

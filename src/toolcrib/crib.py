@@ -18,6 +18,7 @@ from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import discovery_outcome, overall_health, server_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
 from toolcrib.catalog.formats import render
+from toolcrib.catalog.lookalikes import find_lookalikes, pairs
 from toolcrib.catalog.merge import Offering, clashes, merge
 from toolcrib.catalog.refresh import RecordStore, Refresher, Shelf
 from toolcrib.catalog.views import configured_view, native_view
@@ -42,6 +43,9 @@ from toolcrib.core.events import Event
 from toolcrib.core.names import split_name
 from toolcrib.core.source import Listing, LocalSource, ServerSource
 from toolcrib.core.tool import Tool
+
+MOST_IMITATIONS_TOLD = 20
+"""In one change of the catalogue; `toolcrib doctor` shows more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +207,17 @@ class Crib:
         if first and not wanted.prefix:
             _refuse_clashes(catalog)
         if catalog.routes == old.routes and not first:
-            self._catalog = replace(catalog, version=old.version)
+            self._catalog = replace(catalog, version=old.version, lookalikes=old.lookalikes)
             return
         self._steps = {
             name: found for name, found in self._steps.items() if catalog.routes.get(name) == old.routes.get(name)
         }
-        self._catalog = catalog
-        self._announce(catalog)
+        self._catalog = replace(catalog, lookalikes=find_lookalikes(catalog.routes.values()))
+        self._announce(self._catalog, told=frozenset(pairs(old.lookalikes)))
 
-    def _announce(self, catalog: Catalog) -> None:
+    def _announce(self, catalog: Catalog, told: frozenset[tuple[str, str]]) -> None:
+        for name, other in [pair for pair in pairs(catalog.lookalikes) if pair not in told][:MOST_IMITATIONS_TOLD]:
+            self._emit(Event(events.TOOL_IMITATES, "warning", {"tool": name, "resembles": other}))
         native, mcp = catalog.counts()
         self._emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp}))
         for listener in self._listeners:

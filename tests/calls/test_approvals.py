@@ -109,7 +109,12 @@ async def test_an_answer_is_worth_what_it_says(reply, asked_again, decision):
     assert len(person.asked) == asked_again
     assert [call.decision for call in calls] == [decision] * 2
     assert ledger.entries[0] == AuditEntry(
-        "approval", "files__write", "ann", "call-1", decision=f"{decision} by person"
+        "approval",
+        "files__write",
+        caller="ann",
+        caller_kind="local",
+        execution_id="call-1",
+        decision=f"{decision} by person",
     )
 
 

@@ -177,7 +177,7 @@ def test_a_value_nested_without_end_gets_an_answer():
         ({"pattern": "("}, "not a valid schema"),
         ({"pattern": "a{1000}{1000}"}, "not a valid schema"),
         ({"$ref": "#"}, "cannot be checked safely"),
-        ({"pattern": "(?=a)"}, "cannot be checked safely"),
+        ({"not": {"pattern": "(?=a)"}}, "cannot be checked safely"),
         ({"default": "\ud800"}, "cannot be checked safely"),
     ],
 )
@@ -188,6 +188,109 @@ def test_a_schema_that_cannot_be_checked_accepts_everything_and_says_so(schema, 
     assert reason in check.unchecked_reason
     assert check.accepts(object())
     assert check.problems(object()) == []
+
+
+def test_a_pattern_that_looks_around_is_left_out_alone():
+    """All else about the value is still checked, and what is not is said."""
+    check = compile_check({"type": "string", "minLength": 2, "pattern": "^(?=a)b"})
+
+    assert check.accepts("xyz")
+    assert not check.accepts("x")
+    assert (check.unchecked_reason, check.unchecked_patterns) == ("", ["^(?=a)b"])
+    assert check.gap == "are checked without the patterns that look around or refer back: '^(?=a)b'"
+
+
+DECISIVE = {
+    "under not": {"not": {"pattern": "(?=a)"}},
+    "under if": {"if": {"pattern": "(?=a)"}, "then": False},
+    "under oneOf": {"oneOf": [{"pattern": "(?=a)"}, {"minLength": 1}]},
+    "under contains": {"contains": {"pattern": "(?=a)"}, "maxContains": 1},
+    "far below not": {"not": {"properties": {"a": {"items": {"pattern": "(?=a)"}}}}},
+    "referred to under not": {"not": {"$ref": "#/$defs/a"}, "$defs": {"a": {"pattern": "(?=a)"}}},
+    "of names beside a rest": {"patternProperties": {"(?=a)": {}}, "additionalProperties": False},
+    "of names below a rest": {"allOf": [{"patternProperties": {"(?=a)": {}}}], "unevaluatedProperties": False},
+}
+
+
+@pytest.mark.parametrize("case", DECISIVE)
+def test_a_pattern_whose_absence_could_refuse_more_leaves_all_unchecked(case):
+    """A value that fits the schema as it is written is never refused."""
+    assert "looks around" in compile_check(DECISIVE[case]).unchecked_reason
+
+
+RELAXED = {
+    "in a field": ({"properties": {"a": {"pattern": r"(a)\1"}, "b": {"type": "null"}}}, {"a": "x"}, {"b": 1}),
+    "in then": ({"if": {"type": "string"}, "then": {"pattern": "(?=a)"}, "else": {"type": "null"}}, "x", 1),
+    "in an alternative": ({"anyOf": [{"type": "string", "pattern": "(?!a)"}, {"const": 1}]}, "x", 2),
+    "of names": ({"patternProperties": {"(?<!a)b": {"type": "null"}, "^c": {"type": "null"}}}, {"b": 1}, {"c": 1}),
+    "beside a not": ({"not": {"const": 1}, "pattern": "(?=a)"}, "x", 1),
+}
+
+
+@pytest.mark.parametrize("case", RELAXED)
+def test_leaving_a_pattern_out_accepts_more_and_checks_the_rest(case):
+    """Wherever it stands, only what the pattern would have refused is let through."""
+    schema, accepted, refused = RELAXED[case]
+    check = compile_check(schema)
+
+    assert check.unchecked_patterns
+    assert check.accepts(accepted)
+    assert not check.accepts(refused)
+
+
+KNOWN = {
+    "http://e/number.json": {"type": "integer"},
+    "http://e/tree.json": {
+        "$id": "http://e/tree.json",
+        "$dynamicAnchor": "node",
+        "properties": {"left": {"$dynamicRef": "#node"}, "size": {"$ref": "number.json"}},
+    },
+    "http://e/odd.json": {"not": {"$ref": "http://e/odd.json"}},
+    "http://e/dialect": {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "http://e/dialect",
+        "$vocabulary": {"https://json-schema.org/draft/2020-12/vocab/core": True},
+        "$dynamicAnchor": "meta",
+        "$ref": "https://json-schema.org/draft/2020-12/meta/core",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "accepted", "refused"),
+    [
+        ({"$ref": "http://e/number.json"}, 1, "x"),
+        ({"$id": "http://e/mine", "items": {"$ref": "tree.json"}}, [{"left": {"size": 1}}], [{"left": {"size": "x"}}]),
+        ({"$ref": "http://e/tree.json", "$dynamicAnchor": "node", "maxProperties": 1}, {"left": {}}, {"a": 1, "b": 2}),
+        ({"items": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}, [{"type": "null"}], [{"type": "nil"}]),
+    ],
+)
+def test_references_lead_to_known_documents(schema, accepted, refused):
+    """Documents given along, those they refer to in turn, and the metaschemas of the drafts."""
+    check = compile_check(schema, KNOWN)
+
+    assert check.gap == ""
+    assert check.accepts(accepted)
+    assert not check.accepts(refused)
+
+
+def test_a_known_dialect_decides_which_keywords_count():
+    """A metaschema of one's own without the validation keywords makes them mere remarks."""
+    check = compile_check({"$schema": "http://e/dialect", "minimum": 10}, KNOWN)
+
+    assert check.gap == ""
+    assert check.accepts(1)
+
+
+def test_known_documents_are_weighed_as_well():
+    """A document given along is no way around the guard."""
+    assert "circle" in compile_check({"$ref": "http://e/odd.json"}, KNOWN).unchecked_reason
+
+
+@pytest.mark.parametrize(("formats", "accepted"), [(None, True), (True, False)])
+def test_formats_are_remarks_unless_asked_for(formats, accepted):
+    """In 2020-12 ``format`` says what is meant; whoever wants it checked says so."""
+    assert compile_check({"format": "ipv4"}, formats=formats).accepts("x") is accepted
 
 
 @pytest.fixture
@@ -205,6 +308,7 @@ def test_nothing_is_ever_fetched(canary, keyword):
 
     for schema in ({keyword: url}, {"properties": {"a": {keyword: url}}}, {"$id": url, "items": {"$ref": "next.json"}}):
         compile_check(schema).problems({"a": 1})
+        compile_check({"$ref": "http://e/known"}, {"http://e/known": schema}).problems({"a": 1})
 
     with pytest.raises(BlockingIOError):
         canary.accept()

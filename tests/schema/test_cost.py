@@ -36,7 +36,7 @@ HOSTILE = {
     "allOf doubling": (doubling("allOf", 60), "steps"),
     "oneOf doubling": (doubling("oneOf", 25), "steps"),
     "unevaluated doubling": (unevaluated(20), "steps"),
-    "20 000 alternatives": ({"anyOf": [{}] * 20_000}, "steps"),
+    "9 000 alternatives": ({"anyOf": [{}] * 9_000}, "steps"),
     "pattern properties doubling": (
         {
             "$ref": "#/$defs/n0",
@@ -84,9 +84,31 @@ HOSTILE = {
         {"properties": {"a": {"$schema": "http://json-schema.org/draft-04/schema#", "type": "string"}}},
         "dialects",
     ),
-    "look-ahead": ({"pattern": "^(?=a)b"}, "pattern"),
-    "look-behind": ({"patternProperties": {"(?<!a)b": True}}, "pattern"),
-    "back reference": ({"propertyNames": {"pattern": r"(a)\1"}}, "pattern"),
+    "the metaschema redirected": (
+        {"$dynamicAnchor": "meta", "items": {"$ref": "https://json-schema.org/draft/2020-12/schema"}},
+        "redirects",
+    ),
+    "the metaschema redirected, as it was": (
+        {
+            "$schema": "https://json-schema.org/draft/2019-09/schema",
+            "$recursiveAnchor": True,
+            "items": {"$ref": "https://json-schema.org/draft/2019-09/schema"},
+        },
+        "redirects",
+    ),
+    "into the metaschema": ({"$ref": "https://json-schema.org/draft/2020-12/schema#/$defs/x"}, "out of the schema"),
+    "one anchor many times": (
+        {"$defs": {f"d{n}": {"$dynamicAnchor": "a", "items": {"$dynamicRef": "#a"}} for n in range(1_900)}},
+        "anchor",
+    ),
+    "one place by many addresses": (
+        {"$id": "http://e/a", "prefixItems": [{"$ref": f"x{n}/../a"} for n in range(60)]},
+        "addresses",
+    ),
+    "identifiers upon identifiers": ({"$defs": {f"d{n}": {"$id": f"d{n}/"} for n in range(9)}}, "identifiers"),
+    "many parts": ({"prefixItems": [{} for _ in range(30_000)]}, "parts"),
+    "much required": ({"required": [f"r{n}" for n in range(5_000)]}, "requires"),
+    "long patterns": ({"pattern": "a" * 10_000}, "patterns"),
     "many patterns": ({"anyOf": [{"pattern": f"a{n}"} for n in range(51)]}, "patterns"),
     "many identifiers": ({"$defs": {f"d{n}": {"$id": f"http://e/{n}"} for n in range(12)}}, "identifiers"),
     "identifiers out of place": (
@@ -142,6 +164,13 @@ ORDINARY = {
         "$ref": "#/definitions/a",
     },
     "escaped pointer": {"$ref": "#/$defs/a~1b%25", "$defs": {"a/b%": {"type": "string"}}},
+    "the metaschema": {"properties": {"schema": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}},
+    "an older metaschema": {"items": {"$ref": "http://json-schema.org/draft-07/schema#"}},
+    "identifier below identifier": {
+        "$id": "http://e/root/",
+        "$defs": {"a": {"$id": "a/", "$defs": {"b": {"$id": "b.json"}}}},
+        "items": {"$ref": "a/b.json"},
+    },
     "pointer into a list": {"allOf": [{"type": "string"}], "items": {"$ref": "#/allOf/0"}},
     "property called $ref": {"properties": {"$ref": {"type": "string"}, "pattern": {"type": "string"}}},
     "remote address as data": {"enum": [{"$ref": "http://example.com"}], "default": {"$ref": "http://example.com"}},

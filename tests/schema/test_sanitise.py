@@ -1,5 +1,8 @@
 """Foreign tool definitions: repaired, cleaned or refused, one at a time."""
 
+import sys
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 from toolcrib.core.errors import InvalidName, InvalidSchema, ToolcribError
 from toolcrib.schema.cost import MAX_BYTES, MAX_DEPTH
 from toolcrib.schema.sanitise import MAX_TEXT_BYTES, sanitise_tool
+from toolcrib.schema.text import unseen_characters
 
 CLEAN = {
     "name": "read_file",
@@ -160,6 +164,46 @@ def test_hidden_text_is_taken_out_wherever_a_model_reads():
             "annotations.title",
         )
     ]
+
+
+UNSEEN = [
+    chr(code)
+    for code in range(sys.maxunicode + 1)
+    if unicodedata.category(chr(code)) in {"Cc", "Cf", "Zl", "Zp"} and chr(code) not in "\n\t"
+] + [*"\u034f\u115f\u1160\u3164\uffa0\ufe00\ufe0f\U000e0100\ue000\U000f0000\ufffe"]
+PLACES = {
+    "title": lambda text: {"title": text},
+    "description": lambda text: {"description": text},
+    "description of a field": lambda text: with_field(description=text),
+    "choice": lambda text: with_field(enum=[text]),
+    "default": lambda text: with_field(default={"deep": [text]}),
+    "example": lambda text: with_field(examples=[text]),
+    "constant": lambda text: {"outputSchema": {"const": text}},
+    "annotation": lambda text: {"annotations": {"title": text}},
+    "something new": lambda text: {"icons": [{"src": text}]},
+}
+
+
+def with_field(**more):
+    return {"inputSchema": {"type": "object", "properties": {"a": more}}}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_nothing_unseen_is_left_anywhere(place):
+    """Every control, format and filler character, in every place where a model or a person reads."""
+    for char in UNSEEN:
+        shown, notes = sanitise_tool({"name": "t", "inputSchema": {"type": "object"}, **PLACES[place](f"a{char}b")})
+
+        assert unseen_characters(str(shown)) == [], hex(ord(char))
+        assert notes
+
+
+@pytest.mark.parametrize("part", ["properties", "$defs", "patternProperties"])
+def test_nothing_unseen_is_left_in_the_name_of_a_field(part):
+    """A name cannot be cleaned without becoming another; the tool is left out."""
+    for char in UNSEEN:
+        with pytest.raises(InvalidSchema):
+            sanitise_tool({"name": "t", "inputSchema": {"type": "object", part: {f"a{char}b": {}}}})
 
 
 @pytest.mark.parametrize("char", ["x", "é", "東", "😀"])

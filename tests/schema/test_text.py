@@ -34,6 +34,10 @@ KEPT = [
     "🏳️‍🌈",
     "❤️‍🔥",
     "1️⃣ #️⃣ *️⃣",
+    *(
+        "🏴" + "".join(chr(0xE0000 + ord(char)) for char in region) + "\U000e007f"
+        for region in ("gbeng", "gbsct", "gbwls")
+    ),
     "☎︎",
     "می‌خواهم",
     "क्‍ष",
@@ -61,6 +65,8 @@ def test_ordinary_text_comes_back_as_the_same_object_or_equal(text):
         ("5\ufe0f", "5"),
         ("😀\u200d", "😀"),
         ("x\U000e0041\U000e0042y", "xy"),
+        ("🏴\U000e0061\U000e0062\U000e007f", "🏴"),
+        ("x\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f", "x"),
         ("😀\U000e0100\U000e01ef", "😀"),
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07text", "text"),

@@ -126,14 +126,29 @@ async def test_a_server_with_too_many_tools_is_cut(source_of, monkeypatch):
     assert ([tool.name for tool in listing.tools], listing.problems[-1][:16]) == (["a", "b"], "the list was cut")
 
 
-async def test_a_page_with_too_many_tools_is_cut_and_said_so(source_of, monkeypatch):
-    """With the first name that is missing."""
+@pytest.mark.parametrize("entries", [shown("a", "b", "c"), [1, 2, 3], shown("a", "a", "a")])
+async def test_a_page_with_too_many_entries_is_cut(source_of, monkeypatch, entries):
+    """Bad entries and repeated ones count as well: none is looked at beyond the limit, and the cut is told."""
     monkeypatch.setattr(mcp, "TOOLS_MAX", 2)
 
-    listing = await source_of(FakeServer({"tools/list": {"tools": shown("a", "b", "c", "d")}})).list_tools()
+    listing = await source_of(FakeServer({"tools/list": {"tools": entries}})).list_tools()
 
-    assert [tool.name for tool in listing.tools] == ["a", "b"]
-    assert listing.problems == ("left out: 'c' and what comes after it, beyond 2 tools",)
+    assert len(listing.tools) + len([problem for problem in listing.problems if problem.startswith("left out")]) == 2
+    assert listing.problems[-1][:16] == "the list was cut"
+
+
+async def test_other_work_goes_on_while_a_long_list_is_read(source_of):
+    """The event loop gets its turn every so often."""
+    server = FakeServer({"tools/list": {"tools": shown(*(f"t{number}" for number in range(1_000)))}})
+    source = source_of(server)
+    await source.list_tools()
+    listing = asyncio.create_task(source.list_tools())
+    turns = 0
+    while not listing.done():
+        turns += 1
+        await asyncio.sleep(0)
+
+    assert turns >= 1_000 / mcp.BREATH
 
 
 async def test_a_name_that_is_listed_twice_counts_once(source_of):

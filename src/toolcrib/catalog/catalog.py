@@ -1,6 +1,6 @@
 """The catalog: one immutable value that knows every tool and its way to its source."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,8 @@ class Catalog:
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Names that are not offered, and why."""
     version: int = 0
+    lookalikes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names that look like others, and which."""
 
     def visible_to(self, grants: Grants) -> list[Route]:
         """The routes a caller with these grants is shown."""

@@ -1,6 +1,6 @@
 """Why a tool is here, missing, hidden, stale or renamed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,7 +36,8 @@ def explain_name(
     """The story of one exposed name."""
     route = catalog.routes.get(name)
     if route is not None:
-        return _with_rules(_here(route, shelves.get(route.server)), route, shelves.get(route.server), security)
+        shelf = shelves.get(route.server)
+        return _with_rules(_here(route, shelf, catalog.lookalikes.get(name, ())), route, shelf, security)
     if name in catalog.left_out:
         return _left_out(name, catalog.left_out[name])
     return _missing(name, catalog, shelves, disabled)
@@ -49,14 +50,16 @@ def _left_out(name: str, reason: str) -> Explanation:
     return Explanation(name, "left out", (reason,), todo)
 
 
-def _here(route: Route, shelf: Shelf | None) -> Explanation:
+def _here(route: Route, shelf: Shelf | None, lookalikes: Sequence[str]) -> Explanation:
+    resembles = [f"It resembles {', '.join(lookalikes)}: make sure which one is meant."] if lookalikes else []
     if shelf is None:
-        return Explanation(route.name, "available", ("It is a native tool of this process.",))
+        return Explanation(route.name, "available", ("It is a native tool of this process.", *resembles))
     record = shelf.record
     where = f"{shelf.config.origin}:{shelf.config.line}" if shelf.config.line else shelf.config.origin
     reasons = [
         f"Server {route.server!r} (configured in {where or 'this program'}) calls it {route.original_name!r}.",
         f"It was last discovered at {record.last_discovery or 'never'}, protocol {record.era or 'unknown'}.",
+        *resembles,
     ]
     wishes = shelf.config.tools.get(route.original_name)
     if wishes is not None and wishes.parameters:

@@ -11,7 +11,7 @@ from toolcrib.core.errors import ConfigError
 DEPTH_MAX = 64
 
 _TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*)
+    r"""(?P<skip>[ \t\r\n]+|//[^\n]*)
     |(?P<comment>/\*.*?\*/)
     |(?P<mark>[{}\[\],:])
     |(?P<text>"(?:[^"\\\n]|\\.)*")

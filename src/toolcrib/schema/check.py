@@ -1,17 +1,20 @@
 """Checking values against a schema: compiled once, quick when the value is right, telling when it is not.
 
-Nothing is fetched, no pattern backtracks, and a schema the cost guard refuses is not checked at all, visibly so.
+Nothing is fetched, no pattern backtracks, and a schema the cost guard refuses is not checked at all, visibly so. A
+pattern that would have to backtrack is left out where that is harmless; all else is checked.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, NoReturn
 
 import jsonschema_rs
 import msgspec
 
-from toolcrib.schema.cost import LIGHT, Weight, weigh
-from toolcrib.schema.document import UnsafeSchema
+from toolcrib.schema.cost import LIGHT, Weight, inspect
+from toolcrib.schema.document import Node, UnsafeSchema
 from toolcrib.schema.problems import Problem, describe, find_problems
+from toolcrib.schema.relax import drop_unsafe_patterns
 
 __all__ = ["Check", "Problem", "compile_check", "describe"]
 
@@ -19,8 +22,8 @@ _LINEAR = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
 _NOT_JSON = (ValueError, TypeError, OverflowError, RecursionError)
 """What the validator raises on lone surrogates, keys that are not text, odd types and endless nesting."""
 
-_EFFORT_FOR_ALL = 100_000
-_EFFORT_FOR_FIRST = 2_000_000
+_EFFORT_FOR_ALL = 10_000
+_EFFORT_FOR_FIRST = 20_000
 """Up to here failures are explained: the validator copies the value for each error, and errors multiply."""
 _CHARACTERS_PER_STEP = 64
 _DEEPEST = 200
@@ -30,9 +33,10 @@ class Check:
     """A schema made ready to check values against.
 
     ``unchecked_reason`` is not empty when the schema could not be compiled safely; then every value is accepted.
+    ``unchecked_patterns`` are left out of an otherwise complete check.
     """
 
-    __slots__ = ("_is_valid", "_validator", "schema", "unchecked_reason", "weight")
+    __slots__ = ("_is_valid", "_validator", "schema", "unchecked_patterns", "unchecked_reason", "weight")
 
     def __init__(
         self,
@@ -41,12 +45,24 @@ class Check:
         *,
         weight: Weight = LIGHT,
         unchecked_reason: str = "",
+        unchecked_patterns: Sequence[str] = (),
     ) -> None:
         self.schema = schema
         self.unchecked_reason = unchecked_reason
+        self.unchecked_patterns = unchecked_patterns
         self.weight = weight
         self._validator = validator
         self._is_valid = _accept if validator is None else validator.is_valid
+
+    @property
+    def gap(self) -> str:
+        """What is missing from the check, as the end of a sentence; empty when nothing is."""
+        if self.unchecked_reason:
+            return f"are not checked: {self.unchecked_reason}"
+        if self.unchecked_patterns:
+            shown = ", ".join(repr(pattern[:80]) for pattern in self.unchecked_patterns[:3])
+            return f"are checked without the patterns that look around or refer back: {shown}"
+        return ""
 
     def accepts(self, value: Any) -> bool:
         """Whether the value fits; the quick way to know."""
@@ -80,16 +96,16 @@ class Check:
 _UNEXPLAINED = Problem((), "the value does not fit the schema; it is too large or too deep to say where")
 
 
-def compile_check(schema: Mapping[str, Any] | bool) -> Check:
-    """A check of values against ``schema``, in the draft it names (2020-12 if it names none)."""
+def compile_check(
+    schema: Mapping[str, Any] | bool, known: Mapping[str, Node] | None = None, *, formats: bool | None = None
+) -> Check:
+    """A check of values against ``schema``, in the draft it names (2020-12 if it names none).
+
+    References may lead to the ``known`` documents, by address, and nowhere else outside. ``formats`` says whether
+    ``format`` is more than a remark; if nothing is said, the draft decides.
+    """
     try:
-        weight = weigh(schema)
-        validator = jsonschema_rs.validator_for(
-            msgspec.json.encode(schema).decode() if isinstance(schema, Mapping) else schema,
-            offline=True,
-            pattern_options=_LINEAR,
-            mask="the value",
-        )
+        return _compile(schema, known, formats)
     except UnsafeSchema as unsafe:
         return Check(schema, unchecked_reason=f"the schema cannot be checked safely: {unsafe}")
     except jsonschema_rs.ValidationError as invalid:
@@ -97,7 +113,27 @@ def compile_check(schema: Mapping[str, Any] | bool) -> Check:
         return Check(schema, unchecked_reason=f"not a valid schema: {invalid.message[:200]} (at {where or 'the top'})")
     except _NOT_JSON as error:
         return Check(schema, unchecked_reason=f"not a valid schema: {str(error)[:200]}")
-    return Check(schema, validator, weight=weight)
+
+
+def _compile(schema: Mapping[str, Any] | bool, known: Mapping[str, Node] | None, formats: bool | None) -> Check:
+    if isinstance(schema, bool):
+        return Check(schema, jsonschema_rs.validator_for(schema, offline=True))
+    document, weight = inspect(schema, known)
+    dropped = drop_unsafe_patterns(document)
+    resources = document.admitted.items()
+    validator = jsonschema_rs.validator_for(
+        msgspec.json.encode(document.root).decode(),
+        offline=True,
+        registry=jsonschema_rs.Registry(resources, retriever=_refuse_to_fetch) if resources else None,
+        validate_formats=formats,
+        pattern_options=_LINEAR,
+        mask="the value",
+    )
+    return Check(schema, validator, weight=weight, unchecked_patterns=dropped)
+
+
+def _refuse_to_fetch(uri: str) -> NoReturn:
+    raise ValueError(f"{uri} is not known")
 
 
 def _accept(_value: Any) -> bool:
@@ -105,17 +141,18 @@ def _accept(_value: Any) -> bool:
 
 
 def _effort(value: Any, weight: Weight) -> int:
-    """How much work explaining a failure may be, at most."""
+    """How much work explaining a failure may be, at most; what is beyond explaining is not counted to its end."""
+    most = _EFFORT_FOR_FIRST // weight.cost + 1
     size, depth, level = 0, 0, [value]
-    while level and size * weight.cost <= _EFFORT_FOR_FIRST and depth < _DEEPEST:
+    while level and size <= most and depth < _DEEPEST:
         depth += 1
         size += sum(1 + len(part) // _CHARACTERS_PER_STEP if isinstance(part, str) else 1 for part in level)
-        level = [part for whole in level for part in _parts(whole)]
+        level = [*islice((part for whole in level for part in _parts(whole)), most)]
     repeats: int = max(1, weight.loops) ** depth
     return size * weight.cost * repeats
 
 
 def _parts(whole: Any) -> Any:
     if isinstance(whole, Mapping):
-        return (*whole, *whole.values())
+        return chain(whole, whole.values())
     return whole if isinstance(whole, (list, tuple)) else ()

@@ -1,7 +1,7 @@
 """The cost guard: decides, before anything is compiled, whether a schema can be checked safely.
 
 A hostile schema can hang a validator that follows it. What is refused here: too big, too deep, references that leave
-the document or go in circles, patterns that backtrack, and compositions whose work multiplies.
+what is known or go in circles, and compositions whose work multiplies.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,9 @@ import msgspec
 from toolcrib.schema.document import Document, Edge, Node, UnsafeSchema
 
 MAX_BYTES = 256 * 1024
+MAX_PARTS = 20_000
 MAX_DEPTH = 64
-MAX_COST = 10_000
+MAX_COST = 2_000
 
 _TWICE = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 """Keywords for which a validator goes through the composition a second time."""
@@ -44,15 +45,21 @@ def refusal(schema: Mapping[str, Any] | bool) -> str | None:
 
 def weigh(schema: Mapping[str, Any] | bool) -> Weight:
     """The weight of a schema that can be checked safely; any other raises ``UnsafeSchema``."""
-    if isinstance(schema, bool):
-        return LIGHT
+    return LIGHT if isinstance(schema, bool) else inspect(schema)[1]
+
+
+def inspect(schema: Mapping[str, Any], given: Mapping[str, Node] | None = None) -> tuple[Document, Weight]:
+    """The schema as a graph and its weight; one that cannot be checked safely raises ``UnsafeSchema``.
+
+    References may also lead to the ``given`` documents, which are weighed along with it.
+    """
     root = dict(schema)
     refuse_oversize(root)
-    document = Document(root)
+    document = Document(root, given)
     if document.references:
         _refuse_empty_cycles(document)
     try:
-        return _Scale(document).weigh(root)
+        return document, _Scale(document).weigh(root)
     except RecursionError:
         raise UnsafeSchema("its references form too long a chain") from None
 
@@ -60,11 +67,13 @@ def weigh(schema: Mapping[str, Any] | bool) -> Weight:
 def refuse_oversize(schema: Mapping[str, Any]) -> None:
     """Raise ``UnsafeSchema`` for a schema too big or too deep to be looked into."""
     try:
-        size = len(msgspec.json.encode(schema))
+        encoded = msgspec.json.encode(schema)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise UnsafeSchema(f"it is not JSON: {error}") from None
-    if size > MAX_BYTES:
-        raise UnsafeSchema(f"it has {size} bytes; at most {MAX_BYTES} are looked into")
+    if len(encoded) > MAX_BYTES:
+        raise UnsafeSchema(f"it has {len(encoded)} bytes; at most {MAX_BYTES} are looked into")
+    if encoded.count(b"{") + encoded.count(b"[") > MAX_PARTS:
+        raise UnsafeSchema(f"it has more than {MAX_PARTS} parts")
     if nesting(schema, MAX_DEPTH) > MAX_DEPTH:
         raise UnsafeSchema(f"it nests deeper than {MAX_DEPTH} levels")
 

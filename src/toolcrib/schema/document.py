@@ -1,22 +1,27 @@
 """A schema document as a graph: its subschemas, what they may lead to, and where its references can end.
 
 Reading is deliberately cautious. Which ``$id`` is in force at a reference is something validators disagree on, so a
-reference is taken to lead to every place in the document it could mean.
+reference is taken to lead to every place it could mean: in the document, in the further documents that were given
+along with it, or to the metaschema of a draft. Nothing else can be reached; nothing is ever fetched.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 from urllib.parse import unquote, urljoin
 
 MAX_PROPERTIES = 2_000
 MAX_PATTERNS = 50
+MAX_PATTERN_TEXT = 8 * 1024
 MAX_IDENTIFIERS = 10
+MAX_BASES = 100
 MAX_URL = 300
+MAX_URLS = 50
 
 _DIALECT = re.compile(r"https?://json-schema\.org/(draft-0[467]|draft/2019-09|draft/2020-12)/schema#?")
-_LATEST = "draft/2020-12"
+_BUNDLED = re.compile(r"https?://json-schema\.org/(draft-0[467]/schema|draft/20(19-09|20-12)/(schema|meta/[a-z-]+))")
+_LATEST = "https://json-schema.org/draft/2020-12/schema"
 _HARMLESS = re.compile(r"\\[^1-9k]|\[(?:\\.|[^\]\\])*\]", re.DOTALL)
 _NOT_LINEAR = re.compile(r"\\|\(\?<?[=!]")
 
@@ -46,25 +51,43 @@ _MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "depen
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANCHORS = ("$anchor", "$dynamicAnchor")
 _IDENTIFIERS = ("$id", "id")
+_DECISIVE = frozenset({"not", "if", "oneOf", "contains"})
+"""Keywords under which a schema that accepts more can make the whole accept less."""
 
 Node = dict[str, Any]
 
+_METASCHEMA: Node = {"allOf": [{}] * 100}
+"""Stands for a draft's metaschema, which every validator brings along: about as much work, and leading nowhere."""
+
 
 class Document:
-    """One schema with everything in it that a reference can reach."""
+    """One schema with everything that its references can reach.
 
-    def __init__(self, root: Node) -> None:
+    ``given`` are further documents by their addresses; those that are reached end up in ``admitted``.
+    """
+
+    def __init__(self, root: Node, given: Mapping[str, Node] | None = None) -> None:
         self.root = root
         self.nodes: dict[int, Node] = {}
         self.references: list[str] = []
+        self.admitted: dict[str, Node] = {}
+        self.unsafe_patterns: dict[int, set[str]] = {}
+        """Patterns that cannot be matched in linear time, by the node they stand in."""
+        self._given = given or {}
+        self._redirects_metaschema = False
         self._resources: list[tuple[str, Node]] = [("", root)]
+        self._bases = [""]
+        self._addresses: dict[str, set[str]] = {}
         self._called: dict[str, list[Node]] = {}
         self._anchors: dict[str, list[Node]] = {}
         self._targets: dict[str, list[Node]] = {}
         self._properties = 0
+        self._required = 0
         self._patterns: set[str] = set()
-        self._dialect = dialect(root)
+        self._dialect = self._dialect_of(root)
         self._read_from(root)
+        if self._given:
+            self._admit_given()
         self._follow_references()
 
     def edges(self, node: Node) -> Iterator[tuple[Edge, Node]]:
@@ -76,6 +99,11 @@ class Document:
             elif keyword in _REFERENCES:
                 for target in self._targets[value]:
                     yield Edge.IN_PLACE, target
+
+    def decided_by(self, node: Node) -> Iterator[Node]:
+        """Those schemas ``node`` leads to whose verdict may count the other way round."""
+        for keyword in _DECISIVE.intersection(node):
+            yield from _subschemas(keyword, node[keyword])
 
     def _read_from(self, start: Node) -> None:
         pending = [start]
@@ -89,6 +117,22 @@ class Document:
                     pending.extend(_subschemas(keyword, value))
                 if (read := _READERS.get(keyword)) is not None:
                     read(self, node, value)
+
+    def _admit_given(self) -> None:
+        """Read the given documents that references may lead to, and those they lead to in turn."""
+        before = -1
+        while before != len(self.admitted):
+            before = len(self.admitted)
+            for url in {reference.partition("#")[0] for reference in self.references}:
+                for name in (self._absolute(url) & self._given.keys()) - self.admitted.keys():
+                    self._admit(name)
+
+    def _admit(self, name: str) -> None:
+        document = self.admitted[name] = self._given[name]
+        self._add_resource(name, document)
+        redirected = self._redirects_metaschema
+        self._read_from(document)
+        self._redirects_metaschema = redirected  # a metaschema of one's own has to do just that
 
     def _follow_references(self) -> None:
         """Resolve every reference, reading on where one ends outside of what was read."""
@@ -104,16 +148,24 @@ class Document:
     def _resolve(self, reference: str) -> list[Node]:
         url, _, fragment = reference.partition("#")
         resources = self._resources_called(url)
-        if not resources:
+        found: list[Any] = [_METASCHEMA] if url and not fragment and self._names_metaschema(url) else []
+        if not resources and not found:
             raise UnsafeSchema(f"reference {reference[:80]!r} leads out of the schema")
         if not fragment or fragment.startswith("/"):
-            found = [_at_pointer(resource, fragment) for resource in resources]
+            found += [_at_pointer(resource, fragment) for resource in resources]
         else:
-            found = [*self._anchors.get(unquote(fragment), ())]
+            found += self._anchors.get(unquote(fragment), ())
         targets = [target for target in found if target is not _NOWHERE]
         if not targets:
             raise UnsafeSchema(f"reference {reference[:80]!r} leads nowhere")
         return [target for target in targets if isinstance(target, dict)]
+
+    def _names_metaschema(self, url: str) -> bool:
+        if not any(_BUNDLED.fullmatch(name) for name in self._absolute(url)):
+            return False
+        if self._redirects_metaschema:
+            raise UnsafeSchema("it redirects the metaschema it refers to")
+        return True
 
     def _resources_called(self, url: str) -> list[Node]:
         """The parts of the document that ``url`` may name, whichever identifier it is relative to."""
@@ -127,9 +179,14 @@ class Document:
         return [resource for name in self._absolute(url) for resource in self._called.get(name, ())]
 
     def _absolute(self, url: str) -> set[str]:
+        """What ``url`` may stand for, relative to any of the identifiers."""
         if len(url) > MAX_URL:
             raise UnsafeSchema(f"an address in it is longer than {MAX_URL} characters")
-        return {urljoin(base, url) for base, _ in self._resources}
+        if url not in self._addresses:
+            self._addresses[url] = {urljoin(base, url) for base in self._bases}
+            if len(self._addresses) > MAX_URLS:
+                raise UnsafeSchema(f"it refers to more than {MAX_URLS} addresses")
+        return self._addresses[url]
 
     def _read_reference(self, _node: Node, value: Any) -> None:
         if not isinstance(value, str):
@@ -141,32 +198,63 @@ class Document:
             return
         name, _, fragment = value.partition("#")
         if fragment:
-            self._anchors.setdefault(fragment, []).append(node)
+            self._add_anchor(fragment, node)
         if name:
-            self._resources.append((name, node))
-        if len(self._resources) > MAX_IDENTIFIERS:
+            self._add_resource(name, node)
+
+    def _add_resource(self, name: str, node: Node) -> None:
+        self._resources.append((name, node))
+        self._bases = [*{*self._bases, *self._absolute(name)}]
+        self._addresses.clear()
+        if len(self._resources) > MAX_IDENTIFIERS or len(self._bases) > MAX_BASES:
             raise UnsafeSchema(f"it declares more than {MAX_IDENTIFIERS} identifiers")
 
     def _read_anchor(self, node: Node, value: Any) -> None:
         if isinstance(value, str):
-            self._anchors.setdefault(value, []).append(node)
+            self._add_anchor(value, node)
+            self._redirects_metaschema |= value == "meta"
+
+    def _add_anchor(self, name: str, node: Node) -> None:
+        named = self._anchors.setdefault(name, [])
+        named.append(node)
+        if len(named) > MAX_IDENTIFIERS:
+            raise UnsafeSchema(f"it declares anchor {name[:80]!r} more than {MAX_IDENTIFIERS} times")
+
+    def _read_recursive_anchor(self, _node: Node, _value: Any) -> None:
+        self._redirects_metaschema = True
 
     def _read_properties(self, _node: Node, value: Any) -> None:
         self._properties += len(value) if isinstance(value, dict) else 0
         if self._properties > MAX_PROPERTIES:
             raise UnsafeSchema(f"it has more than {MAX_PROPERTIES} properties")
 
-    def _read_pattern(self, _node: Node, value: Any) -> None:
+    def _read_required(self, _node: Node, value: Any) -> None:
+        self._required += len(value) if isinstance(value, list) else 0
+        if self._required > MAX_PROPERTIES:
+            raise UnsafeSchema(f"it requires more than {MAX_PROPERTIES} properties")
+
+    def _read_pattern(self, node: Node, value: Any) -> None:
         for pattern in value if isinstance(value, dict) else (value,):
             if isinstance(pattern, str) and not is_linear(pattern):
-                raise UnsafeSchema(f"pattern {pattern[:80]!r} looks around or refers back")
+                self.unsafe_patterns.setdefault(id(node), set()).add(pattern)
             self._patterns.add(str(pattern))
-        if len(self._patterns) > MAX_PATTERNS:
-            raise UnsafeSchema(f"it has more than {MAX_PATTERNS} patterns")
+        if len(self._patterns) > MAX_PATTERNS or sum(map(len, self._patterns)) > MAX_PATTERN_TEXT:
+            raise UnsafeSchema(f"it has more than {MAX_PATTERNS} patterns or {MAX_PATTERN_TEXT} characters of them")
 
     def _read_dialect(self, node: Node, _value: Any) -> None:
-        if dialect(node) != self._dialect:
+        if self._dialect_of(node) != self._dialect:
             raise UnsafeSchema("it mixes dialects of JSON Schema")
+
+    def _dialect_of(self, node: Node) -> str:
+        """The draft a schema says it is written in; one that would have to be fetched is refused."""
+        declared = node.get("$schema", _LATEST)
+        if isinstance(declared, str) and declared in self._given:
+            self.references.append(declared)
+            declared = self._given[declared].get("$schema", _LATEST)
+        known = _DIALECT.fullmatch(declared) if isinstance(declared, str) else None
+        if known is None:
+            raise UnsafeSchema(f"unknown dialect {str(declared)[:80]!r}")
+        return known[1]
 
 
 _READERS = (
@@ -175,17 +263,9 @@ _READERS = (
     | dict.fromkeys(_ANCHORS, Document._read_anchor)
     | dict.fromkeys(("properties", "$defs", "definitions"), Document._read_properties)
     | dict.fromkeys(("pattern", "patternProperties"), Document._read_pattern)
-    | {"$schema": Document._read_dialect}
+    | {"required": Document._read_required}
+    | {"$schema": Document._read_dialect, "$recursiveAnchor": Document._read_recursive_anchor}
 )
-
-
-def dialect(root: Node) -> str:
-    """The draft a schema says it is written in; one that would have to be fetched is refused."""
-    declared = root.get("$schema", "https://json-schema.org/draft/2020-12/schema")
-    known = _DIALECT.fullmatch(declared) if isinstance(declared, str) else None
-    if known is None:
-        raise UnsafeSchema(f"unknown dialect {str(declared)[:80]!r}")
-    return known[1]
 
 
 def is_linear(pattern: str) -> bool:

@@ -18,9 +18,15 @@ _SEPARATORS = r"\u2028\u2029"
 _EMOJI = r"\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _JOINED_SCRIPTS = r"\u0620-\u06d3\u0904-\u0dff"
 
+_FLAGS = "|".join(
+    "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f" for region in ("gbeng", "gbsct", "gbwls")
+)
+"""England, Scotland, Wales: the only flags written with tags, which otherwise hide text."""
+
 _KEPT = (
     rf"(?:(?<=[{_EMOJI}])[\ufe0e\ufe0f]"
     rf"|(?<=[0-9#*])\ufe0f(?=\u20e3)"
+    rf"|(?<=\U0001f3f4)(?:{_FLAGS})"
     rf"|(?:(?<=[{_EMOJI}])|(?<=[{_EMOJI}]\ufe0f))\u200d(?=[{_EMOJI}])"
     rf"|(?<=[{_JOINED_SCRIPTS}])[\u200c\u200d](?=[{_JOINED_SCRIPTS}]))"
 )

@@ -24,11 +24,13 @@ from toolcrib.wire.results import needs_repair, read_head, repair
 
 TOOLS_MAX = 2000
 PAGES_MAX = 100
+BREATH = 100
+"""So many definitions are read before the event loop gets its turn."""
 FAILED = "TOOL_EXECUTION_FAILED"
 
 
 class _Page(msgspec.Struct):
-    tools: list[Any] | None = None
+    tools: list[Raw] | None = None
     next_cursor: str | None = msgspec.field(default=None, name="nextCursor")
     ttl_ms: float | None = msgspec.field(default=None, name="ttlMs")
 
@@ -43,6 +45,8 @@ class _Collected:
     tools: dict[str, Tool]
     problems: list[str]
     ttl_s: float | None = None
+    entries: int = 0
+    """How many were looked at, good or bad."""
 
 
 class McpSource:
@@ -91,11 +95,11 @@ class McpSource:
         seen: set[str] = set()
         while True:
             page = await self._fetch_page(link, cursor)
-            self._collect(page, collected)
-            cursor = page.next_cursor
-            if not cursor:
+            is_whole = await self._collect(page, collected)
+            cursor = page.next_cursor or ""
+            if is_whole and not cursor:
                 break
-            if cursor in seen or len(collected.tools) >= TOOLS_MAX or len(seen) == PAGES_MAX - 1:
+            if not is_whole or cursor in seen or len(seen) == PAGES_MAX - 1:
                 collected.problems.append("the list was cut: the server repeats its pages or has too many tools")
                 break
             seen.add(cursor)
@@ -118,22 +122,29 @@ class McpSource:
             return None
         return client.modern_meta(self._offer.info, capabilities)
 
-    def _collect(self, page: _Page, collected: _Collected) -> None:
+    async def _collect(self, page: _Page, collected: _Collected) -> bool:
+        """Add a page's tools, a few at a time; whether there was room for all."""
         if page.ttl_ms is not None:
             collected.ttl_s = max(0.0, page.ttl_ms / 1000)
         for shown in page.tools or []:
-            try:
-                tool = self._read_tool(shown, collected.problems)
-            except (DefinitionError, InvalidName, ValueError) as error:
-                collected.problems.append(f"left out: {error}")
-                continue
-            if tool.name in collected.tools:
-                collected.problems.append(f"left out: {tool.name!r} is listed twice")
-            elif len(collected.tools) < TOOLS_MAX:
-                collected.tools[tool.name] = tool
-            else:
-                collected.problems.append(f"left out: {tool.name!r} and what comes after it, beyond {TOOLS_MAX} tools")
-                break
+            if collected.entries == TOOLS_MAX:
+                return False
+            collected.entries += 1
+            if collected.entries % BREATH == 0:
+                await asyncio.sleep(0)
+            self._add(shown, collected)
+        return True
+
+    def _add(self, shown: Raw, collected: _Collected) -> None:
+        try:
+            tool = self._read_tool(decode(shown), collected.problems)
+        except (DefinitionError, InvalidName, ValueError, RecursionError) as error:
+            collected.problems.append(f"left out: {error}")
+            return
+        if tool.name in collected.tools:
+            collected.problems.append(f"left out: {tool.name!r} is listed twice")
+        else:
+            collected.tools[tool.name] = tool
 
     def _read_tool(self, shown: Any, problems: list[str]) -> Tool:
         if not isinstance(shown, Mapping):

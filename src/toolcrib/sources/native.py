@@ -143,12 +143,12 @@ def _category(name: str, category: str) -> str:
 
 def _check_definition(definition: Tool) -> None:
     check = compile_check(definition.input_schema)
-    if check.unchecked_reason:
-        raise InvalidSchema(definition.name, "input schema", check.unchecked_reason)
+    if check.gap:
+        raise InvalidSchema(definition.name, "input schema", check.unchecked_reason or f"values {check.gap}")
     if definition.output_schema is not None:
         output = compile_check(definition.output_schema)
-        if output.unchecked_reason:
-            raise InvalidSchema(definition.name, "output schema", output.unchecked_reason)
+        if output.gap:
+            raise InvalidSchema(definition.name, "output schema", output.unchecked_reason or f"values {output.gap}")
     for number, example in enumerate(definition.examples, 1):
         problems = check.problems(apply_defaults(definition.input_schema, dict(example.arguments)))
         if problems:

@@ -70,6 +70,7 @@ class ErrorBody(msgspec.Struct):
 _inbound = msgspec.json.Decoder(Inbound)
 _outbound = msgspec.json.Decoder(Outbound)
 _error = msgspec.json.Decoder(ErrorBody)
+_any = msgspec.json.Decoder(Raw)
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
 
@@ -80,7 +81,7 @@ def decode_inbound(data: bytes) -> Inbound:
         _check_text(data)
         message = _inbound.decode(data)
     except msgspec.ValidationError as error:
-        raise RpcError(INVALID_REQUEST, f"Not a JSON-RPC message: {error}") from None
+        raise _refusal(data, error) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise RpcError(PARSE_ERROR, f"Not valid JSON: {error}") from None
     if message.jsonrpc != "2.0":
@@ -90,6 +91,15 @@ def decode_inbound(data: bytes) -> Inbound:
     elif message.id is None or (type(message.id) is str and len(message.id) > ID_LIMIT):
         raise RpcError(INVALID_REQUEST, f"A request id is a number or a string of at most {ID_LIMIT} characters.")
     return message
+
+
+def _refusal(data: bytes, error: msgspec.ValidationError) -> RpcError:
+    """The decoder stops at the first value of a wrong kind; whether it stands in JSON at all is seen only now."""
+    try:
+        _any.decode(data)
+    except (msgspec.DecodeError, RecursionError) as broken:
+        return RpcError(PARSE_ERROR, f"Not valid JSON: {broken}")
+    return RpcError(INVALID_REQUEST, f"Not a JSON-RPC message: {error}")
 
 
 def _check_answer(message: Inbound) -> None:
@@ -119,7 +129,7 @@ def decode_error(data: Raw | bytes) -> ErrorBody:
     """The error member, whatever shape it has."""
     try:
         return _error.decode(data)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ErrorBody(message=bytes(data)[:500].decode(errors="replace"))
 
 

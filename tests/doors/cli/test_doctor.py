@@ -76,6 +76,23 @@ for line in sys.stdin:
 """
 
 
+def test_names_that_look_alike_are_warned_of(toolcrib):
+    """Both are named; it may be an accident, so it is no failure."""
+    for name, tool in (("one", "delete_all"), ("two", "deIete_all")):
+        script = toolcrib.home / f"{name}.py"
+        script.write_text(WORDY.replace("NAME", tool).replace('print("noise")', "pass"))
+    servers = [
+        f"[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([f'{toolcrib.home}/{name}.py'])}"
+        for name in ("one", "two")
+    ]
+    toolcrib.write(*servers)
+
+    result = toolcrib.run("doctor")
+
+    assert result.returncode == 0
+    assert "one__delete_all and two__deIete_all look alike" in result.stdout
+
+
 def test_long_names_and_noise_are_warned_of(toolcrib):
     """Some clients take at most 64 characters; stdout is for the protocol. Neither is a failure."""
     tool = "a_tool_with_a_name" + "_that_goes_on" * 4

@@ -18,8 +18,8 @@ def arguments(on_unchecked: OnUnchecked) -> Layer:
     def layer(subject: Subject, following: Step) -> Step:
         schema = subject.tool.input_schema
         check = compile_check(schema)
-        if check.unchecked_reason:
-            on_unchecked(subject.name, f"arguments are not checked: {check.unchecked_reason}")
+        if check.gap:
+            on_unchecked(subject.name, f"arguments {check.gap}")
         accepts, is_native = check.accepts, not subject.server
 
         async def step(call: ToolCall) -> ToolResult:

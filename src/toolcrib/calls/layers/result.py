@@ -16,8 +16,9 @@ def result(on_unchecked: OnUnchecked) -> Layer:
         if schema is None:
             return following
         check = compile_check(schema)
+        if check.gap:
+            on_unchecked(subject.name, f"results {check.gap}")
         if check.unchecked_reason:
-            on_unchecked(subject.name, f"results are not checked: {check.unchecked_reason}")
             return following
 
         async def step(call: ToolCall) -> ToolResult:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.assemble import Loaded
+from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.merge import beyond_capacity
 from toolcrib.catalog.refresh import Shelf
 from toolcrib.config.lock import Record
@@ -20,6 +21,7 @@ from toolcrib.transports.environment import child_environment
 NAME_MAX = 64
 TOOLS_MAX = 128
 SLOW_S = 5.0
+LOOKALIKES_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,9 @@ def check_catalog(crib: Crib) -> Iterator[Check]:
     if missing:
         message = f"{len(missing)} tools are left out, from {missing[0]} on: the catalogue is full"
         yield Check("warn", "catalogue", message, "Raise [catalog] capacity, or disable what is not needed.")
+    for name, other in pairs(crib.catalog.lookalikes)[:LOOKALIKES_MAX]:
+        todo = f"If that is no accident, disable one: toolcrib why {name}"
+        yield Check("warn", "names", f"{name} and {other} look alike", todo)
     count = len(crib.catalog.routes)
     if count > TOOLS_MAX:
         message = f"{count} tools; some clients take at most {TOOLS_MAX}, and models choose worse among so many"

@@ -5,6 +5,7 @@ from toolcrib.doors.cli.failures import OK, exit_code
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import discover, open_here
 from toolcrib.doors.cli.running import run_once
+from toolcrib.schema.text import printable
 
 
 def add_arguments(parser: Parser) -> None:
@@ -29,7 +30,7 @@ async def _show(options: Options, console: Console) -> int:
     if options.json:
         console.print_json(lines)
     for line in [] if options.json else lines:
-        console.print_foreign(line)
+        console.print(printable(line))
     if not lines:
         console.say(f"Server {options.name!r} wrote nothing to stderr.", "dim")
     if record.status == "failed":
