@@ -30,7 +30,7 @@ WORDS = (*IsolationLevel, AUTO)
 class Probe(StrEnum):
     """What a hostile program would try; the self-test tries each of it for real."""
 
-    SECRET = "secret"
+    SECRET = "secret"  # noqa: S105
     WRITE = "write"
     CHMOD = "chmod"
     TCP = "tcp"
@@ -84,6 +84,6 @@ def shortfall(level: SecurityLevel, has: IsolationLevel, minimum: Mapping[str, s
         return ""
     return (
         f"Tools of level {level.value!r} must run at isolation {needed.value!r} or higher, but this one runs at "
-        f"{has.value!r}. Set isolation = \"{needed.value}\" for its server, or change minimum under [isolation]; "
+        f'{has.value!r}. Set isolation = "{needed.value}" for its server, or change minimum under [isolation]; '
         "`toolcrib doctor --isolation` shows what this machine can do."
     )
