@@ -665,6 +665,7 @@ async def test_health_shows_servers_tools_and_calls():
         "era": "",
         "restarts": 0,
         "stdoutNoise": 0,
+        "isolation": "",
     }
 
 

@@ -31,6 +31,7 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.sources.bounds import Bounds, from_file
 from toolcrib.sources.link import CLIENT_NAME, Link, LinkEvents
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.native import MARK, NativeSource, NativeTool
@@ -174,6 +175,7 @@ class SourceMaker:
     def __init__(self, config: Config, surroundings: Surroundings, emit: Emit) -> None:
         self._config, self._around, self._emit = config, surroundings, emit
         self._spawner = Spawner()
+        self.bounds = Bounds(self._spawner, surroundings.env, config.isolation, VERSION)
         self._tasks = TaskScope(self._failed)
 
     def __call__(self, server: ServerConfig) -> McpSource:
@@ -194,7 +196,8 @@ class SourceMaker:
         async def dial(events: LinkEvents) -> Link:
             resolved = resolve_server(server, self._around.env)
             if resolved.command is not None:
-                return await StdioLink.open(self._spawner, self._process(resolved), events, self._tasks)
+                spec = await self.bounds.around(self._process(resolved), resolved)
+                return await StdioLink.open(self._spawner, spec, events, self._tasks)
             from toolcrib.sources.http_link import HttpLink
 
             return await HttpLink.open(resolved, events, self._tasks)
@@ -203,7 +206,8 @@ class SourceMaker:
 
     def _process(self, server: ServerConfig) -> ProcessSpec:
         env = child_environment(server.env, self._around.env)
-        return ProcessSpec((server.command or "", *server.args), env, _directory(server))
+        cwd = None if server.cwd is None else from_file(server.cwd, server)
+        return ProcessSpec((server.command or "", *server.args), env, cwd)
 
     async def close(self) -> None:
         """End the spawner, last of all."""
@@ -212,13 +216,6 @@ class SourceMaker:
 
     def _failed(self, name: str, error: BaseException) -> None:
         self._emit(Event("source.task.failed", "error", {"task": name, "error": type(error).__name__}))
-
-
-def _directory(server: ServerConfig) -> str | None:
-    """Where the process runs; a relative directory is seen from the configuration file."""
-    if server.cwd is None or Path(server.cwd).is_absolute() or not server.origin:
-        return server.cwd
-    return str(Path(server.origin).parent / server.cwd)
 
 
 @asynccontextmanager

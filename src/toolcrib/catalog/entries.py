@@ -44,6 +44,7 @@ def server_health(shelf: Shelf) -> dict[str, Any]:
         "era": status.era,
         "restarts": status.restarts,
         "stdoutNoise": status.stdout_noise,
+        "isolation": status.isolation,
     }
 
 

@@ -12,6 +12,8 @@ import msgspec
 
 Policy = Literal["allow", "ask", "deny", "disable"]
 POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny", "disable")
+ISOLATIONS = ("none", "limits", "confined", "isolated")
+"""How far a program is kept from the rest, weakest first."""
 RELAYABLE = ("elicitation", "sampling", "roots")
 
 
@@ -63,6 +65,13 @@ class ServerConfig:
     tools: Mapping[str, ToolConfig] = field(default_factory=dict)
     relay: tuple[str, ...] = ()
     """What the server may ask of the client through toolcrib, out of ``RELAYABLE``."""
+    isolation: str = ""
+    """One of ``ISOLATIONS``, or ``auto``; empty for what ``[isolation]`` says."""
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    network: bool | None = None
+    memory_bytes: int | None = None
+    processes: int | None = None
     origin: str = field(default="", compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -79,7 +88,16 @@ class ConnectConfig:
         return self.delays_s[min(attempt, len(self.delays_s)) - 1] if self.delays_s else 0.0
 
 
-SECTIONS: Mapping[str, type] = {"connect": ConnectConfig}
+@dataclass(frozen=True, slots=True)
+class IsolationConfig:
+    """How far servers are kept from the rest unless they say otherwise, and what is the least for whom."""
+
+    level: str = "limits"
+    minimum: Mapping[str, str] = field(default_factory=dict)
+    """Security level → the least isolation its tools may run at; what is missing may run at any."""
+
+
+SECTIONS: Mapping[str, type] = {"connect": ConnectConfig, "isolation": IsolationConfig}
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
 
@@ -89,6 +107,7 @@ class Config:
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     connect: ConnectConfig = ConnectConfig()
+    isolation: IsolationConfig = IsolationConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     slow_call_s: float = 1.0

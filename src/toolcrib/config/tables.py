@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.config.model import POLICIES, RELAYABLE
+from toolcrib.config.model import ISOLATIONS, POLICIES, RELAYABLE
 from toolcrib.config.values import (
     Mismatch,
     Reader,
@@ -15,8 +15,10 @@ from toolcrib.config.values import (
     kind,
     list_of,
     one_of,
+    one_of_each,
     port,
     show,
+    size_bytes,
     some_text,
     text,
     text_map,
@@ -24,6 +26,7 @@ from toolcrib.config.values import (
 )
 from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError, did_you_mean
+from toolcrib.core.tool import SecurityLevel
 
 STDIO_TYPES = ("stdio", "local")
 HTTP_TYPES = ("http", "streamable-http", "streamable_http", "streamableHttp")
@@ -52,6 +55,12 @@ SERVER_KEYS: Mapping[str, Key] = {
     "idle_timeout": Key("idle_timeout_s", duration_s),
     "description": Key("description", text),
     "relay": Key("relay", list_of(one_of(*RELAYABLE), "a list of " + ", ".join(RELAYABLE))),
+    "isolation": Key("isolation", one_of(*ISOLATIONS, "auto")),
+    "read": Key("read", list_of(some_text, "a list of paths")),
+    "write": Key("write", list_of(some_text, "a list of paths")),
+    "network": Key("network", flag),
+    "memory": Key("memory_bytes", size_bytes),
+    "processes": Key("processes", count),
 }
 
 TOOL_KEYS: Mapping[str, Key] = {
@@ -70,6 +79,8 @@ SETTINGS: Mapping[str, Key] = {
     "catalog.grace": Key("list_grace_s", duration_s),
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
+    "isolation.level": Key("level", one_of(*ISOLATIONS, "auto")),
+    "isolation.minimum": Key("minimum", one_of_each(tuple(SecurityLevel), ISOLATIONS)),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 

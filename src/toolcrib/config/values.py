@@ -11,6 +11,8 @@ Reader = Callable[[Any], Any]
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, None: 1.0}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
+_SIZE_MIN = 1_000_000
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
 _ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
 
@@ -86,6 +88,19 @@ def timeout_s(value: object) -> float:
     return seconds
 
 
+def size_bytes(value: object) -> int:
+    """Bytes from a number, or from a string such as ``"512MB"`` or ``"2GiB"``; less than 1 MB starts no program."""
+    size = -1.0
+    if isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    elif isinstance(value, str) and (match := _SIZE.fullmatch(value.strip())):
+        unit = (match[2] or "").lower()
+        size = float(match[1]) * (1024 if unit.endswith("i") else 1000) ** " kmgt".index(unit[:1] or " ")
+    if size < _SIZE_MIN:
+        raise Mismatch('a size of at least 1 MB such as "512MB" or "2GiB"', value)
+    return int(size)
+
+
 def address(value: object) -> str:
     """An http or https address, or one that begins with a reference."""
     if not isinstance(value, str) or not _ADDRESS.fullmatch(value):
@@ -127,6 +142,20 @@ def one_of(*words: str) -> Reader:
         return value
 
     return read_word
+
+
+def one_of_each(keys: tuple[str, ...], words: tuple[str, ...]) -> Reader:
+    """A reader for a table with known keys, each one word out of a few."""
+
+    def read_table(value: object) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            raise Mismatch("a table such as { " + f'{keys[-1]} = "{words[-1]}"' + " }", value)
+        for key in value:
+            if key not in keys:
+                raise Mismatch("a table whose keys are of " + ", ".join(keys), key)
+        return {key: _inside(one_of(*words), item, key) for key, item in value.items()}
+
+    return read_table
 
 
 def show(value: object) -> str:

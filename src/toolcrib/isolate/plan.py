@@ -1,7 +1,7 @@
 """From a wish to what the spawner does: Landlock rules, the filter, limits, or a bubblewrap around them."""
 
 import errno
-import platform
+import os
 import secrets
 import shutil
 import sys
@@ -40,7 +40,7 @@ class Host:
     def here(cls, env: Mapping[str, str]) -> "Host":
         """This machine, for a user with this environment."""
         return cls(
-            machine=platform.machine(),
+            machine=os.uname().machine if hasattr(os, "uname") else "",
             home=Path(env.get("HOME") or Path.home()).resolve(),
             temporary=Path(env.get("TMPDIR") or "/tmp").resolve(),  # noqa: S108
             bwrap=shutil.which("bwrap", path=env.get("PATH")),
@@ -55,7 +55,7 @@ def confine(spec: ProcessSpec, wish: Wish, host: Host) -> ProcessSpec:
     if level is IsolationLevel.NONE or sys.platform == "win32":
         return spec
     if level is IsolationLevel.LIMITS:
-        return replace(spec, confinement=Confinement(limits=wish.limits.numbers()))
+        return replace(spec, confinement=Confinement(limits=wish.limits.numbers()), isolation=level.value)
     return _confine_files(spec, wish, host, level)
 
 
@@ -85,7 +85,13 @@ def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLe
         filter=build_filter(MACHINES[host.machine], network=bool(wish.network)),
         private=private,
     )
-    inside = replace(spec, argv=(str(program), *spec.argv[1:]), cwd=cwd, env={**spec.env, "TMPDIR": private})
+    inside = replace(
+        spec,
+        argv=(str(program), *spec.argv[1:]),
+        cwd=cwd,
+        env={**spec.env, "TMPDIR": private},
+        isolation=level.value,
+    )
     reads = [*_readable(spec, host, program), *wish.read]
     if level is IsolationLevel.CONFINED:
         return replace(inside, confinement=_restrict(confinement, wish, reads))

@@ -45,6 +45,8 @@ class ProcessSpec:
     kill_grace_s: float = 2.0
     """How long after that, and after being asked to end, it may take until it is killed."""
     confinement: Confinement | None = None
+    isolation: str = "none"
+    """What the confinement comes to, for people."""
 
 
 @dataclass(frozen=True, slots=True)
