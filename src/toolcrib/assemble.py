@@ -27,6 +27,7 @@ from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.parse import flags_layer, parse
 from toolcrib.config.references import resolve_server, secret_values
+from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.tasks import TaskScope
@@ -209,6 +210,14 @@ class SourceMaker:
         cwd = None if server.cwd is None else from_file(server.cwd, server)
         return ProcessSpec((server.command or "", *server.args), env, cwd)
 
+    async def run_isolated(self, entry: NativeTool, call: ToolCall) -> ToolResult:
+        """Run a native tool in a worker process."""
+        from toolcrib.isolate.worker import Workers
+        from toolcrib.sources.isolated import in_workers
+
+        workers = Workers(self._spawner, self.bounds.host, self.bounds.prover, self._around.env)
+        return await in_workers(workers)(entry, call)
+
     async def close(self) -> None:
         """End the spawner, last of all."""
         await self._tasks.close()
@@ -248,7 +257,8 @@ async def assemble(
     config = loaded.config
     metrics = Metrics()
     maker = SourceMaker(config, surroundings or Surroundings(), emit)
-    native = NativeSource([*tools, *(entry for path in config.native for entry in import_tools(path))], emit=emit)
+    functions = [*tools, *(entry for path in config.native for entry in import_tools(path))]
+    native = NativeSource(functions, emit=emit, run_isolated=maker.run_isolated)
     parts = Parts(
         native=native,
         make_source=maker,

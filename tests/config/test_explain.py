@@ -35,6 +35,8 @@ def test_every_setting_is_shown_with_its_value_and_where_it_came_from():
         Explained("catalog.grace", 5.0, "default"),
         Explained("serve.host", "0.0.0.0", "environment TOOLCRIB_HOST"),
         Explained("serve.port", 9000, "flag"),
+        Explained("isolation.level", "limits", "default"),
+        Explained("isolation.minimum", {}, "default"),
         Explained("native", ["my_tools"], "toolcrib.toml:1"),
         Explained("servers.docs.url", "https://docs.example/mcp", "toolcrib.toml:4"),
         Explained("servers.docs.headers.Authorization", "***", "toolcrib.toml:5"),

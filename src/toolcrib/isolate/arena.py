@@ -64,7 +64,7 @@ class Arena:
             Probe.TCP: was_called(self.tcp),
             Probe.UDP: has_mail(self.udp),
             Probe.UNIX: was_called(self.unix) or has_mail(self.datagrams),
-            Probe.ENVIRON: told.get("environ") == own_environment(),
+            Probe.ENVIRON: not apart and is_ours(told.get("environ")),
             Probe.SIGNAL: not apart and not is_error(told.get("signal")),
             Probe.TRACE: not apart and not is_error(told.get("trace")),
         }
@@ -128,12 +128,12 @@ def has_mail(listener: socket.socket) -> bool:
         return False
 
 
-def own_environment() -> str:
-    """The digest of what another process would find if it looked."""
+def is_ours(digest: object) -> bool:
+    """Whether an environment that the probe could read is ours; if we cannot tell, it is."""
     try:
-        return hashlib.sha256(Path("/proc/self/environ").read_bytes()).hexdigest()
+        return digest == hashlib.sha256(Path("/proc/self/environ").read_bytes()).hexdigest()
     except OSError:
-        return ""
+        return not is_error(digest)
 
 
 def is_apart(pids: object) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.isolate.levels import AUTO, IsolationLevel
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -37,6 +37,10 @@ class Limits:
         return {number: most for number, most in wanted.items() if most is not None}
 
 
+WORKER_LIMITS = Limits(memory_bytes=2 * GIB, address_bytes=8 * GIB, cpu_s=600)
+"""For a function that runs for one call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """How a program is to be run, as the configuration or its author asks."""
@@ -50,5 +54,7 @@ class Wish:
     limits: Limits = Limits()
 
     def at(self, level: IsolationLevel) -> "Wish":
-        """The same at another level."""
+        """The wish with its level settled; whoever takes what there is gets no grants where nothing is forbidden."""
+        if self.level == AUTO and level.rank < IsolationLevel.CONFINED.rank:
+            return replace(self, level=level, read=(), write=(), network=None)
         return replace(self, level=level)

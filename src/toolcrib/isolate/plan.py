@@ -51,6 +51,7 @@ class Host:
 def confine(spec: ProcessSpec, wish: Wish, host: Host) -> ProcessSpec:
     """The same program within the bounds of a wish whose level is settled; raises ``SourceUnavailable``."""
     level = IsolationLevel(wish.level)
+    wish = replace(wish, read=_absolute(wish.read), write=_absolute(wish.write))
     _check_wish(spec, wish, level)
     if level is IsolationLevel.NONE or sys.platform == "win32":
         return spec
@@ -59,18 +60,26 @@ def confine(spec: ProcessSpec, wish: Wish, host: Host) -> ProcessSpec:
     return _confine_files(spec, wish, host, level)
 
 
+def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(Path(path).absolute()) for path in paths)
+
+
 def _check_wish(spec: ProcessSpec, wish: Wish, level: IsolationLevel) -> None:
     """Grants that nobody would hold the program to are no grants."""
     asked = "read" if wish.read else "write" if wish.write else "network" if wish.network is False else ""
     if asked and level.rank < IsolationLevel.CONFINED.rank:
-        raise refuse(
-            spec,
-            f"{asked!r} restricts nothing at isolation {level.value!r}.",
-            hint=f'Set isolation = "confined", or remove {asked!r}.',
-        )
+        hint = f'Set isolation = "confined", or remove {asked!r}.'
+        raise for_good(refuse(spec, f"{asked!r} restricts nothing at isolation {level.value!r}.", hint=hint))
     for path in (*wish.read, *wish.write):
         if not Path(path).exists():
-            raise refuse(spec, f"it is granted {path!r}, which does not exist.", hint="Create it, or correct the path.")
+            hint = "Create it, or correct the path."
+            raise for_good(refuse(spec, f"it is granted {path!r}, which does not exist.", hint=hint))
+
+
+def for_good(error: SourceUnavailable) -> SourceUnavailable:
+    """The error, marked as one that trying again does not mend."""
+    error.details["final"] = True
+    return error
 
 
 def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLevel) -> ProcessSpec:
@@ -78,7 +87,7 @@ def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLe
         raise _no_filter(spec, host)
     private = str(host.temporary / f"toolcrib-{secrets.token_hex(12)}")
     program = _find(spec)
-    cwd = spec.cwd or private
+    cwd = private if spec.cwd is None else str(Path(spec.cwd).absolute())
     confinement = Confinement(
         limits=wish.limits.numbers(),
         umask=PRIVATE_UMASK,
@@ -112,19 +121,22 @@ def _restrict(confinement: Confinement, wish: Wish, reads: list[str]) -> Confine
 
 def _readable(spec: ProcessSpec, host: Host, program: Path) -> Iterator[str]:
     yield from (*SYSTEM, *HARMLESS)
-    yield from map(str, program_places(program, spec.env.get("PATH", ""), host.home))
+    yield from map(str, program_places(program, spec.env.get("PATH", os.defpath), host.home))
     if spec.cwd is not None and not is_too_wide(Path(spec.cwd).resolve(), host.home):
         yield spec.cwd
 
 
 def _find(spec: ProcessSpec) -> Path:
     """The file to run, found before the search itself is confined."""
-    found = find_program(spec.argv[0], spec.env.get("PATH", ""), Path(spec.cwd or ".").absolute())
+    cwd = Path(spec.cwd or ".").absolute()
+    found = find_program(spec.argv[0], spec.env.get("PATH", os.defpath), cwd)
     if found is None:
-        raise explain_failure(spec, errno.ENOENT, "exec")
+        is_there = "/" in spec.argv[0] and (cwd / spec.argv[0]).exists()
+        raise explain_failure(spec, errno.EACCES if is_there else errno.ENOENT, "exec")
     return found
 
 
 def _no_filter(spec: ProcessSpec, host: Host) -> SourceUnavailable:
     known = ", ".join(MACHINES)
-    return refuse(spec, f"programs cannot be confined on {host.machine!r}.", hint=f"That works on {known} with Linux.")
+    message = f"programs cannot be confined on {host.machine!r}."
+    return for_good(refuse(spec, message, hint=f"That works on {known} with Linux."))

@@ -63,7 +63,7 @@ def _unproven(wanted: IsolationLevel, proof: Proof) -> SourceUnavailable:
     return SourceUnavailable(
         f"isolation {wanted.value!r} is asked for, but not proven on this machine: {proof.why_not(wanted)}.",
         hint=f"{advice(wanted, proof)} Or ask for {proof.proven.value!r}; `toolcrib doctor --isolation` shows more.",
-        details={"phase": "start", "isolation": wanted.value, "proven": proof.proven.value},
+        details={"phase": "start", "isolation": wanted.value, "proven": proof.proven.value, "final": True},
     )
 
 
