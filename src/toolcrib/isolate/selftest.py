@@ -19,6 +19,7 @@ from toolcrib.transports.spec import ProcessSpec
 
 LEVEL_LIMIT_S = 20.0
 OUTPUT_MAX = 64 * 1024
+MEMORY_BYTES, FILE_BYTES = 512 * MIB, 64 * MIB
 SPARE_PROCESSES = 100
 FORKS = 200
 _PROGRAM = Path(__file__).with_name("probe.py")
@@ -98,7 +99,7 @@ def _unavailable(host: Host, level: IsolationLevel) -> str:
 
 def _prepare(arena: Arena, host: Host, level: IsolationLevel) -> ProcessSpec:
     """The probe at one level, with limits that it can run into without doing harm."""
-    limits = Limits(memory_bytes=512 * MIB, file_bytes=64 * MIB, processes=_count_tasks() + SPARE_PROCESSES)
+    limits = Limits(memory_bytes=MEMORY_BYTES, file_bytes=FILE_BYTES, processes=_count_tasks() + SPARE_PROCESSES)
     read = (str(_PROGRAM),) if level.rank >= IsolationLevel.CONFINED.rank else ()
     argv = (sys.executable, "-I", "-S", "-E", str(_PROGRAM), json.dumps(arena.describe()))
     spec = ProcessSpec(argv, {"PATH": os.defpath}, stop_grace_s=0.0, kill_grace_s=0.0)

@@ -10,12 +10,14 @@ from toolcrib.doors.cli.invoke import Options
 from toolcrib.doors.cli.opening import wait_with_status
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.isolate.arena import Verdict
+from toolcrib.isolate.grants import MIB
 from toolcrib.isolate.levels import ATTEMPTS, IsolationLevel, Probe, promises
 from toolcrib.isolate.plan import Host
-from toolcrib.isolate.proof import advice
-from toolcrib.isolate.selftest import Proof, measure_all
+from toolcrib.isolate.proof import advice, describe_circumstances, remember, state_path
+from toolcrib.isolate.selftest import FILE_BYTES, MEMORY_BYTES, Proof, measure_all
 from toolcrib.transports.harden import forbid_inspection
 from toolcrib.transports.spawn import Spawner
+from toolcrib.version import VERSION
 
 MISSING = "–"
 BROKEN = "OPEN!"
@@ -40,10 +42,13 @@ async def examine(options: Options, console: Console) -> int:
 
 
 async def _measure(console: Console) -> Proof:
-    spawner = Spawner()
+    """Every level; what is found counts for the servers that are started next."""
+    spawner, host = Spawner(), Host.here(console.env)
     try:
-        work = measure_all(spawner, Host.here(console.env))
-        return await wait_with_status(console, work, lambda: "trying every level …")
+        work = measure_all(spawner, host)
+        proof = await wait_with_status(console, work, lambda: "trying every level …")
+        remember(state_path(console.env), describe_circumstances(host, VERSION), proof)
+        return proof
     finally:
         console.end_status()
         await spawner.close()
@@ -87,6 +92,7 @@ def _row(proof: Proof, probe: Probe) -> Iterator[str]:
 
 def _notes(proof: Proof) -> Iterator[str]:
     """What the words of this table mean, as far as they occur in it."""
+    yield f"Limits were set to {MEMORY_BYTES // MIB} MiB of memory and {FILE_BYTES // MIB} MiB per file for the test."
     found = {word for probe in Probe for word in _row(proof, probe)}
     if BROKEN in found:
         yield f"{BROKEN} is what the level promises to stop; it is not used here."
