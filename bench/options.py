@@ -12,6 +12,7 @@ FIGURES = {
     "fault": "ten servers, one of them dead or hanging",
     "help": "`toolcrib --help` against `python -c pass`",
     "register": "registering one native tool",
+    "isolation": "starting a program at each level of isolation",
 }
 
 

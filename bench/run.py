@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from bench import report
-from bench.figures import calls, fault, help_page, listing, memory, register, start
+from bench.figures import calls, fault, help_page, isolation, listing, memory, register, start
 from bench.options import Options
 from bench.rounds import NobodyLeftError
 
@@ -20,6 +20,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "fault": fault.measure,
     "help": help_page.measure,
     "register": register.measure,
+    "isolation": isolation.measure,
 }
 
 
