@@ -139,9 +139,10 @@ def is_ours(digest: object) -> bool:
 def is_apart(pids: object) -> bool:
     """Whether the probe counts processes in a namespace of its own, where our number is nobody or somebody else."""
     try:
-        return not is_error(pids) and pids != os.readlink("/proc/self/ns/pid")  # noqa: PTH115
+        ours = str(Path("/proc/self/ns/pid").readlink())
     except OSError:  # no Linux
         return False
+    return isinstance(pids, str) and pids != ours and not is_error(pids)
 
 
 def is_error(told: object) -> bool:

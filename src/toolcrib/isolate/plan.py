@@ -19,11 +19,14 @@ from toolcrib.transports.refusal import explain_failure, refuse
 from toolcrib.transports.spec import Confinement, ProcessSpec
 
 READ = 0b0000000000001101  # run, read files, list directories
-WRITE = 0b0110011110110010 | READ  # and write, make, move and remove everything but devices
+WRITE = 0b0111011110110010 | READ  # and write, make, move and remove everything but devices
 DEVICE = 0b1100000000000110
 EVERYTHING = (0xFFFF, 0b11, 0b11)
 """All access to files, TCP both ways; and the scopes: abstract unix sockets, signals."""
 PRIVATE_UMASK = 0o077
+_HOME_VARIABLES = frozenset({
+    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLe
         spec,
         argv=(str(program), *spec.argv[1:]),
         cwd=cwd,
-        env={**spec.env, "TMPDIR": private},
+        env=_at_home_in(private, spec.env),
         isolation=level.value,
     )
     reads = [*_readable(spec, host, program), *wish.read]
@@ -107,6 +110,12 @@ def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLe
     binds = Binds(tuple(reads), (*wish.write, private), network=bool(wish.network))
     wrapped = replace(inside, argv=wrap(host.bwrap or "bwrap", binds, cwd, inside.argv), cwd=None)
     return replace(wrapped, confinement=replace(confinement, filter_fd=FILTER_FD))
+
+
+def _at_home_in(private: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program whose user's home is out of reach: many do not start where theirs is forbidden."""
+    kept = {name: value for name, value in env.items() if name not in _HOME_VARIABLES}
+    return kept | {"TMPDIR": private, "HOME": private}
 
 
 def _restrict(confinement: Confinement, wish: Wish, reads: list[str]) -> Confinement:

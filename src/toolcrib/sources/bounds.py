@@ -30,7 +30,8 @@ class Bounds:
         wish = self._wish(server)
         if not self._needs_proof(server):
             return replace(confine(spec, wish, self.host), isolation=UNTESTED)
-        return confine(spec, wish.at(await self.prover.settle(wish)), self.host)
+        bounded = confine(spec, wish.at(await self.prover.settle(wish)), self.host)
+        return replace(bounded, env={**bounded.env, **server.env})  # what was written for it counts most, HOME included
 
     async def level_of(self, server: ServerConfig) -> IsolationLevel:
         """What the server runs at if it runs at all."""

@@ -88,3 +88,25 @@ def test_long_names_and_noise_are_warned_of(toolcrib):
     assert result.returncode == 0
     assert f"wordy__{tool} has {len(tool) + 7} characters" in result.stdout
     assert "1 lines to stdout that are not MCP" in result.stdout
+
+
+def test_the_isolation_of_this_machine_is_measured_and_shown(toolcrib):
+    """One row for each attempt, one column for each level, and what is proven."""
+    result = toolcrib.run("doctor", "--isolation")
+    lines = result.stdout.splitlines()
+
+    assert result.returncode == 0
+    assert lines[2].split() == ["none", "limits", "confined", "isolated"]
+    assert next(line for line in lines if line.startswith("read a secret file")).split()[4:6] == ["open", "open"]
+    assert any(line.startswith("Proven here: ") for line in lines)
+
+
+def test_the_isolation_of_this_machine_as_json(toolcrib):
+    """For programs: verdicts, promises, and what to do for the next level."""
+    shown = json.loads(toolcrib.run("doctor", "--isolation", "--json").stdout)
+
+    assert set(shown["levels"]) == {"none", "limits", "confined", "isolated"}
+    assert shown["levels"]["limits"]["promises"] == ["file", "memory"]
+    assert shown["levels"]["none"]["probes"]["secret"] == "open"
+    for level in shown["levels"].values():
+        assert level["proven"] or (level["reason"] and level["todo"])
