@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,8 @@ async def test_a_file_server_reaches_what_it_was_granted_and_nothing_else(fleet,
     (tmp_path / "shut").mkdir()
     for name in ("open", "shut"):
         (tmp_path / name / "note").write_text(name)
-    launch = servers.filesystem(tmp_path)
+    launch = servers.filesystem(tmp_path / "open")
+    launch = replace(launch, args=(*launch.args, str(tmp_path / "shut")))
     grants = {"read": f"['{FLEET / 'npm'}']", "write": "['open']"}
     config = write(tmp_path / "toolcrib.toml", "files", launch, isolation="'confined'", **grants)
 
@@ -106,9 +108,8 @@ async def test_a_python_server_works_confined_without_any_grant(fleet, around, t
 async def test_a_git_server_works_confined_with_its_repository(fleet, around, tmp_path):
     """It runs git below itself, in the same bounds."""
     repository = make_repository(tmp_path / "repository")
-    config = write(
-        tmp_path / "toolcrib.toml", "git", servers.git(repository), isolation="'confined'", write="['repository']"
-    )
+    grants = {"write": "['repository']", "env": "{ GIT_CONFIG_NOSYSTEM = '1' }"}
+    config = write(tmp_path / "toolcrib.toml", "git", servers.git(repository), isolation="'confined'", **grants)
 
     async with open_crib(config, surroundings=around) as crib:
         result = await crib.call("git__git_status", {"repo_path": str(repository)})
