@@ -2,7 +2,6 @@
 
 import errno
 import os
-import secrets
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -88,7 +87,7 @@ def for_good(error: SourceUnavailable) -> SourceUnavailable:
 def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLevel) -> ProcessSpec:
     if host.machine not in MACHINES:
         raise _no_filter(spec, host)
-    private = str(host.temporary / f"toolcrib-{secrets.token_hex(12)}")
+    private = str(host.temporary / f"toolcrib-{os.urandom(12).hex()}")
     program = _find(spec)
     cwd = private if spec.cwd is None else str(Path(spec.cwd).absolute())
     confinement = Confinement(

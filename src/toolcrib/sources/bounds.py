@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolcrib.config.model import IsolationConfig, ServerConfig
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.isolate.grants import Limits, Wish
 from toolcrib.isolate.levels import IsolationLevel
-from toolcrib.isolate.plan import Host, confine
-from toolcrib.isolate.proof import Prover, state_path
 from toolcrib.transports.spawn import Spawner
 from toolcrib.transports.spec import ProcessSpec
+
+if TYPE_CHECKING:  # loaded when the first server is started, or the first level asked for
+    from toolcrib.isolate.plan import Host
+    from toolcrib.isolate.proof import Prover
 
 UNTESTED = "limits, untested"
 """What servers get that ask for nothing: the limits are set, but no self-test was run for their sake."""
@@ -21,12 +25,26 @@ class Bounds:
     """Puts bounds around what is started; the self-test runs when the first server asks for more than the default."""
 
     def __init__(self, spawner: Spawner, env: Mapping[str, str], settings: IsolationConfig, version: str) -> None:
-        self.host = Host.here(env)
-        self.prover = Prover(spawner, self.host, state_path(env), version)
-        self._settings = settings
+        self._spawner, self._env, self._settings, self._version = spawner, env, settings, version
+
+    @cached_property
+    def host(self) -> "Host":
+        """This machine."""
+        from toolcrib.isolate.plan import Host
+
+        return Host.here(self._env)
+
+    @cached_property
+    def prover(self) -> "Prover":
+        """Who knows what is proven on it."""
+        from toolcrib.isolate.proof import Prover, state_path
+
+        return Prover(self._spawner, self.host, state_path(self._env), self._version)
 
     async def around(self, spec: ProcessSpec, server: ServerConfig) -> ProcessSpec:
         """The server's process within its bounds; raises ``SourceUnavailable`` if they cannot be had here."""
+        from toolcrib.isolate.plan import confine
+
         wish = self._wish(server)
         if not self._needs_proof(server):
             return replace(confine(spec, wish, self.host), isolation=UNTESTED)
