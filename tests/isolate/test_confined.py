@@ -1,5 +1,6 @@
 """Programs within their bounds, for real: what is granted works, what is not does not, and nothing stays behind."""
 
+import ctypes
 import os
 import signal
 import socket
@@ -12,9 +13,9 @@ import pytest
 from tests.isolate.conftest import CONFINED
 from tests.transports.processes import until
 
-from toolcrib.isolate.arena import listen, was_called
+from toolcrib.isolate.arena import Verdict, listen, was_called
 from toolcrib.isolate.grants import Limits, Wish
-from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.isolate.levels import IsolationLevel, Probe
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.run import run_once
 from toolcrib.transports.spec import ProcessSpec
@@ -124,6 +125,7 @@ asyncio.run(main())
 async def test_the_private_directory_is_private_and_gone_afterwards(run_python, wish):
     """Also what was hidden in it: read-only directories, links to elsewhere."""
     script = """
+import ctypes
 import os
 home = os.environ["TMPDIR"]
 os.makedirs(home + "/a/b")
@@ -172,6 +174,7 @@ async def test_the_private_directory_is_gone_after_toolcrib_was_killed(wish):
 async def test_memory_and_file_sizes_are_limited_as_configured(run_python, wish):
     """At every level above none; an ordinary error inside the program."""
     script = """
+import ctypes
 import os
 try:
     bytearray(300_000_000)
@@ -213,3 +216,26 @@ async def test_a_program_that_says_too_much_is_cut(spawner, host):
     finished = await run_once(spawner, confine(spec, Wish(), Host.here(os.environ)), b"", 100_000)
 
     assert finished.is_cut
+
+
+def landlock_version() -> int:
+    return ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)
+
+
+def test_signals_are_kept_in_by_kernels_that_can(proof):
+    """From Linux 6.12 on; elsewhere it is open, and said to be."""
+    verdict = proof.trials[IsolationLevel.CONFINED].verdicts[Probe.SIGNAL]
+
+    assert verdict is (Verdict.STOPPED if landlock_version() >= 6 else Verdict.OPEN)
+
+
+async def test_landlock_stops_tcp_also_without_the_filter(spawner, host):
+    """Two fences, each standing by itself; kernels before 6.7 have only the filter."""
+    with listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)) as listener:
+        argv = (sys.executable, "-I", "-S", "-c", CONNECT, str(listener.getsockname()[1]))
+        spec = ProcessSpec(argv, {"PATH": os.defpath}, stop_grace_s=0, kill_grace_s=0)
+        bounded = confine(spec, CONFINED, host)
+        bounded = replace(bounded, confinement=replace(bounded.confinement, filter=b""))
+        await run_once(spawner, bounded, b"", 1000)
+
+        assert was_called(listener) is (landlock_version() < 4)
