@@ -90,6 +90,8 @@ async def try_level(spawner: Spawner, host: Host, level: IsolationLevel, *, fork
 
 
 def _unavailable(host: Host, level: IsolationLevel) -> str:
+    if not hasattr(os, "fork"):
+        return "programs cannot be started under a keeper here; it needs Linux or macOS"
     if level.rank >= IsolationLevel.CONFINED.rank and not host.is_linux:
         return "it needs Linux"
     if level is IsolationLevel.ISOLATED and host.bwrap is None:
@@ -99,7 +101,9 @@ def _unavailable(host: Host, level: IsolationLevel) -> str:
 
 def _prepare(arena: Arena, host: Host, level: IsolationLevel) -> ProcessSpec:
     """The probe at one level, with limits that it can run into without doing harm."""
-    limits = Limits(memory_bytes=MEMORY_BYTES, file_bytes=FILE_BYTES, processes=_count_tasks() + SPARE_PROCESSES)
+    tasks = _count_tasks()
+    processes = tasks + SPARE_PROCESSES if tasks else None
+    limits = Limits(memory_bytes=MEMORY_BYTES, file_bytes=FILE_BYTES, processes=processes)
     read = (str(_PROGRAM),) if level.rank >= IsolationLevel.CONFINED.rank else ()
     argv = (sys.executable, "-I", "-S", "-E", str(_PROGRAM), json.dumps(arena.describe()))
     spec = ProcessSpec(argv, {"PATH": os.defpath}, stop_grace_s=0.0, kill_grace_s=0.0)
@@ -107,7 +111,7 @@ def _prepare(arena: Arena, host: Host, level: IsolationLevel) -> ProcessSpec:
 
 
 def _count_tasks() -> int:
-    """How many processes and threads of this user run now, as the kernel counts them."""
+    """How many processes and threads of this user run now, as the kernel counts them; 0 where that cannot be seen."""
     user, count = os.getuid(), 0
     for entry in Path("/proc").glob("[0-9]*/task"):
         try:

@@ -62,8 +62,8 @@ def import_path() -> list[str]:
 def importable(home: Path, modules: tuple[str, ...]) -> tuple[str, ...]:
     """What a worker must be able to read to import what this process can; never a whole home directory."""
     paths = [Path(entry) for entry in (*import_path(), sys.prefix, sys.base_prefix)]
-    wide = [str(path) for path in paths if path.exists() and not is_too_wide(path.resolve(), home)]
-    return tuple(dict.fromkeys([*wide, *modules, str(_PROGRAM)]))
+    bearable = [str(path) for path in paths if path.exists() and not is_too_wide(path.resolve(), home)]
+    return tuple(dict.fromkeys([*bearable, *modules, str(_PROGRAM)]))
 
 
 def _answer(task: Task, finished: Finished) -> bytes:

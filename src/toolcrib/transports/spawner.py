@@ -8,6 +8,8 @@ word on the control socket, or its end because toolcrib died, makes the keeper s
 
 Both are sub-reapers: whatever loses its parent becomes their child, so who has no child has no descendant.
 
+What confines a server lies next door in ``confine.py``, which is imported when the first such start is asked for.
+
 The rule: standard library only, and of that only what imports quickly. ``_signal`` and ``_socket`` are what
 ``signal`` and ``socket`` wrap; the wrappers take as long to import as the interpreter takes to start.
 """
