@@ -48,6 +48,26 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class Over:
+    """At most so much more than another contender of the same round."""
+
+    label: str
+    figure: str
+    contender: str
+    base: str
+    at_most: float
+    unit: str
+
+    def judge(self, results: Results) -> Verdict:
+        pairs = zip(results.get(self.contender, []), results.get(self.base, []), strict=False)
+        more = [ours[self.figure] - base[self.figure] for ours, base in pairs]
+        if not more:
+            return Verdict(f"{self.label}: not measured (needs {self.contender} and {self.base})", Outcome.UNKNOWN)
+        bound = f"goal <= {self.at_most:g} {self.unit}"
+        return _verdict(f"{self.label}: {_spread(more, self.unit)}", bound, median(more) <= self.at_most)
+
+
+@dataclass(frozen=True)
 class Ratio:
     """How many times as much as the best rival: of speed when more is better, of cost otherwise."""
 

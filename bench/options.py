@@ -14,6 +14,7 @@ FIGURES = {
     "register": "registering one native tool",
     "durability": "kill -9 in the middle of writes: nothing acknowledged may be lost",
     "suites": "public JSON Schema and JSON parsing suites (--data), hostile schemas",
+    "isolation": "starting a program at each level of isolation",
 }
 
 

@@ -3,14 +3,15 @@
 import pytest
 from opentelemetry.trace import NoOpTracer
 
-from toolcrib.assemble import MemoryRecords, as_loaded, import_tools, layer_stack, make_rig, open_crib
-from toolcrib.assemble import Surroundings as Around
+from toolcrib.assemble import as_loaded, import_tools, layer_stack, make_rig, open_crib
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.config.lock import Record
 from toolcrib.config.model import AuditConfig, Config
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import drop
 from toolcrib.onlookers import Onlookers
+from toolcrib.stores.records import MemoryRecords
+from toolcrib.surroundings import Surroundings as Around
 
 
 async def test_records_in_memory_are_changed_one_at_a_time():
@@ -38,6 +39,7 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
         "record",
         "audit",
         "permit",
+        "shelter",
         "approve",
         "deadline",
         "limit",

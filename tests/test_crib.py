@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.assemble import MemoryRecords
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, ToolConfig, config_hash
 from toolcrib.core import errors, events
@@ -17,6 +16,7 @@ from toolcrib.core.errors import CallerError, ConfigError, InternalError, Source
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tool import Tool
 from toolcrib.sources.native import define
+from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryAudit, memory_crib
 
 
@@ -672,6 +672,7 @@ async def test_health_shows_servers_tools_and_calls():
         "stdoutNoise": 0,
         "breaker": "closed",
         "retryAfterSeconds": 0.0,
+        "isolation": "",
     }
 
 

@@ -1,13 +1,10 @@
 """From configuration to a running Crib; the only module that knows every room. The layer stack is listed here."""
 
-import asyncio
 import importlib
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,48 +26,38 @@ from toolcrib.calls.layers.permit import permit
 from toolcrib.calls.layers.record import record
 from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
+from toolcrib.calls.layers.shelter import IsolationOf, shelter
 from toolcrib.calls.metrics import Metrics
-from toolcrib.calls.pipeline import Layer
+from toolcrib.calls.pipeline import Layer, Subject
 from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
 from toolcrib.calls.rig import Rig
 from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.importers import parse_mcp_servers
-from toolcrib.config.lock import Answer, Record, timestamp, with_answer
-from toolcrib.config.masks import shown_values
 from toolcrib.config.merge import merge
 from toolcrib.config.model import (
     DEFAULT,
     Config,
     ResultsConfig,
-    ServerConfig,
     has_result_limit,
     without_result_limits,
 )
 from toolcrib.config.model import Layer as ConfigLayer
 from toolcrib.config.parse import flags_layer, parse
-from toolcrib.config.references import resolve_server, secret_values
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import RESULT_READ
-from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.maker import SourceMaker
 from toolcrib.onlookers import NOBODY, Onlookers, find_tracer, open_audit
-from toolcrib.sources.autopsy import redact
-from toolcrib.sources.link import CLIENT_NAME, Link, LinkEvents
-from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.native import MARK, NativeSource, NativeTool, define, native_tool
-from toolcrib.sources.negotiate import Offer
-from toolcrib.sources.stdio_link import StdioLink
-from toolcrib.sources.supervise import Supervisor, SupervisorSettings
 from toolcrib.stores.files import read_text
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.paths import find_project, lock_path, results_path, state_directory, user_config_path
+from toolcrib.stores.records import LockAnswers, LockRecords, MemoryRecords
 from toolcrib.stores.results import ResultStore
-from toolcrib.transports.environment import child_environment
-from toolcrib.transports.spawn import Spawner
-from toolcrib.transports.spec import ProcessSpec
-from toolcrib.version import VERSION
+from toolcrib.surroundings import Surroundings
 
 Function = Callable[..., Any]
 ConfigLike: TypeAlias = "str | Path | Mapping[str, Any] | Config | Loaded | None"
@@ -90,14 +77,6 @@ class Loaded:
     def files(self) -> list[Path]:
         """The files that exist, weakest first."""
         return [path for path in (self.user, self.project) if path is not None and path.is_file()]
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Where toolcrib runs; given as a value so that nothing reads it behind anybody's back."""
-
-    cwd: Path = field(default_factory=Path.cwd)
-    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
 def load(
@@ -146,63 +125,6 @@ def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
     return load(config, surroundings)
 
 
-class LockRecords:
-    """Discovery records in the lock file; file work happens beside the event loop."""
-
-    def __init__(self, file: LockFile) -> None:
-        self._file = file
-
-    async def read(self) -> Mapping[str, Record]:
-        """All records; an unreadable lock counts as empty, it is moved aside at the next write."""
-        try:
-            return self._file.read().records
-        except ConfigError:
-            return {}
-
-    async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
-        """Change one record."""
-        await asyncio.to_thread(self._file.update, server, change)
-
-
-class LockAnswers:
-    """What people answered once and for all, in the lock file, where they can read and edit it."""
-
-    def __init__(self, file: LockFile) -> None:
-        self._file = file
-
-    async def find(self, tool: str, caller: str) -> bool | None:
-        """What was answered; an unreadable lock holds no answer."""
-        try:
-            answer = self._file.read().approvals.get(tool, {}).get(caller)
-        except ConfigError:
-            return None
-        return None if answer is None else answer.allow
-
-    async def write(self, tool: str, caller: str, allow: bool, by: str) -> None:
-        """Keep an answer."""
-        answer = Answer(allow, timestamp(datetime.now(UTC)), by)
-        await asyncio.to_thread(self._file.change, lambda lock: with_answer(lock, tool, caller, answer))
-
-
-class MemoryRecords:
-    """Discovery records for as long as the program runs."""
-
-    def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
-
-    async def read(self) -> Mapping[str, Record]:
-        """All records."""
-        return self._records
-
-    async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
-        """Change one record."""
-        changed = change(self._records.get(server))
-        if changed is None:
-            self._records.pop(server, None)
-        else:
-            self._records[server] = changed
-
-
 def make_rig(config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None) -> Rig:
     """What the layers of one Crib share."""
     inbox = Inbox(time.monotonic)
@@ -212,7 +134,15 @@ def make_rig(config: Config, emit: Emit, answers: AnswerBook, log: Audit | None 
     return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox, audit_log)
 
 
-def layer_stack(config: Config, rig: Rig, onlookers: Onlookers = NOBODY) -> list[Layer]:
+async def nowhere(subject: Subject) -> IsolationLevel | None:
+    """An ``IsolationOf`` where nothing is isolated."""
+    del subject
+    return IsolationLevel.NONE
+
+
+def layer_stack(
+    config: Config, rig: Rig, onlookers: Onlookers = NOBODY, isolation_of: IsolationOf = nowhere
+) -> list[Layer]:
     """What every call passes, first to last."""
 
     def unchecked(tool: str, reason: str) -> None:
@@ -223,6 +153,7 @@ def layer_stack(config: Config, rig: Rig, onlookers: Onlookers = NOBODY) -> list
         record(rig.metrics, rig.emit, time.perf_counter, config.slow_call_s),
         audit(rig.log, Told(time.perf_counter, redact=onlookers.redact)),
         permit(),
+        shelter(config.isolation.minimum, isolation_of),
         approve(rig.desk, Seal(time.time, config.security.ask_timeout_s)),
         deadline(config.call_timeout_s),
         limit(config.limits, rig.breakers),
@@ -241,68 +172,6 @@ def _keeping(config: Config, rig: Rig) -> list[Layer]:
     if rig.results is None:
         return []
     return [keep(rig.results, KeepSettings(config.results.limit, config.results.keep_s), rig.emit)]
-
-
-class SourceMaker:
-    """Makes the source for a configured server; owns what all servers of a Crib share."""
-
-    def __init__(self, config: Config, surroundings: Surroundings, emit: Emit) -> None:
-        self._config, self._around, self._emit = config, surroundings, emit
-        self.secrets: frozenset[str] = frozenset()
-        """What no server's secret may be shown as, of all servers so far."""
-        self._spawner = Spawner()
-        self._tasks = TaskScope(self._failed)
-
-    def __call__(self, server: ServerConfig) -> McpSource:
-        """The source of one server; nothing is started yet."""
-        capabilities: dict[str, Any] = {name: {} for name in server.relay}
-        offer = Offer({"name": CLIENT_NAME, "version": VERSION}, capabilities)
-        connect = self._config.connect
-        secrets = secret_values(server, self._around.env)
-        self.secrets |= secrets
-        settings = SupervisorSettings(
-            delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),
-            handshake_timeout_s=0.8 * server.discovery_timeout_s,  # leaves time to tell why it failed
-            idle_timeout_s=server.idle_timeout_s,
-            secrets=secrets,
-        )
-        supervisor = Supervisor(server.name, self._dialler(server), offer, settings, self._emit)
-        return McpSource(server.name, supervisor, offer, is_http=server.url is not None)
-
-    def redact(self, encoded: str) -> str:
-        """Encoded arguments without what is known to be secret, or looks like it."""
-        shown = shown_values(msgspec.json.decode(encoded))
-        return redact(msgspec.json.encode(shown).decode(), self.secrets)
-
-    def _dialler(self, server: ServerConfig) -> Callable[[LinkEvents], Any]:
-        async def dial(events: LinkEvents) -> Link:
-            resolved = resolve_server(server, self._around.env)
-            if resolved.command is not None:
-                return await StdioLink.open(self._spawner, self._process(resolved), events, self._tasks)
-            from toolcrib.sources.http_link import HttpLink
-
-            return await HttpLink.open(resolved, events, self._tasks)
-
-        return dial
-
-    def _process(self, server: ServerConfig) -> ProcessSpec:
-        env = child_environment(server.env, self._around.env)
-        return ProcessSpec((server.command or "", *server.args), env, _directory(server))
-
-    async def close(self) -> None:
-        """End the spawner, last of all."""
-        await self._tasks.close()
-        await self._spawner.close()
-
-    def _failed(self, name: str, error: BaseException) -> None:
-        self._emit(Event("source.task.failed", "error", {"task": name, "error": type(error).__name__}))
-
-
-def _directory(server: ServerConfig) -> str | None:
-    """Where the process runs; a relative directory is seen from the configuration file."""
-    if server.cwd is None or Path(server.cwd).is_absolute() or not server.origin:
-        return server.cwd
-    return str(Path(server.origin).parent / server.cwd)
 
 
 @asynccontextmanager
@@ -343,16 +212,18 @@ async def assemble(
     results = await open_results(config, around) if has_result_limit(config) else None
     if results is not None:
         own.append(reading_tool(results, config, own))
+    maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
+    native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
     lock = LockFile(loaded.lock) if loaded.lock is not None else None
     log = open_audit(config, audit_path(config, around), emit)
     onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
     rig = make_rig(config, emit, LockAnswers(lock) if lock is not None else MemoryAnswers(), log)
     rig = replace(rig, results=None if one_shot else results)
     parts = Parts(
-        native=NativeSource(own, emit=emit, capacity=config.capacity),
+        native=native,
         make_source=maker,
         records=LockRecords(lock) if lock is not None else MemoryRecords(),
-        layers=layer_stack(config, rig, onlookers),
+        layers=layer_stack(config, rig, onlookers, maker.isolation_of),
         rig=rig,
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,

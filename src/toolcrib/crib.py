@@ -9,8 +9,6 @@ from typing import Any, Self
 
 from toolcrib.calls.approvals import Desk
 from toolcrib.calls.inbox import Inbox
-from toolcrib.calls.layers.audit import unknown_call
-from toolcrib.calls.layers.permit import not_open
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.calls.rig import Rig
@@ -25,24 +23,21 @@ from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
 from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
 from toolcrib.core import events
-from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, may_know
+from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.audit import Audit
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import (
-    CallTimeout,
     ConfigError,
     InternalError,
     InvalidArguments,
-    InvalidName,
-    SourceUnavailable,
     ToolcribError,
     UnknownServer,
     UnknownTool,
 )
 from toolcrib.core.events import Event
-from toolcrib.core.names import split_name
 from toolcrib.core.source import Listing, LocalSource, ServerSource
 from toolcrib.core.tool import Tool
+from toolcrib.finding import Finder
 
 MOST_IMITATIONS_TOLD = 20
 """In one change of the catalogue; `toolcrib doctor` shows more."""
@@ -87,11 +82,14 @@ class Crib:
         self._numbers = itertools.count(1)
         self._disabled: dict[str, ServerConfig] = {}
         self._refresher: Refresher | None = None
+        self._finder: Finder | None = None
         self._closed = False
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
         """Know the servers, with what earlier runs found out about them; none is started."""
         self._refresher = Refresher(self._parts.records, self._emit, self._server_updated, self._security.pins)
+        prefix = self._parts.settings.prefix
+        self._finder = Finder(self._refresher, lambda: self._catalog, self._parts.rig, prefix=prefix)
         self._parts.native.on_change(self._rebuild)
         records = await self._parts.records.read()
         for server in servers:
@@ -108,7 +106,7 @@ class Crib:
     @property
     def _fresh(self) -> Refresher:
         if self._refresher is None or self._closed:
-            raise InternalError("This Crib is not open.", hint="Use it inside `async with open_crib(...)`.")
+            raise _not_open()
         return self._refresher
 
     # The catalogue
@@ -275,64 +273,13 @@ class Crib:
         """The layers of a tool that is called for the first time, composed once."""
         route = self._catalog.routes.get(call.name)
         if route is None:
-            route = await self._discover_in_time(call)
+            if self._finder is None or self._closed:
+                raise _not_open()
+            route = await self._finder.find(call)
         subject = Subject(call.name, route.server, route.tool, route.reach)
         step = compose(self._parts.layers, subject, route.source.call_tool)
         self._steps[call.name] = route.tool.name, step
         return self._steps[call.name]
-
-    async def _discover_in_time(self, call: ToolCall) -> Route:
-        """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""
-        if not may_know(call.caller.grants, call.name):
-            self._note_unknown(call, refused := not_open())
-            raise refused
-        try:
-            async with asyncio.timeout(call.timeout_s):
-                return await self._discover_for(call.name)
-        except TimeoutError:
-            late = CallTimeout(f"{call.name} was not found within {call.timeout_s:g} s: its server is still starting.")
-            self._tell_not_begun(call, late)
-            raise late from None
-        except UnknownTool as error:
-            self._emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
-            told = error if call.caller.grants == EVERYTHING else not_open()
-            self._note_unknown(call, told)
-            raise told from None
-        except ToolcribError as error:
-            self._tell_not_begun(call, error)
-            raise
-
-    def _tell_not_begun(self, call: ToolCall, error: ToolcribError) -> None:
-        self._emit(_not_begun(call, error))
-        self._note_unknown(call, error)
-
-    def _note_unknown(self, call: ToolCall, error: ToolcribError) -> None:
-        """What never reaches the layers leaves an entry, too."""
-        self._parts.rig.metrics.count_unknown(error.code)
-        self._parts.rig.log.note(unknown_call(call, error.code))
-
-    async def _discover_for(self, name: str) -> Route:
-        """A tool nobody has seen yet may belong to a server nobody has asked yet."""
-        unknown = [shelf for shelf in self._possible_shelves(name) if not shelf.is_known]
-        for finding in asyncio.as_completed([self._fresh.first_record(shelf) for shelf in unknown]):
-            record = await finding
-            if name in self._catalog.routes:
-                break
-            if record.status == "failed" and self._parts.settings.prefix:
-                raise _unavailable(self.shelves[record.server], record)
-        route = self._catalog.routes.get(name)
-        if route is None:
-            raise UnknownTool(name, known=[route.name for route in self._catalog.visible_to(EVERYTHING)])
-        return route
-
-    def _possible_shelves(self, name: str) -> list[Shelf]:
-        if not self._parts.settings.prefix:
-            return list(self.shelves.values())
-        try:
-            shelf = self.shelves.get(split_name(name)[0])
-        except InvalidName:
-            return []
-        return [shelf] if shelf else []
 
     # Servers at run time
 
@@ -464,10 +411,5 @@ def _refuse_clashes(catalog: Catalog) -> None:
         )
 
 
-def _unavailable(shelf: Shelf, record: Record) -> ToolcribError:
-    return SourceUnavailable(record.error, details=shelf.source.status().details)
-
-
-def _not_begun(call: ToolCall, error: ToolcribError) -> Event:
-    fields = {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": 0.0, "code": error.code}
-    return Event(events.CALL_FINISHED, "warning", fields)
+def _not_open() -> InternalError:
+    return InternalError("This Crib is not open.", hint="Use it inside `async with open_crib(...)`.")

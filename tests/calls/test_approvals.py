@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from toolcrib.assemble import LockAnswers
 from toolcrib.calls import approvals
 from toolcrib.calls.approvals import Desk, DeskSettings, MemoryAnswers, Question, Reply
 from toolcrib.core.access import EVERYTHING, Caller, Reach
@@ -14,6 +13,7 @@ from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import AuditUnavailable, PermissionDenied
 from toolcrib.core.events import Event
 from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.records import LockAnswers
 
 REACH = Reach("files__write", "files", policy="ask")
 ANN = Caller("ann", grants=EVERYTHING, session="s1")

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from toolcrib.assemble import MemoryRecords
 from toolcrib.catalog.pins import CHANGED, MOVED, NEW
 from toolcrib.config.model import Config, SecurityConfig, ServerConfig
 from toolcrib.core import events
 from toolcrib.core.errors import UnknownTool
 from toolcrib.core.tool import Tool
+from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.assemble import MemoryRecords
 from toolcrib.catalog import refresh
 from toolcrib.catalog.refresh import Refresher, Shelf
 from toolcrib.config.lock import Record
@@ -15,6 +14,7 @@ from toolcrib.core.errors import ConfigError, SourceUnavailable
 from toolcrib.core.events import Event
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
+from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing import FakeSource
 
 LONG_S = 60.0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import toolcrib
-from toolcrib.assemble import Surroundings
+from toolcrib.surroundings import Surroundings
 
 SERVERS = Path(__file__).resolve().parent / "servers.py"
 TICK_S = 0.005

@@ -14,8 +14,8 @@ from tests.fleet.running import until
 from tests.hostile.conftest import HostileServer
 
 import toolcrib
-from toolcrib.assemble import Surroundings
 from toolcrib.core.events import Event
+from toolcrib.surroundings import Surroundings
 
 Hostile = Callable[[str], HostileServer]
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import toolcrib
-from toolcrib.assemble import Surroundings
 from toolcrib.catalog.pins import accept, comparison
 from toolcrib.core import events
 from toolcrib.core.events import Event
 from toolcrib.stores.lockfile import LockFile
+from toolcrib.surroundings import Surroundings
 
 SCRIPT = Path(__file__).resolve().parent / "turncoat.py"
 SETTINGS = "[catalog]\ngrace = 20\n[connect]\nattempts = 2\ndelays = [0, 0]\n"

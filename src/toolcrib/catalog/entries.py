@@ -42,6 +42,7 @@ def server_health(shelf: Shelf, breaker: Mapping[str, Any]) -> dict[str, Any]:
         "restarts": status.restarts,
         "stdoutNoise": status.stdout_noise,
         **breaker,
+        "isolation": status.isolation,
     }
 
 

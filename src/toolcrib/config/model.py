@@ -17,6 +17,8 @@ Policy = Literal["allow", "ask", "deny", "disable"]
 POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny", "disable")
 AuthMode = Literal["auto", "required", "none"]
 AUTH_MODES: tuple[AuthMode, ...] = ("auto", "required", "none")
+ISOLATIONS = ("none", "limits", "confined", "isolated")
+"""How far a program is kept from the rest, weakest first."""
 RELAYABLE = ("elicitation", "sampling", "roots")
 
 
@@ -81,6 +83,13 @@ class ServerConfig:
     """How often its tools may be called, all together."""
     parallel: int | None = None
     """How many calls may run on it at once; ``None`` for what holds for all servers."""
+    isolation: str = ""
+    """One of ``ISOLATIONS``, or ``auto``; empty for what ``[isolation]`` says."""
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    network: bool | None = None
+    memory_bytes: int | None = None
+    processes: int | None = None
     origin: str = field(default="", compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -172,11 +181,21 @@ class TelemetryConfig:
     """Whether each call is an OpenTelemetry span."""
 
 
+@dataclass(frozen=True, slots=True)
+class IsolationConfig:
+    """How far servers are kept from the rest unless they say otherwise, and what is the least for whom."""
+
+    level: str = "limits"
+    minimum: Mapping[str, str] = field(default_factory=dict)
+    """Security level → the least isolation its tools may run at; what is missing may run at any."""
+
+
 SECTIONS: Mapping[str, type] = {
     "access": AccessConfig,
     "audit": AuditConfig,
     "auth": AuthConfig,
     "connect": ConnectConfig,
+    "isolation": IsolationConfig,
     "limits": CommonLimits,
     "results": ResultsConfig,
     "security": SecurityConfig,
@@ -196,6 +215,7 @@ class Config:
     results: ResultsConfig = ResultsConfig()
     audit: AuditConfig = AuditConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
+    isolation: IsolationConfig = IsolationConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000

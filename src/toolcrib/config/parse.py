@@ -24,7 +24,8 @@ from toolcrib.core.names import check_server_name
 
 _TABLES = tuple(dict.fromkeys(name.partition(".")[0] for name in SETTINGS if "." in name))
 _TOP = ("native", *_TABLES, "servers")
-_BELONGS_TO = {"args": "command", "cwd": "command", "env": "command", "headers": "url"}
+_PROCESS_KEYS = ("args", "cwd", "env", "isolation", "read", "write", "network", "memory", "processes")
+_BELONGS_TO = {**dict.fromkeys(_PROCESS_KEYS, "command"), "headers": "url"}
 _SYNTAX_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
@@ -121,7 +122,7 @@ def _check_name(written: Written, path: KeyPath) -> None:
 def _check_belonging(written: Written, path: KeyPath, fields: Mapping[str, Any]) -> None:
     other = "url" if "url" in fields else "command" if "command" in fields else None
     for key, owner in _BELONGS_TO.items():
-        if key in fields and other is not None and other != owner:
+        if SERVER_KEYS[key].field in fields and other is not None and other != owner:
             raise written.error((*path, key), f"{dotted((*path, key))} goes with a {owner}, not with a {other}.")
 
 

@@ -30,13 +30,16 @@ def resolve(value: str, env: Mapping[str, str], *, server: str = "", field: str 
 
 
 def resolve_server(server: ServerConfig, env: Mapping[str, str]) -> ServerConfig:
-    """The server as it is started or dialled: no references left, ``~`` expanded in command and cwd."""
+    """The server as it is started or dialled: no references left, ``~`` expanded in command, cwd and grants."""
 
     def read(value: str, field: str) -> str:
         return resolve(value, env, server=server.name, field=field)
 
+    def find(value: str, field: str) -> str:
+        return _expand_home(read(value, field), env, server.name)
+
     def locate(value: str | None, field: str) -> str | None:
-        return None if value is None else _expand_home(read(value, field), env, server.name)
+        return None if value is None else find(value, field)
 
     return replace(
         server,
@@ -44,6 +47,8 @@ def resolve_server(server: ServerConfig, env: Mapping[str, str]) -> ServerConfig
         args=tuple(read(arg, f"args[{index}]") for index, arg in enumerate(server.args)),
         env={key: read(value, f"env.{key}") for key, value in server.env.items()},
         cwd=locate(server.cwd, "cwd"),
+        read=tuple(find(path, f"read[{index}]") for index, path in enumerate(server.read)),
+        write=tuple(find(path, f"write[{index}]") for index, path in enumerate(server.write)),
         url=None if server.url is None else read(server.url, "url"),
         headers={key: read(value, f"headers.{key}") for key, value in server.headers.items()},
     )

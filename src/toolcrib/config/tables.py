@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.config.model import ASYMMETRIC, AUTH_MODES, PIN_MODES, POLICIES, RELAYABLE
+from toolcrib.config.model import ASYMMETRIC, AUTH_MODES, ISOLATIONS, PIN_MODES, POLICIES, RELAYABLE
 from toolcrib.config.values import (
     Mismatch,
     Reader,
@@ -18,7 +18,9 @@ from toolcrib.config.values import (
     level,
     list_of,
     map_of,
+    memory_size,
     one_of,
+    one_of_each,
     port,
     rate,
     result_limit,
@@ -31,6 +33,7 @@ from toolcrib.config.values import (
 )
 from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError, did_you_mean
+from toolcrib.core.tool import SecurityLevel
 
 STDIO_TYPES = ("stdio", "local")
 HTTP_TYPES = ("http", "streamable-http", "streamable_http", "streamableHttp")
@@ -63,6 +66,12 @@ SERVER_KEYS: Mapping[str, Key] = {
     "rate": Key("rate", rate),
     "parallel": Key("parallel", count),
     "relay": Key("relay", list_of(one_of(*RELAYABLE), "a list of " + ", ".join(RELAYABLE))),
+    "isolation": Key("isolation", one_of(*ISOLATIONS, "auto")),
+    "read": Key("read", list_of(some_text, "a list of paths")),
+    "write": Key("write", list_of(some_text, "a list of paths")),
+    "network": Key("network", flag),
+    "memory": Key("memory_bytes", memory_size),
+    "processes": Key("processes", count),
 }
 
 TOOL_KEYS: Mapping[str, Key] = {
@@ -111,6 +120,8 @@ SETTINGS: Mapping[str, Key] = {
     "audit.path": Key("path", some_text),
     "audit.values": Key("values", flag),
     "telemetry.traces": Key("traces", flag),
+    "isolation.level": Key("level", one_of(*ISOLATIONS, "auto")),
+    "isolation.minimum": Key("minimum", one_of_each(tuple(SecurityLevel), ISOLATIONS)),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 

@@ -18,6 +18,7 @@ RATE_MAX = 100_000
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|GB|KiB|MiB|GiB)?")
 _BYTES = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SMALLEST_LIMIT = 4000
+_SIZE_MIN = 1_000_000
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
 _KEY_ADDRESS = re.compile(r"https://\S+|http://(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?(?:/\S*)?")
 _ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
@@ -129,6 +130,14 @@ def result_limit(value: object) -> int:
     return read
 
 
+def memory_size(value: object) -> int:
+    """A size from 1 MB: less starts no program."""
+    read = size(value)
+    if read < _SIZE_MIN:
+        raise Mismatch('a size of at least 1 MB such as "512MB" or "2GiB"', value)
+    return read
+
+
 def address(value: object) -> str:
     """An http or https address, or one that begins with a reference."""
     if not isinstance(value, str) or not _ADDRESS.fullmatch(value):
@@ -192,6 +201,20 @@ def level(value: object) -> SecurityLevel:
 
 
 _level_word = one_of(*SecurityLevel)
+
+
+def one_of_each(keys: tuple[str, ...], words: tuple[str, ...]) -> Reader:
+    """A reader for a table with known keys, each one word out of a few."""
+
+    def read_table(value: object) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            raise Mismatch("a table such as { " + f'{keys[-1]} = "{words[-1]}"' + " }", value)
+        for key in value:
+            if key not in keys:
+                raise Mismatch("a table whose keys are of " + ", ".join(keys), key)
+        return {key: _inside(one_of(*words), item, key) for key, item in value.items()}
+
+    return read_table
 
 
 def show(value: object) -> str:

@@ -66,6 +66,8 @@ class SourceStatus:
     restarts: int = 0
     error: str = ""
     stdout_noise: int = 0
+    isolation: str = ""
+    """How far its process is kept from the rest; empty when there is none, or none was started yet."""
     server_info: Mapping[str, Any] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
 

@@ -58,6 +58,7 @@ class Remains:
     noise_count: int = 0
     noise: Sequence[str] = ()
     heard_at: float = 0.0
+    isolation: str = ""
     """When the last message came, by the event loop's clock; zero before the first one."""
 
 

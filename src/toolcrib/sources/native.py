@@ -5,6 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from typing import Any, TypeVar, overload
 
 from toolcrib.core.call import ToolCall, ToolResult
@@ -23,10 +24,12 @@ from toolcrib.core.errors import (
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
+from toolcrib.isolate.grants import Wish
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.defaults import apply_defaults
 from toolcrib.schema.from_signature import SignatureSchema, signature_schema
 from toolcrib.schema.problems import describe
+from toolcrib.sources.isolated import RunIsolated, isolation_wish, refuse_isolated
 from toolcrib.sources.render import to_result
 from toolcrib.sources.threads import ToolThreads
 
@@ -55,6 +58,13 @@ class ToolOptions:
     deprecated: Deprecation | str | None = None
     completions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     annotations: JsonObject = field(default_factory=dict)
+    isolated: bool = False
+    """Run each call in a confined worker process; short for ``isolation="confined"``."""
+    isolation: str = ""
+    read: Sequence[str | PathLike[str]] = ()
+    write: Sequence[str | PathLike[str]] = ()
+    network: bool | None = None
+    memory_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,8 @@ class NativeTool:
     signature: SignatureSchema | None
     """How JSON arguments become the function's own; ``None`` when it takes the arguments object as it is."""
     is_async: bool = False
+    isolation: Wish | None = None
+    """How far its worker is kept from the rest; ``None`` runs it in this process."""
 
 
 @overload
@@ -89,7 +101,8 @@ def define(function: Function, **options: Any) -> NativeTool:
     signature = None if takes_object else signature_schema(function)
     definition = _definition(function, wishes, signature)
     _check_definition(definition)
-    return NativeTool(definition, function, signature, inspect.iscoroutinefunction(function))
+    isolation = isolation_wish(function, definition.name, wishes)
+    return NativeTool(definition, function, signature, inspect.iscoroutinefunction(function), isolation)
 
 
 def _read_options(function: Function, options: Mapping[str, Any]) -> ToolOptions:
@@ -169,10 +182,16 @@ class NativeSource:
     name = ""
 
     def __init__(
-        self, functions: Sequence[Function | NativeTool] = (), *, emit: Emit = drop, capacity: int = CAPACITY
+        self,
+        functions: Sequence[Function | NativeTool] = (),
+        *,
+        emit: Emit = drop,
+        capacity: int = CAPACITY,
+        run_isolated: RunIsolated = refuse_isolated,
     ) -> None:
         self._tools: dict[str, NativeTool] = {}
         self._capacity = capacity
+        self._run_isolated = run_isolated
         self._emit = emit
         self._listeners: list[Callable[[], None]] = []
         self._threads = ToolThreads(self._abandoned)
@@ -245,6 +264,8 @@ class NativeSource:
             raise _failure(call.name, error) from error
 
     async def _run(self, entry: NativeTool, call: ToolCall) -> Any:
+        if entry.isolation is not None:
+            return await self._run_isolated(entry, call)
         function = _bound(entry, call)
         if entry.is_async:
             return await function()

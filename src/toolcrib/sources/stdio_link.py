@@ -168,7 +168,15 @@ class StdioLink:
             return Remains()
         exit_code = self._exit.code if self._exit is not None else None
         stderr = transport.stderr.lines(20)
-        return Remains(transport.pid, exit_code, stderr, transport.noise_count, tuple(self._noise), self._heard_at)
+        return Remains(
+            transport.pid,
+            exit_code,
+            stderr,
+            transport.noise_count,
+            tuple(self._noise),
+            self._heard_at,
+            transport.isolation,
+        )
 
     async def close(self) -> None:
         """Stop the process and everything it started."""

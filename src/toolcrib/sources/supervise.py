@@ -107,6 +107,7 @@ class Supervisor:
             restarts=state.restarts,
             error="" if connected or state.error is None else str(state.error),
             stdout_noise=remains.noise_count,
+            isolation=remains.isolation,
             server_info=state.agreement.server_info if state.agreement else {},
             details={} if connected or state.error is None else state.error.details,
         )

@@ -5,13 +5,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.assemble import MemoryRecords, layer_stack, make_rig
+from toolcrib.assemble import layer_stack, make_rig
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
 from toolcrib.crib import Crib, CribSettings, Parts
 from toolcrib.sources.native import NativeSource, NativeTool
+from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing.source import FakeSource
 
 

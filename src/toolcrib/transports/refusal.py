@@ -27,8 +27,8 @@ def refuse(spec: ProcessSpec, message: str, *, hint: str = "", number: int = 0) 
 
 
 def explain_failure(spec: ProcessSpec, number: int, step: str) -> SourceUnavailable:
-    """The error for what the system answered at one step of the start: ``pipe``, ``fork``, ``chdir`` or ``exec``."""
-    explain = _EXPLANATIONS.get((step, number), _explain_otherwise)
+    """The error for what the system answered at a step of the start: pipe, fork, chdir, private, confine or exec."""
+    explain = _EXPLANATIONS.get((step, number)) or _STEPS.get(step, _explain_otherwise)
     message, hint = explain(spec, number)
     return refuse(spec, message, hint=hint, number=number)
 
@@ -68,6 +68,16 @@ def _explain_descriptors(_spec: ProcessSpec, _number: int) -> tuple[str, str]:
     return "too many open files; each server needs four.", "Raise the limit: ulimit -n 8192"
 
 
+def _explain_private(spec: ProcessSpec, number: int) -> tuple[str, str]:
+    place = spec.confinement.private if spec.confinement else ""
+    return f"cannot make its private directory {place!r}: {os.strerror(number)}.", "Check TMPDIR and its permissions."
+
+
+def _explain_confine(spec: ProcessSpec, number: int) -> tuple[str, str]:
+    message = f"the system does not take the bounds of isolation {spec.isolation!r}: {os.strerror(number)}."
+    return message, "See what it can do: toolcrib doctor --isolation"
+
+
 def _explain_otherwise(spec: ProcessSpec, number: int) -> tuple[str, str]:
     return f"cannot start {spec.argv[0]!r}: {os.strerror(number)}.", "Check the command and the limits of the system."
 
@@ -80,4 +90,8 @@ _EXPLANATIONS: dict[tuple[str, int], Callable[[ProcessSpec, int], tuple[str, str
     ("chdir", errno.EACCES): _explain_directory,
     ("chdir", errno.ENOTDIR): _explain_directory,
     ("pipe", errno.EMFILE): _explain_descriptors,
+}
+_STEPS: dict[str, Callable[[ProcessSpec, int], tuple[str, str]]] = {
+    "private": _explain_private,
+    "confine": _explain_confine,
 }

@@ -181,7 +181,7 @@ class Spawner:
             process = Process(spec, pipes, line)
             undo.callback(process.close_pipes)
             undo.callback(process.abandon)
-            socket.send_fds(self._connect(), [b"k"], theirs)
+            socket.send_fds(self._connect(), [b"k" if spec.confinement is None else b"c"], theirs)
         self._processes.add(process)
         process.gone.add_done_callback(lambda _: self._processes.discard(process))
         return process
@@ -252,10 +252,12 @@ def _open_pipe(mode: str, ours: contextlib.ExitStack, theirs: contextlib.ExitSta
 def encode_request(spec: ProcessSpec) -> bytes:
     """``spec`` as the keeper reads it: length, then fields separated by zero bytes."""
     variables = [f"{name}={value}" for name, value in spec.env.items()]
-    fields = [spec.cwd or "", repr(spec.stop_grace_s), repr(spec.kill_grace_s), str(len(spec.argv))]
-    if not spec.argv or any("\0" in field for field in (*spec.argv, *variables, *fields)):
+    bounds = [] if spec.confinement is None else spec.confinement.fields()
+    counts = [str(len(spec.argv)), str(len(bounds))]
+    fields = [spec.cwd or "", repr(spec.stop_grace_s), repr(spec.kill_grace_s), *counts, *spec.argv, *bounds]
+    if not spec.argv or any("\0" in field for field in (*fields, *variables)):
         raise refuse(spec, "The command is empty or contains a zero byte.", hint="Check command, args and env.")
-    text = b"\0".join(map(os.fsencode, (*fields, *spec.argv, *variables)))
+    text = b"\0".join(map(os.fsencode, (*fields, *variables)))
     return len(text).to_bytes(4, "big") + text
 
 

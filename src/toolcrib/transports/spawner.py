@@ -8,6 +8,8 @@ word on the control socket, or its end because toolcrib died, makes the keeper s
 
 Both are sub-reapers: whatever loses its parent becomes their child, so who has no child has no descendant.
 
+What confines a server lies next door in ``confine.py``, which is imported when the first such start is asked for.
+
 The rule: standard library only, and of that only what imports quickly. ``_signal`` and ``_socket`` are what
 ``signal`` and ``socket`` wrap; the wrappers take as long to import as the interpreter takes to start.
 """
@@ -26,9 +28,12 @@ TYPE_CHECKING = False  # what ``typing`` says, without importing it
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from toolcrib.transports import confine
+
 LINUX = sys.platform.startswith("linux")
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 FOREVER_S, LONGEST_NAP_S, PATIENCE_S = float("inf"), 3600.0, 60.0
+CONFINED = b"c"  # the word for a keeper whose server is confined; any other asks for a plain one
 Table = dict[int, tuple[int, int]]  # process: its parent, its group
 
 if LINUX:
@@ -173,13 +178,15 @@ class Spawner(Parent):
 
     def hear(self) -> None:
         """One message is one keeper to fork."""
-        descriptors = receive_descriptors(self.line)
-        if descriptors is None:
+        word, descriptors = receive_descriptors(self.line)
+        if not word:
             self.ended = True
             self.ears.unregister(self.line)
-        elif len(descriptors) == 4:
+        if word == CONFINED:
+            load_confine()  # here, so that every later keeper has it already
+        if len(descriptors) == 4:
             self.fork_keeper(descriptors)
-        for fd in descriptors or ():
+        for fd in descriptors:
             os.close(fd)
 
     def fork_keeper(self, descriptors: Sequence[int]) -> None:
@@ -217,13 +224,21 @@ class Spawner(Parent):
         signal_groups(table, strays | find_below(table, strays), signal.SIGKILL)
 
 
-def receive_descriptors(line: _socket.socket) -> list[int] | None:
-    """The descriptors that came with one message; ``None`` when the other end is closed."""
+def receive_descriptors(line: _socket.socket) -> tuple[bytes, list[int]]:
+    """One message and the descriptors that came with it; no word when the other end is closed."""
     word, ancillary, _flags, _address = line.recvmsg(1, _socket.CMSG_SPACE(16))
     fds = [fd for _level, _kind, payload in ancillary for fd in memoryview(payload).cast("i")]
     for fd in fds:
         os.set_inheritable(fd, False)
-    return fds if word else None
+    return word, fds
+
+
+def load_confine() -> None:
+    """Make the file next door importable, behind everything else that is."""
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    if here not in sys.path:
+        sys.path.append(here)
+    import confine  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
 
 
 def describe_failure(error: OSError | ValueError, step: str) -> bytes:
@@ -235,11 +250,20 @@ class Request:
     """What to run: fields separated by zero bytes, which no argument or variable can contain."""
 
     def __init__(self, text: bytes) -> None:
-        cwd, stop_grace, kill_grace, count, *rest = text.split(b"\0")
+        cwd, stop_grace, kill_grace, count, given_up, *rest = text.split(b"\0")
+        end = int(count) + int(given_up)
         self.cwd = cwd
         self.stop_grace_s, self.kill_grace_s = float(stop_grace), float(kill_grace)
         self.argv = rest[: int(count)]
-        self.env = dict(pair.split(b"=", 1) for pair in rest[int(count) :])
+        self.confinement = rest[int(count) : end]
+        self.env = dict(pair.split(b"=", 1) for pair in rest[end:])
+
+    def open_cell(self) -> confine.Cell | None:
+        """What confines the server; ``None`` if nothing does."""
+        if not self.confinement:
+            return None
+        load_confine()
+        return sys.modules["confine"].Cell(self.confinement)  # type: ignore[no-any-return]
 
 
 def read_request(line: _socket.socket) -> Request | None:
@@ -260,7 +284,19 @@ class Keeper(Parent):
     def run(self, stdio: Sequence[int]) -> None:
         """The whole life of a keeper."""
         request = read_request(self.line)
-        if request is None or not self.start(request, stdio):
+        if request is None:
+            return
+        cell = request.open_cell()
+        try:
+            self.attend_server(request, cell, stdio)
+        finally:
+            if cell is not None:
+                cell.clear()
+        self.report(b'{"gone": %d}\n' % len(self.swept))
+
+    def attend_server(self, request: Request, cell: confine.Cell | None, stdio: Sequence[int]) -> None:
+        """From the start of the server to the end of everything it left."""
+        if not self.start(request, cell, stdio):
             return
         self.wait(lambda: self.exited or self.stopping)
         self.wait(lambda: self.exited, request.stop_grace_s)
@@ -268,19 +304,22 @@ class Keeper(Parent):
             self.signal_all(signal.SIGTERM)
             self.wait(self.is_alone, request.kill_grace_s)
         self.kill_all()
-        self.report(b'{"gone": %d}\n' % len(self.swept))
 
-    def start(self, request: Request, stdio: Sequence[int]) -> bool:
+    def start(self, request: Request, cell: confine.Cell | None, stdio: Sequence[int]) -> bool:
         """Fork and exec the server; whether it runs."""
         told, tell = os.pipe()
         keeper = os.getpid()
+        step = "private"
         try:
+            if cell is not None:
+                cell.prepare()
+            step = "fork"
             self.leader = os.fork()
         except OSError as error:
-            self.report(describe_failure(error, "fork"))
+            self.report(describe_failure(error, step))
             return False
         if self.leader == 0:
-            become_server(request, stdio, tell, keeper)
+            become_server(request, cell, (*stdio, tell), keeper)
         for fd in (*stdio, tell):
             os.close(fd)
         failure = os.read(told, 256)  # closed by a successful exec
@@ -309,8 +348,9 @@ class Keeper(Parent):
             self.stopping = True
 
 
-def become_server(request: Request, stdio: Sequence[int], tell: int, keeper: int) -> None:
+def become_server(request: Request, cell: confine.Cell | None, fds: Sequence[int], keeper: int) -> None:
     """Turn this fork into the server; does not return. Every descriptor but the three closes with ``exec``."""
+    *stdio, tell = fds
     step = "exec"
     try:
         os.setsid()
@@ -323,7 +363,10 @@ def become_server(request: Request, stdio: Sequence[int], tell: int, keeper: int
         if request.cwd:
             step = "chdir"
             os.chdir(request.cwd)
-            step = "exec"
+        if cell is not None:
+            step = "confine"
+            cell.enter()
+        step = "exec"
         os.execvpe(request.argv[0], request.argv, request.env)  # noqa: S606
     except (OSError, ValueError) as error:
         os.write(tell, describe_failure(error, step))

@@ -1,8 +1,36 @@
-"""What to run as a server, and how it ended: plain values."""
+"""What to run as a server, within which bounds, and how it ended: plain values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from signal import Signals
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a child gives up before it becomes the server; Linux only, but for the limits."""
+
+    limits: Mapping[int, int] = field(default_factory=dict)
+    """Resource, as the ``resource`` module numbers it → the most there may be of it."""
+    umask: int | None = None
+    handled: tuple[int, int, int] = (0, 0, 0)
+    """Landlock: kinds of access to files and to the network, and scopes, that are forbidden unless a rule allows."""
+    rules: tuple[tuple[str, int], ...] = ()
+    """Paths, and what may be done with them and all below; one that does not exist is passed over."""
+    filter: bytes = b""
+    """The seccomp program."""
+    filter_fd: int | None = None
+    """The descriptor from which the command itself reads the filter; ``None`` puts it on before the command."""
+    private: str = ""
+    """A directory, made for the server alone and removed once nothing of it is left."""
+
+    def fields(self) -> list[str]:
+        """As the keeper reads it."""
+        limits = [f"limit={number}:{most}" for number, most in self.limits.items()]
+        rules = [f"rule={access}:{path}" for path, access in self.rules]
+        landlock = "landlock=" + ":".join(map(str, self.handled))
+        filter_fd = [] if self.filter_fd is None else [f"filter_fd={self.filter_fd}"]
+        umask = [] if self.umask is None else [f"umask={self.umask:o}"]
+        return [*limits, *rules, landlock, f"filter={self.filter.hex()}", *filter_fd, *umask, f"private={self.private}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +44,9 @@ class ProcessSpec:
     """How long the server may take to end by itself once its stdin is closed."""
     kill_grace_s: float = 2.0
     """How long after that, and after being asked to end, it may take until it is killed."""
+    confinement: Confinement | None = None
+    isolation: str = "none"
+    """What the confinement comes to, for people."""
 
 
 @dataclass(frozen=True, slots=True)

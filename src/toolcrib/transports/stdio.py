@@ -167,6 +167,11 @@ class StdioTransport:
         return self._process.pid
 
     @property
+    def isolation(self) -> str:
+        """How far the server is kept from the rest."""
+        return self._process.spec.isolation
+
+    @property
     def exit(self) -> ExitReport | None:
         """How the server ended, once that is known."""
         return self._process.exited.result() if self._process.exited.done() else None

@@ -118,3 +118,25 @@ def test_tools_for_which_there_is_no_room_are_counted(tiny):
     assert "the catalogue is full" in result.stdout
     assert "Raise [catalog] capacity" in result.stdout
     assert "the catalogue is full at 2 tools" in why.stdout
+
+
+def test_the_isolation_of_this_machine_is_measured_and_shown(toolcrib):
+    """One row for each attempt, one column for each level, and what is proven."""
+    result = toolcrib.run("doctor", "--isolation")
+    lines = result.stdout.splitlines()
+
+    assert result.returncode == 0
+    assert lines[2].split() == ["none", "limits", "confined", "isolated"]
+    assert next(line for line in lines if line.startswith("read a secret file")).split()[4:6] == ["open", "open"]
+    assert any(line.startswith("Proven here: ") for line in lines)
+
+
+def test_the_isolation_of_this_machine_as_json(toolcrib):
+    """For programs: verdicts, promises, and what to do for the next level."""
+    shown = json.loads(toolcrib.run("doctor", "--isolation", "--json").stdout)
+
+    assert set(shown["levels"]) == {"none", "limits", "confined", "isolated"}
+    assert shown["levels"]["limits"]["promises"] == ["file", "memory"]
+    assert shown["levels"]["none"]["probes"]["secret"] == "open"
+    for level in shown["levels"].values():
+        assert level["proven"] or (level["reason"] and level["todo"])

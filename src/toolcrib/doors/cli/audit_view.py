@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.assemble import Surroundings, audit_path
+from toolcrib.assemble import audit_path
 from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.doors.cli.console import Console, escaped
 from toolcrib.doors.cli.failures import NotFound, UsageError
@@ -17,6 +17,7 @@ from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.table import Column, one_line, print_table
 from toolcrib.stores.audit_reading import Stored
+from toolcrib.surroundings import Surroundings
 
 NOT_RECORDED = "not recorded"
 BAD = ("red",)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from toolcrib.assemble import Loaded, Surroundings
+from toolcrib.assemble import Loaded
 from toolcrib.config.edit import set_enabled
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.parse import parse
@@ -14,6 +14,7 @@ from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.stores.files import locked, read_text, replace_text
 from toolcrib.stores.paths import CONFIG_NAME, find_project, user_config_path
+from toolcrib.surroundings import Surroundings
 
 Edit = Callable[[str], str]
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
-from toolcrib.assemble import Loaded, Surroundings, assemble, load
+from toolcrib.assemble import Loaded, assemble, load
 from toolcrib.catalog.refresh import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import config_hash
@@ -18,6 +18,7 @@ from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import unknown_server
 from toolcrib.doors.cli.invoke import Options
 from toolcrib.doors.cli.logs import one_shot_log
+from toolcrib.surroundings import Surroundings
 
 PATIENCE_S = 0.4
 TICK_S = 0.2

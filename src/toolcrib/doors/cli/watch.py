@@ -4,13 +4,14 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from toolcrib.assemble import Loaded, Surroundings, load
+from toolcrib.assemble import Loaded, load
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.model import Config, SecurityConfig
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.crib import Crib
 from toolcrib.stores.paths import find_project, user_config_path
+from toolcrib.surroundings import Surroundings
 
 POLL_S = 2.0
 SETTLE_S = 0.2

@@ -20,12 +20,19 @@ STYLES = {"ok": ("green",), "warn": ("yellow",), "fail": ("red", "bold")}
 
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
+    parser.add_argument(
+        "--isolation", action="store_true", help="try out what programs started here can still do at each level"
+    )
     add_json(parser, "the checks")
     add_common(parser)
 
 
 def run(options: Options, console: Console) -> int:
     """Check everything; warnings alone are no failure."""
+    if options.isolation:
+        from toolcrib.doors.cli.isolation import examine
+
+        return run_once(examine(options, console))
     return run_once(_examine(options, console))
 
 

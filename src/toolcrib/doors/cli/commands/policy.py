@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from toolcrib.assemble import Loaded, Surroundings
+from toolcrib.assemble import Loaded
 from toolcrib.config.edit import set_policy
 from toolcrib.config.model import POLICIES
 from toolcrib.crib import Crib
@@ -14,6 +14,7 @@ from toolcrib.doors.cli.opening import load_here, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.stores.paths import user_config_path
+from toolcrib.surroundings import Surroundings
 
 COLUMNS = (
     Column("TOOL", styles=("bold",)),

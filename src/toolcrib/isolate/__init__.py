@@ -1,0 +1,1 @@
+"""How far a program that toolcrib runs is kept from the rest: levels, grants, proof."""

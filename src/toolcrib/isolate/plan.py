@@ -1,0 +1,150 @@
+"""From a wish to what the spawner does: Landlock rules, the filter, limits, or a bubblewrap around them."""
+
+import errno
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from toolcrib.core.errors import SourceUnavailable
+from toolcrib.isolate.bubblewrap import FILTER_FD, Binds, wrap
+from toolcrib.isolate.grants import Wish
+from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.isolate.places import DEVICES, HARMLESS, KERNEL, SYSTEM, find_program, is_too_wide, program_places
+from toolcrib.isolate.seccomp import MACHINES, build_filter
+from toolcrib.transports.refusal import explain_failure, refuse
+from toolcrib.transports.spec import Confinement, ProcessSpec
+
+READ = 0b0000000000001101  # run, read files, list directories
+WRITE = 0b0111011110110010 | READ  # and write, make, move and remove everything but devices
+DEVICE = 0b1100000000000110
+EVERYTHING = (0xFFFF, 0b11, 0b11)
+"""All access to files, TCP both ways; and the scopes: abstract unix sockets, signals."""
+PRIVATE_UMASK = 0o077
+_HOME_VARIABLES = frozenset({
+    "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The machine, as far as isolation is concerned."""
+
+    machine: str
+    home: Path
+    temporary: Path
+    bwrap: str | None
+    is_linux: bool = True
+
+    @classmethod
+    def here(cls, env: Mapping[str, str]) -> "Host":
+        """This machine, for a user with this environment."""
+        return cls(
+            machine=os.uname().machine if hasattr(os, "uname") else "",
+            home=Path(env.get("HOME") or Path.home()).resolve(),
+            temporary=Path(env.get("TMPDIR") or "/tmp").resolve(),  # noqa: S108
+            bwrap=shutil.which("bwrap", path=env.get("PATH")),
+            is_linux=sys.platform.startswith("linux"),
+        )
+
+
+def confine(spec: ProcessSpec, wish: Wish, host: Host) -> ProcessSpec:
+    """The same program within the bounds of a wish whose level is settled; raises ``SourceUnavailable``."""
+    level = IsolationLevel(wish.level)
+    wish = replace(wish, read=_absolute(wish.read), write=_absolute(wish.write))
+    _check_wish(spec, wish, level)
+    if level is IsolationLevel.NONE or sys.platform == "win32":
+        return spec
+    if level is IsolationLevel.LIMITS:
+        return replace(spec, confinement=Confinement(limits=wish.limits.numbers()), isolation=level.value)
+    return _confine_files(spec, wish, host, level)
+
+
+def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(str(Path(path).absolute()) for path in paths)
+
+
+def _check_wish(spec: ProcessSpec, wish: Wish, level: IsolationLevel) -> None:
+    """Grants that nobody would hold the program to are no grants."""
+    asked = "read" if wish.read else "write" if wish.write else "network" if wish.network is False else ""
+    if asked and level.rank < IsolationLevel.CONFINED.rank:
+        hint = f'Set isolation = "confined", or remove {asked!r}.'
+        raise for_good(refuse(spec, f"{asked!r} restricts nothing at isolation {level.value!r}.", hint=hint))
+    for path in (*wish.read, *wish.write):
+        if not Path(path).exists():
+            hint = "Create it, or correct the path."
+            raise for_good(refuse(spec, f"it is granted {path!r}, which does not exist.", hint=hint))
+
+
+def for_good(error: SourceUnavailable) -> SourceUnavailable:
+    """The error, marked as one that trying again does not mend."""
+    error.details["final"] = True
+    return error
+
+
+def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLevel) -> ProcessSpec:
+    if host.machine not in MACHINES:
+        raise _no_filter(spec, host)
+    private = str(host.temporary / f"toolcrib-{os.urandom(12).hex()}")
+    program = _find(spec)
+    cwd = private if spec.cwd is None else str(Path(spec.cwd).absolute())
+    confinement = Confinement(
+        limits=wish.limits.numbers(),
+        umask=PRIVATE_UMASK,
+        filter=build_filter(MACHINES[host.machine], network=bool(wish.network)),
+        private=private,
+    )
+    inside = replace(
+        spec,
+        argv=(str(program), *spec.argv[1:]),
+        cwd=cwd,
+        env=_at_home_in(private, spec.env),
+        isolation=level.value,
+    )
+    reads = [*_readable(spec, host, program), *wish.read]
+    if level is IsolationLevel.CONFINED:
+        return replace(inside, confinement=_restrict(confinement, wish, reads))
+    binds = Binds(tuple(reads), (*wish.write, private), network=bool(wish.network))
+    wrapped = replace(inside, argv=wrap(host.bwrap or "bwrap", binds, cwd, inside.argv), cwd=None)
+    return replace(wrapped, confinement=replace(confinement, filter_fd=FILTER_FD))
+
+
+def _at_home_in(private: str, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program whose user's home is out of reach: many do not start where theirs is forbidden."""
+    kept = {name: value for name, value in env.items() if name not in _HOME_VARIABLES}
+    return kept | {"TMPDIR": private, "HOME": private}
+
+
+def _restrict(confinement: Confinement, wish: Wish, reads: list[str]) -> Confinement:
+    files, network, scopes = EVERYTHING
+    rules = {
+        **dict.fromkeys((*reads, *KERNEL), READ),
+        **dict.fromkeys(DEVICES, DEVICE),
+        **dict.fromkeys((*wish.write, confinement.private), WRITE),
+    }
+    return replace(confinement, handled=(files, 0 if wish.network else network, scopes), rules=tuple(rules.items()))
+
+
+def _readable(spec: ProcessSpec, host: Host, program: Path) -> Iterator[str]:
+    yield from (*SYSTEM, *HARMLESS)
+    yield from map(str, program_places(program, spec.env.get("PATH", os.defpath), host.home))
+    if spec.cwd is not None and not is_too_wide(Path(spec.cwd).resolve(), host.home):
+        yield spec.cwd
+
+
+def _find(spec: ProcessSpec) -> Path:
+    """The file to run, found before the search itself is confined."""
+    cwd = Path(spec.cwd or ".").absolute()
+    found = find_program(spec.argv[0], spec.env.get("PATH", os.defpath), cwd)
+    if found is None:
+        is_there = "/" in spec.argv[0] and (cwd / spec.argv[0]).exists()
+        raise explain_failure(spec, errno.EACCES if is_there else errno.ENOENT, "exec")
+    return found
+
+
+def _no_filter(spec: ProcessSpec, host: Host) -> SourceUnavailable:
+    known = ", ".join(MACHINES)
+    message = f"programs cannot be confined on {host.machine!r}."
+    return for_good(refuse(spec, message, hint=f"That works on {known} with Linux."))

@@ -1,0 +1,92 @@
+"""Running a Python function in a process of its own, within bounds: started for one call, gone after it."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolcrib.core.errors import ToolFailed
+from toolcrib.isolate.grants import Wish
+from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.isolate.places import is_too_wide
+from toolcrib.isolate.plan import Host, confine
+from toolcrib.isolate.proof import Prover
+from toolcrib.isolate.run import Finished, run_once
+from toolcrib.transports.environment import child_environment
+from toolcrib.transports.spawn import Spawner
+from toolcrib.transports.spec import ProcessSpec
+
+ANSWER_MAX = 64 << 20
+_PROGRAM = Path(__file__).with_name("child.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One function to call: ``module:function`` takes a JSON value and returns bytes."""
+
+    name: str
+    """What people call it."""
+    target: str
+    given: Mapping[str, Any]
+    modules: tuple[str, ...]
+    """Files and packages the worker has to import besides what is installed."""
+
+
+class Workers:
+    """Calls functions in workers; nothing is kept between two calls."""
+
+    def __init__(self, spawner: Spawner, host: Host, prover: Prover, env: Mapping[str, str]) -> None:
+        self._spawner, self._host, self._prover, self._env = spawner, host, prover, env
+
+    async def run(self, task: Task, wish: Wish) -> bytes:
+        """What the function returned; raises ``ToolFailed`` if its worker ended without an answer."""
+        settled = wish.at(await self._prover.settle(wish))
+        restricts = IsolationLevel(settled.level).rank >= IsolationLevel.CONFINED.rank
+        places = importable(self._host.home, task.modules) if restricts else ()
+        argv = (sys.executable, "-I", str(_PROGRAM))
+        spec = ProcessSpec(argv, child_environment({}, self._env), stop_grace_s=0.0, kill_grace_s=0.0)
+        bounded = confine(spec, replace(settled, read=(*settled.read, *places)), self._host)
+        request = msgspec.json.encode({"path": import_path(), "target": task.target, "given": task.given})
+        return _answer(task, await run_once(self._spawner, bounded, request, ANSWER_MAX))
+
+
+def import_path() -> list[str]:
+    """Where this process finds its modules, as seen from anywhere."""
+    return [str(Path(entry or ".").absolute()) for entry in sys.path]
+
+
+def importable(home: Path, modules: tuple[str, ...]) -> tuple[str, ...]:
+    """What a worker must be able to read to import what this process can; never a whole home directory."""
+    paths = [Path(entry) for entry in (*import_path(), sys.prefix, sys.base_prefix)]
+    bearable = [str(path) for path in paths if path.exists() and not is_too_wide(path.resolve(), home)]
+    return tuple(dict.fromkeys([*bearable, *modules, str(_PROGRAM)]))
+
+
+def _answer(task: Task, finished: Finished) -> bytes:
+    if finished.is_cut:
+        raise ToolFailed(f"{task.name} failed: it returned more than {ANSWER_MAX >> 20} MB.")
+    if finished.exit is not None and finished.exit.code == 0 and finished.output:
+        return finished.output
+    said = f" It wrote: {finished.stderr[-1]!r}." if finished.stderr else ""
+    raise ToolFailed(
+        f"{task.name} failed: its worker ended without an answer ({_describe_end(finished)}).{said}",
+        hint="It may have used up its memory or processor time.",
+        details={"exit_code": finished.exit.code if finished.exit else None, "stderr": list(finished.stderr)},
+    )
+
+
+def _describe_end(finished: Finished) -> str:
+    return "it was stopped" if finished.exit is None else str(finished.exit)
+
+
+def module_places(module: str) -> tuple[str, ...]:
+    """The files a module is imported from: its outermost package, or the one file."""
+    outermost = sys.modules.get(module.partition(".")[0])
+    file = getattr(outermost, "__file__", None)
+    if file is None:
+        return tuple(str(place) for place in getattr(outermost, "__path__", ()))
+    return (os.path.dirname(file) if hasattr(outermost, "__path__") else file,)  # noqa: PTH120

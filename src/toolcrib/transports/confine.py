@@ -1,0 +1,186 @@
+"""What a child gives up before it becomes the server: the part of ``spawner.py`` that only some starts need.
+
+The spawner imports it by its file name when the first confined start is asked for; toolcrib itself never does. It
+decides nothing: limits, paths, masks and the filter all come with the request, as ``key=value`` fields.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import stat
+import sys
+
+TYPE_CHECKING = False  # what ``typing`` says, without importing it
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
+PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
+SECCOMP_MODE_FILTER = 2
+RULE_PATH_BENEATH = 1
+FOR_FILES = 0b1100000000000111  # what may be asked for something that is no directory: run, write, read, cut, control
+FILES_KNOWN = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 5: 0xFFFF}  # bits of file access by the version that brought them
+NETWORK_SINCE, SCOPES_SINCE = 4, 6
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class PathRule(ctypes.Structure):
+    """``struct landlock_path_beneath_attr``."""
+
+    _pack_ = 1
+    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
+
+
+class Program(ctypes.Structure):
+    """``struct sock_fprog``."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+class Cell:
+    """One confinement: its keeper prepares and clears it, its server enters it."""
+
+    def __init__(self, fields: Iterable[bytes]) -> None:
+        self.limits: list[tuple[int, int]] = []
+        self.rules: list[tuple[bytes, int]] = []
+        self.handled = (0, 0, 0)
+        self.filter = b""
+        self.filter_fd = -1
+        self.umask = -1
+        self.private = b""
+        for field in fields:
+            key, _, value = field.partition(b"=")
+            getattr(self, "read_" + key.decode())(value)
+
+    def read_limit(self, value: bytes) -> None:
+        """``resource:most``."""
+        number, most = map(int, value.split(b":"))
+        self.limits.append((number, most))
+
+    def read_rule(self, value: bytes) -> None:
+        """``access:path``."""
+        access, _, path = value.partition(b":")
+        self.rules.append((path, int(access)))
+
+    def read_landlock(self, value: bytes) -> None:
+        """``files:network:scopes``, what is forbidden unless a rule allows it."""
+        files, network, scopes = map(int, value.split(b":"))
+        self.handled = (files, network, scopes)
+
+    def read_filter(self, value: bytes) -> None:
+        """The seccomp program, in hexadecimal digits."""
+        self.filter = bytes.fromhex(value.decode())
+
+    def read_filter_fd(self, value: bytes) -> None:
+        """The descriptor from which the command reads the filter, to put it on itself."""
+        self.filter_fd = int(value)
+
+    def read_umask(self, value: bytes) -> None:
+        """In octal digits."""
+        self.umask = int(value, 8)
+
+    def read_private(self, value: bytes) -> None:
+        """A directory that exists only as long as the server does."""
+        self.private = value
+
+    def prepare(self) -> None:
+        """Make the private directory; one that is there already is somebody else's, and never ours to remove."""
+        path, self.private = self.private, b""
+        if path:
+            os.mkdir(path, 0o700)  # noqa: PTH102
+        self.private = path
+
+    def clear(self) -> None:
+        """Remove the private directory, whatever the server has done to it."""
+        if self.private:
+            remove_tree(self.private)
+
+    def enter(self) -> None:
+        """Give everything up; nothing of it comes back."""
+        if self.umask >= 0:
+            os.umask(self.umask)
+        for number, most in self.limits:
+            lower(number, most)
+        if not sys.platform.startswith("linux"):
+            return
+        check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+        if any(self.handled):
+            restrict_paths(self.handled, self.rules)
+        if self.filter_fd >= 0:
+            hand_over(self.filter, self.filter_fd)
+        elif self.filter:
+            filter_calls(self.filter)
+
+
+def check(outcome: int) -> int:
+    """The outcome of a system call that worked; otherwise an ``OSError``."""
+    if outcome < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return outcome
+
+
+def lower(number: int, most: int) -> None:
+    """Set a limit for good, never above what is allowed already."""
+    _, hard = resource.getrlimit(number)
+    allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(number, (allowed, allowed))
+
+
+def restrict_paths(handled: tuple[int, int, int], rules: Iterable[tuple[bytes, int]]) -> None:
+    """Forbid by Landlock as much of what is handled as this kernel knows, but for the rules."""
+    version = check(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1))
+    files = handled[0] & max(known for since, known in FILES_KNOWN.items() if since <= version)
+    network = handled[1] if version >= NETWORK_SINCE else 0
+    scopes = handled[2] if version >= SCOPES_SINCE else 0
+    attributes = (ctypes.c_uint64 * 3)(files, network, scopes)
+    size = 24 if version >= SCOPES_SINCE else 16 if version >= NETWORK_SINCE else 8
+    ruleset = check(libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(size), 0))
+    for path, access in rules:
+        allow(ruleset, path, access & files)
+    check(libc.syscall(RESTRICT_SELF, ruleset, 0))
+    os.close(ruleset)
+
+
+def allow(ruleset: int, path: bytes, access: int) -> None:
+    """Except one file or directory; what does not exist needs no exception."""
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    if not stat.S_ISDIR(os.fstat(fd).st_mode):
+        access &= FOR_FILES
+    if access:
+        check(libc.syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, ctypes.byref(PathRule(access, fd)), 0))
+    os.close(fd)
+
+
+def filter_calls(code: bytes) -> None:
+    """Have the kernel look at every further system call."""
+    program = Program(len(code) // 8, code)
+    check(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0))
+
+
+def hand_over(code: bytes, target: int) -> None:
+    """Leave the filter where the command looks for it; a pipe holds far more than a filter takes."""
+    reading, writing = os.pipe()
+    os.write(writing, code)
+    os.dup2(reading, target)
+
+
+def remove_tree(path: bytes) -> None:
+    """Remove a directory and all in it; links are removed, not followed."""
+    try:
+        os.chmod(path, 0o700)  # noqa: PTH101
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    remove_tree(entry.path)
+                else:
+                    os.unlink(entry.path)  # noqa: PTH108
+        os.rmdir(path)  # noqa: PTH106
+    except OSError:  # removed by somebody else meanwhile, or made immovable
+        return
