@@ -43,7 +43,7 @@ from toolcrib.config.model import (
 )
 from toolcrib.config.model import Layer as ConfigLayer
 from toolcrib.config.parse import flags_layer, parse
-from toolcrib.core.audit import Audit, NoAudit
+from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import RESULT_READ
@@ -260,6 +260,15 @@ def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTo
     reader = ResultReader(results, config.results.limit or ResultsConfig().limit)
     made = define(reader.read, name=RESULT_READ, description=DESCRIPTION, security_level="read_only")
     return replace(made, tool=replace(made.tool, input_schema=INPUT_SCHEMA, output_schema=None))
+
+
+async def write_down(loaded: Loaded, entry: AuditEntry, surroundings: Surroundings | None = None) -> None:
+    """Put one decision into the audit log from outside a Crib; returns when it will survive a power cut."""
+    log = open_audit(loaded.config, audit_path(loaded.config, surroundings or Surroundings()), drop)
+    try:
+        await log.commit(entry)
+    finally:
+        await log.close()
 
 
 def audit_path(config: Config, surroundings: Surroundings) -> Path:

@@ -18,13 +18,14 @@ from toolcrib.catalog.explain import Explanation, explain_name
 from toolcrib.catalog.formats import render
 from toolcrib.catalog.lookalikes import find_lookalikes, pairs
 from toolcrib.catalog.merge import Offering, clashes, merge
-from toolcrib.catalog.refresh import RecordStore, Refresher, Shelf
+from toolcrib.catalog.refresh import Refresher
+from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
 from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.core.audit import Audit
+from toolcrib.core.audit import Audit, AuditEntry
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import (
     ConfigError,
@@ -35,6 +36,7 @@ from toolcrib.core.errors import (
     UnknownTool,
 )
 from toolcrib.core.events import Event
+from toolcrib.core.names import join_name
 from toolcrib.core.source import Listing, LocalSource, ServerSource
 from toolcrib.core.tool import Tool
 from toolcrib.finding import Finder
@@ -87,7 +89,7 @@ class Crib:
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
         """Know the servers, with what earlier runs found out about them; none is started."""
-        self._refresher = Refresher(self._parts.records, self._emit, self._server_updated, self._security.pins)
+        self._refresher = Refresher(self._parts.records, self._tell, self._server_updated, self._security.pins)
         prefix = self._parts.settings.prefix
         self._finder = Finder(self._refresher, lambda: self._catalog, self._parts.rig, prefix=prefix)
         self._parts.native.on_change(self._rebuild)
@@ -96,6 +98,14 @@ class Crib:
             self._put(server, records.get(server.name))
         self._rebuild(first=True)
         return self
+
+    def _tell(self, event: Event) -> None:
+        """Pass on what discovery tells; a tool that goes into quarantine is a decision, to be written down."""
+        self._emit(event)
+        if event.name == events.TOOL_HELD:
+            server, tool = event.fields["server"], event.fields["tool"]
+            details = {"reason": event.fields["reason"]}
+            self.audit.note(AuditEntry("pin", join_name(server, tool), server, decision="held", details=details))
 
     def _put(self, server: ServerConfig, record: Record | None) -> None:
         if server.enabled:
@@ -307,7 +317,10 @@ class Crib:
             if name not in self._catalog.routes and name not in self.shelves:
                 raise UnknownTool(name, known=list(held) or list(self._catalog.routes))
         for server in sorted({route.server for route in wanted}):
-            await self._fresh.accept(server, [route.original_name for route in wanted if route.server == server])
+            accepted = [route for route in wanted if route.server == server]
+            for route in accepted:
+                await self.audit.commit(AuditEntry("pin", route.name, server, LOCAL_USER.id, decision="accepted"))
+            await self._fresh.accept(server, [route.original_name for route in accepted])
         return [route.name for route in wanted]
 
     async def reload_pins(self) -> None:

@@ -7,7 +7,8 @@ from toolcrib.calls.layers.audit import unknown_call
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.calls.rig import Rig
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.refresh import Refresher, Shelf
+from toolcrib.catalog.refresh import Refresher
+from toolcrib.catalog.shelf import Shelf
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, may_know
 from toolcrib.core.call import ToolCall

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import toolcrib
+from toolcrib.stores.audit_reading import in_order, reading
+from toolcrib.stores.audit_verify import verify
 from toolcrib.surroundings import Surroundings
 
 SERVERS = Path(__file__).resolve().parent / "servers.py"
@@ -46,6 +48,8 @@ class Encounter:
     growth_mb: float = 0.0
     open_files: int = 0
     """How many more there are at the end than at the beginning."""
+    audited: list[str] = field(default_factory=list)
+    """How each call to the bad server ended, by the audit log."""
     left_files: list[str] = field(default_factory=list)
 
 
@@ -140,15 +144,27 @@ async def meet(mode: str, folder: Path) -> Encounter:
         good.cancel()
         stalls.stop()
         met.stall_s, met.growth_mb = stalls.longest_s, peak_mb() - before_mb
-        # What the audit log holds of these two calls is to be looked at here.
+    met.audited = audited(folder)
     met.open_files = open_files() - files_before
     met.left_files = [str(path.relative_to(folder)) for path in _files(folder)]
     return met
 
 
+def audited(folder: Path) -> list[str]:
+    """How the calls to the bad server ended, by the audit log, whose chain is whole."""
+    with reading(folder / ".local" / "state" / "toolcrib" / "audit.db") as connection:
+        assert verify(connection).fault is None
+        entries = list(in_order(connection))
+    return [entry.outcome for entry in entries if entry.event == "call" and entry.tool == "bad__echo"]
+
+
 def _files(folder: Path) -> Iterator[Path]:
     expected = {"toolcrib.toml", "toolcrib.lock", ".toolcrib.lock.guard", "good.pids", "bad.pids"}
-    return (path for path in folder.rglob("*") if path.is_file() and path.name not in expected)
+    return (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in expected and not path.name.startswith("audit.db")
+    )
 
 
 if __name__ == "__main__":

@@ -61,13 +61,15 @@ def encounters(request, tmp_path_factory) -> Iterator[dict[str, "Future[Aftermat
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", EVIL)
 def test_an_evil_server_costs_only_itself(encounters, mode):
-    """A typed answer in time, no stalled loop, the good server undisturbed, memory bounded, and nothing left behind."""
+    """A typed answer in time, no stalled loop, the good server undisturbed, memory bounded, one audit record for
+    each call, and nothing left behind."""
     after = encounters[mode].result()
     met = after.met
 
     assert "good__echo" in met.listed or len(met.listed) == 3
     assert set(met.outcomes) <= TOOL_CODES | {"ok"}
     assert len(met.outcomes) == 2
+    assert met.audited == ["success" if outcome == "ok" else outcome for outcome in met.outcomes]
     assert met.call_s <= CALL_S + SLACK_S
     assert met.good_calls > 0
     assert met.good_failures == 0

@@ -104,7 +104,8 @@ class Stage:
     async def crib(self) -> AsyncIterator[toolcrib.Crib]:
         self.told: list[Event] = []
         around = Surroundings(self.home, {"HOME": str(self.home), "PATH": "/usr/bin:/bin"})
-        async with toolcrib.open_crib(self.config, emit=self.told.append, surroundings=around) as crib:
+        opened = toolcrib.open_crib(self.config, emit=self.told.append, surroundings=around, keep_results=False)
+        async with opened as crib:
             yield crib
 
     def held(self) -> list[str]:

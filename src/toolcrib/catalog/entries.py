@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.refresh import Shelf
+from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.core.call import ErrorInfo, ToolResult
 

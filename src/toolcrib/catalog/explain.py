@@ -7,7 +7,7 @@ from typing import Any
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import FULL
-from toolcrib.catalog.refresh import Shelf
+from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.model import SecurityConfig, ServerConfig
 from toolcrib.core.errors import InvalidName, nearest
 from toolcrib.core.names import split_name

@@ -2,22 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from toolcrib.catalog.pins import (
-    Comparison,
-    Definition,
-    accept,
-    comparison,
-    held_tools,
-    is_alike,
-    join_pins,
-    keep_definitions,
-    settle,
-)
-from toolcrib.config.lock import Pin, Record, age_s, timestamp
+from toolcrib.catalog.pins import Comparison, held_tools, is_alike, join_pins, keep_definitions
+from toolcrib.catalog.quarantine import Quarantine
+from toolcrib.catalog.shelf import RecordStore, Shelf
+from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import PinMode, ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.errors import CallTimeout, ConfigError, InternalError, SourceUnavailable, ToolcribError
@@ -25,53 +17,13 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import is_tool_name
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
-from toolcrib.core.tool import Tool, from_mcp, to_mcp
+from toolcrib.core.tool import from_mcp, to_mcp
 
 TTL_FLOOR_S = 1.0
 TTL_CEILING_S = 24 * 3600.0
 CHANGE_PAUSE_S = 0.2
 LONGEST_GRACE = 3
 RESTORE_AFTER_S = 60.0
-
-
-class RecordStore(Protocol):
-    """Where discovery records are kept."""
-
-    async def read(self) -> Mapping[str, Record]:
-        """All records."""
-
-    async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
-        """Change one record in one step; what others write meanwhile is not lost."""
-
-
-@dataclass(slots=True)
-class Shelf:
-    """What is known of one server."""
-
-    config: ServerConfig
-    source: ServerSource
-    record: Record
-    tools: tuple[Tool, ...] = ()
-    fresh_until: float = 0.0
-    is_known: bool = False
-    """Whether ``tools`` come from a discovery of this very configuration."""
-    stored: Record = field(init=False)
-    """What the record store holds of it."""
-    held: Mapping[str, str] = field(default_factory=dict)
-    """Its tools in quarantine, and why."""
-    is_compared: bool = False
-    """Whether its tools were compared with their pins in this run."""
-    flight: asyncio.Task[Record] | None = None
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""
-
-    def __post_init__(self) -> None:
-        self.stored = self.record
-
-    @property
-    def status(self) -> str:
-        """``never``, ``discovering``, ``success`` or ``failed``."""
-        return "discovering" if self.flight is not None else self.record.status
 
 
 class Refresher:
@@ -82,7 +34,7 @@ class Refresher:
     ) -> None:
         self.shelves: dict[str, Shelf] = {}
         self._records = records
-        self._pins = pins
+        self.quarantine = Quarantine(pins, emit)
         self._emit = emit
         self._on_update = on_update
         self._loop = asyncio.get_running_loop()
@@ -109,7 +61,7 @@ class Refresher:
         shelf.tools = tuple(from_mcp(shown) for shown in record.tools if _is_usable(shown))
         shelf.source.adopt(Listing(shelf.tools, era=record.era))
         shelf.is_known = record.status == "success" or bool(record.tools)
-        shelf.held = held_tools(record, self._comparison(shelf))
+        shelf.held = held_tools(record, self.quarantine.comparison(shelf))
         if record.status == "success":
             age = age_s(record, datetime.now(UTC)) or 0.0
             shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, record.ttl_s) - max(0.0, age)
@@ -233,10 +185,10 @@ class Refresher:
             era=listing.era,
             ttl_s=listing.ttl_s,
             problems=listing.problems,
-            pins=self._settle(shelf, definitions, is_new),
+            pins=self.quarantine.settle(shelf, definitions, is_new),
         )
         shelf.tools, shelf.is_known = listing.tools, True
-        is_new = self._hold(shelf) or is_new
+        is_new = self.quarantine.hold(shelf) or is_new
         self._emit(
             Event(events.DISCOVERY_SERVER_SUCCESS, fields={"server": shelf.config.name, "tools": len(listing.tools)})
         )
@@ -246,54 +198,22 @@ class Refresher:
             self._store_soon(shelf)
         return shelf.record
 
-    def _settle(self, shelf: Shelf, definitions: tuple[Definition, ...], is_new: bool) -> Mapping[str, Pin]:
-        """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again.
-
-        The first discovery of a run looks at everything: the lock is a file, and files get edited and merged.
-        """
-        first, shelf.is_compared = not shelf.is_compared, True
-        if first or is_new or any(shown["name"] not in shelf.record.pins for shown in definitions):
-            return settle(shelf.record, definitions, self._comparison(shelf))
-        return shelf.record.pins
-
-    def _comparison(self, shelf: Shelf) -> Comparison:
-        return comparison(shelf.config, self._pins, timestamp(datetime.now(UTC)))
-
-    def _hold(self, shelf: Shelf) -> bool:
-        """Find out what is in quarantine now, and tell of what was not before; whether anything is different."""
-        held = held_tools(shelf.record, self._comparison(shelf))
-        for name in held.keys() - shelf.held.keys():
-            fields = {"server": shelf.config.name, "tool": name, "reason": held[name]}
-            self._emit(Event(events.TOOL_HELD, "warning", fields))
-        before, shelf.held = shelf.held, held
-        return before != held
-
     async def accept(self, server: str, names: Iterable[str]) -> None:
         """Accept these tools as they are now; returns when that is stored."""
-        shelf = self.shelves[server]
-        how = self._comparison(shelf)
-        ours, wanted = shelf.record, list(names)
-        await self._records.update(server, lambda stored: accept(join_pins(stored, ours, how), wanted, how))
-        accepted = shelf.stored = accept(ours, wanted, how)
-        # Meanwhile a discovery may have found something else: what was accepted is not what there is now.
-        shelf.record = join_pins(accepted, shelf.record, how)
-        shelf.held = held_tools(shelf.record, how)
+        await self.quarantine.accept(self.shelves[server], list(names), self._records)
         self._on_update(server)
 
     def look_anew(self, pins: PinMode) -> None:
         """Find out what is in quarantine by another rule."""
-        self._pins = pins
+        self.quarantine.mode = pins
         for shelf in self.shelves.values():
-            self._hold(shelf)
+            self.quarantine.hold(shelf)
 
     async def reload_pins(self) -> None:
         """Take over what another process accepted."""
         records = await self._records.read()
         for name, shelf in self.shelves.items():
-            joined = join_pins(records.get(name), shelf.record, self._comparison(shelf))
-            if joined.pins != shelf.record.pins:
-                shelf.record = joined
-                self._hold(shelf)
+            if self.quarantine.take_over(shelf, records.get(name)):
                 self._on_update(name)
 
     async def _note_failure(self, shelf: Shelf, error: ToolcribError) -> Record:
@@ -320,7 +240,7 @@ class Refresher:
     def _store_soon(self, shelf: Shelf) -> None:
         """Have the record written; nobody who waits for tools waits for a file."""
         shelf.stored = shelf.record
-        storing = self._store(shelf.record, self._comparison(shelf))
+        storing = self._store(shelf.record, self.quarantine.comparison(shelf))
         self._writes.add(write := asyncio.create_task(storing, name=f"store-{shelf.config.name}"))
         write.add_done_callback(self._writes.discard)
 

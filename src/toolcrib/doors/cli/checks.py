@@ -9,7 +9,7 @@ from pathlib import Path
 from toolcrib.assemble import Loaded
 from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.merge import beyond_capacity
-from toolcrib.catalog.refresh import Shelf
+from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.references import resolve_server

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolcrib.catalog.formats import approximate_tokens
-from toolcrib.catalog.refresh import Shelf
+from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.masks import shown_args, shown_url
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ToolcribError, UnknownTool

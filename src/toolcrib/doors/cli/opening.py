@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from toolcrib.assemble import Loaded, assemble, load
-from toolcrib.catalog.refresh import Shelf
+from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import config_hash
 from toolcrib.core.errors import InvalidName

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from toolcrib.core.errors import CallCancelled, RemoteError
-from toolcrib.wire.jsonrpc import Inbound, decode_error, encode
+from toolcrib.wire.jsonrpc import Inbound, decode_error, encode, encode_notification
 
 
 class Questions:
@@ -29,6 +29,10 @@ class Questions:
         try:
             send(body)
             return await future
+        except asyncio.CancelledError:
+            if not self._closed:  # the form on the other side is of no use any more
+                send(encode_notification("notifications/cancelled", encode({"requestId": request_id})))
+            raise
         finally:
             self._waiting.pop(request_id, None)
 

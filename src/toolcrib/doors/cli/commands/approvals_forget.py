@@ -5,6 +5,7 @@ from toolcrib.core.errors import did_you_mean
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK, NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
+from toolcrib.doors.cli.ledger import note_decision
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.stores.lockfile import LockFile
 
@@ -24,6 +25,7 @@ def run(options: Options, console: Console) -> int:
     if path is None or not callers:
         raise NotFound(f"No answer is kept for {options.tool!r}.", hint=did_you_mean(options.tool, list(answers)))
     LockFile(path).change(lambda lock: _without(lock, options.tool, callers))
+    note_decision(options, console, "approval", "forgotten", tool=options.tool, callers=callers)
     console.say(f"Forgotten: {options.tool}. The person is asked again at its next call.")
     return OK
 

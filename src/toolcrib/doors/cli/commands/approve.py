@@ -1,5 +1,7 @@
 """``toolcrib approve``: accept changed tools as they are now."""
 
+from toolcrib.catalog.pins import fingerprint
+from toolcrib.core.errors import PermissionDenied
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entries import missing_tool
@@ -19,6 +21,7 @@ def add_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument("names", nargs="*", metavar="TOOL", help="tools, or servers for all of theirs")
     parser.add_argument("--all", action="store_true", help="everything that is in quarantine")
+    parser.add_argument("--seen", metavar="HASH", help="only if it still is what `toolcrib diff` showed")
     add_common(parser)
 
 
@@ -31,7 +34,10 @@ def run(options: Options, console: Console) -> int:
 
 async def _approve(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
-        accepted = await crib.approve(*_wanted(crib, options))
+        wanted = _wanted(crib, options)
+        if options.seen:
+            _check_seen(crib, wanted, options.seen)
+        accepted = await crib.approve(*wanted)
     for name in accepted:
         console.say(f"{name} is accepted as it is now.", "green")
     if not accepted:
@@ -46,3 +52,15 @@ def _wanted(crib: Crib, options: Options) -> list[str]:
         if name not in crib.catalog.routes and name not in crib.shelves:
             raise missing_tool(crib, name)
     return list(options.names)
+
+
+def _check_seen(crib: Crib, names: list[str], seen: str) -> None:
+    """Refuse to accept what changed again after the person looked at it."""
+    route = crib.catalog.routes.get(names[0]) if len(names) == 1 else None
+    if route is None or not route.server:
+        raise UsageError("--seen goes with the name of one tool.", hint="`toolcrib diff` prints the whole line.")
+    now = next(tool for tool in crib.shelves[route.server].record.tools if tool.get("name") == route.original_name)
+    if not fingerprint(now).startswith(seen):
+        raise PermissionDenied(
+            f"{route.name} changed again since you looked at it.", hint=f"Look once more: toolcrib diff {route.name}"
+        )

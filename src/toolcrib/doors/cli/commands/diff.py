@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.pins import fingerprint
 from toolcrib.core.tool import to_mcp
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
@@ -17,6 +18,7 @@ from toolcrib.doors.cli.opening import open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.schema.text import printable
 
+SEEN_LENGTH = 12
 COLOURS = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
 
 
@@ -61,14 +63,21 @@ def _change(crib: Crib, route: Route) -> dict[str, Any]:
         to_mcp(route.tool),
     )
     before = None if pin is None else pin.definition if pin.definition is not None else now
-    return {"name": route.name, "reason": route.held, "accepted": pin.at if pin else None, "old": before, "new": now}
+    return {
+        "name": route.name,
+        "reason": route.held,
+        "accepted": pin.at if pin else None,
+        "old": before,
+        "new": now,
+        "seen": fingerprint(now)[:SEEN_LENGTH],
+    }
 
 
 def _print(change: dict[str, Any], console: Console) -> None:
     console.print(f"{console.paint(change['name'], 'bold')}: {change['reason']}")
     for line in _lines(change["old"], change["new"]):
         console.print("  " + console.paint(printable(line), *COLOURS.get(line[:1], ())))
-    console.print(f"  → accept it: toolcrib approve {change['name']}")
+    console.print(f"  → accept it: toolcrib approve {change['name']} --seen {change['seen']}")
     console.print()
 
 

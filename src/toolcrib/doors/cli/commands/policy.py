@@ -10,6 +10,7 @@ from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.editing import edit_file
 from toolcrib.doors.cli.failures import OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.cli.ledger import note_decision
 from toolcrib.doors.cli.opening import load_here, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
@@ -47,6 +48,7 @@ def run(options: Options, console: Console) -> int:
         raise UsageError(f"There is no policy {options.policy!r}.", hint=f"It is one of {', '.join(POLICIES)}.")
     path = file_for(options, load_here(options))
     edit_file(path, lambda text: set_policy(text, options.name, options.policy, str(path)))
+    note_decision(options, console, "policy", options.policy, tool=options.name)
     console.say(f"The policy of {options.name} is {options.policy}, written to {path}.")
     return OK
 

@@ -1,0 +1,60 @@
+"""Quarantine: which of a server's tools are not what was accepted, and how that is mended."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from toolcrib.catalog.pins import Comparison, Definition, accept, comparison, held_tools, join_pins, settle
+from toolcrib.catalog.shelf import RecordStore, Shelf
+from toolcrib.config.lock import Pin, Record, timestamp
+from toolcrib.config.model import PinMode
+from toolcrib.core import events
+from toolcrib.core.events import Emit, Event
+
+
+class Quarantine:
+    """Compares what servers show with what was accepted."""
+
+    def __init__(self, mode: PinMode, emit: Emit) -> None:
+        self.mode: PinMode = mode
+        self._emit = emit
+
+    def comparison(self, shelf: Shelf) -> Comparison:
+        """How the tools of a server are looked at now."""
+        return comparison(shelf.config, self.mode, timestamp(datetime.now(UTC)))
+
+    def settle(self, shelf: Shelf, definitions: Sequence[Definition], is_new: bool) -> Mapping[str, Pin]:
+        """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again.
+
+        The first discovery of a run looks at everything: the lock is a file, and files get edited and merged.
+        """
+        first, shelf.is_compared = not shelf.is_compared, True
+        if first or is_new or any(shown["name"] not in shelf.record.pins for shown in definitions):
+            return settle(shelf.record, definitions, self.comparison(shelf))
+        return shelf.record.pins
+
+    def hold(self, shelf: Shelf) -> bool:
+        """Find out what is in quarantine now, and tell of what was not before; whether anything is different."""
+        held = held_tools(shelf.record, self.comparison(shelf))
+        for name in held.keys() - shelf.held.keys():
+            fields = {"server": shelf.config.name, "tool": name, "reason": held[name]}
+            self._emit(Event(events.TOOL_HELD, "warning", fields))
+        before, shelf.held = shelf.held, held
+        return before != held
+
+    async def accept(self, shelf: Shelf, names: Sequence[str], records: RecordStore) -> None:
+        """Accept these tools as they are now; returns when that is stored."""
+        how, ours = self.comparison(shelf), shelf.record
+        await records.update(ours.server, lambda stored: accept(join_pins(stored, ours, how), names, how))
+        accepted = shelf.stored = accept(ours, names, how)
+        # Meanwhile a discovery may have found something else: what was accepted is not what there is now.
+        shelf.record = join_pins(accepted, shelf.record, how)
+        shelf.held = held_tools(shelf.record, how)
+
+    def take_over(self, shelf: Shelf, stored: Record | None) -> bool:
+        """Let count what another process accepted; whether that changed anything."""
+        joined = join_pins(stored, shelf.record, self.comparison(shelf))
+        if joined.pins == shelf.record.pins:
+            return False
+        shelf.record = joined
+        self.hold(shelf)
+        return True
