@@ -49,7 +49,7 @@ def company(tmp_path: Path, hostile: Hostile):
         config.write_text(settings + "".join(_entry(name, server) for name, server in servers.items()) + bad)
         events: list[Event] = []
         around = Surroundings(tmp_path, {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GATEWAY_SECRET": "x" * 12})
-        async with toolcrib.open_crib(config, emit=events.append, surroundings=around) as crib:
+        async with toolcrib.open_crib(config, emit=events.append, surroundings=around, keep_results=False) as crib:
             yield Company(crib, events)
         until(
             lambda: not any(server.survivors() for server in servers.values()),

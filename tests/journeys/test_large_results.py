@@ -18,7 +18,7 @@ from tests.fleet.running import homely, until
 from tests.journeys import large_server
 
 import toolcrib
-from toolcrib.core.access import Caller
+from toolcrib.core.access import EVERYTHING, Caller
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the fleet
 
@@ -114,16 +114,19 @@ def test_previews_are_small_and_no_client_stumbles_over_them(converse, door, cli
     assert previews["table"]["structuredContent"][KEPT]["handle"] == previews["table"]["_meta"][KEPT]["handle"]
 
 
+ANN, BOB = (Caller(name, grants=EVERYTHING) for name in ("ann", "bob"))
+
+
 async def test_another_caller_gets_nothing():
     """A handle alone is not enough, and what is said does not tell it from one that never was."""
     config = {"mcpServers": {"large": LARGE.entry()}}
     async with toolcrib.open_crib(config) as crib:
-        preview = await crib.call("large__text", caller=Caller("ann"))
+        preview = await crib.call("large__text", caller=ANN)
         handle = preview.mcp["_meta"][KEPT]["handle"]
 
-        own = await crib.call("result_read", {"handle": handle}, caller=Caller("ann"))
-        foreign = await crib.call("result_read", {"handle": handle}, caller=Caller("bob"))
-        unknown = await crib.call("result_read", {"handle": handle[::-1]}, caller=Caller("bob"))
+        own = await crib.call("result_read", {"handle": handle}, caller=ANN)
+        foreign = await crib.call("result_read", {"handle": handle}, caller=BOB)
+        unknown = await crib.call("result_read", {"handle": handle[::-1]}, caller=BOB)
 
     assert own.success
     assert foreign.error.code == "TOOL_INVALID_INPUT"

@@ -194,16 +194,15 @@ def test_looking_around_writes_nothing(tiny: Program, log: Path):
 
 
 def test_a_log_that_cannot_be_written_refuses_what_writes_and_allows_what_reads(tiny: Program, log: Path):
-    """The tiny server's tools count as write; the built-in ones only read."""
+    """Of the tiny server's tools ``paint`` counts as write, ``echo`` only reads."""
     log.parent.mkdir(parents=True)
     log.mkdir()
 
-    writes = tiny.run("call", "tiny__echo", "text=x")
-    tiny.config.unlink()
-    reads = tiny.run("call", "text_count", "text=x")
+    writes = tiny.run("call", "tiny__paint")
+    reads = tiny.run("call", "tiny__echo", "text=x")
 
     assert writes.returncode == 4
-    assert "tiny__echo was not run: nothing above read_only runs unrecorded." in writes.stderr
+    assert "tiny__paint was not run: nothing above read_only runs unrecorded." in writes.stderr
     assert reads.returncode == 0
 
 

@@ -91,7 +91,7 @@ def test_a_listing_reaches_a_client_clean_and_with_its_emoji(poisoned):
     result = poisoned.run("stdio", stdin=json.dumps(asked) + "\n")
 
     tools = json.loads(result.stdout)["result"]["tools"]
-    assert [tool["name"] for tool in tools] == ["bad__choices", "bad__fine"]
+    assert [tool["name"] for tool in tools] == ["bad__choices", "bad__fine", "result_read"]
     assert unseen_characters(json.dumps(tools, ensure_ascii=False)) == []
     assert tools[1]["description"] == f"{EMOJI} seen"
 
