@@ -122,16 +122,21 @@ class SqliteAudit:
                 self._bell.get(timeout=self._settings.retry_s if self._problem else None)
             is_last = self._closing
             self._rung = self._urgent = False  # whoever comes from here on rings again
-            is_fine = True
-            while is_fine and (batch := self._take()):
-                self._in_hand = len(batch)
-                is_fine = self._write(batch)
-                self._in_hand = 0
+            self._write_what_waits()
         self._leave()
 
-    def _take(self) -> list[Item]:
-        size = min(len(self._queue), self._settings.batch_max)
-        return [self._queue.popleft() for _ in range(size)]
+    def _write_what_waits(self) -> None:
+        """Write what is there now; what comes meanwhile rings again, and is gathered until then. Whoever took single
+        entries as they come would fight with the event loop over the interpreter for each of them."""
+        left = len(self._queue)
+        while left > 0:
+            batch = [self._queue.popleft() for _ in range(min(left, self._settings.batch_max))]
+            left -= len(batch)
+            self._in_hand = len(batch)
+            is_fine = self._write(batch)
+            self._in_hand = 0
+            if not is_fine:
+                return
 
     def _write(self, batch: list[Item]) -> bool:
         missing = self._lost - self._lost_told
