@@ -25,7 +25,7 @@ Item = tuple[int, AuditEntry, Waiting | None]
 class AuditSettings:
     """How the log is written."""
 
-    linger_s: float = 0.02
+    linger_s: float = 0.05
     """How long entries nobody waits for are gathered before they are written together."""
     retry_s: float = 1.0
     batch_max: int = 1_000
