@@ -29,9 +29,13 @@ def kill_round(python: str, home: Path, first: int, chance: random.Random) -> Su
     acknowledged = _write_and_kill(python, home, first, chance.uniform(0, LONGEST_S))
     found = _check(python, home)
     audit = {number for kind, number in acknowledged if kind == "audit"}
-    locks = [number for kind, number in acknowledged if kind == "lock"]
-    lost = len(audit - set(found["begun"])) + (bool(locks) and found["lock"] < max(locks))
+    lost = len(audit - set(found["begun"])) + sum(_is_lost(kind, acknowledged, found) for kind in ("lock", "answer"))
     return Survived(len(acknowledged), lost, found["fault"] or "", found["reopened_s"])
+
+
+def _is_lost(kind: str, acknowledged: list[tuple[str, int]], found: dict[str, Any]) -> bool:
+    """Whether the last acknowledged write to the lock is not there."""
+    return found[kind] < max((number for of, number in acknowledged if of == kind), default=0)
 
 
 def _write_and_kill(python: str, home: Path, first: int, after_s: float) -> list[tuple[str, int]]:

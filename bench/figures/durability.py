@@ -1,4 +1,4 @@
-"""Rounds of ``kill -9`` in the middle of audit and lock writes: nothing acknowledged may be lost."""
+"""Rounds of ``kill -9`` in the middle of audit, lock and approval writes: nothing acknowledged may be lost."""
 
 import random
 import tempfile

@@ -1,6 +1,6 @@
 """``durable.py write|check DIR``: writes until it is killed, or says what is there afterwards.
 
-``write`` prints ``audit N`` and ``lock N`` once entry or record N was acknowledged. ``check`` prints one JSON object.
+``write`` prints ``audit N``, ``lock N`` and ``answer N`` once entry, record or approval N was acknowledged. ``check`` prints one JSON object.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import time
 from itertools import count
 from pathlib import Path
 
-from toolcrib.config.lock import Record
+from toolcrib.config.lock import Answer, Record, with_answer
 from toolcrib.core.audit import AuditEntry
 from toolcrib.stores.audit import SqliteAudit
 from toolcrib.stores.audit_reading import in_order, reading
@@ -41,6 +41,9 @@ def write_lock(path: Path, first: int) -> None:
         if file.problem:
             raise SystemExit(file.problem)
         acknowledge("lock", number)
+        kept = Answer(allow=True, at=str(number), by="terminal")
+        file.change(lambda lock, kept=kept: with_answer(lock, "files__write", "local", kept))
+        acknowledge("answer", number)
 
 
 async def write(home: Path, first: int) -> None:
@@ -54,7 +57,8 @@ async def check(home: Path) -> dict[str, object]:
     began = time.monotonic()
     log = SqliteAudit(home / "audit.db", time.time_ns)
     await log.commit(AuditEntry("start"))
-    locked = LockFile(home / "toolcrib.lock").read().records.get("server")
+    lock = LockFile(home / "toolcrib.lock").read()
+    locked, kept = lock.records.get("server"), lock.approvals.get("files__write", {}).get("local")
     reopened_s = time.monotonic() - began
     await log.close()
     with reading(home / "audit.db") as connection:
@@ -66,6 +70,7 @@ async def check(home: Path) -> dict[str, object]:
         "entries": finding.entries,
         "begun": sorted(begun),
         "lock": int(locked.error) if locked else 0,
+        "answer": int(kept.at) if kept else 0,
     }
 
 
