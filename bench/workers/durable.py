@@ -1,6 +1,7 @@
 """``durable.py write|check DIR``: writes until it is killed, or says what is there afterwards.
 
-``write`` prints ``audit N``, ``lock N`` and ``answer N`` once entry, record or approval N was acknowledged. ``check`` prints one JSON object.
+``write`` prints ``audit N``, ``lock N`` and ``answer N`` once entry, record or approval N was acknowledged. ``check``
+prints one JSON object.
 """
 
 import asyncio
