@@ -159,7 +159,7 @@ def audited(folder: Path) -> list[str]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    expected = {"toolcrib.toml", "toolcrib.lock", ".toolcrib.lock.guard", "good.pids", "bad.pids"}
+    expected = {"toolcrib.toml", "toolcrib.lock", ".toolcrib.lock.guard", "good.pids", "bad.pids", ".results.guard"}
     return (
         path
         for path in folder.rglob("*")
