@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.calls.approvals import Reply
 from toolcrib.config.lock import Record
-from toolcrib.config.model import Config, ServerConfig, ToolConfig, config_hash
+from toolcrib.config.model import Config, SecurityConfig, ServerConfig, ToolConfig, config_hash
 from toolcrib.core import errors, events
+from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallerError, ConfigError, InternalError, SourceUnavailable
 from toolcrib.core.source import SourceStatus
@@ -807,17 +809,18 @@ async def test_a_crib_that_was_never_opened_says_so():
 
 
 async def test_records_of_an_earlier_run_are_there_at_once():
-    """No server is asked to list what is known."""
+    """No server is asked for what is known; before its first call it is asked once whether that still holds."""
     records = MemoryRecords()
     async with memory_crib(FakeSource("files", ["read"]), records=records) as made:
         await made.crib.current()
     later = FakeSource("files", ["read"])
 
     async with memory_crib(later, records=records) as made:
-        known = list(made.crib.catalog.routes)
-        result = await made.crib.call("files__read")
+        known, asked = list(made.crib.catalog.routes), later.listed
+        results = [await made.crib.call("files__read") for _ in range(2)]
 
-    assert (known, result.text, later.listed) == (["files__read"], "read ran", 0)
+    assert (known, asked) == (["files__read"], 0)
+    assert ([result.text for result in results], later.listed) == (["read ran"] * 2, 1)
 
 
 async def test_the_limit_of_a_call_holds_for_finding_its_tool_too():
@@ -865,3 +868,35 @@ async def test_a_damaged_record_costs_only_its_bad_entries():
     await records.update("files", lambda _: record)
     async with memory_crib(FakeSource("files", ["read"]), records=records) as made:
         assert list(made.crib.catalog.routes) == ["files__read"]
+
+
+async def test_a_tool_that_changed_since_the_last_run_is_not_called_even_if_nobody_lists():
+    """Its server is asked once before the first call of a run; whoever only calls is protected, too."""
+    records = MemoryRecords()
+    async with memory_crib(FakeSource("files", [Tool("read", description="Read.")]), records=records) as made:
+        await made.crib.current()
+    changed = FakeSource("files", [Tool("read", description="Read. And more.")])
+
+    async with memory_crib(changed, records=records) as made:
+        results = [await made.crib.call("files__read") for _ in range(2)]
+
+    assert [result.error.code for result in results] == ["TOOL_PERMISSION_DENIED"] * 2
+    assert changed.calls == []
+
+
+async def test_a_denial_that_comes_while_a_person_thinks_counts():
+    """The answer was given to another question."""
+    owner, source = Caller("owner", "token", EVERYTHING), FakeSource("files", ["write"])
+    config = Config({"files": server("files")}, security=SecurityConfig(policy="ask"))
+    async with memory_crib(source, config=config) as made:
+        await made.crib.current()
+        await made.crib.inbox.look(owner)
+        waiting = asyncio.create_task(made.crib.call("files__write"))
+        (found,) = await made.crib.inbox.look(owner, 60)
+        await made.crib.apply(config.servers, SecurityConfig(policy="deny"))
+        made.crib.inbox.answer(found.question.id, Reply.ONCE)
+        result = await waiting
+
+    assert result.error.code == "TOOL_PERMISSION_DENIED"
+    assert "changed while it waited" in result.error.message
+    assert source.calls == []

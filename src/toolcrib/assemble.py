@@ -259,7 +259,7 @@ def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTo
         )
     reader = ResultReader(results, config.results.limit or ResultsConfig().limit)
     made = define(reader.read, name=RESULT_READ, description=DESCRIPTION, security_level="read_only")
-    return replace(made, tool=replace(made.tool, input_schema=INPUT_SCHEMA, output_schema=None))
+    return replace(made, tool=replace(made.tool, input_schema=INPUT_SCHEMA, output_schema=None, reads_results=True))
 
 
 async def write_down(loaded: Loaded, entry: AuditEntry, surroundings: Surroundings | None = None) -> None:

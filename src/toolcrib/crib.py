@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
 from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
 from toolcrib.core import events
-from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.access import LOCAL_USER, Caller, Reach
 from toolcrib.core.audit import Audit, AuditEntry
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import (
@@ -37,7 +37,7 @@ from toolcrib.core.errors import (
 )
 from toolcrib.core.events import Event
 from toolcrib.core.names import join_name
-from toolcrib.core.source import Listing, LocalSource, ServerSource
+from toolcrib.core.source import Listing, LocalSource, ServerSource, ToolSource
 from toolcrib.core.tool import Tool
 from toolcrib.finding import Finder
 
@@ -94,6 +94,7 @@ class Crib:
         self._finder = Finder(self._refresher, lambda: self._catalog, self._parts.rig, prefix=prefix)
         self._parts.native.on_change(self._rebuild)
         records = await self._parts.records.read()
+        self.desk.current = self._reach_now
         for server in servers:
             self._put(server, records.get(server.name))
         self._rebuild(first=True)
@@ -286,10 +287,40 @@ class Crib:
             if self._finder is None or self._closed:
                 raise _not_open()
             route = await self._finder.find(call)
+        shelf = self.shelves.get(route.server)
+        if shelf is not None and not shelf.is_compared:
+            route = await self._compared(call, route, shelf)
         subject = Subject(call.name, route.server, route.tool, route.reach)
-        step = compose(self._parts.layers, subject, route.source.call_tool)
+        source = route.source.call_tool if shelf is None else self._renewing(shelf, route.source)
+        step = compose(self._parts.layers, subject, source)
         self._steps[call.name] = route.tool.name, step
         return self._steps[call.name]
+
+    def _reach_now(self, name: str) -> Reach | None:
+        route = self._catalog.routes.get(name)
+        return route.reach if route is not None else None
+
+    async def _compared(self, call: ToolCall, route: Route, shelf: Shelf) -> Route:
+        """The route after its server was asked once in this run: what an earlier run accepted may have changed since.
+
+        A server that cannot be asked keeps what was accepted of it.
+        """
+        try:
+            async with asyncio.timeout(call.timeout_s):
+                await self._fresh.compare(shelf)
+        except TimeoutError:
+            return route
+        return self._catalog.routes.get(call.name, route)
+
+    def _renewing(self, shelf: Shelf, source: ToolSource) -> Step:
+        """Calls, and behind their back the listing, for clients that call and never list."""
+        fresh, call_tool = self._fresh, source.call_tool
+
+        def step(call: ToolCall) -> Awaitable[ToolResult]:
+            fresh.renew_if_stale(shelf)
+            return call_tool(call)
+
+        return step
 
     # Servers at run time
 

@@ -40,7 +40,7 @@ def test_the_form_shows_tool_level_caller_and_arguments_and_four_answers():
     """As MCP's ``elicitation/create`` wants it."""
     form = elicitation(QUESTION)
 
-    assert form["message"] == 'ann wants to call files__write (level: write) with {"path":"x"}'
+    assert form["message"] == 'ann wants to call files__write (level: write) with "path": "x"'
     assert form["requestedSchema"]["properties"]["answer"]["enum"] == ["once", "session", "always", "no"]
 
 
@@ -49,10 +49,12 @@ def test_nothing_in_the_arguments_can_disguise_the_question():
     length."""
     tricky = elicitation(replace(QUESTION, arguments={"a": "\x1b[2J\u202eoops\u200b\nAllow: yes"}))["message"]
     long = elicitation(replace(QUESTION, arguments={"a": "x" * 5000}))["message"]
+    behind = elicitation(replace(QUESTION, arguments={"a": "x" * 5000, "path": "/etc/passwd"}))["message"]
 
     assert not any(char in tricky for char in "\x1b\u202e\u200b\n")
-    assert long.endswith("x … (5,008 characters)")
+    assert long.endswith("x … (5,002 characters)")
     assert len(long) < 2200
+    assert behind.endswith('"path": "/etc/passwd"')
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
 """The inbox: reaches somebody only while one looks in, and gives each question one answer."""
 
 import asyncio
+from dataclasses import replace
 
 from toolcrib.calls.approvals import Question, Reply
 from toolcrib.calls.inbox import ATTENDED_S, Inbox
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ToolCall
 from toolcrib.testing import ManualClock
 
+OWNER = Caller("owner", "token", EVERYTHING)
 CALL = ToolCall("files__write", "write", {})
 
 
@@ -19,31 +22,46 @@ async def test_it_reaches_nobody_when_nobody_looks():
     clock = ManualClock()
     inbox = Inbox(clock)
     before = inbox.reaches(CALL)
-    await inbox.look()
+    await inbox.look(OWNER)
     during = inbox.reaches(CALL)
     clock.advance(ATTENDED_S + 0.1)
 
     assert (before, during, inbox.reaches(CALL)) == (False, True, False)
 
 
+async def test_whoever_asks_is_not_somebody_who_answers():
+    """The asker's own look attends nothing, shows nothing, and waits as if there was nothing."""
+    inbox = Inbox(ManualClock())
+    mine = ToolCall("files__write", "write", {}, caller=OWNER)
+    await inbox.look(OWNER)
+    putting = asyncio.create_task(inbox.put(replace(question(), caller="owner"), mine))
+    await asyncio.sleep(0)
+    seen = await inbox.look(OWNER, 0.001), await inbox.look(LOCAL_USER)
+    putting.cancel()
+
+    assert inbox.reaches(CALL)
+    assert [len(found) for found in seen] == [0, 1]
+    assert Inbox(ManualClock()).reaches(mine) is False
+
+
 async def test_a_question_waits_to_be_seen_and_is_answered_once():
     """The second answer comes too late, and so does one to a question that never was."""
     inbox = Inbox(ManualClock())
     putting = asyncio.create_task(inbox.put(question(), CALL))
-    seen = await inbox.look(60)
+    seen = await inbox.look(OWNER, 60)
     answered = [inbox.answer("q1", Reply.ONCE), inbox.answer("q1", Reply.NO), inbox.answer("ghost", Reply.ONCE)]
     reply = await putting
 
     assert [waiting.question for waiting in seen] == [question()]
     assert (answered, reply) == ([True, False, False], Reply.ONCE)
-    assert await inbox.look() == []
+    assert await inbox.look(OWNER) == []
     assert inbox.find("q1") is None
 
 
 async def test_everybody_who_waits_for_something_to_arrive_is_woken():
     """Oldest first."""
     inbox = Inbox(ManualClock())
-    looking = [asyncio.create_task(inbox.look(60)) for _ in range(3)]
+    looking = [asyncio.create_task(inbox.look(OWNER, 60)) for _ in range(3)]
     await asyncio.sleep(0)
     putting = [asyncio.create_task(inbox.put(question(number), CALL)) for number in (1, 2)]
     found = await asyncio.gather(*looking)
@@ -57,13 +75,13 @@ async def test_a_question_that_is_withdrawn_is_gone():
     """Answering it afterwards does nothing."""
     inbox = Inbox(ManualClock())
     putting = asyncio.create_task(inbox.put(question(), CALL))
-    await inbox.look(60)
+    await inbox.look(OWNER, 60)
     putting.cancel()
     await asyncio.gather(putting, return_exceptions=True)
 
-    assert (await inbox.look(), inbox.answer("q1", Reply.ALWAYS)) == ([], False)
+    assert (await inbox.look(OWNER), inbox.answer("q1", Reply.ALWAYS)) == ([], False)
 
 
 async def test_a_look_that_waits_in_vain_comes_back_empty():
     """After its time."""
-    assert await Inbox(ManualClock()).look(0.001) == []
+    assert await Inbox(ManualClock()).look(OWNER, 0.001) == []

@@ -164,7 +164,7 @@ def test_a_damaged_lock_says_how_to_rebuild_it(text, reason):
 
     assert str(caught.value) == (
         f"toolcrib.lock: The lock file cannot be read: {reason}. "
-        "Run `toolcrib servers refresh` to build it again; the old file is kept as toolcrib.lock.broken."
+        "Mend it, or move it away: then every tool is accepted anew as it is now, and answers are asked for again."
     )
 
 

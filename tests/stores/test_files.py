@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.files import discard_leftovers, locked, move_aside, read_text, replace_text
+from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
 
 processes = get_context("spawn")
 
@@ -184,13 +184,3 @@ def test_a_process_that_dies_gives_the_file_free(tmp_path):
 
     with locked(path, timeout_s=0):
         assert died.returncode == -signal.SIGKILL
-
-
-def test_a_file_is_moved_aside_under_a_longer_name(tmp_path):
-    """What cannot be used is not thrown away."""
-    path = tmp_path / "toolcrib.lock"
-    path.write_text("broken")
-
-    move_aside(path, ".broken")
-
-    assert (names(tmp_path), read_text(tmp_path / "toolcrib.lock.broken")) == (["toolcrib.lock.broken"], "broken")

@@ -105,6 +105,8 @@ class Desk:
     audit: Audit = field(default_factory=NoAudit)
     emit: Emit = drop
     surfaces: list[Surface] = field(default_factory=list)
+    current: Callable[[str], Reach | None] | None = None
+    """What a tool asks of its callers right now; people take their time, and rules change meanwhile."""
     _sessions: dict[tuple[str, str, str], None] = field(default_factory=dict)
 
     def attach(self, surface: Surface) -> Callable[[], None]:
@@ -122,7 +124,7 @@ class Desk:
         if not surfaces:
             raise self._refused(call, "refused: nobody to ask", _nobody(reach.name))
         reply, way = await self._ask(self.question(call, reach), call, surfaces)
-        await self.take(call, reach.name, reply, way)
+        await self.take(call, reach, reply, way)
 
     async def recall(self, caller: Caller, tool: str) -> str:
         """What an earlier answer decides, as words for the audit log; nothing if a person must be asked."""
@@ -167,13 +169,17 @@ class Desk:
             return None
         return task.result()
 
-    async def take(self, call: ToolCall, tool: str, reply: Reply | None, way: str) -> None:
+    async def take(self, call: ToolCall, reach: Reach, reply: Reply | None, way: str) -> None:
         """Let an answer count, and write it down before it does."""
-        caller = call.caller
+        caller, tool = call.caller, reach.name
         if reply is None or reply is Reply.NO:
             decision = "refused: no answer" if reply is None else f"declined by {way}"
             await self.audit.commit(_entry(call, tool, decision))
             raise self._refused(call, decision, _unanswered(tool) if reply is None else _declined(tool))
+        if self.current is not None and self.current(tool) != reach:
+            raise self._refused(call, "refused: changed meanwhile", _changed(tool))
+        if reply is Reply.SESSION and is_sessionless(call):
+            reply = Reply.ONCE
         await self.audit.commit(_entry(call, tool, f"{_WORDS[reply]} by {way}"))
         if reply is Reply.ALWAYS:
             reply = await self._write_always(tool, caller, way)
@@ -227,7 +233,8 @@ def _nobody(tool: str) -> PermissionDenied:
     return PermissionDenied(
         f"{tool} needs a person's approval, and nobody can be asked from here.",
         hint=f"A person can allow it with `toolcrib policy {tool} allow`,"
-        " use a client that supports elicitation, or keep `toolcrib approvals watch` open.",
+        " use a client that supports elicitation, or keep `toolcrib approvals watch` open,"
+        " with another token than the caller's.",
     )
 
 
@@ -235,6 +242,18 @@ def _unanswered(tool: str) -> PermissionDenied:
     return PermissionDenied(
         f"{tool} needs a person's approval, and nobody answered in time.",
         hint=f"Try again when somebody is there, or have it allowed: `toolcrib policy {tool} allow`.",
+    )
+
+
+def is_sessionless(call: ToolCall) -> bool:
+    """Whether nothing ties this call to the next one of the same client, so that "this session" would mean everybody
+    who comes as the same caller."""
+    return call.channel.takes_input_required and not call.caller.session
+
+
+def _changed(tool: str) -> PermissionDenied:
+    return PermissionDenied(
+        f"The rules for {tool} changed while it waited for an answer.", hint="Call it again; a person is asked anew."
     )
 
 

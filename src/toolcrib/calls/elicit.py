@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.approvals import Question, Reply
+from toolcrib.calls.approvals import Question, Reply, is_sessionless
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.schema.text import printable
 
 ELICIT = "elicitation/create"
 REQUEST = "toolcrib_approval"
-ARGUMENTS_SHOWN = 2000
+VALUE_SHOWN = 1000
 SPENT_KEPT = 10_000
 
 _CHOICES = {
@@ -38,22 +38,29 @@ def can_elicit(call: ToolCall) -> bool:
     return is_form and call.caller.kind != "agent"
 
 
-def elicitation(question: Question) -> dict[str, Any]:
-    """The question as MCP's ``elicitation/create`` wants it."""
-    shown = msgspec.json.encode(question.arguments).decode()
-    if len(shown) > ARGUMENTS_SHOWN:
-        shown = f"{shown[:ARGUMENTS_SHOWN]} … ({len(shown):,} characters)"
+def elicitation(question: Question, *, sessions: bool = True) -> dict[str, Any]:
+    """The question as MCP's ``elicitation/create`` wants it; without sessions there is none to allow it for."""
+    choices = {reply: words for reply, words in _CHOICES.items() if sessions or reply is not Reply.SESSION}
+    shown = ", ".join(f"{_shown(name)}: {_shown(value)}" for name, value in question.arguments.items())
     answer = {
         "type": "string",
         "title": "Allow this call?",
-        "enum": list(_CHOICES),
-        "enumNames": list(_CHOICES.values()),
+        "enum": list(choices),
+        "enumNames": list(choices.values()),
     }
-    message = f"{question.caller} wants to call {question.tool} (level: {question.level}) with {shown}"
+    message = (
+        f"{question.caller} wants to call {question.tool} (level: {question.level}) with {shown or 'no arguments'}"
+    )
     return {
         "message": printable(message),
         "requestedSchema": {"type": "object", "properties": {"answer": answer}, "required": ["answer"]},
     }
+
+
+def _shown(value: Any) -> str:
+    """One name or value as JSON, cut on its own: a long one must not push the others out of sight."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= VALUE_SHOWN else f"{text[:VALUE_SHOWN]} … ({len(text):,} characters)"
 
 
 def read_reply(response: Any) -> Reply | None:
@@ -96,7 +103,7 @@ class Seal:
         due = int(self._clock() + self._lifetime_s)
         nonce = secrets.token_hex(8)
         state = f"{due}.{nonce}.{self._sign(call, f'{due}.{nonce}')}"
-        request = {"method": ELICIT, "params": elicitation(question)}
+        request = {"method": ELICIT, "params": elicitation(question, sessions=not is_sessionless(call))}
         return ToolResult(
             {
                 "resultType": "input_required",

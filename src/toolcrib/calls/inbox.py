@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from toolcrib.calls.approvals import Question, Reply
+from toolcrib.core.access import Caller, may_approve
 from toolcrib.core.call import ToolCall
 
+VIEWERS_KEPT = 256
 ATTENDED_S = 60.0
 """How long after it was last looked at an inbox still counts as attended."""
 
@@ -30,13 +33,14 @@ class Inbox:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waiting: dict[str, Waiting] = {}
-        self._looked_at = float("-inf")
+        self._viewers: dict[Caller, float] = {}
+        """Who looked in, and when last."""
         self._arrived = asyncio.Event()
 
     def reaches(self, call: ToolCall) -> bool:
-        """Whether somebody looked in lately."""
-        del call
-        return self._clock() - self._looked_at <= ATTENDED_S
+        """Whether somebody looked in lately who may answer for this caller."""
+        oldest = self._clock() - ATTENDED_S
+        return any(at >= oldest and may_approve(viewer, call.caller.id) for viewer, at in self._viewers.items())
 
     async def put(self, question: Question, call: ToolCall) -> Reply | None:
         """Lay the question in and wait."""
@@ -49,18 +53,25 @@ class Inbox:
         finally:
             del self._waiting[question.id]
 
-    async def look(self, wait_s: float = 0.0) -> list[Waiting]:
-        """All that waits, oldest first; if there is nothing, waits for something to arrive."""
-        self._looked_at = self._clock()
-        if not self._waiting and wait_s > 0:
-            self._arrived.clear()
-            try:
-                async with asyncio.timeout(wait_s):
+    async def look(self, viewer: Caller, wait_s: float = 0.0) -> list[Waiting]:
+        """All that waits and this viewer may answer, oldest first; if there is nothing, waits for it to arrive."""
+        self._note(viewer)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while not self._open_to(viewer):
+                    self._arrived.clear()
                     await self._arrived.wait()
-            except TimeoutError:
-                pass
-            self._looked_at = self._clock()
-        return list(self._waiting.values())
+                    self._note(viewer)
+        self._note(viewer)
+        return self._open_to(viewer)
+
+    def _note(self, viewer: Caller) -> None:
+        if len(self._viewers) >= VIEWERS_KEPT and viewer not in self._viewers:
+            self._viewers.pop(next(iter(self._viewers)))
+        self._viewers[viewer] = self._clock()
+
+    def _open_to(self, viewer: Caller) -> list[Waiting]:
+        return [entry for entry in self._waiting.values() if may_approve(viewer, entry.question.caller)]
 
     def find(self, question_id: str) -> Waiting | None:
         """The question of that id, while it waits."""

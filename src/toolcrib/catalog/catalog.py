@@ -28,7 +28,8 @@ class Route:
 
     def __post_init__(self) -> None:
         tool = self.tool
-        reach = Reach(self.name, self.server or NATIVE, tool.security_level, tool.capabilities, self.policy, self.held)
+        place, reads = self.server or NATIVE, tool.reads_results
+        reach = Reach(self.name, place, tool.security_level, tool.capabilities, self.policy, self.held, reads)
         object.__setattr__(self, "reach", reach)
 
     @property

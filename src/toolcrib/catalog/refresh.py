@@ -144,6 +144,16 @@ class Refresher:
             raise SourceUnavailable(f"Server {shelf.config.name!r} was stopped while it was asked for its tools.")
         return flight.result()
 
+    async def compare(self, shelf: Shelf) -> None:
+        """See to it that what the server shows was compared with its pins in this run, as far as it can be asked."""
+        if not shelf.is_compared and self.quarantine.mode != "off":
+            await self._outcome(shelf, self.start(shelf))
+
+    def renew_if_stale(self, shelf: Shelf) -> None:
+        """Begin a discovery in the background if the last one is too old."""
+        if shelf.fresh_until <= self._loop.time() and shelf.flight is None and not self._closed:
+            self.start(shelf)
+
     async def refresh(self, names: Iterable[str]) -> dict[str, Record]:
         """Ask these servers now, whatever their freshness, and wait for all of them."""
         shelves = [self.shelves[name] for name in names]

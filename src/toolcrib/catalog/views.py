@@ -37,6 +37,8 @@ def native_view(security: SecurityConfig) -> View:
     def view(name: str, tool: Tool) -> tuple[Tool, str]:
         level = level_of(name, tool, None, security).level
         shown = tool if level is tool.security_level else replace(tool, security_level=level)
+        if tool.reads_results and name not in security.policies:
+            return shown, "allow"  # what a caller was given, it may read on
         return shown, policy_of(name, tool.name, None, security).policy
 
     return view

@@ -16,7 +16,7 @@ VERSION = 1
 Status = Literal["never", "discovering", "success", "failed"]
 
 _TOOL_KEYS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-_REBUILD = "Run `toolcrib servers refresh` to build it again; the old file is kept as toolcrib.lock.broken."
+_REBUILD = "Mend it, or move it away: then every tool is accepted anew as it is now, and answers are asked for again."
 
 
 @dataclass(frozen=True, slots=True)

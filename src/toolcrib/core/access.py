@@ -5,7 +5,6 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from toolcrib.core.names import RESULT_READ
 from toolcrib.core.tool import SecurityLevel
 
 NATIVE = "native"
@@ -59,6 +58,8 @@ class Reach:
     """``allow``, ``ask`` or ``deny``, by the configuration and what people answered."""
     held: str = ""
     """Why the tool is in quarantine; empty if it is not."""
+    reads_results: bool = False
+    """Whether it only reads what its caller was given before."""
 
 
 class Decision(StrEnum):
@@ -93,7 +94,7 @@ def decide(grants: Grants, reach: Reach) -> Decision:
 
 def is_granted(grants: Grants, reach: Reach) -> bool:
     """Whether level, server, name and capabilities are all within the grants."""
-    if grants.level is not None and reach.server == NATIVE and reach.name == RESULT_READ:
+    if grants.level is not None and reach.reads_results:
         return True  # who got a result may read the rest of it; the store looks at whose it is
     return (
         grants.level is not None

@@ -84,6 +84,9 @@ class Tool:
     result_limit: int | None = None
     """Results of more bytes than this are kept; zero is no limit, ``None`` leaves it to the configuration."""
 
+    reads_results: bool = False
+    """Whether it is toolcrib's own way to read large results; not for anybody else to set."""
+
     @property
     def is_replayable(self) -> bool:
         """Whether running it twice does no more than running it once, by the user's or else its own word."""

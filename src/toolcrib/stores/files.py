@@ -58,15 +58,6 @@ def locked(path: Path, timeout_s: float = GUARD_TIMEOUT_S) -> Iterator[None]:
         os.close(descriptor)
 
 
-def move_aside(path: Path, suffix: str) -> None:
-    """Give a file that cannot be used a longer name, so that nothing is lost when a new one is written."""
-    target = path.resolve()
-    try:
-        target.replace(target.with_name(target.name + suffix))
-    except OSError as error:
-        raise _cannot("moved aside", target, error) from error
-
-
 def discard_leftovers(path: Path) -> None:
     """Remove what writers left behind when they were killed; only for who holds the file ``locked``."""
     target = path.resolve()

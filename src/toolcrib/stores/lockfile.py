@@ -7,12 +7,9 @@ from pathlib import Path
 
 from toolcrib.config.lock import Lock, Record, read_lock, with_record, write_lock
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.files import discard_leftovers, locked, move_aside, read_text, replace_text
+from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
 
 Change = Callable[[Record | None], Record | None]
-
-BROKEN = ".broken"
-"""Added to the name of a lock that could not be read, when the next one is written."""
 
 _Stamp = tuple[int, int, int]
 
@@ -43,7 +40,7 @@ class LockFile:
         with ExitStack() as held:
             try:
                 held.enter_context(locked(self.path))
-                stored = self._stored_or_moved_aside()
+                stored = self._stored()
             except ConfigError as error:
                 return self._keep(server, change(self._known().records.get(server)), error)
             record = change(self._kept.get(server, stored.records.get(server)))
@@ -52,7 +49,7 @@ class LockFile:
     def change(self, change: Callable[[Lock], Lock]) -> Lock:
         """Change the lock as a whole, whatever other processes write meanwhile; what cannot be written is an error."""
         with locked(self.path):
-            changed = change(self._with_kept(self._stored_or_moved_aside()))
+            changed = change(self._with_kept(self._stored()))
             discard_leftovers(self.path)
             replace_text(self.path, write_lock(changed))
             self._kept.clear()
@@ -68,13 +65,6 @@ class LockFile:
         self._kept.pop(server, None)
         self.problem = self.problem if self._kept else ""
         return record
-
-    def _stored_or_moved_aside(self) -> Lock:
-        try:
-            return self._stored()
-        except ConfigError:
-            move_aside(self.path, BROKEN)
-            return Lock()
 
     def _stored(self) -> Lock:
         text = read_text(self.path)

@@ -16,11 +16,8 @@ class LockRecords:
         self._file = file
 
     async def read(self) -> Mapping[str, Record]:
-        """All records; an unreadable lock counts as empty, it is moved aside at the next write."""
-        try:
-            return self._file.read().records
-        except ConfigError:
-            return {}
+        """All records; a lock that cannot be read is an error, for with it every pin would be forgotten."""
+        return self._file.read().records
 
     async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
         """Change one record."""

@@ -12,6 +12,7 @@ from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost
 from toolcrib.testing import FakeSource, MemoryCrib, RecordingChannel, memory_crib
 
+OWNER = Caller("owner", "token", EVERYTHING)
 ASK = Config(security=SecurityConfig(policy="ask"))
 FORMS = {"elicitation": {}}
 
@@ -86,9 +87,9 @@ async def test_an_agent_is_never_asked_through_its_own_client():
             await made.crib.call("srv__work", caller=agent, channel=channel),
             await run(made, caller=agent),
         ]
-        await made.crib.inbox.look()
+        await made.crib.inbox.look(OWNER)
         waiting = asyncio.create_task(made.crib.call("srv__work", caller=agent, channel=channel))
-        (found,) = await made.crib.inbox.look(60)
+        (found,) = await made.crib.inbox.look(OWNER, 60)
         made.crib.inbox.answer(found.question.id, Reply.ONCE)
         approved = await waiting
 
@@ -107,9 +108,9 @@ async def test_the_inbox_and_the_client_are_asked_at_once():
 
     channel.ask = ask
     async with memory_crib(FakeSource("srv", ["work"]), config=ASK) as made:
-        await made.crib.inbox.look()
+        await made.crib.inbox.look(OWNER)
         calling = asyncio.create_task(made.crib.call("srv__work", channel=channel))
-        (found,) = await made.crib.inbox.look(60)
+        (found,) = await made.crib.inbox.look(OWNER, 60)
         made.crib.inbox.answer(found.question.id, Reply.ONCE)
 
         assert (await calling).success
@@ -142,9 +143,9 @@ async def test_a_stateless_client_is_asked_by_the_result_and_calls_again():
     assert (before, done.text, source.calls[0].more) == (0, "work ran", {})
 
 
-@pytest.mark.parametrize(("reply", "asked_again"), [("once", True), ("session", False), ("always", False)])
+@pytest.mark.parametrize(("reply", "asked_again"), [("once", True), ("session", True), ("always", False)])
 async def test_a_stateless_answer_is_worth_what_it_says(reply, asked_again):
-    """Even with other arguments, if it was for more than once."""
+    """Even with other arguments, if it was for ever; there is no session to allow it for."""
     async with memory_crib(FakeSource("srv", ["work"]), config=ASK) as made:
         await run(made, answered(await run(made), reply))
         again = await run(made, arguments={"n": 2})
@@ -230,9 +231,9 @@ async def test_a_client_without_forms_is_approved_elsewhere_once_for_all_rounds(
     source, channel = FakeSource("srv", ["work"]), stateless({"sampling": {}})
     rounds(source, "one", None)
     async with memory_crib(source, config=ASK) as made:
-        await made.crib.inbox.look()
+        await made.crib.inbox.look(OWNER)
         calling = asyncio.create_task(run(made, channel=channel))
-        (found,) = await made.crib.inbox.look(60)
+        (found,) = await made.crib.inbox.look(OWNER, 60)
         made.crib.inbox.answer(found.question.id, Reply.ONCE)
         result = await calling
         for _ in range(2):
@@ -264,10 +265,10 @@ async def test_the_wait_for_a_person_does_not_count_against_the_time_limit_of_th
     """The limit begins when the work does."""
     config = Config(security=SecurityConfig(policy="ask"), call_timeout_s=0.05)
     async with memory_crib(FakeSource("srv", ["work"]), config=config) as made:
-        await made.crib.inbox.look()
+        await made.crib.inbox.look(OWNER)
         calling = asyncio.create_task(made.crib.call("srv__work", caller=LOCAL_USER))
-        (found,) = await made.crib.inbox.look(60)
-        await made.crib.inbox.look()
+        (found,) = await made.crib.inbox.look(OWNER, 60)
+        await made.crib.inbox.look(OWNER)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(calling), 0.1)
         made.crib.inbox.answer(found.question.id, Reply.ONCE)

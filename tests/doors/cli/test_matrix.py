@@ -156,3 +156,46 @@ def test_what_is_denied_or_held_is_neither_listed_nor_run_through_any_door(box):
         assert [calls[f"box__{name}"][0] for name in TOOLS.values()] == [SHUT, SHUT, OPEN, OPEN]
         assert "toolcrib diff box__get_thing" in calls["box__get_thing"][1]
     assert called == [6, 6, 0, 0]
+
+
+def test_metrics_name_no_tool_to_who_may_not_know_of_it(box):
+    """They are for the owner, and for tokens that were made for that."""
+    limited = box.json("tokens", "create", "limited", "--level", "read_only")["token"]
+    watcher = box.json("tokens", "create", "watcher", "--capability", "metrics")["token"]
+    with box.serving("serve") as serving:
+        owner = (box.home / "state" / "toolcrib" / "token").read_text().strip()
+        found = [
+            serving.request("GET", "/metrics", authorization=f"Bearer {token}").status
+            for token in (limited, watcher, owner)
+        ]
+
+    assert found == [403, 200, 200]
+
+
+def test_a_damaged_lock_stops_everything_instead_of_accepting_everything(box):
+    """One merge marker must not open the quarantine."""
+    box.run("ls")
+    lock = box.project / "toolcrib.lock"
+    lock.write_text("<<<<<<< ours\n" + lock.read_text())
+
+    called = box.run("call", "box__get_thing")
+
+    assert called.returncode == 1
+    assert "Mend it, or move it away" in called.stderr
+    assert lock.read_text().startswith("<<<<<<<")
+
+
+def test_a_policy_that_has_no_effect_is_no_success(box):
+    """What is stronger is named."""
+    text = box.config.read_text() + '[servers.box.tools.get_thing]\npolicy = "allow"\n'
+    user = box.home / ".config" / "toolcrib"
+    user.mkdir(parents=True)
+    (user / "toolcrib.toml").write_text(text.replace("[connect]\nattempts = 1\n", ""))
+    box.config.write_text('[security]\npolicy = "allow"\n')
+
+    tool = box.run("policy", "box__get_thing", "deny")
+    server = box.run("policy", "box", "deny")
+
+    assert (tool.returncode, server.returncode) == (1, 0)
+    assert "box__get_thing still is allow" in tool.stderr
+    assert '"box__*" = "deny"' in box.config.read_text()

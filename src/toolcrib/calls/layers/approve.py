@@ -29,7 +29,7 @@ def approve(desk: Desk, seal: Seal) -> Layer:
                 call.decision = "approved once"
             elif call.channel.takes_input_required and can_elicit(call):
                 if seal.is_ours(call):
-                    await desk.take(call, reach.name, seal.open(call), "client")
+                    await desk.take(call, reach, seal.open(call), "client")
                 elif known := await desk.recall(call.caller, reach.name):
                     call.decision = known
                 else:

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import sys
+import termios
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -58,7 +60,7 @@ def question_lines(question: Question) -> list[str]:
 def describe(tool: str, level: str, caller: str, arguments: Mapping[str, Any]) -> list[str]:
     """Who wants to do what; argument by argument, so that nothing hides at the end of a long line."""
     lines = [f"{caller} wants to call {tool} ({level})"]
-    shown = [f"    {name}: {_value(value)}" for name, value in arguments.items()]
+    shown = [f"    {_value(name)}: {_value(value)}" for name, value in arguments.items()]
     return [*lines, *(shown or ["    without arguments"])]
 
 
@@ -72,6 +74,8 @@ async def ask(console: Console, stdin: int, lines: list[str]) -> Reply | None:
     """Show a question and wait for a line that answers it; ``None`` when the terminal is closed."""
     console.end_status()
     console.hold_status = True
+    with suppress(termios.error):  # what was typed before the question was there is no answer to it
+        termios.tcflush(stdin, termios.TCIFLUSH)
     try:
         console.say(f"\n{lines[0]}", "bold", "yellow")
         for line in lines[1:]:

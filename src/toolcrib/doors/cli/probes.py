@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.audit import AuditStatus
 from toolcrib.crib import Crib
 from toolcrib.transports.http_server import Exchange, Handler, Request, error_body
@@ -19,11 +20,14 @@ OPEN_PATHS = frozenset({HEALTH_PATH, READY_PATH})
 PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
 _JSON = b"application/json"
 
+METRICS = "metrics"
+"""The capability to read them without being allowed everything: they name tools and servers."""
+
 Page = Callable[[], tuple[int, bytes, bytes]]
 
 
-def probe_routes(crib: Crib) -> dict[str, Handler]:
-    """The handlers by path."""
+def probe_routes(crib: Crib, usual: Caller) -> dict[str, Handler]:
+    """The handlers by path; ``usual`` is who comes without a token."""
     started_at = time.time()
 
     def alive() -> tuple[int, bytes, bytes]:
@@ -36,7 +40,7 @@ def probe_routes(crib: Crib) -> dict[str, Handler]:
     def metrics() -> tuple[int, bytes, bytes]:
         return 200, crib.exposition(VERSION, started_at).encode(), PROMETHEUS
 
-    return {HEALTH_PATH: _get(alive), READY_PATH: _get(ready), METRICS_PATH: _get(metrics)}
+    return {HEALTH_PATH: _get(alive), READY_PATH: _get(ready), METRICS_PATH: _for_overseers(_get(metrics), usual)}
 
 
 def reasons_not_ready(audit: AuditStatus) -> list[str]:
@@ -46,6 +50,19 @@ def reasons_not_ready(audit: AuditStatus) -> list[str]:
     if audit.problem:
         return [f"The audit log cannot be written: {audit.problem}."]
     return [] if audit.opened else ["The audit log is not open yet."]
+
+
+def _for_overseers(handler: Handler, usual: Caller) -> Handler:
+    """Only for who may know of every tool."""
+
+    def answer(request: Request, exchange: Exchange) -> None:
+        caller = request.identity if isinstance(request.identity, Caller) else usual
+        if caller.grants == EVERYTHING or METRICS in (caller.grants.capabilities or ()):
+            handler(request, exchange)
+        else:
+            exchange.answer(403, error_body("HTTP_FORBIDDEN", "Metrics need a token with the capability metrics."))
+
+    return answer
 
 
 def _get(page: Page) -> Handler:

@@ -35,7 +35,11 @@ class Remote:
                 f"No toolcrib answers at {self.url}: {failure}.",
                 hint="Start one with `toolcrib up`, or give its --url.",
             ) from None
-        answer = msgspec.json.decode(response.body or b"null")
+        try:
+            answer = msgspec.json.decode(response.body or b"null")
+        except msgspec.DecodeError:
+            hint = "Give the address of a running toolcrib with --url."
+            raise SourceUnavailable(f"What answers at {self.url} is no toolcrib.", hint=hint) from None
         if response.status >= 400:
             raise _refused(response.status, answer)
         return answer
@@ -46,7 +50,9 @@ class Remote:
 
 
 def _refused(status: int, answer: Any) -> PermissionDenied:
-    told = answer.get("detail") or answer.get("error", {}).get("message") if isinstance(answer, dict) else ""
+    error = answer.get("error") if isinstance(answer, dict) else None
+    told = answer.get("detail", "") if isinstance(answer, dict) else ""
+    told = told or (error.get("message", "") if isinstance(error, dict) else "")
     return PermissionDenied(f"toolcrib refused (HTTP {status}): {told}")
 
 

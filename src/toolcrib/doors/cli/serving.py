@@ -96,7 +96,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         door = HttpDoor(mcp, entrance.caller, entrance.is_current)
         tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
         rest = ApprovalsDoor(crib.inbox, approver(os.environ), tasks)
-        routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib)}
+        routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
         policy = _policy(loaded.config.host, entrance.identify, options)
         server = HttpServer(routes, fallback=_below(approvals.PATH, rest.handle), policy=policy)
         try:

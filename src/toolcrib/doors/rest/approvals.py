@@ -65,8 +65,7 @@ class ApprovalsDoor:
         return caller
 
     async def _list(self, caller: Caller, wait_s: float, exchange: Exchange) -> None:
-        waiting = await self._inbox.look(wait_s)
-        shown = [_shown(entry) for entry in waiting if may_approve(caller, entry.question.caller)]
+        shown = [_shown(entry) for entry in await self._inbox.look(caller, wait_s)]
         exchange.answer(200, msgspec.json.encode({"questions": shown}))
 
     def _answer(self, caller: Caller, question_id: str, request: Request, exchange: Exchange) -> None:
@@ -76,7 +75,8 @@ class ApprovalsDoor:
         if not may_approve(caller, found.question.caller):
             raise Problem(403, "HTTP_FORBIDDEN", "Whoever asked cannot answer: use another token.")
         reply = _read_answer(request)
-        self._inbox.answer(question_id, reply)
+        if not self._inbox.answer(question_id, reply):
+            raise Problem(409, "HTTP_CONFLICT", "Somebody else answered first.")
         exchange.answer(200, msgspec.json.encode({"id": question_id, "answer": reply}))
 
 

@@ -1,5 +1,7 @@
 """``toolcrib approvals answer``: answer one question that waits."""
 
+from urllib.parse import quote
+
 from toolcrib.calls.approvals import Reply
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
@@ -25,7 +27,7 @@ def run(options: Options, console: Console) -> int:
 async def _answer(options: Options, console: Console) -> int:
     remote = open_remote(options)
     try:
-        await remote.send("POST", f"{PATH}/{options.id}", {"answer": options.answer})
+        await remote.send("POST", f"{PATH}/{quote(options.id, safe='')}", {"answer": options.answer})
     finally:
         await remote.close()
     console.say(f"Answered: {options.answer}.")

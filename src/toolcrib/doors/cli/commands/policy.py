@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from toolcrib.assemble import Loaded
+from toolcrib.catalog.levels import policy_of
 from toolcrib.config.edit import set_policy
 from toolcrib.config.model import POLICIES
+from toolcrib.core.errors import ConfigError
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.editing import edit_file
@@ -46,8 +48,11 @@ def run(options: Options, console: Console) -> int:
         return run_once(_show(options, console))
     if options.policy not in POLICIES:
         raise UsageError(f"There is no policy {options.policy!r}.", hint=f"It is one of {', '.join(POLICIES)}.")
-    path = file_for(options, load_here(options))
-    edit_file(path, lambda text: set_policy(text, options.name, options.policy, str(path)))
+    loaded = load_here(options)
+    path = file_for(options, loaded)
+    name = _as_written(options.name, loaded, path)
+    edit_file(path, lambda text: set_policy(text, name, options.policy, str(path)))
+    _check_effect(options)
     note_decision(options, console, "policy", options.policy, tool=options.name)
     console.say(f"The policy of {options.name} is {options.policy}, written to {path}.")
     return OK
@@ -58,6 +63,26 @@ def file_for(options: Options, loaded: Loaded) -> Path:
     if not options.user and loaded.project is not None and (options.config or loaded.project.suffix == ".toml"):
         return loaded.project
     return user_config_path(Surroundings().env)
+
+
+def _as_written(name: str, loaded: Loaded, path: Path) -> str:
+    """A server that is written in another file is named here by the pattern of its tools."""
+    if not name.strip():
+        raise UsageError("Say for what: a tool, a server or a pattern.")
+    server = loaded.config.servers.get(name)
+    return name if server is None or server.origin == str(path) else f"{name}__*"
+
+
+def _check_effect(options: Options) -> None:
+    """Say so if something stronger says otherwise."""
+    config = load_here(options).config
+    server, _, tool = options.name.partition("__")
+    if server not in config.servers or not tool or any(sign in options.name for sign in "*?["):
+        return
+    found = policy_of(options.name, tool, config.servers[server], config.security)
+    if found.policy != options.policy:
+        where = config.servers[server].origin
+        raise ConfigError(f"{options.name} still is {found.policy}: {found.reason}.", hint=f"Change it in {where}.")
 
 
 async def _show(options: Options, console: Console) -> int:

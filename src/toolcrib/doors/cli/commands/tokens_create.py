@@ -25,6 +25,7 @@ examples:
   toolcrib tokens create helper --agent --tool 'docs__*' --expires 7d"""
 
 NEVER = "never"
+LONGEST_S = 100 * 365 * 86400.0
 
 
 def add_arguments(parser: Parser) -> None:
@@ -73,11 +74,13 @@ def _lifetime_s(written: str) -> float | None:
     if written == NEVER:
         return None
     try:
-        return timeout_s(written)
+        seconds = timeout_s(written)
     except Mismatch:
-        raise UsageError(
-            f"--expires is {written!r}.", hint='Write a duration such as "30d" or "12h", or "never".'
-        ) from None
+        seconds = LONGEST_S + 1
+    if seconds > LONGEST_S:
+        hint = 'Write a duration such as "30d" or "12h", at most a hundred years, or "never".'
+        raise UsageError(f"--expires is {written!r}.", hint=hint)
+    return seconds
 
 
 async def _warn_of_unknown(options: Options, console: Console) -> int:
