@@ -99,7 +99,7 @@ def test_over_stdio_a_handshake_client_is_asked_in_the_middle_of_the_call(pipe, 
     pipe.close()
 
     assert question["method"] == "elicitation/create"
-    assert 'srv__work (level: write) with {"n":7}' in question["params"]["message"]
+    assert 'srv__work (level: write) with "n": 7' in question["params"]["message"]
     assert (outcome(result) == "work") is runs
     assert result.get("isError", False) is not runs
     assert ('"approvals"' in (config.parent / "toolcrib.lock").read_text()) is (choice == "always")
