@@ -900,3 +900,31 @@ async def test_a_denial_that_comes_while_a_person_thinks_counts():
     assert result.error.code == "TOOL_PERMISSION_DENIED"
     assert "changed while it waited" in result.error.message
     assert source.calls == []
+
+
+async def test_a_call_that_is_called_off_while_its_tool_is_looked_for_is_in_the_audit_log():
+    """It never came to the layers, and still leaves one entry."""
+    files, log = FakeSource("files", ["read"]), MemoryAudit()
+    files.listing.hold()
+    async with memory_crib(files, audit=log) as made:
+        call = asyncio.create_task(made.crib.call("files__read"))
+        await files.listing.reached.wait()
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        files.listing.release()
+
+    assert [(entry.tool, entry.outcome) for entry in log.noted] == [("files__read", "TOOL_CANCELLED")]
+
+
+async def test_a_tool_that_is_gone_since_the_last_run_is_unknown():
+    """Its server is not bothered with a call it cannot understand."""
+    records = MemoryRecords()
+    async with memory_crib(FakeSource("files", ["read", "write"]), records=records) as made:
+        await made.crib.current()
+    later = FakeSource("files", ["read"])
+
+    async with memory_crib(later, records=records) as made:
+        results = [await made.crib.call("files__write") for _ in range(2)]
+
+    assert [result.error.code for result in results] == ["TOOL_NOT_FOUND"] * 2
+    assert later.calls == []

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from toolcrib.catalog.entries import discovery_outcome, overall_health, server_h
 from toolcrib.catalog.explain import Explanation, explain_name
 from toolcrib.catalog.formats import render
 from toolcrib.catalog.lookalikes import find_lookalikes, pairs
-from toolcrib.catalog.merge import Offering, clashes, merge
+from toolcrib.catalog.merge import Offering, merge, refuse_clashes
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.catalog.views import configured_view, native_view
@@ -28,7 +28,6 @@ from toolcrib.core.access import LOCAL_USER, Caller, Reach
 from toolcrib.core.audit import Audit, AuditEntry
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import (
-    ConfigError,
     InternalError,
     InvalidArguments,
     ToolcribError,
@@ -37,7 +36,7 @@ from toolcrib.core.errors import (
 )
 from toolcrib.core.events import Event
 from toolcrib.core.names import join_name
-from toolcrib.core.source import Listing, LocalSource, ServerSource, ToolSource
+from toolcrib.core.source import Listing, LocalSource, ServerSource
 from toolcrib.core.tool import Tool
 from toolcrib.finding import Finder
 
@@ -214,7 +213,7 @@ class Crib:
         old, wanted = self._catalog, self._parts.settings
         catalog = merge(native, servers, prefix=wanted.prefix, capacity=wanted.capacity, version=old.version + 1)
         if first and not wanted.prefix:
-            _refuse_clashes(catalog)
+            refuse_clashes(catalog)
         if catalog.routes == old.routes and not first:
             self._catalog = replace(catalog, version=old.version, lookalikes=old.lookalikes)
             return
@@ -282,45 +281,16 @@ class Crib:
 
     async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
         """The layers of a tool that is called for the first time, composed once."""
-        route = self._catalog.routes.get(call.name)
-        if route is None:
-            if self._finder is None or self._closed:
-                raise _not_open()
-            route = await self._finder.find(call)
-        shelf = self.shelves.get(route.server)
-        if shelf is not None and not shelf.is_compared:
-            route = await self._compared(call, route, shelf)
+        if self._finder is None or self._closed:
+            raise _not_open()
+        route = await self._finder.find(call)
         subject = Subject(call.name, route.server, route.tool, route.reach)
-        source = route.source.call_tool if shelf is None else self._renewing(shelf, route.source)
-        step = compose(self._parts.layers, subject, source)
-        self._steps[call.name] = route.tool.name, step
+        self._steps[call.name] = route.tool.name, compose(self._parts.layers, subject, self._finder.source_of(route))
         return self._steps[call.name]
 
     def _reach_now(self, name: str) -> Reach | None:
-        route = self._catalog.routes.get(name)
+        route = self.lookup(name)
         return route.reach if route is not None else None
-
-    async def _compared(self, call: ToolCall, route: Route, shelf: Shelf) -> Route:
-        """The route after its server was asked once in this run: what an earlier run accepted may have changed since.
-
-        A server that cannot be asked keeps what was accepted of it.
-        """
-        try:
-            async with asyncio.timeout(call.timeout_s):
-                await self._fresh.compare(shelf)
-        except TimeoutError:
-            return route
-        return self._catalog.routes.get(call.name, route)
-
-    def _renewing(self, shelf: Shelf, source: ToolSource) -> Step:
-        """Calls, and behind their back the listing, for clients that call and never list."""
-        fresh, call_tool = self._fresh, source.call_tool
-
-        def step(call: ToolCall) -> Awaitable[ToolResult]:
-            fresh.renew_if_stale(shelf)
-            return call_tool(call)
-
-        return step
 
     # Servers at run time
 
@@ -444,15 +414,6 @@ class Crib:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-def _refuse_clashes(catalog: Catalog) -> None:
-    found = clashes(catalog)
-    if found:
-        raise ConfigError(
-            "Without prefixes every tool name must be unique: " + "; ".join(found.values()) + ".",
-            hint="Drop --no-prefix, or disable one of them.",
-        )
 
 
 def _not_open() -> InternalError:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from tests.sources.thinking import Thinking
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.call import ToolCall
@@ -566,21 +567,6 @@ async def test_the_pauses_between_streams_grow_to_a_limit(monkeypatch, lived_s, 
 
 
 QUESTION = 'data: {"jsonrpc":"2.0","id":"q%d","method":"roots/list"}'
-
-
-class Thinking(RecordingChannel):
-    """A client that never comes to an answer."""
-
-    def __init__(self) -> None:
-        super().__init__(capabilities={"roots": {}})
-        self.thinking = self.gave_up = 0
-
-    async def ask(self, method: str, params: bytes) -> bytes:
-        self.thinking += 1
-        try:
-            return await asyncio.get_running_loop().create_future()
-        finally:
-            self.gave_up += 1
 
 
 async def test_questions_of_a_server_end_with_the_call_they_were_asked_in(monkeypatch):

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from tests.sources.thinking import Thinking
 
 from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError, SourceUnavailable
 from toolcrib.core.tasks import TaskScope
@@ -273,21 +274,6 @@ async def test_a_null_error_beside_a_result_is_none(link):
     link.message_received(b'{"jsonrpc":"2.0","id":1,"result":{"n":1},"error": null}')
 
     assert json.loads(bytes(await task)) == {"n": 1}
-
-
-class Thinking(RecordingChannel):
-    """A client that never comes to an answer."""
-
-    def __init__(self) -> None:
-        super().__init__(capabilities={"roots": {}})
-        self.thinking = self.gave_up = 0
-
-    async def ask(self, method: str, params: bytes) -> bytes:
-        self.thinking += 1
-        try:
-            return await asyncio.get_running_loop().create_future()
-        finally:
-            self.gave_up += 1
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])

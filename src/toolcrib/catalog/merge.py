@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.core.errors import ConfigError
 from toolcrib.core.names import join_name
 from toolcrib.core.source import ToolSource
 from toolcrib.core.tool import Tool
@@ -84,3 +85,13 @@ def clashes(catalog: Catalog) -> Mapping[str, str]:
 def beyond_capacity(catalog: Catalog) -> list[str]:
     """The names there was no room for."""
     return [name for name, reason in catalog.left_out.items() if reason.startswith(FULL)]
+
+
+def refuse_clashes(catalog: Catalog) -> None:
+    """Without prefixes every name must be unique."""
+    found = clashes(catalog)
+    if found:
+        raise ConfigError(
+            "Without prefixes every tool name must be unique: " + "; ".join(found.values()) + ".",
+            hint="Drop --no-prefix, or disable one of them.",
+        )

@@ -8,9 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from toolcrib.assemble import Loaded
-from toolcrib.catalog.merge import clashes
+from toolcrib.catalog.merge import refuse_clashes
 from toolcrib.core.audit import AuditEntry
-from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
@@ -141,7 +140,7 @@ async def open_watched(options: Options, console: Console, loaded: Loaded, emit:
     crib = await assemble_here(loaded, emit, prefix=prefix)
     try:
         if not prefix:
-            await refuse_clashes(crib, console)
+            await check_names(crib, console)
         settle_memory()
         tasks.spawn(Watch(crib, loaded, options.config, emit).run(), "watch")
         yield crib
@@ -150,16 +149,11 @@ async def open_watched(options: Options, console: Console, loaded: Loaded, emit:
         await crib.close()
 
 
-async def refuse_clashes(crib: Crib, console: Console) -> None:
+async def check_names(crib: Crib, console: Console) -> None:
     """Without prefixes every name must be unique; that is only known once all servers were asked."""
     if len(crib.shelves) + bool(native_entry(crib)) > 1:
         await wait_with_status(console, crib.current(), lambda: asking(crib))
-    found = clashes(crib.catalog)
-    if found:
-        raise ConfigError(
-            "Without prefixes every tool name must be unique: " + "; ".join(found.values()) + ".",
-            hint="Drop --no-prefix, or disable one of them.",
-        )
+    refuse_clashes(crib.catalog)
 
 
 async def _end(server: HttpServer, door: HttpDoor) -> None:
