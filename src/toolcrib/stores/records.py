@@ -10,18 +10,20 @@ from toolcrib.stores.lockfile import LockFile
 
 
 class LockRecords:
-    """Discovery records in the lock file; file work happens beside the event loop."""
+    """Discovery records in the lock file; file work happens beside the event loop, in the order it was asked for."""
 
     def __init__(self, file: LockFile) -> None:
         self._file = file
+        self._turn = asyncio.Lock()
 
     async def read(self) -> Mapping[str, Record]:
         """All records; a lock that cannot be read is an error, for with it every pin would be forgotten."""
         return self._file.read().records
 
     async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
-        """Change one record."""
-        await asyncio.to_thread(self._file.update, server, change)
+        """Change one record; the last that was asked for is the last that is written."""
+        async with self._turn:
+            await asyncio.to_thread(self._file.update, server, change)
 
 
 class LockAnswers:
