@@ -227,6 +227,8 @@ class Config:
     host: str = "127.0.0.1"
     port: int = 7337
     auth_mode: AuthMode = "auto"
+    edit_commands: bool = False
+    """Whether servers that run a command may be added and changed over HTTP."""
     access: AccessConfig = AccessConfig()
     auth: AuthConfig = AuthConfig()
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False)

@@ -107,6 +107,7 @@ SETTINGS: Mapping[str, Key] = {
     "serve.host": Key("host", some_text),
     "serve.port": Key("port", port),
     "serve.auth": Key("auth_mode", one_of(*AUTH_MODES)),
+    "serve.edit_commands": Key("edit_commands", flag),
     "access.level": Key("level", level),
     "access.servers": Key("servers", list_of(some_text, "a list of server names")),
     "access.tools": Key("tools", list_of(some_text, "a list of tool names")),

@@ -120,6 +120,13 @@ def may_approve(caller: Caller, asked_by: str | None = None) -> bool:
     return trusted and caller.kind != "agent" and caller.id != asked_by
 
 
+def may_operate(caller: Caller, level: SecurityLevel) -> bool:
+    """Whether a caller may look after the whole of this: nothing is out of its reach, up to a level."""
+    grants = caller.grants
+    is_whole = grants.servers == ("*",) and grants.tools == ("*",) and grants.capabilities is None
+    return is_whole and grants.level is not None and grants.level.rank >= level.rank and caller.kind != "agent"
+
+
 def matches(name: str, patterns: tuple[str, ...]) -> bool:
     """Whether any of the patterns stands for the name."""
     return any(pattern == "*" or fnmatchcase(name, pattern) for pattern in patterns)

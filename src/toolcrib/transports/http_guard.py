@@ -34,18 +34,21 @@ class GuardPolicy:
     """Given what follows ``Bearer``; must compare in constant time. ``None``: no token is needed."""
     open_paths: frozenset[str] = frozenset({"/healthz"})
     """Served without a token; Host and Origin are checked all the same."""
+    asks_itself: Callable[[Request], bool] = lambda _: False
+    """Whether a route finds out itself who sends a request that has no ``Authorization``."""
 
 
 class Guard:
     """A policy made ready to be asked for every request; names with ``port``, the server's own, are found faster."""
 
-    __slots__ = ("_hosts", "_identify", "_open_paths", "_origins")
+    __slots__ = ("_asks_itself", "_hosts", "_identify", "_open_paths", "_origins")
 
     def __init__(self, policy: GuardPolicy, port: int = 0) -> None:
         self._hosts = _Names(policy.allowed_hosts, port)
         self._origins = _Names(policy.allowed_origins, port)
         self._identify = policy.identify
         self._open_paths = frozenset(path.encode() for path in policy.open_paths)
+        self._asks_itself = policy.asks_itself
 
     def refusal(self, request: Request) -> Refusal | None:
         """Why this request is not served, or ``None``."""
@@ -60,7 +63,8 @@ class Guard:
             return _preflight(request, origin)
         if self._identify is not None and request.path not in self._open_paths:
             refusal = _recognise(request, self._identify)
-            if refusal is not None:
+            is_left_open = request.header(b"authorization") is None and self._asks_itself(request)
+            if refusal is not None and not is_left_open:
                 return refusal if origin is None else replace(refusal, headers=refusal.headers + _shared(origin))
         return WRONG_METHOD if request.method in FORBIDDEN_METHODS else None
 

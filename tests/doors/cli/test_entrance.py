@@ -45,7 +45,9 @@ def start(tmp_path: Path) -> Start:
 
 def test_on_this_machine_no_token_is_needed(start):
     """Whoever can reach it could run the tools anyway; nothing is written."""
-    assert start() == Entrance(Caller("local", "local", EVERYTHING))
+    entrance = start()
+
+    assert (entrance.caller, entrance.identify) == (Caller("local", "local", EVERYTHING), None)
     assert list(start.home.iterdir()) == []
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from toolcrib.transports.jwt_gate import JwtGate
 
 OWNER = Caller("owner", "token", EVERYTHING)
+PERSON = Caller("owner@page", "local", EVERYTHING)
+"""The owner at the page: somebody else than the clients that carry the owner's token."""
 NOBODY = Caller("nobody", "token", NOTHING)
 SCOPE = "toolcrib:"
 KNOWN_MAX = 1024

@@ -11,14 +11,13 @@ from toolcrib.core.access import Caller
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.doors.cli.callers import NOBODY, OWNER, Callers, local_caller
+from toolcrib.doors.cli.callers import NOBODY, OWNER, PERSON, Callers, local_caller
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.tokens import Token, given_token, is_loopback, kept_token, token_path, tokens_of
+from toolcrib.doors.http.sign_in import SignIns, Tokens
 from toolcrib.doors.mcp.http import IsCurrent, always
-from toolcrib.doors.rest.approvals import CallerOf
 from toolcrib.stores.tokens import TokenFile
 from toolcrib.transports.http_guard import Identify
-from toolcrib.transports.http_server import Request
 
 if TYPE_CHECKING:
     from toolcrib.transports.jwt_gate import JwtGate
@@ -42,6 +41,10 @@ class Entrance:
 
     caller: Caller
     """Makes the requests that carry no token."""
+    sign_ins: SignIns
+    """Who is signed in to the page."""
+    by_token: Identify
+    """Whose a token is, also where none is needed."""
     identify: Identify | None = None
     """``None``: no token is needed."""
     is_current: IsCurrent = always
@@ -73,27 +76,25 @@ def make_entrance(config: Config, options: Options, here: Here) -> Entrance:
     if config.auth_mode == "none":
         _check_open(config, given, is_allowed=options.insecure)
     if not _is_needed(config, given, kept):
-        return Entrance(local_caller(config.access, is_agent=options.agent))
+        return _open_entrance(local_caller(config.access, is_agent=options.agent), here)
     kept.read()  # one that cannot be used is told now, not to the first client
     owner = given or kept_token(token_path(here.env))
     gate, keys = _jwt(config, here) if _has_issuer(config.auth) else (None, None)
     callers = Callers(owner.value, kept, gate, here.now)
-    return Entrance(NOBODY, callers.identify, callers.is_current, owner, keys)
+    sign_ins = SignIns(PERSON, lambda: owner.value, Tokens(callers.identify, callers.is_current), here.now)
+    return Entrance(NOBODY, sign_ins, callers.identify, callers.identify, callers.is_current, owner, keys)
 
 
-def approver(env: Mapping[str, str]) -> CallerOf:
-    """Who sends a request that only somebody with a token may make, also where other requests need none."""
+def _open_entrance(caller: Caller, here: Here) -> Entrance:
+    """Nobody needs a token to list and call; to look after toolcrib, the owner's is needed all the same."""
 
-    def caller_of(request: Request) -> Caller | None:
-        if isinstance(request.identity, Caller):
-            return request.identity
-        scheme, _, presented = (request.header(b"authorization") or b"").partition(b" ")
-        if scheme.lower() != b"bearer":
-            return None
-        owner = kept_token(token_path(env)).value.encode()
-        return OWNER if hmac.compare_digest(presented.strip(), owner) else None
+    def owner_token() -> str:
+        return kept_token(token_path(here.env)).value
 
-    return caller_of
+    def identify(presented: bytes) -> Caller | None:
+        return OWNER if hmac.compare_digest(presented, owner_token().encode()) else None
+
+    return Entrance(caller, SignIns(PERSON, owner_token, Tokens(identify, always), here.now), identify)
 
 
 def _is_needed(config: Config, given: Token | None, kept: TokenFile) -> bool:

@@ -9,24 +9,29 @@ from dataclasses import dataclass
 
 from toolcrib.assemble import Loaded
 from toolcrib.catalog.merge import refuse_clashes
+from toolcrib.config.model import Config
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, approver, make_entrance
+from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
 from toolcrib.doors.cli.entries import native_entry
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
-from toolcrib.doors.cli.probes import OPEN_PATHS, probe_routes
+from toolcrib.doors.cli.probes import METRICS_PATH, OPEN_PATHS, probe_routes
 from toolcrib.doors.cli.running import settle_memory
 from toolcrib.doors.cli.tokens import Token, is_loopback
 from toolcrib.doors.cli.watch import Watch
+from toolcrib.doors.http.entering import Entering
+from toolcrib.doors.http.premises import Premises
+from toolcrib.doors.http.router import Router
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
-from toolcrib.doors.rest import approvals
-from toolcrib.doors.rest.approvals import ApprovalsDoor
+from toolcrib.doors.rest.api import ROOT, rest_routes
+from toolcrib.doors.web.site import web_router
+from toolcrib.project import Project
 from toolcrib.transports.harden import forbid_inspection
 from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Identify
 from toolcrib.transports.http_server import (
@@ -48,10 +53,21 @@ _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 class Serving:
     """What serves right now."""
 
-    crib: Crib
-    loaded: Loaded
+    project: Project
     url: str
     token: Token | None
+    sign_in: str
+    """An address that signs the owner in to the page, once."""
+
+    @property
+    def crib(self) -> Crib:
+        """What is served."""
+        return self.project.crib
+
+    @property
+    def loaded(self) -> Loaded:
+        """What it is made from."""
+        return self.project.loaded
 
 
 def add_serving(parser: Parser) -> None:
@@ -65,6 +81,12 @@ def add_serving(parser: Parser) -> None:
         "--insecure",
         action="store_true",
         help='with auth = "none" in [serve]: serve an address that others reach to everybody',
+    )
+    parser.add_argument(
+        "--edit-commands",
+        action="store_true",
+        default=None,
+        help="let servers that run a command be added and changed on the page and over REST",
     )
     add_access(parser)
     parser.add_argument(
@@ -85,37 +107,75 @@ def add_no_prefix(parser: Parser) -> None:
 @asynccontextmanager
 async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncIterator[Serving]:
     """Serve what is configured here; ends in good order with the block."""
-    flags = {"serve.host": options.host, "serve.port": options.port}
+    flags = {"serve.host": options.host, "serve.port": options.port, "serve.edit_commands": options.edit_commands}
     given = {name: value for name, value in flags.items() if value is not None}
     loaded = load_here(options, given | access_flags(options))
     entrance = make_entrance(loaded.config, options, Here(os.environ, time.time, time.monotonic, emit))
-    async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit) as crib:
+    async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit) as project:
+        crib, config = project.crib, loaded.config
         attach_terminal(console, crib.desk.attach)
-        mcp = McpService(crib, ServerIdentity(version=VERSION))
-        door = HttpDoor(mcp, entrance.caller, entrance.is_current)
-        tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
-        rest = ApprovalsDoor(crib.inbox, approver(os.environ), tasks)
+        door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)), entrance.caller, entrance.is_current)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
-        policy = _policy(loaded.config.host, entrance.identify, options)
-        server = HttpServer(routes, fallback=_below(approvals.PATH, rest.handle), policy=policy)
+        people = _People()
+        server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
         try:
-            await server.start(loaded.config.host, loaded.config.port)
+            await server.start(config.host, config.port)
+            people.open(_premises(project, config, entrance, _url(server)), entrance, emit)
             crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": _url(server)}))
-            yield Serving(crib, loaded, _url(server), entrance.owner)
+            yield Serving(project, _url(server), entrance.owner, _sign_in(server, entrance))
         finally:
-            await tasks.close()
+            await people.close()
             await _end(server, door)
 
 
-def _below(path: str, handler: Handler) -> Handler:
-    """A fallback that gives everything at and below a path to its handler."""
-    own, beneath = path.encode(), f"{path}/".encode()
+def _premises(project: Project, config: Config, entrance: Entrance, url: str) -> Premises:
+    return Premises(
+        project=project,
+        sign_ins=entrance.sign_ins,
+        url=url,
+        started_at=time.time(),
+        edit_commands=config.edit_commands,
+        needs_token=entrance.identify is not None,
+    )
 
-    def handle(request: Request, exchange: Exchange) -> None:
-        found = request.path == own or request.path.startswith(beneath)
-        (handler if found else answer_not_found)(request, exchange)
 
-    return handle
+def _sign_in(server: HttpServer, entrance: Entrance) -> str:
+    return f"{_url(server).removesuffix(MCP_PATH)}/signin?link={entrance.sign_ins.make_link()}"
+
+
+class _People:
+    """The doors for people, and for programs that look after toolcrib: REST, and the page for all other addresses."""
+
+    def __init__(self) -> None:
+        self._rest: Router | None = None
+        self._web: Router | None = None
+
+    def open(self, premises: Premises, entrance: Entrance, emit: Emit) -> None:
+        """Begin to answer; what they say of themselves needs the address they are at."""
+        usual = entrance.caller if entrance.identify is None else None
+        self._rest = Router(rest_routes(premises), Entering(entrance.sign_ins, entrance.by_token, usual), emit)
+        self._web = web_router(premises, Entering(entrance.sign_ins, entrance.by_token), emit)
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        """Take one HTTP request."""
+        router = self._rest if is_rest(request) else self._web
+        (router.handle if router is not None else answer_not_found)(request, exchange)
+
+    async def close(self) -> None:
+        """End what is still being answered."""
+        for router in (self._rest, self._web):
+            if router is not None:
+                await router.close()
+
+
+def is_rest(request: Request) -> bool:
+    """Whether a request is for the REST door."""
+    return request.path.startswith(f"{ROOT}/".encode()) or request.path == ROOT.encode()
+
+
+def _asks_itself(request: Request) -> bool:
+    """REST and the page know who is signed in; everything else needs a token before it is looked at."""
+    return request.path not in (MCP_PATH.encode(), METRICS_PATH.encode())
 
 
 @asynccontextmanager
@@ -131,8 +191,8 @@ async def kept_fresh(entrance: Entrance, emit: Emit) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def open_watched(options: Options, console: Console, loaded: Loaded, emit: Emit) -> AsyncIterator[Crib]:
-    """A Crib that follows the edits of its configuration files."""
+async def open_watched(options: Options, console: Console, loaded: Loaded, emit: Emit) -> AsyncIterator[Project]:
+    """A project that follows the edits of its configuration files."""
     prefix = not getattr(options, "no_prefix", False)
     tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
     if not os.environ.get("TOOLCRIB_DEBUG"):  # a debugger must be able to look
@@ -142,8 +202,9 @@ async def open_watched(options: Options, console: Console, loaded: Loaded, emit:
         if not prefix:
             await check_names(crib, console)
         settle_memory()
-        tasks.spawn(Watch(crib, loaded, options.config, emit).run(), "watch")
-        yield crib
+        project = Project(crib, loaded, options.config)
+        tasks.spawn(Watch(project, emit).run(), "watch")
+        yield project
     finally:
         await tasks.close()
         await crib.close()
@@ -170,6 +231,7 @@ def _policy(host: str, identify: Identify | None, options: Options) -> GuardPoli
         allowed_origins=LOOPBACK_ORIGINS | {origin.rstrip("/") for origin in options.allow_origin},
         identify=identify,
         open_paths=OPEN_PATHS,
+        asks_itself=_asks_itself,
     )
 
 

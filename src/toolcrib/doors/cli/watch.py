@@ -4,14 +4,10 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from toolcrib.assemble import Loaded, load
-from toolcrib.config.environment import chosen_config
 from toolcrib.config.model import Config, SecurityConfig
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit, Event
-from toolcrib.crib import Crib
-from toolcrib.stores.paths import find_project, user_config_path
-from toolcrib.surroundings import Surroundings
+from toolcrib.project import Project
 
 POLL_S = 2.0
 SETTLE_S = 0.2
@@ -20,13 +16,12 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 
 
 class Watch:
-    """Looks at the files a configuration is read from."""
+    """Looks at the files a project is read from."""
 
-    def __init__(self, crib: Crib, loaded: Loaded, chosen: str | None, emit: Emit) -> None:
-        self._crib, self._config, self._chosen, self._emit = crib, loaded.config, chosen, emit
-        self._around = Surroundings()
+    def __init__(self, project: Project, emit: Emit) -> None:
+        self._project, self._emit = project, emit
         self._seen: Stamp | None = None
-        self._lock = loaded.lock
+        self._lock = project.loaded.lock
         self._lock_seen: tuple[str, int, int, int] | None = None
 
     async def run(self) -> None:
@@ -43,7 +38,7 @@ class Watch:
         stamp = _stat(self._lock) if self._lock else None
         if stamp != self._lock_seen:
             self._lock_seen = stamp
-            await self._crib.reload_pins()
+            await self._project.crib.reload_pins()
 
     def _reject(self, reason: str) -> None:
         self._emit(Event("config.rejected", "error", {"error": reason, "kept": "the configuration before"}))
@@ -51,9 +46,9 @@ class Watch:
     async def _reload(self) -> None:
         """Apply what the files say now; the first time around, what changed since they were loaded."""
         first, self._seen = self._seen is None, self._stamp()
+        before = self._project.config
         try:
-            loaded = load(self._chosen, self._around)
-            changed = await self._crib.apply(loaded.config.servers, loaded.config.security)
+            changed = await self._project.reload()
         except ToolcribError as error:
             self._reject(str(error))
             return
@@ -62,20 +57,13 @@ class Watch:
             return
         if changed or not first:
             self._emit(Event("config.applied", fields={"changed": ", ".join(changed) or "no server"}))
-        if not first and _without_servers(loaded.config) != _without_servers(self._config):
+        if not first and _without_servers(self._project.config) != _without_servers(before):
             self._emit(Event("config.restart.needed", "warning", {"reason": "settings beside the servers changed"}))
-        self._config = loaded.config
         if changed:
-            self._crib.wake()
+            self._project.crib.wake()
 
     def _stamp(self) -> Stamp:
-        return tuple(_stat(path) for path in self._paths())
-
-    def _paths(self) -> list[Path]:
-        chosen = self._chosen or chosen_config(self._around.env)
-        project = self._around.cwd / Path(chosen).expanduser() if chosen else find_project(self._around.cwd)
-        user = [] if self._chosen else [user_config_path(self._around.env)]
-        return [*user, project] if project else user
+        return tuple(_stat(path) for path in self._project.paths())
 
 
 def _stat(path: Path) -> tuple[str, int, int, int]:

@@ -9,13 +9,13 @@ from toolcrib.config.model import POLICIES
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.editing import edit_file
 from toolcrib.doors.cli.failures import OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.ledger import note_decision
 from toolcrib.doors.cli.opening import load_here, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
+from toolcrib.project import edit_file
 from toolcrib.stores.paths import user_config_path
 from toolcrib.surroundings import Surroundings
 

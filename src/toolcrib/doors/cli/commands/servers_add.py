@@ -9,12 +9,13 @@ from toolcrib.config.model import ServerConfig
 from toolcrib.config.parse import parse
 from toolcrib.core.names import check_server_name
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.editing import edit_file, file_for_new
+from toolcrib.doors.cli.editing import file_for_new
 from toolcrib.doors.cli.failures import OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.opening import load_here, open_here
 from toolcrib.doors.cli.outcomes import ask_and_show
 from toolcrib.doors.cli.running import run_once
+from toolcrib.project import edit_file
 from toolcrib.stores.files import read_text
 
 EXAMPLES = """\

@@ -3,10 +3,10 @@
 from toolcrib.assemble import Loaded
 from toolcrib.config.edit import remove_server
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.editing import edit_file, file_of
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.opening import load_here
+from toolcrib.project import edit_file, file_of
 from toolcrib.stores.lockfile import LockFile
 
 

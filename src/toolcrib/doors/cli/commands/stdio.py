@@ -36,8 +36,8 @@ def run(options: Options, console: Console) -> int:
         loaded = load_here(options, access_flags(options))
         log = Log(console, options.log_level or "warning", options.log_format or "text")
         caller = local_caller(loaded.config.access, is_agent=options.agent)
-        async with open_watched(options, console, loaded, log) as crib:
-            await serve_stdio(McpService(crib, ServerIdentity(version=VERSION)), stop, caller)
+        async with open_watched(options, console, loaded, log) as project:
+            await serve_stdio(McpService(project.crib, ServerIdentity(version=VERSION)), stop, caller)
         return 0
 
     if sys.stdin.isatty():

@@ -1,0 +1,1 @@
+"""What the REST door and the page share: routes, visits, answers, and who signed in."""

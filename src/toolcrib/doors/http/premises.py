@@ -1,0 +1,27 @@
+"""What the REST door and the page look after: one project, and what people may do to it from afar."""
+
+from dataclasses import dataclass
+
+from toolcrib.crib import Crib
+from toolcrib.doors.http.sign_in import SignIns
+from toolcrib.project import Project
+
+
+@dataclass(frozen=True, slots=True)
+class Premises:
+    """Given to every route when it is made."""
+
+    project: Project
+    sign_ins: SignIns
+    url: str
+    """Where MCP is served."""
+    started_at: float
+    edit_commands: bool = False
+    """Whether servers that run a command may be added and changed over HTTP."""
+    needs_token: bool = False
+    """Whether MCP clients have to send one."""
+
+    @property
+    def crib(self) -> Crib:
+        """What is served."""
+        return self.project.crib

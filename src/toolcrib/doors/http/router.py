@@ -1,0 +1,116 @@
+"""Routes: a method and a path with named parts → an async function of a visit. One list shows them all."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolcrib.core.errors import ToolcribError
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.tasks import TaskScope
+from toolcrib.doors.http.answers import Answer, Problem, problem_of
+from toolcrib.doors.http.visit import Visit, read_fields, read_segments
+from toolcrib.transports.http_server import Exchange, Request
+
+Respond = Callable[[Visit], Awaitable[Answer | None]]
+"""``None``: the route answers through the exchange itself, as a stream does."""
+Enter = Callable[[Request, Exchange], Visit]
+"""Finds out who comes; raises a ``Problem`` for whoever may not."""
+Show = Callable[[Visit | None, Problem], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSpec:
+    """One route, with what its description says of it."""
+
+    method: str
+    path: str
+    """``/servers/{name}``: a part in braces stands for any one part; ``{name...}`` for all the rest."""
+    respond: Respond
+    about: Any = None
+
+
+_FAILED = Problem(500, "TOOL_INTERNAL", "toolcrib failed while answering; its log has the details.")
+
+
+class Router:
+    """Finds the route of a request and runs it as a task that ends when the client goes away."""
+
+    def __init__(self, routes: Iterable[RouteSpec], enter: Enter, emit: Emit, show: Show | None = None) -> None:
+        self.routes = tuple(routes)
+        self._enter, self._emit = enter, emit
+        self._show = show or (lambda _, problem: problem.to_answer())
+        self._tree: dict[str, Any] = {}
+        for route in self.routes:
+            self._plant(route)
+        self._tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
+
+    def _plant(self, route: RouteSpec) -> None:
+        node = self._tree
+        for part in route.path.split("/")[1:]:
+            is_rest, is_name = part.endswith("...}"), part.startswith("{")
+            key = "{...}" if is_rest else "{}" if is_name else part
+            node = node.setdefault(key, {})
+            if is_name:
+                node.setdefault("", part.strip("{}").removesuffix("..."))
+        node.setdefault("/methods", {})[route.method] = route
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        """Take one HTTP request."""
+        task = self._tasks.spawn(self._answer(request, exchange), "http.request")
+        exchange.on_disconnect(task.cancel)
+
+    async def _answer(self, request: Request, exchange: Exchange) -> None:
+        visit: Visit | None = None
+        try:
+            route, params = self.find(request.method.decode("latin-1"), request.path)
+            visit = self._enter(request, exchange)
+            visit.params, visit.query = params, read_fields(request.query)
+            answer = await route.respond(visit)
+        except Problem as problem:
+            answer = self._show(visit, problem)
+        except ToolcribError as error:
+            answer = self._show(visit, problem_of(error))
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # the edge of a door: nothing of it reaches the client
+            self._emit(Event("http.internal", "error", {"path": request.path.decode("latin-1"), "error": repr(error)}))
+            answer = self._show(visit, _FAILED)
+        if answer is not None and not exchange.streaming:
+            answer.send(exchange)
+
+    def find(self, method: str, path: bytes) -> tuple[RouteSpec, Mapping[str, str]]:
+        """The route of a path, and its named parts."""
+        segments = read_segments(path)
+        params: dict[str, str] = {}
+        node = _descend(self._tree, segments, params)
+        methods = node.get("/methods") if node is not None else None
+        if methods is None:
+            raise Problem(404, "HTTP_NOT_FOUND", f"There is nothing at {path.decode('latin-1')!r}.")
+        route = methods.get("GET" if method == "HEAD" else method)
+        if route is None:
+            raise Problem(405, "HTTP_METHOD_NOT_ALLOWED", f"This address takes {', '.join(sorted(methods))}.")
+        return route, params
+
+    async def close(self) -> None:
+        """End what is still being answered."""
+        await self._tasks.close()
+
+
+def _descend(node: dict[str, Any], segments: list[str], params: dict[str, str]) -> dict[str, Any] | None:
+    """Exact parts come before named ones."""
+    for position, segment in enumerate(segments):
+        if segment and segment in node and segment not in ("{}", "{...}", "/methods"):
+            node = node[segment]
+        elif segment == "" and "" in node and isinstance(node[""], dict):
+            node = node[""]
+        elif segment and "{}" in node:
+            node = node["{}"]
+            params[node[""]] = segment
+        elif "{...}" in node:
+            node = node["{...}"]
+            params[node[""]] = "/".join(segments[position:])
+            return node
+        else:
+            return None
+    return node

@@ -1,0 +1,12 @@
+"""Everything under ``/api/v1``, as one list of routes."""
+
+from toolcrib.doors.http.premises import Premises
+from toolcrib.doors.http.router import RouteSpec
+from toolcrib.doors.rest.approvals import approval_routes
+
+ROOT = "/api/v1"
+
+
+def rest_routes(premises: Premises) -> list[RouteSpec]:
+    """The routes of the REST door."""
+    return [*approval_routes(premises.crib.inbox)]

@@ -1,0 +1,1 @@
+"""The page: server-rendered, readable without JavaScript."""

@@ -1,0 +1,135 @@
+"""A project: a directory with its configuration, and the Crib that serves it. Edits go into its files, then count."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolcrib.assemble import Loaded, load
+from toolcrib.config.edit import add_server, remove_server, set_enabled, set_policy
+from toolcrib.config.environment import chosen_config
+from toolcrib.config.lock import Record
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.parse import parse
+from toolcrib.core.errors import ConfigError, UnknownServer
+from toolcrib.crib import Crib
+from toolcrib.stores.files import locked, read_text, replace_text
+from toolcrib.stores.paths import CONFIG_NAME, find_project, user_config_path
+from toolcrib.surroundings import Surroundings
+
+Edit = Callable[[str], str]
+
+NEW_FILE = "# The MCP servers of toolcrib; `toolcrib config show --origin` shows what is read from where.\n"
+
+
+def project_id(directory: Path) -> str:
+    """A short name for a directory that stays the same and says nothing of where it is."""
+    return hashlib.sha256(str(directory.absolute()).encode()).hexdigest()[:12]
+
+
+def edit_file(path: Path, change: Edit) -> None:
+    """Change a file in one step; nobody else can change it meanwhile."""
+    with locked(path):
+        text = read_text(path)
+        if text is None:
+            text = NEW_FILE if path.suffix == ".toml" else ""
+        replace_text(path, change(text))
+
+
+def project_file(chosen: str | None, around: Surroundings) -> Path:
+    """The file a project is read from, or will be once there is something to write."""
+    named = chosen or chosen_config(around.env)
+    if named:
+        return around.cwd / Path(named).expanduser()
+    return find_project(around.cwd) or around.cwd / CONFIG_NAME
+
+
+def file_of(name: str, loaded: Loaded) -> Path:
+    """The strongest file that says something of a server."""
+    for path in reversed(loaded.files):
+        if name in parse(read_text(path) or "", str(path)).servers:
+            return path
+    server = loaded.config.servers.get(name)
+    if server is None:
+        raise UnknownServer(name, known=list(loaded.config.servers))
+    raise ConfigError(
+        f"Server {name!r} is not written in a file: it comes from the {server.origin}.", hint="Change that variable."
+    )
+
+
+@dataclass(slots=True)
+class Project:
+    """The project this process serves."""
+
+    crib: Crib
+    loaded: Loaded
+    chosen: str | None = None
+    """The file that was named on the command line."""
+    around: Surroundings = field(default_factory=Surroundings)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+
+    @property
+    def file(self) -> Path:
+        """Where new servers are written."""
+        return project_file(self.chosen, self.around)
+
+    @property
+    def directory(self) -> Path:
+        """Where it is; a project without a file of its own is the working directory."""
+        return self.loaded.project.parent if self.loaded.project else self.around.cwd
+
+    @property
+    def id(self) -> str:
+        """Its name in addresses."""
+        return project_id(self.directory)
+
+    @property
+    def config(self) -> Config:
+        """What counts right now."""
+        return self.loaded.config
+
+    def paths(self) -> list[Path]:
+        """The files whose edits concern it, weakest first; not all of them need exist."""
+        user = [] if self.chosen else [user_config_path(self.around.env)]
+        return [*user, self.file]
+
+    async def reload(self) -> list[str]:
+        """Make what the files say now count; the names of the servers that changed."""
+        async with self._turn:
+            loaded = load(self.chosen, self.around)
+            changed = await self.crib.apply(loaded.config.servers, loaded.config.security)
+            self.loaded = loaded
+        return changed
+
+    async def add(self, server: ServerConfig, *, user: bool = False) -> Record:
+        """Write a server down and ask it for its tools; it stays whether that works or not."""
+        if server.name in self.config.servers:
+            raise ConfigError(f"There is already a server {server.name!r}.", hint="Change it, or choose another name.")
+        path = user_config_path(self.around.env) if user else self.file
+        await self.edit(path, lambda text: add_server(text, server, str(path)))
+        return await self.discover(server.name)
+
+    async def discover(self, name: str) -> Record:
+        """Ask a server for its tools now; a failure is in the record."""
+        return (await self.crib.refresh(name))[name]
+
+    async def remove(self, name: str) -> None:
+        """Take a server out of its file."""
+        path = file_of(name, self.loaded)
+        await self.edit(path, lambda text: remove_server(text, name, str(path)))
+
+    async def set_enabled(self, name: str, enabled: bool) -> None:
+        """Switch a server on or off."""
+        path = file_of(name, self.loaded)
+        await self.edit(path, lambda text: set_enabled(text, name, enabled, str(path)))
+
+    async def set_policy(self, pattern: str, policy: str) -> None:
+        """Say what may be called."""
+        path = self.file
+        await self.edit(path, lambda text: set_policy(text, pattern, policy, str(path)))
+
+    async def edit(self, path: Path, change: Edit) -> None:
+        """Change a file and make the change count."""
+        await asyncio.to_thread(edit_file, path, change)
+        await self.reload()
