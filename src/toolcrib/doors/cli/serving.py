@@ -17,7 +17,6 @@ from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
-from toolcrib.doors.cli.entries import native_entry
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.probes import METRICS_PATH, OPEN_PATHS, probe_routes
@@ -30,6 +29,7 @@ from toolcrib.doors.http.router import Router
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.doors.rest.api import ROOT, rest_routes
+from toolcrib.doors.views.servers import native_entry
 from toolcrib.doors.web.site import web_router
 from toolcrib.project import Project
 from toolcrib.transports.harden import forbid_inspection
