@@ -303,6 +303,17 @@ class Crib:
             self._parts.rig.breakers.forgive(name)
         return await self._fresh.refresh(names or list(self.shelves))
 
+    async def restart(self, name: str) -> Record:
+        """Stop a server and ask it for its tools anew; calls under way on it end."""
+        shelf = self.shelves.get(name)
+        if shelf is None:
+            raise UnknownServer(name, known=list(self.shelves))
+        self._fresh.remove(name)
+        self._put(shelf.config, (await self._parts.records.read()).get(name))
+        self._rebuild()
+        await shelf.source.close()
+        return (await self.refresh(name))[name]
+
     async def discover(self, *names: str) -> ToolResult:
         """Like ``refresh``, as a result: what was registered, and which servers could not be asked."""
         try:
@@ -310,7 +321,7 @@ class Crib:
         except ToolcribError as error:
             return ToolResult.failed(error)
 
-    async def approve(self, *names: str) -> list[str]:
+    async def approve(self, *names: str, by: Caller = LOCAL_USER) -> list[str]:
         """Take tools (or, by the names of servers, all that is held of them) out of quarantine; what was taken out."""
         held = {name: route for name, route in self._catalog.routes.items() if route.held}
         wanted = [route for route in held.values() if route.name in names or route.server in names]
@@ -320,7 +331,8 @@ class Crib:
         for server in sorted({route.server for route in wanted}):
             accepted = [route for route in wanted if route.server == server]
             for route in accepted:
-                await self.audit.commit(AuditEntry("pin", route.name, server, LOCAL_USER.id, decision="accepted"))
+                entry = AuditEntry("pin", route.name, server, by.id, by.kind, decision="accepted")
+                await self.audit.commit(entry)
             await self._fresh.accept(server, [route.original_name for route in accepted])
         return [route.name for route in wanted]
 
