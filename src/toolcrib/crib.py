@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from toolcrib.calls.approvals import Desk
 from toolcrib.calls.inbox import Inbox
+from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.calls.rig import Rig
@@ -242,6 +243,11 @@ class Crib:
     def inbox(self) -> Inbox:
         """Questions that wait for somebody to look in."""
         return self._parts.rig.inbox
+
+    @property
+    def live(self) -> Live | None:
+        """The calls under way and the last that ended; ``None`` where nobody is to look at them."""
+        return self._parts.rig.live
 
     async def call(
         self,

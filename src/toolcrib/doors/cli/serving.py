@@ -89,7 +89,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
     given = {name: value for name, value in flags.items() if value is not None}
     loaded = load_here(options, given | access_flags(options))
     entrance = make_entrance(loaded.config, options, Here(os.environ, time.time, time.monotonic, emit))
-    async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit) as crib:
+    async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit, live=True) as crib:
         attach_terminal(console, crib.desk.attach)
         mcp = McpService(crib, ServerIdentity(version=VERSION))
         door = HttpDoor(mcp, entrance.caller, entrance.is_current)
@@ -131,13 +131,15 @@ async def kept_fresh(entrance: Entrance, emit: Emit) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def open_watched(options: Options, console: Console, loaded: Loaded, emit: Emit) -> AsyncIterator[Crib]:
+async def open_watched(
+    options: Options, console: Console, loaded: Loaded, emit: Emit, *, live: bool = False
+) -> AsyncIterator[Crib]:
     """A Crib that follows the edits of its configuration files."""
     prefix = not getattr(options, "no_prefix", False)
     tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
     if not os.environ.get("TOOLCRIB_DEBUG"):  # a debugger must be able to look
         forbid_inspection()
-    crib = await assemble_here(loaded, emit, prefix=prefix)
+    crib = await assemble_here(loaded, emit, prefix=prefix, live=live)
     try:
         if not prefix:
             await check_names(crib, console)
