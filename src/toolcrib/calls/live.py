@@ -6,7 +6,7 @@ It is written for every call: nothing is turned into words or plain data before 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.core.call import ToolCall
@@ -20,6 +20,8 @@ CANCELLED = "TOOL_CANCELLED"
 TOOL = "tool"
 
 Listener = Callable[["LiveCall"], None]
+About = tuple[str, str]
+"""The server and the level of a tool."""
 
 
 @dataclass(slots=True)
@@ -36,57 +38,119 @@ class Step:
         return {"name": self.name, "startMs": round(self.start_ms, 3), "endMs": end_ms}
 
 
-@dataclass(slots=True)
 class LiveCall:
     """One call, running or finished: who, what and how long, and of the arguments only what they look like."""
 
-    id: str
-    tool: str
-    server: str
-    level: str
-    caller: str
-    caller_kind: str
-    session: str
-    trace_id: str
-    began_at: float
-    """Seconds since 1970."""
-    ended_at: float | None
-    outcome: str
-    """Empty while it runs, ``success``, or the code of what went wrong."""
-    message: str
-    """What went wrong, short and safe to show."""
-    arguments: Mapping[str, str]
-    """Names and kinds, never values."""
-    steps: list[Step]
-    """In order; a new step ends the one before it."""
-    _calls: "Live" = field(init=False, repr=False, compare=False)
-    _began: float = field(init=False, repr=False, compare=False)
-    _task: "asyncio.Task[Any] | None" = field(init=False, repr=False, compare=False)
-    _earlier: int = field(init=False, repr=False, compare=False)
-    _struck: bool = field(init=False, repr=False, compare=False)
+    __slots__ = (
+        "_about",
+        "_began",
+        "_caller",
+        "_calls",
+        "_ended",
+        "_tool_at",
+        "_waits",
+        "arguments",
+        "began_at",
+        "id",
+        "message",
+        "outcome",
+        "task",
+        "tool",
+        "trace_id",
+    )
+
+    def __init__(self, calls: "Live", call: ToolCall, about: About, shape: Mapping[str, str]) -> None:
+        self.id = call.id
+        self.tool = call.name
+        self.trace_id = call.trace_id
+        self.arguments = shape
+        """Names and kinds, never values."""
+        self.outcome = self.message = ""
+        """Empty while it runs; then ``success``, or the code of what went wrong, with a few words that may be shown."""
+        if calls.loop is None:
+            calls.loop = asyncio.get_running_loop()
+        self.task = asyncio.current_task(calls.loop)
+        """What runs it, while it runs."""
+        self.began_at = calls.wall()
+        """Seconds since 1970."""
+        self._about = about
+        self._caller = call.caller
+        self._calls = calls
+        self._waits: list[Step] | None = None
+        self._tool_at: float | None = None
+        self._ended: float | None = None
+        self._began = calls.clock()
+
+    @property
+    def server(self) -> str:
+        """Whose tool it is."""
+        return self._about[0]
+
+    @property
+    def level(self) -> str:
+        """The security level of the tool."""
+        return self._about[1]
+
+    @property
+    def caller(self) -> str:
+        """Who called."""
+        return self._caller.id
+
+    @property
+    def caller_kind(self) -> str:
+        """What kind of caller that is."""
+        return self._caller.kind
+
+    @property
+    def session(self) -> str:
+        """The stay of the caller it belongs to."""
+        return self._caller.session
 
     @property
     def is_running(self) -> bool:
         """Whether it has not ended yet."""
-        return self.ended_at is None
+        return self._ended is None
+
+    @property
+    def ended_at(self) -> float | None:
+        """Seconds since 1970; ``None`` while it runs."""
+        return None if self._ended is None else self.began_at + self._ended - self._began
+
+    @property
+    def steps(self) -> list[Step]:
+        """What took its time, in order: waiting for a person or for a place, and the tool itself."""
+        if self._tool_at is None:
+            return list(self._waits or ())
+        end_ms = None if self._ended is None else self._ms(self._ended)
+        return [*(self._waits or ()), Step(TOOL, self._ms(self._tool_at), end_ms)]
+
+    def _ms(self, at: float) -> float:
+        return (at - self._began) * 1000
+
+    def reach_tool(self) -> None:
+        """It comes to its source; news only if it has waited before."""
+        self._tool_at = self._calls.clock()
+        if self._waits is not None:
+            self._calls.tell(self)
 
     def begin(self, step: str) -> None:
-        """It goes on with this; that it simply starts with the tool is no news."""
-        steps, at_ms = self.steps, (self._calls.clock() - self._began) * 1000
-        if not steps and step == TOOL:
-            steps.append(Step(step, at_ms))
-            return
-        if steps and steps[-1].end_ms is None:
-            steps[-1].end_ms = at_ms
-        steps.append(Step(step, at_ms))
+        """It waits for something."""
+        if self._waits is None:
+            self._waits = []
+        self._waits.append(Step(step, self._ms(self._calls.clock())))
         self._calls.tell(self)
 
     def end(self, step: str) -> None:
-        """That is over."""
-        last = self.steps[-1] if self.steps else None
-        if last is not None and last.name == step and last.end_ms is None:
-            last.end_ms = (self._calls.clock() - self._began) * 1000
-            self._calls.tell(self)
+        """It waits no longer."""
+        for wait in self._waits or ():
+            if wait.name == step and wait.end_ms is None:
+                wait.end_ms = self._ms(self._calls.clock())
+                self._calls.tell(self)
+
+    def end_waits(self, at: float) -> None:
+        """Whatever it waited for when it ended is over, too."""
+        for wait in self._waits or ():
+            wait.end_ms = self._ms(at) if wait.end_ms is None else wait.end_ms
 
     def to_dict(self) -> dict[str, Any]:
         """The call as plain data."""
@@ -101,25 +165,12 @@ class LiveCall:
             "traceId": self.trace_id,
             "beganAt": self.began_at,
             "endedAt": self.ended_at,
-            "durationMs": None if self.ended_at is None else round((self.ended_at - self.began_at) * 1000, 3),
+            "durationMs": None if self._ended is None else round(self._ms(self._ended), 3),
             "outcome": self.outcome,
             "message": self.message,
             "arguments": dict(self.arguments),
             "steps": [step.to_dict() for step in self.steps],
         }
-
-    def strike(self) -> None:
-        """Cancel the task that runs the call, unless it is over by now."""
-        if self.ended_at is None and not self._struck and self._task is not None:
-            self._struck = True
-            self._task.cancel()
-
-    def settles_cancellation(self) -> bool:
-        """Take a person's cancellation back, once; whether it was the only one: one from outside as well goes on."""
-        if not self._struck or self._task is None:
-            return False
-        self._struck = False
-        return self._task.uncancel() <= self._earlier
 
 
 class Live:
@@ -137,7 +188,11 @@ class Live:
         """Takes the secrets out of messages."""
         self._running: dict[str, LiveCall] = {}
         self._ended: deque[LiveCall] = deque(maxlen=keep)
+        self._struck: set[LiveCall] = set()
+        """Those a person has ended and that do not know it yet."""
         self._listeners: tuple[Listener, ...] = ()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Where all calls run; asked for once, because that is slow."""
 
     # For those who look on
 
@@ -159,12 +214,17 @@ class Live:
         return found or next((call for call in reversed(self._ended) if call.id == call_id), None)
 
     def cancel(self, call_id: str) -> bool:
-        """End a call; whether it still ran. Its caller is told that a person ended it."""
+        """End a call; whether it still ran, and nobody else was ending it. Its caller is told that a person did."""
         found = self._running.get(call_id)
-        if found is None or found._task is None:
+        if found is None or found.task is None or found.task.cancelling():
             return False
-        found._task.get_loop().call_soon(found.strike)  # not now: it may be the very task that asks for it
+        found.task.get_loop().call_soon(self._strike, found)  # not now: it may be the very task that asks for it
         return True
+
+    def _strike(self, entry: LiveCall) -> None:
+        if entry.task is not None and not entry.task.cancelling():
+            self._struck.add(entry)
+            entry.task.cancel()
 
     def on_change(self, listener: Listener) -> Callable[[], None]:
         """Have ``listener`` told when a call begins, moves on or ends, until what is returned is called."""
@@ -177,55 +237,38 @@ class Live:
 
     # For the layers
 
-    def open(self, call: ToolCall, server: str, level: str, shape: Mapping[str, str]) -> LiveCall:
+    def open(self, call: ToolCall, about: About, shape: Mapping[str, str]) -> LiveCall:
         """A call begins, in the task that is running now."""
-        caller, task = call.caller, asyncio.current_task()
-        entry = LiveCall(
-            call.id,
-            call.name,
-            server,
-            level,
-            caller.id,
-            caller.kind,
-            caller.session,
-            call.trace_id,
-            self.wall(),
-            None,
-            "",
-            "",
-            shape,
-            [],
-        )
-        entry._calls = self
-        entry._task = task
-        entry._earlier = task.cancelling() if task is not None else 0
-        entry._struck = False
-        entry._began = self.clock()
-        self._running[entry.id] = entry
+        entry = self._running[call.id] = LiveCall(self, call, about, shape)
         if self._listeners:
             self.tell(entry)
         return entry
 
+    def settles_cancellation(self, entry: LiveCall) -> bool:
+        """Take a person's cancellation back, once; whether it was the only one: one from outside as well goes on."""
+        if entry not in self._struck or entry.task is None:
+            return False
+        self._struck.discard(entry)
+        return entry.task.uncancel() == 0
+
     def close(self, entry: LiveCall, outcome: str = SUCCESS, message: str = "") -> None:
         """It has ended."""
-        elapsed_s = self.clock() - entry._began
-        entry.ended_at, entry.outcome = entry.began_at + elapsed_s, outcome
-        steps = entry.steps
-        if steps and steps[-1].end_ms is None:
-            steps[-1].end_ms = elapsed_s * 1000
-        if entry._struck:  # it ended otherwise, in the very moment
-            entry.settles_cancellation()
-        entry._task = None
+        if self._struck:  # perhaps in the very moment it was to be cancelled
+            self.settles_cancellation(entry)
+        ended = entry._ended = self.clock()
+        entry.outcome, entry.task = outcome, None
+        if entry._waits is not None:
+            entry.end_waits(ended)
         if message:
             entry.message = shown(self._hide(message))
-        self._running.pop(entry.id, None)
+        del self._running[entry.id]
         self._ended.append(entry)
         if self._listeners:
             self.tell(entry)
 
     def note(self, call: ToolCall, name: str, error: ToolcribError, shape: Mapping[str, str]) -> None:
         """A call that never came to the layers; ``name`` is what it asked for, safe to show."""
-        entry = self.open(call, "", "", shape)
+        entry = self._running[call.id] = LiveCall(self, call, ("", ""), shape)
         entry.tool = name
         self.close(entry, error.code, message_of(error))
 

@@ -53,11 +53,18 @@ SILENT = SilentChannel()
 class Timeline(Protocol):
     """Where a call notes what takes its time."""
 
+    @property
+    def task(self) -> Any:
+        """The task that runs the call, while it runs."""
+
+    def reach_tool(self) -> None:
+        """It comes to its source; what is left is the tool's own time."""
+
     def begin(self, step: str) -> None:
-        """It goes on with this."""
+        """It waits for something."""
 
     def end(self, step: str) -> None:
-        """That is over."""
+        """It waits no longer."""
 
 
 @dataclass(slots=True)
