@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "finding": {"core", "catalog", "calls"},
     "surroundings": set(),
     "crib": {"core", "catalog", "calls", "config", "finding"},
+    "bulletin": {"core", "calls", "crib"},
     "doors/mcp": {"core", "crib", "wire", "transports"},
     "doors/rest": {"core", "crib", "calls", "transports"},
     "doors/cli": {
