@@ -298,4 +298,4 @@ def shown(text: str) -> str:
 
 
 def _newest(calls: Iterable[LiveCall], limit: int) -> list[LiveCall]:
-    return sorted(calls, key=lambda call: call._began, reverse=True)[: max(limit, 0)]
+    return sorted(calls, key=lambda call: call._began)[::-1][: max(limit, 0)]
