@@ -266,7 +266,7 @@ class Crib:
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """Run a call whose tool is an exposed name of this Crib."""
-        return await self.run(replace(call, name=call.tool, live=None))
+        return await self.run(replace(call, name=call.tool))
 
     async def run(self, call: ToolCall) -> ToolResult:
         """The one place where trouble becomes a result."""

@@ -191,7 +191,7 @@ async def test_a_call_that_never_came_to_the_layers_is_noted_as_ended():
     assert [(call.tool, call.outcome, call.message) for call in board.live.recent()] == [
         ("ghost", "TOOL_NOT_FOUND", "No tool named 'ghost'.")
     ]
-    assert board.told == [("c1", "TOOL_NOT_FOUND")]
+    assert board.told == [("c1", "running"), ("c1", "TOOL_NOT_FOUND")]
 
 
 async def test_a_call_that_is_over_or_never_was_cannot_be_ended():

@@ -6,9 +6,12 @@ It is written for every call: nothing is turned into words or plain data before 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
+from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import CallEnded, InvalidArguments, ToolcribError
 from toolcrib.schema.text import clean_text
@@ -38,48 +41,29 @@ class Step:
         return {"name": self.name, "startMs": round(self.start_ms, 3), "endMs": end_ms}
 
 
-class LiveCall:
+class LiveCall(msgspec.Struct, eq=False):
     """One call, running or finished: who, what and how long, and of the arguments only what they look like."""
 
-    __slots__ = (
-        "_about",
-        "_began",
-        "_caller",
-        "_calls",
-        "_ended",
-        "_tool_at",
-        "_waits",
-        "arguments",
-        "began_at",
-        "id",
-        "message",
-        "outcome",
-        "task",
-        "tool",
-        "trace_id",
-    )
-
-    def __init__(self, calls: "Live", call: ToolCall, about: About, shape: Mapping[str, str]) -> None:
-        self.id = call.id
-        self.tool = call.name
-        self.trace_id = call.trace_id
-        self.arguments = shape
-        """Names and kinds, never values."""
-        self.outcome = self.message = ""
-        """Empty while it runs; then ``success``, or the code of what went wrong, with a few words that may be shown."""
-        if calls.loop is None:
-            calls.loop = asyncio.get_running_loop()
-        self.task = asyncio.current_task(calls.loop)
-        """What runs it, while it runs."""
-        self.began_at = calls.wall()
-        """Seconds since 1970."""
-        self._about = about
-        self._caller = call.caller
-        self._calls = calls
-        self._waits: list[Step] | None = None
-        self._tool_at: float | None = None
-        self._ended: float | None = None
-        self._began = calls.clock()
+    id: str
+    tool: str
+    trace_id: str
+    arguments: Mapping[str, str]
+    """Names and kinds, never values."""
+    task: "asyncio.Task[Any] | None"
+    """What runs it, while it runs."""
+    began_at: float
+    """Seconds since 1970."""
+    _about: About
+    _caller: Caller
+    _calls: "Live"
+    _began: float
+    _ended: float | None = None
+    outcome: str = ""
+    """Empty while it runs, ``success``, or the code of what went wrong."""
+    message: str = ""
+    """What went wrong, in a few words that may be shown."""
+    _waits: list[Step] | None = None
+    _tool_at: float | None = None
 
     @property
     def server(self) -> str:
@@ -239,7 +223,20 @@ class Live:
 
     def open(self, call: ToolCall, about: About, shape: Mapping[str, str]) -> LiveCall:
         """A call begins, in the task that is running now."""
-        entry = self._running[call.id] = LiveCall(self, call, about, shape)
+        if self.loop is None:
+            self.loop = asyncio.get_running_loop()
+        entry = self._running[call.id] = LiveCall(
+            call.id,
+            call.name,
+            call.trace_id,
+            shape,
+            asyncio.current_task(self.loop),
+            self.wall(),
+            about,
+            call.caller,
+            self,
+            self.clock(),
+        )
         if self._listeners:
             self.tell(entry)
         return entry
@@ -268,8 +265,7 @@ class Live:
 
     def note(self, call: ToolCall, name: str, error: ToolcribError, shape: Mapping[str, str]) -> None:
         """A call that never came to the layers; ``name`` is what it asked for, safe to show."""
-        entry = self._running[call.id] = LiveCall(self, call, ("", ""), shape)
-        entry.tool = name
+        entry = self.open(replace(call, name=name), ("", ""), shape)
         self.close(entry, error.code, message_of(error))
 
     def tell(self, entry: LiveCall) -> None:

@@ -53,10 +53,6 @@ SILENT = SilentChannel()
 class Timeline(Protocol):
     """Where a call notes what takes its time."""
 
-    @property
-    def task(self) -> Any:
-        """The task that runs the call, while it runs."""
-
     def reach_tool(self) -> None:
         """It comes to its source; what is left is the tool's own time."""
 

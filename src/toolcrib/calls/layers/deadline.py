@@ -89,8 +89,7 @@ class Alarms:
     def set(self, timeout_s: float, call: ToolCall) -> Alarm:
         """An alarm for a call, in the task that is running now."""
         loop = asyncio.get_running_loop()
-        task = asyncio.current_task(loop) if call.live is None else call.live.task
-        alarm = Alarm(task, loop.time() + timeout_s, call)
+        alarm = Alarm(asyncio.current_task(loop), loop.time() + timeout_s, call)
         if timeout_s < PRECISE_BELOW_S:
             alarm.timer = loop.call_later(timeout_s, alarm.ring)
             return alarm
