@@ -25,9 +25,10 @@ MAY_IMPORT = {
     "finding": {"core", "catalog", "calls"},
     "surroundings": set(),
     "crib": {"core", "catalog", "calls", "config", "finding"},
+    "bulletin": {"core", "calls", "crib"},
     "doors/mcp": {"core", "crib", "wire", "transports"},
     "project": {"core", "config", "stores", "crib", "assemble", "surroundings"},
-    "doors/http": {"core", "crib", "project", "transports"},
+    "doors/http": {"core", "crib", "project", "transports", "bulletin"},
     "doors/views": {"core", "crib", "catalog", "config", "stores"},
     "doors/rest": {
         "core",
@@ -37,7 +38,6 @@ MAY_IMPORT = {
         "config",
         "stores",
         "project",
-        "assemble",
         "bulletin",
         "doors/http",
         "doors/views",
@@ -59,6 +59,7 @@ MAY_IMPORT = {
     },
     "doors/cli": {
         "core",
+        "bulletin",
         "crib",
         "catalog",
         "config",

@@ -36,10 +36,12 @@ def is_bare(loaded: Loaded) -> bool:
     return not loaded.config.servers and not loaded.config.native
 
 
-async def assemble_here(loaded: Loaded, emit: Emit, *, prefix: bool = True, one_shot: bool = False) -> Crib:
+async def assemble_here(
+    loaded: Loaded, emit: Emit, *, prefix: bool = True, one_shot: bool = False, live: bool = False
+) -> Crib:
     """An open Crib; the caller closes it."""
     tools = BUILTIN if is_bare(loaded) else ()
-    return await assemble(loaded, tools=tools, prefix=prefix, emit=emit, one_shot=one_shot)
+    return await assemble(loaded, tools=tools, prefix=prefix, emit=emit, one_shot=one_shot, live=live)
 
 
 def has_only_builtin(crib: Crib) -> bool:
