@@ -33,17 +33,20 @@ def told(result: ToolResult) -> tuple[str, str]:
 
 async def begun(live: Live, count: int = 1) -> LiveCall:
     """The newest of the calls under way, once there are so many and it has come to where it waits."""
-    while len(live.running()) < count:
-        await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        while len(live.running()) < count:
+            await asyncio.sleep(0)
     return live.running()[-1]
 
 
 async def waiting_for(live: Live, step: str) -> LiveCall:
-    while True:
-        for call in live.running():
-            if any(found.name == step and found.end_ms is None for found in call.steps):
-                return call
-        await asyncio.sleep(0)
+    """The call that waits for this, once there is one."""
+    async with asyncio.timeout(30):
+        while True:
+            for call in live.running():
+                if any(found.name == step and found.end_ms is None for found in call.steps):
+                    return call
+            await asyncio.sleep(0)
 
 
 async def test_every_call_is_seen_however_it_ends():
