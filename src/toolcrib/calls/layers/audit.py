@@ -56,12 +56,13 @@ def audit(log: Audit, told: Told) -> Layer:
     def layer(subject: Subject, following: Step) -> Step:
         if isinstance(log, NoAudit):
             return following
-        clock, redact, known = told.clock, told.redact, plain_names(subject.tool.input_schema)
+        clock, new_id, redact = told.clock, told.new_trace_id, told.redact
+        known = plain_names(subject.tool.input_schema)
         server, level = subject.server or NATIVE, str(subject.tool.security_level)
 
         async def step(call: ToolCall) -> ToolResult:
             started = clock()
-            call.trace_id = trace_id_of(call.meta) or told.new_trace_id()
+            call.trace_id = (call.meta and trace_id_of(call.meta)) or new_id()
             call.facts = details = facts_of(call.arguments, redact, known)
             outcome, decision = SUCCESS, "allowed"
             try:
@@ -211,7 +212,7 @@ def size_of(result: ToolResult) -> int:
 
 def trace_id_of(meta: Mapping[str, Any]) -> str:
     """The trace a caller's ``traceparent`` names; nothing if there is none or it breaks the W3C's rules."""
-    parent = meta.get("traceparent") if meta else None
+    parent = meta.get("traceparent")
     if type(parent) is not str or len(parent) < 55 or (len(parent) > 55 and parent[55] != "-"):
         return ""
     version, trace_id, parent_id, flags = parent[:2], parent[3:35], parent[36:52], parent[53:55]

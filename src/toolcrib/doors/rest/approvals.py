@@ -75,7 +75,7 @@ class ApprovalsDoor:
         if not may_approve(caller, found.question.caller):
             raise Problem(403, "HTTP_FORBIDDEN", "Whoever asked cannot answer: use another token.")
         reply = _read_answer(request)
-        if not self._inbox.answer(question_id, reply):
+        if not self._inbox.answer(question_id, reply, caller):
             raise Problem(409, "HTTP_CONFLICT", "Somebody else answered first.")
         exchange.answer(200, msgspec.json.encode({"id": question_id, "answer": reply}))
 
