@@ -165,14 +165,18 @@ def test_a_call_never_raises(outcome, arguments, name, listing_fails):
 
 
 async def test_arguments_that_are_no_object_are_the_callers_mistake():
-    """A list or a text is refused before anything runs."""
-    async with memory_crib(tools=[add]) as made:
+    """A list or a text is refused before anything runs, and that is written down."""
+    log = MemoryAudit()
+    async with memory_crib(tools=[add], audit=log) as made:
         result = await made.crib.call("add", [1, 2])
 
     assert (result.error.code, result.error.message) == (
         "TOOL_INVALID_INPUT",
         "add: the arguments must be an object, not [1, 2].",
     )
+    assert [(entry.tool, entry.caller, entry.outcome, bool(entry.execution_id)) for entry in log.noted] == [
+        ("add", "local", "TOOL_INVALID_INPUT", True)
+    ]
 
 
 async def test_bad_arguments_are_told_what_is_required():
@@ -205,6 +209,7 @@ async def test_a_late_tool_is_cancelled_and_says_so():
     files = FakeSource("files", ["read"])
     files.calling.hold()
     async with memory_crib(files) as made:
+        await made.crib.refresh()  # or a busy machine spends the time on looking for the tool
         result = await made.crib.call("files__read", timeout_s=0.001)
 
     assert (result.error.code, result.error.retryable) == ("TOOL_TIMEOUT", True)
@@ -894,7 +899,7 @@ async def test_a_denial_that_comes_while_a_person_thinks_counts():
         waiting = asyncio.create_task(made.crib.call("files__write"))
         (found,) = await made.crib.inbox.look(owner, 60)
         await made.crib.apply(config.servers, SecurityConfig(policy="deny"))
-        made.crib.inbox.answer(found.question.id, Reply.ONCE)
+        made.crib.inbox.answer(found.question.id, Reply.ONCE, owner)
         result = await waiting
 
     assert result.error.code == "TOOL_PERMISSION_DENIED"

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from toolcrib.calls.approvals import Desk
 from toolcrib.calls.inbox import Inbox
+from toolcrib.calls.layers.audit import unknown_call
 from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
@@ -261,8 +262,13 @@ class Crib:
         """Run a tool by its exposed name; failure is a result, only cancellation is raised."""
         given = {} if arguments is None else arguments
         if not isinstance(given, Mapping):
-            return ToolResult.failed(InvalidArguments(f"{name}: the arguments must be an object, not {given!r:.60}."))
+            unfit = InvalidArguments(f"{name}: the arguments must be an object, not {given!r:.60}.")
+            self.audit.note(unknown_call(ToolCall(name, "", {}, self._new_id(), caller), unfit.code))
+            return ToolResult.failed(unfit)
         return await self.run(ToolCall(name, "", dict(given), "", caller, channel, timeout_s))
+
+    def _new_id(self) -> str:
+        return f"{self._run_id}-{next(self._numbers)}"
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """Run a call whose tool is an exposed name of this Crib."""
@@ -270,7 +276,7 @@ class Crib:
 
     async def run(self, call: ToolCall) -> ToolResult:
         """The one place where trouble becomes a result."""
-        call.id = f"{self._run_id}-{next(self._numbers)}"
+        call.id = self._new_id()
         try:
             found = self._steps.get(call.name)
             call.tool, step = found if found is not None else await self._find_step(call)

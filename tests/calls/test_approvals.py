@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from toolcrib.calls import approvals
-from toolcrib.calls.approvals import Desk, DeskSettings, MemoryAnswers, Question, Reply
+from toolcrib.calls.approvals import Answer, Desk, DeskSettings, MemoryAnswers, Question, Reply
 from toolcrib.core.access import EVERYTHING, Caller, Reach
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.call import ToolCall
@@ -29,6 +29,7 @@ class Person:
     asked: list[Question] = field(default_factory=list)
     withdrawn: int = 0
     present: bool = True
+    by: str = ""
 
     def __post_init__(self) -> None:
         self.answered = asyncio.Event()
@@ -37,7 +38,7 @@ class Person:
     def reaches(self, call: ToolCall) -> bool:
         return self.present
 
-    async def put(self, question: Question, call: ToolCall) -> Reply | None:
+    async def put(self, question: Question, call: ToolCall) -> Answer | None:
         self.asked.append(question)
         self.reached.set()
         try:
@@ -48,7 +49,7 @@ class Person:
             raise
         if isinstance(self.reply, Exception):
             raise self.reply
-        return self.reply
+        return Answer(self.reply, self.by) if self.reply is not None else None
 
     def say(self, reply: Reply) -> None:
         self.reply = reply
@@ -187,11 +188,14 @@ async def test_the_first_answer_counts_and_the_other_way_is_withdrawn():
 
 @pytest.mark.parametrize("replies", [(Reply.ONCE, Reply.NO), (Reply.NO, Reply.ALWAYS)])
 async def test_of_two_answers_at_the_same_moment_a_refusal_counts(replies):
-    """Nothing is left to chance."""
+    """Nothing is left to chance; and the log names whoever refused, not the other one."""
+    ledger = Ledger()
     for _ in range(5):
-        people = [Person(str(number), reply) for number, reply in enumerate(replies)]
+        people = [Person(str(number), reply, by=f"{reply}-sayer") for number, reply in enumerate(replies)]
         with pytest.raises(PermissionDenied, match="declined"):
-            await desk(*people).clear(write(), REACH)
+            await desk(*people, audit=ledger).clear(write(), REACH)
+
+    assert [entry.details for entry in ledger.entries] == [{"answered_by": "no-sayer"}] * 5
 
 
 async def test_a_way_that_fails_or_brings_no_answer_leaves_it_to_the_others():
@@ -233,7 +237,7 @@ async def test_a_call_that_is_called_off_while_the_other_way_is_withdrawn_does_n
     quick, stubborn = Person("quick", Reply.ALWAYS), Person("stubborn", at_once=False)
     leaving, may_leave = asyncio.Event(), asyncio.Event()
 
-    async def put(question: Question, call: ToolCall) -> Reply | None:
+    async def put(question: Question, call: ToolCall) -> Answer | None:
         try:
             await asyncio.Event().wait()
         finally:

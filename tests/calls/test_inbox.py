@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from toolcrib.calls.approvals import Question, Reply
+from toolcrib.calls.approvals import Answer, Question, Reply
 from toolcrib.calls.inbox import ATTENDED_S, Inbox
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ToolCall
@@ -49,11 +49,12 @@ async def test_a_question_waits_to_be_seen_and_is_answered_once():
     inbox = Inbox(ManualClock())
     putting = asyncio.create_task(inbox.put(question(), CALL))
     seen = await inbox.look(OWNER, 60)
-    answered = [inbox.answer("q1", Reply.ONCE), inbox.answer("q1", Reply.NO), inbox.answer("ghost", Reply.ONCE)]
-    reply = await putting
+    said = [("q1", Reply.ONCE), ("q1", Reply.NO), ("ghost", Reply.ONCE)]
+    answered = [inbox.answer(question_id, reply, OWNER) for question_id, reply in said]
+    answer = await putting
 
     assert [waiting.question for waiting in seen] == [question()]
-    assert (answered, reply) == ([True, False, False], Reply.ONCE)
+    assert (answered, answer) == ([True, False, False], Answer(Reply.ONCE, OWNER.id))
     assert await inbox.look(OWNER) == []
     assert inbox.find("q1") is None
 
@@ -79,7 +80,7 @@ async def test_a_question_that_is_withdrawn_is_gone():
     putting.cancel()
     await asyncio.gather(putting, return_exceptions=True)
 
-    assert (await inbox.look(OWNER), inbox.answer("q1", Reply.ALWAYS)) == ([], False)
+    assert (await inbox.look(OWNER), inbox.answer("q1", Reply.ALWAYS, OWNER)) == ([], False)
 
 
 async def test_a_look_that_waits_in_vain_comes_back_empty():

@@ -35,6 +35,15 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What was said, and by whom."""
+
+    reply: Reply
+    by: str = ""
+    """The caller who said it; empty where the way to the person tells nothing of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """One call that waits for a person."""
 
@@ -57,7 +66,7 @@ class Surface(Protocol):
     def reaches(self, call: ToolCall) -> bool:
         """Whether somebody is there who may answer for this call."""
 
-    async def put(self, question: Question, call: ToolCall) -> Reply | None:
+    async def put(self, question: Question, call: ToolCall) -> Answer | None:
         """Ask; ``None`` when nobody answered after all. Cancelled when the answer came another way."""
 
 
@@ -125,10 +134,10 @@ class Desk:
             raise self._refused(call, "refused: nobody to ask", _nobody(reach.name))
         if call.live is not None:
             call.live.begin("approval")
-        reply, way = await self._ask(self.question(call, reach), call, surfaces)
+        answer, way = await self._ask(self.question(call, reach), call, surfaces)
         if call.live is not None:
             call.live.end("approval")
-        await self.take(call, reach, reply, way)
+        await self.take(call, reach, answer, way)
 
     async def recall(self, caller: Caller, tool: str) -> str:
         """What an earlier answer decides, as words for the audit log; nothing if a person must be asked."""
@@ -147,7 +156,7 @@ class Desk:
         shown = self.settings.redact(call.arguments)
         return Question(call.id, reach.name, reach.server, reach.level, call.caller.id, shown, self.settings.timeout_s)
 
-    async def _ask(self, question: Question, call: ToolCall, surfaces: Sequence[Surface]) -> tuple[Reply | None, str]:
+    async def _ask(self, question: Question, call: ToolCall, surfaces: Sequence[Surface]) -> tuple[Answer | None, str]:
         """The first answer, and the way it came."""
         asking = {asyncio.create_task(_put(surface, question, call)): surface.name for surface in surfaces}
         waiting = set(asking)
@@ -156,14 +165,14 @@ class Desk:
         try:
             while waiting and (left_s := until - loop.time()) > 0:
                 done, waiting = await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
-                replies = [(reply, asking[task]) for task in done if (reply := self._reply_of(task)) is not None]
-                if replies:  # of two that come at the same moment, a refusal counts
-                    return min(replies, key=lambda found: found[0] is not Reply.NO)
+                answers = [(answer, asking[task]) for task in done if (answer := self._answer_of(task)) is not None]
+                if answers:  # of two that come at the same moment, a refusal counts
+                    return min(answers, key=lambda found: found[0].reply is not Reply.NO)
         finally:
             await _end(waiting)
         return None, "timeout" if waiting else "nobody"
 
-    def _reply_of(self, task: "asyncio.Task[Reply | None]") -> Reply | None:
+    def _answer_of(self, task: "asyncio.Task[Answer | None]") -> Answer | None:
         """What one way brought; a way that failed brought nothing."""
         if task.cancelled():
             return None
@@ -173,18 +182,18 @@ class Desk:
             return None
         return task.result()
 
-    async def take(self, call: ToolCall, reach: Reach, reply: Reply | None, way: str) -> None:
+    async def take(self, call: ToolCall, reach: Reach, answer: Answer | None, way: str) -> None:
         """Let an answer count, and write it down before it does."""
         caller, tool = call.caller, reach.name
-        if reply is None or reply is Reply.NO:
-            decision = "refused: no answer" if reply is None else f"declined by {way}"
-            await self.audit.commit(_entry(call, tool, decision))
-            raise self._refused(call, decision, _unanswered(tool) if reply is None else _declined(tool))
+        if answer is None or answer.reply is Reply.NO:
+            decision = "refused: no answer" if answer is None else f"declined by {way}"
+            await self.audit.commit(_entry(call, tool, decision, answer))
+            raise self._refused(call, decision, _unanswered(tool) if answer is None else _declined(tool))
         if self.current is not None and self.current(tool) != reach:
             raise self._refused(call, "refused: changed meanwhile", _changed(tool))
-        if reply is Reply.SESSION and is_sessionless(call):
-            reply = Reply.ONCE
-        await self.audit.commit(_entry(call, tool, f"{_WORDS[reply]} by {way}"))
+        is_for_once = answer.reply is Reply.SESSION and is_sessionless(call)
+        reply: Reply = Reply.ONCE if is_for_once else answer.reply
+        await self.audit.commit(_entry(call, tool, f"{_WORDS[reply]} by {way}", answer))
         if reply is Reply.ALWAYS:
             reply = await self._write_always(tool, caller, way)
         if reply is Reply.SESSION:
@@ -210,18 +219,18 @@ class Desk:
         return error
 
 
-async def _put(surface: Surface, question: Question, call: ToolCall) -> Reply | None:
+async def _put(surface: Surface, question: Question, call: ToolCall) -> Answer | None:
     return await surface.put(question, call)
 
 
-async def _end(tasks: "set[asyncio.Task[Reply | None]]") -> None:
+async def _end(tasks: "set[asyncio.Task[Answer | None]]") -> None:
     """Withdraw the question; what a way says when it is no longer wanted does not count."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _entry(call: ToolCall, tool: str, decision: str) -> AuditEntry:
+def _entry(call: ToolCall, tool: str, decision: str, answer: Answer | None) -> AuditEntry:
     return AuditEntry(
         "approval",
         tool=tool,
@@ -230,6 +239,7 @@ def _entry(call: ToolCall, tool: str, decision: str) -> AuditEntry:
         execution_id=call.id,
         trace_id=call.trace_id,
         decision=decision,
+        details={"answered_by": answer.by} if answer is not None and answer.by else {},
     )
 
 

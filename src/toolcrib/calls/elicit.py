@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.approvals import Question, Reply, is_sessionless
+from toolcrib.calls.approvals import Answer, Question, Reply, is_sessionless
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.schema.text import printable
@@ -83,10 +83,11 @@ class ClientSurface:
         """Whether the client shows forms and can be asked now."""
         return can_elicit(call) and not call.channel.takes_input_required
 
-    async def put(self, question: Question, call: ToolCall) -> Reply | None:
+    async def put(self, question: Question, call: ToolCall) -> Answer | None:
         """Ask the client."""
-        answer = await call.channel.ask(ELICIT, msgspec.json.encode(elicitation(question)))
-        return read_reply(msgspec.json.decode(answer))
+        response = await call.channel.ask(ELICIT, msgspec.json.encode(elicitation(question)))
+        reply = read_reply(msgspec.json.decode(response))
+        return Answer(reply) if reply is not None else None
 
 
 class Seal:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from toolcrib.calls.approvals import Question, Reply
+from toolcrib.calls.approvals import Answer, Question, Reply
 from toolcrib.core.access import Caller, may_approve
 from toolcrib.core.call import ToolCall
 
@@ -24,7 +24,7 @@ class Waiting:
 
     question: Question
     asked_at: float
-    answer: "asyncio.Future[Reply]"
+    answer: "asyncio.Future[Answer]"
 
 
 class Inbox:
@@ -58,10 +58,10 @@ class Inbox:
         oldest = self._clock() - ATTENDED_S
         return any(at >= oldest and may_approve(viewer, call.caller.id) for viewer, at in self._viewers.items())
 
-    async def put(self, question: Question, call: ToolCall) -> Reply | None:
+    async def put(self, question: Question, call: ToolCall) -> Answer | None:
         """Lay the question in and wait."""
         del call
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[question.id] = Waiting(question, self._clock(), answer)
         self._arrived.set()
         self._tell(question, "waiting")
@@ -95,10 +95,10 @@ class Inbox:
         """The question of that id, while it waits."""
         return self._waiting.get(question_id)
 
-    def answer(self, question_id: str, reply: Reply) -> bool:
-        """Answer a question; whether it still waited."""
+    def answer(self, question_id: str, reply: Reply, by: Caller) -> bool:
+        """Answer a question; whether it still waited. Whether this caller may answer it is for the door to ask."""
         waiting = self._waiting.get(question_id)
         if waiting is None or waiting.answer.done():
             return False
-        waiting.answer.set_result(reply)
+        waiting.answer.set_result(Answer(reply, by.id))
         return True

@@ -7,6 +7,7 @@ from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.tool import Tool
 
 Step = Callable[[ToolCall], Awaitable[ToolResult]]
+"""What is called is awaited at once: a step that has nothing to do afterwards returns what the next one returns."""
 
 
 class Subject:

@@ -36,3 +36,10 @@ Emit = Callable[[Event], None]
 
 def drop(event: Event) -> None:
     """An ``Emit`` for those who do not listen."""
+
+
+def hears(emit: Emit, level: str) -> bool:
+    """Whether it makes a difference to tell of something of that level; an ``Emit`` with a ``hears`` of its own says so
+    itself, once and for all, so that what happens all the time need not be put into words nobody reads."""
+    own = getattr(emit, "hears", None)
+    return bool(own(level)) if own is not None else emit is not drop

@@ -15,10 +15,12 @@ from queue import Empty, SimpleQueue
 
 from toolcrib.core.audit import GAP, AuditEntry, AuditStatus
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit_database import AuditDatabase
+from toolcrib.stores.audit_database import AuditDatabase, body_of
 
 Waiting = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
-Item = tuple[int, AuditEntry, Waiting | None]
+Item = tuple[bytes, Waiting | None]
+"""An entry is encoded where it is made: what the two threads, and so two processors, share of it is one block of
+bytes. Handing over the objects costs the event loop as much again as the log itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class SqliteAudit:
         if size >= self._settings.backlog_max or self._closing:
             self._lost += 1
             return
-        self._queue.append((self._clock_ns(), entry, None))
+        self._queue.append((body_of(self._clock_ns(), entry), None))
         if not self._rung:
             self._rung = True
             self._ring_later()
@@ -73,7 +75,7 @@ class SqliteAudit:
             raise _unavailable(self._problem or "more waits to be written than the disk takes")
         loop = asyncio.get_running_loop()
         done = loop.create_future()
-        self._queue.append((self._clock_ns(), entry, (loop, done)))
+        self._queue.append((body_of(self._clock_ns(), entry), (loop, done)))
         if not self._urgent:
             self._rung = self._urgent = True
             loop.call_soon(self._ring)  # after all that are ready to run now, so that they share the write
@@ -140,27 +142,27 @@ class SqliteAudit:
 
     def _write(self, batch: list[Item]) -> bool:
         missing = self._lost - self._lost_told
-        entries = [(when, entry) for when, entry, _ in batch]
+        bodies = [body for body, _ in batch]
         if missing:
-            entries.append((self._clock_ns(), AuditEntry(GAP, details={"lost": missing})))
+            bodies.append(body_of(self._clock_ns(), AuditEntry(GAP, details={"lost": missing})))
         try:
-            self._append(entries)
+            self._append(bodies)
         except Exception as error:  # the edge of the disk: whatever goes wrong there is told to whoever waits
             self._failed(batch, error)
             return False
         self._lost_told += missing
-        self._written += len(entries)
+        self._written += len(bodies)
         self._change(problem="")
         _answer(batch, None)
         return True
 
-    def _append(self, entries: Sequence[tuple[int, AuditEntry]]) -> None:
+    def _append(self, bodies: Sequence[bytes]) -> None:
         if self._database is not None and not self._database.is_in_place:
             self._database.close()
             self._database = None
         if self._database is None:
             self._database = AuditDatabase(self.path)
-        self._database.append(entries)
+        self._database.append(bodies)
 
     def _failed(self, batch: Sequence[Item], error: Exception) -> None:
         """Keep what was noted, refuse what is waited for, and begin anew with a fresh connection."""
@@ -168,7 +170,7 @@ class SqliteAudit:
             self._database.close()
             self._database = None
         self._failures += 1
-        self._queue.extendleft(reversed([item for item in batch if item[2] is None]))
+        self._queue.extendleft(reversed([item for item in batch if item[1] is None]))
         self._change(problem=_reason(error))
         _answer(batch, _unavailable(self._problem))
 
@@ -190,7 +192,7 @@ class SqliteAudit:
 def _answer(batch: Sequence[Item], error: AuditUnavailable | None) -> None:
     """Tell all who wait, with one call per event loop."""
     waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
-    for _, _, waiter in batch:
+    for _, waiter in batch:
         if waiter is not None:
             waiting.setdefault(waiter[0], []).append(waiter[1])
     for loop, futures in waiting.items():

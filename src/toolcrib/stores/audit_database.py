@@ -1,4 +1,4 @@
-"""The audit log's file: how it is made, opened and appended to. Every function here may wait for the disk."""
+"""The audit log's file: how it is made, opened and appended to. All but ``body_of`` may wait for the disk."""
 
 import hashlib
 import os
@@ -28,9 +28,6 @@ _APPEND = "INSERT INTO append VALUES (?, ?, ?, ?)"
 _SHA256 = hashlib.sha256()
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
-Timed = tuple[int, AuditEntry]
-"""When, in nanoseconds since 1970, and what."""
-
 
 def read_sql(name: str) -> str:
     """One of the statements that are kept as files."""
@@ -44,12 +41,11 @@ def link(previous: bytes, seq: int, body: bytes) -> bytes:
     return digest.digest()
 
 
-def body_of(timed: Timed) -> bytes:
-    """The entry as it is stored: JSON with the time in microseconds in front."""
-    nanoseconds, entry = timed
+def body_of(nanoseconds: int, entry: AuditEntry) -> bytes:
+    """The entry as it is stored: JSON with the time since 1970, in microseconds, in front."""
     try:
         encoded = _encode(entry)
-    except (UnicodeEncodeError, RecursionError, ValueError):
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
         encoded = _encode(_withheld(entry))
     return b'{"time":%d,%b' % (nanoseconds // 1000, encoded[1:])
 
@@ -84,11 +80,10 @@ class AuditDatabase:
         """Whether the file that was opened is still the one at the path."""
         return _identity(self._path) == self._identity
 
-    def append(self, batch: Sequence[Timed]) -> None:
+    def append(self, bodies: Sequence[bytes]) -> None:
         """Add the entries to the chain, durably, all or none."""
         import apsw
 
-        bodies = [body_of(timed) for timed in batch]
         try:
             self._append(bodies)
         except apsw.ConstraintError:  # another process has written since
@@ -100,7 +95,7 @@ class AuditDatabase:
         self._connection.execute("BEGIN IMMEDIATE")
         self._first, self._previous = self._read_tail()
         if self._first <= known[0]:
-            bodies = [body_of((time.time_ns(), _cut(known, self._first - 1))), *bodies]
+            bodies = [body_of(time.time_ns(), _cut(known, self._first - 1)), *bodies]
         self._append(bodies)
         self._connection.execute("COMMIT")
 

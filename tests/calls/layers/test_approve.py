@@ -90,7 +90,7 @@ async def test_an_agent_is_never_asked_through_its_own_client():
         await made.crib.inbox.look(OWNER)
         waiting = asyncio.create_task(made.crib.call("srv__work", caller=agent, channel=channel))
         (found,) = await made.crib.inbox.look(OWNER, 60)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE)
+        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
         approved = await waiting
 
     assert [result.error.code for result in results] == ["TOOL_PERMISSION_DENIED"] * 2
@@ -111,7 +111,7 @@ async def test_the_inbox_and_the_client_are_asked_at_once():
         await made.crib.inbox.look(OWNER)
         calling = asyncio.create_task(made.crib.call("srv__work", channel=channel))
         (found,) = await made.crib.inbox.look(OWNER, 60)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE)
+        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
 
         assert (await calling).success
 
@@ -234,7 +234,7 @@ async def test_a_client_without_forms_is_approved_elsewhere_once_for_all_rounds(
         await made.crib.inbox.look(OWNER)
         calling = asyncio.create_task(run(made, channel=channel))
         (found,) = await made.crib.inbox.look(OWNER, 60)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE)
+        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
         result = await calling
         for _ in range(2):
             result = await run(made, next_round(result), channel=channel)
@@ -271,6 +271,6 @@ async def test_the_wait_for_a_person_does_not_count_against_the_time_limit_of_th
         await made.crib.inbox.look(OWNER)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(calling), 0.1)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE)
+        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
 
         assert (await calling).success

@@ -171,3 +171,25 @@ async def test_nothing_is_told_to_nobody():
 
     assert await step(ToolCall("a", "a", {})) is FINE
     assert metrics.of("a").executed == 1
+
+
+@pytest.mark.parametrize(("outcome", "told"), [(FINE, []), (FAILED, ["warning"])])
+async def test_where_only_warnings_are_heard_success_is_not_put_into_words(outcome, told):
+    """What went wrong is told as ever; both are counted."""
+    metrics, heard = Metrics(), list[Event]()
+
+    class Serious:
+        def hears(self, level: str) -> bool:
+            return level == "warning"
+
+        def __call__(self, event: Event) -> None:
+            heard.append(event)
+
+    async def source(call: ToolCall) -> ToolResult:
+        return outcome
+
+    step = record(metrics, Serious(), ManualClock(), 1.0)(Subject("a", "", Tool("a")), source)
+    await step(ToolCall("a", "a", {}))
+
+    assert [event.level for event in heard] == told
+    assert metrics.of("a").executed == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.approvals import Desk
+from toolcrib.calls.approvals import Answer, Desk
 from toolcrib.calls.elicit import Seal, can_elicit
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
@@ -29,7 +29,8 @@ def approve(desk: Desk, seal: Seal) -> Layer:
                 call.decision = "approved once"
             elif call.channel.takes_input_required and can_elicit(call):
                 if seal.is_ours(call):
-                    await desk.take(call, reach, seal.open(call), "client")
+                    reply = seal.open(call)
+                    await desk.take(call, reach, Answer(reply) if reply is not None else None, "client")
                 elif known := await desk.recall(call.caller, reach.name):
                     call.decision = known
                 else:

@@ -1,6 +1,6 @@
 """Arguments: checked against the tool's schema before anything runs."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
@@ -22,13 +22,13 @@ def arguments(on_unchecked: OnUnchecked) -> Layer:
             on_unchecked(subject.name, f"arguments {check.gap}")
         accepts, is_native = check.accepts, not subject.server
 
-        async def step(call: ToolCall) -> ToolResult:
+        def step(call: ToolCall) -> Awaitable[ToolResult]:
             if is_native:
                 call.arguments = apply_defaults(schema, call.arguments)
             if not accepts(call.arguments):
                 message = describe(check.problems(call.arguments), schema)
                 raise InvalidArguments(f"{call.name}: {message}")
-            return await following(call)
+            return following(call)
 
         return step
 

@@ -1,13 +1,13 @@
 """Audit: one entry for how each call ended, and one before anything that changes the world begins."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from toolcrib.calls.layers.record import Clock, code_of
+from toolcrib.calls.layers.record import code_of
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import NATIVE
 from toolcrib.core.audit import CALL, CALL_BEGUN, Audit, AuditEntry, NoAudit
@@ -37,7 +37,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 def new_trace_id() -> str:
     """A trace id for a call that brought none; it has to be unique, not secret."""
-    return f"{random.getrandbits(128) or 1:032x}"
+    return random.randbytes(16).hex()  # noqa: S311 - as the sentence says
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +56,42 @@ def audit(log: Audit, told: Told) -> Layer:
     def layer(subject: Subject, following: Step) -> Step:
         if isinstance(log, NoAudit):
             return following
-        end = _Ending(log, subject, told.clock)
+        clock, new_id, redact = told.clock, told.new_trace_id, told.redact
+        known = plain_names(subject.tool.input_schema)
+        server, level = subject.server or NATIVE, str(subject.tool.security_level)
 
         async def step(call: ToolCall) -> ToolResult:
-            started = told.clock()
-            call.trace_id = trace_id_of(call.meta) or told.new_trace_id()
-            call.facts = facts_of(call.arguments, told.redact)
+            started = clock()
+            call.trace_id = (call.meta and trace_id_of(call.meta)) or new_id()
+            call.facts = details = facts_of(call.arguments, redact, known)
+            outcome, decision = SUCCESS, "allowed"
             try:
                 result = await following(call)
             except BaseException as error:
-                denied = "denied" if isinstance(error, PermissionDenied) else "allowed"
-                end.note(call, started, code_of(error), denied, call.facts)
+                outcome, decision = code_of(error), "denied" if isinstance(error, PermissionDenied) else "allowed"
                 raise
-            outcome = SUCCESS if result.error is None else result.error.code
-            end.note(call, started, outcome, "allowed", {**call.facts, "result_size": size_of(result)})
-            return result
+            else:
+                if result.error is not None:
+                    outcome = result.error.code
+                details = {**details, "result_size": size_of(result)}
+                return result
+            finally:
+                caller = call.caller
+                entry = AuditEntry(
+                    CALL,
+                    call.name,
+                    server,
+                    caller.id,
+                    caller.kind,
+                    call.id,
+                    call.trace_id,
+                    level,
+                    call.decision or decision,
+                    outcome,
+                    int((clock() - started) * 1e6 + 0.5) / 1000,  # `round` to three places costs many times as much
+                    details,
+                )
+                log.note(entry)
 
         return step
 
@@ -110,35 +131,6 @@ def witness(log: Audit) -> Layer:
     return layer
 
 
-class _Ending:
-    """Notes the ends of the calls of one tool."""
-
-    __slots__ = ("_clock", "_level", "_log", "_server")
-
-    def __init__(self, log: Audit, subject: Subject, clock: Clock) -> None:
-        self._log, self._clock = log, clock
-        self._server, self._level = subject.server or NATIVE, str(subject.tool.security_level)
-
-    def note(self, call: ToolCall, started: float, outcome: str, decision: str, details: Mapping[str, Any]) -> None:
-        caller = call.caller
-        self._log.note(
-            AuditEntry(
-                CALL,
-                call.name,
-                self._server,
-                caller.id,
-                caller.kind,
-                call.id,
-                call.trace_id,
-                self._level,
-                call.decision or decision,
-                outcome,
-                round((self._clock() - started) * 1000, 3),
-                details,
-            )
-        )
-
-
 def unknown_call(call: ToolCall, code: str) -> AuditEntry:
     """The entry of a call whose tool was not found, so that it never came to the layers."""
     return AuditEntry(
@@ -154,13 +146,15 @@ def unknown_call(call: ToolCall, code: str) -> AuditEntry:
     )
 
 
-def facts_of(arguments: Mapping[str, Any], redact: Callable[[str], str] | None) -> dict[str, Any]:
+def facts_of(
+    arguments: Mapping[str, Any], redact: Callable[[str], str] | None, known: Set[str] = frozenset()
+) -> dict[str, Any]:
     """How large the arguments are and what they look like; their values only if there is somebody to redact them."""
     try:
         encoded = _encode(arguments)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
-        return {"arguments": shape_of(arguments)}
-    facts = {"arguments_size": len(encoded), "arguments": shape_of(arguments)}
+        return {"arguments": shape_of(arguments, known)}
+    facts = {"arguments_size": len(encoded), "arguments": shape_of(arguments, known)}
     if redact is not None:
         facts["values"] = _values(encoded, redact)
     return facts
@@ -175,7 +169,17 @@ def _values(encoded: bytes, redact: Callable[[str], str]) -> str:
     return values if len(values) <= VALUES_MAX else values[:VALUES_MAX] + "…"
 
 
-def shape_of(arguments: Mapping[str, Any]) -> dict[str, str]:
+def plain_names(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The arguments a tool knows whose names can be written down as they are."""
+    properties = schema.get("properties")
+    return frozenset(filter(_is_plain, properties)) if isinstance(properties, Mapping) else frozenset()
+
+
+def _is_plain(name: object) -> bool:
+    return type(name) is str and name.isidentifier() and name.isascii() and len(name) <= KEY_MAX
+
+
+def shape_of(arguments: Mapping[str, Any], known: Set[str]) -> dict[str, str]:
     """Names and kinds of the arguments, with the length of what has one; nothing of what they say."""
     shape = {}
     for key, value in arguments.items():
@@ -185,8 +189,7 @@ def shape_of(arguments: Mapping[str, Any]) -> dict[str, str]:
         else:
             name = _KINDS.get(kind, "other")
             told = f"{name} {len(value)}" if kind in _MEASURED else name
-        is_plain = type(key) is str and key.isidentifier() and key.isascii() and len(key) <= KEY_MAX
-        shape[key if is_plain else clean_name(key, KEY_MAX)] = told
+        shape[key if key in known or _is_plain(key) else clean_name(key, KEY_MAX)] = told
         if len(shape) == KEYS_MAX:
             break
     return shape
@@ -209,7 +212,7 @@ def size_of(result: ToolResult) -> int:
 
 def trace_id_of(meta: Mapping[str, Any]) -> str:
     """The trace a caller's ``traceparent`` names; nothing if there is none or it breaks the W3C's rules."""
-    parent = meta.get("traceparent") if meta else None
+    parent = meta.get("traceparent")
     if type(parent) is not str or len(parent) < 55 or (len(parent) > 55 and parent[55] != "-"):
         return ""
     version, trace_id, parent_id, flags = parent[:2], parent[3:35], parent[36:52], parent[53:55]

@@ -1,6 +1,6 @@
 """Limit: rates of caller, tool and server, then a place on the server; every refusal says when to try again."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
@@ -87,11 +87,11 @@ def _holds(stay: Stay | None, gate: Gate) -> bool:
 
 
 def _rated(gate: Gate, admit: Admit, following: Step) -> Step:
-    async def step(call: ToolCall) -> ToolResult:
+    def step(call: ToolCall) -> Awaitable[ToolResult]:
         if not _holds(_stay.get(), gate):
             gate.check_room(call)
         admit(call)
-        return await following(call)
+        return following(call)
 
     return step
 

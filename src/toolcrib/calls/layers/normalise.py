@@ -1,6 +1,6 @@
 """Normalise: parameter names a model wrote in another style become the server's own (native tools untouched)."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
@@ -25,14 +25,14 @@ def normalise(emit: Emit) -> Layer:
         if renamer is None:
             return following
 
-        async def step(call: ToolCall) -> ToolResult:
+        def step(call: ToolCall) -> Awaitable[ToolResult]:
             arguments, renames = renamer.apply(call.arguments)
             if renames:
                 call.arguments = arguments
                 emit(
                     Event(events.ARGUMENTS_RENAMED, "info", {"tool": call.name, "id": call.id, "names": dict(renames)})
                 )
-            return await following(call)
+            return following(call)
 
         return step
 

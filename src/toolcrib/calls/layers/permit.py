@@ -1,5 +1,7 @@
 """Permit: who may not reach a tool gets no further, and learns no more than that."""
 
+from collections.abc import Awaitable
+
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import EVERYTHING, Decision, Grants, Reach, decide
 from toolcrib.core.call import ToolCall, ToolResult
@@ -16,7 +18,7 @@ def permit() -> Layer:
         usual = decide(EVERYTHING, reach)
         decided: dict[Grants, Decision] = {}
 
-        async def step(call: ToolCall) -> ToolResult:
+        def step(call: ToolCall) -> Awaitable[ToolResult]:
             grants = call.caller.grants
             decision = usual if grants is EVERYTHING else decided.get(grants)
             if decision is None:
@@ -26,7 +28,7 @@ def permit() -> Layer:
             call.decision = decision
             if not decision.is_listed:
                 raise refuse(decision, reach)
-            return await following(call)
+            return following(call)
 
         return step
 

@@ -17,7 +17,7 @@ def record(metrics: Metrics, emit: Emit, clock: Clock, slow_s: float) -> Layer:
 
     def layer(subject: Subject, following: Step) -> Step:
         tally = metrics.of(subject.name)
-        is_heard = emit is not events.drop
+        tells_of_success = events.hears(emit, "debug")
 
         async def step(call: ToolCall) -> ToolResult:
             started = clock()
@@ -36,10 +36,11 @@ def record(metrics: Metrics, emit: Emit, clock: Clock, slow_s: float) -> Layer:
             elapsed_s = clock() - started
             if result.error is None:
                 tally.note(elapsed_s, failed=False)
+                if tells_of_success:
+                    emit(_finished(call, elapsed_s, ""))
             else:
                 tally.note_failed(elapsed_s, result.error.code, result.error.message)
-            if is_heard:
-                emit(_finished(call, elapsed_s, result.error.code if result.error else ""))
+                emit(_finished(call, elapsed_s, result.error.code))
             if elapsed_s > slow_s:
                 emit(_slow(call, elapsed_s))
             return result

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.approvals import Question, Reply
+from toolcrib.calls.approvals import Answer, Question, Reply
 from toolcrib.core.call import ToolCall
 from toolcrib.doors.cli.console import Console
 
@@ -39,11 +39,12 @@ class TerminalSurface:
         del call
         return True
 
-    async def put(self, question: Question, call: ToolCall) -> Reply | None:
+    async def put(self, question: Question, call: ToolCall) -> Answer | None:
         """Ask until there is an answer that can be understood."""
         del call
         async with self._turn:
-            return await ask(self._console, self._stdin, question_lines(question))
+            reply = await ask(self._console, self._stdin, question_lines(question))
+        return Answer(reply) if reply is not None else None
 
 
 def attach_terminal(console: Console, attach: Callable[[TerminalSurface], Callable[[], None]]) -> None:

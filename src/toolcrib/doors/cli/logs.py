@@ -37,9 +37,13 @@ class Log:
         self._trace_id = secrets.token_hex(8)
         self.level, self.untold = level, untold
 
+    def hears(self, level: str) -> bool:
+        """Whether anything of that level is written."""
+        return LEVELS.get(level, 40) >= LEVELS[self.level]
+
     def __call__(self, event: Event) -> None:
         """Write the event, or not."""
-        if LEVELS.get(event.level, 40) < LEVELS[self.level] or event.name in self.untold:
+        if not self.hears(event.level) or event.name in self.untold:
             return
         is_json = self._format == "json"
         self._console.write_log(as_json(event, self._trace_id) if is_json else as_text(event, self._console))

@@ -51,7 +51,7 @@ def answer_question(inbox: Inbox, visit: Visit, question_id: str, given: str) ->
     if not may_approve(visit.caller, found.question.caller):
         raise Problem(403, "HTTP_FORBIDDEN", "Whoever asked cannot answer: use another token.")
     reply = Reply(given)
-    if not inbox.answer(question_id, reply):
+    if not inbox.answer(question_id, reply, visit.caller):
         raise Problem(409, "HTTP_CONFLICT", "Somebody else answered first.")
     return reply
 

@@ -55,6 +55,10 @@ class _BeforeTheTable:
         self.troubles: dict[str, str] = {}
         self.is_over = False
 
+    def hears(self, level: str) -> bool:
+        """Whether anything of that level is written."""
+        return self._log.hears(level)
+
     def __call__(self, event: Event) -> None:
         if self.is_over or (event.level != "info" and event.name not in TOLD_ANYWAY):
             self._log(event)
