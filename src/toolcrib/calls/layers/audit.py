@@ -179,7 +179,7 @@ def _is_plain(name: object) -> bool:
     return type(name) is str and name.isidentifier() and name.isascii() and len(name) <= KEY_MAX
 
 
-def shape_of(arguments: Mapping[str, Any], known: Set[str]) -> dict[str, str]:
+def shape_of(arguments: Mapping[str, Any], known: Set[str] = frozenset()) -> dict[str, str]:
     """Names and kinds of the arguments, with the length of what has one; nothing of what they say."""
     shape = {}
     for key, value in arguments.items():
