@@ -290,7 +290,7 @@ async def test_calls_catalogue_and_questions_of_a_crib_are_told():
         await made.crib.inbox.look(OWNER)
         task = asyncio.create_task(made.crib.call("files__write", {"path": "hunter2"}))
         (found,) = await made.crib.inbox.look(OWNER, 60)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE)
+        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
         await task
         let_go()
         made.crib.unregister("add")

@@ -95,7 +95,7 @@ async def test_listeners_are_told_of_questions_that_come_and_go():
     first, second = (asyncio.create_task(inbox.put(question(number), CALL)) for number in (1, 2))
     await inbox.look(OWNER, 60)
     await asyncio.sleep(0)
-    inbox.answer("q1", Reply.ONCE)
+    inbox.answer("q1", Reply.ONCE, OWNER)
     second.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
     forget()

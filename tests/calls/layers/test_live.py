@@ -224,7 +224,7 @@ async def test_an_answered_call_shows_how_long_it_waited_for_the_answer():
         task = asyncio.create_task(made.crib.call("files__write"))
         (found,) = await made.crib.inbox.look(OWNER, 60)
         live.clock.advance(3.0)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE)
+        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
         await task
 
     (call,) = live.recent()
