@@ -13,12 +13,10 @@ from toolcrib.doors.cli.failures import OK, unknown_server
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.stores.files import locked, read_text, replace_text
-from toolcrib.stores.paths import CONFIG_NAME, find_project, user_config_path
+from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, find_project, user_config_path
 from toolcrib.surroundings import Surroundings
 
 Edit = Callable[[str], str]
-
-NEW_FILE = "# The MCP servers of toolcrib; `toolcrib config show --origin` shows what is read from where.\n"
 
 
 def file_for_new(options: Options) -> Path:
