@@ -18,7 +18,7 @@ from toolcrib.config.foreign.links import is_link, read_link
 from toolcrib.config.foreign.locations import Location, Machine, locations
 from toolcrib.config.foreign.plan import ACTED_ON, Candidate, Remembered, Sides, plan, remember
 from toolcrib.config.jsonc import read_jsonc
-from toolcrib.config.masks import shown_args, shown_entry, shown_url
+from toolcrib.config.masks import looks_secret, shown_args, shown_entry, shown_url
 from toolcrib.config.merge import merge
 from toolcrib.config.model import POLICIES, Config, Layer, ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
@@ -31,6 +31,7 @@ from toolcrib.stores.origins import Origins
 from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, state_directory, user_config_path
 from toolcrib.surroundings import Surroundings
 
+_PRIVATE, _PUBLIC = 0o600, 0o644
 OPEN_WEBUI_VARIABLE = "TOOL_SERVER_CONNECTIONS"
 
 
@@ -114,9 +115,15 @@ def take_over(found: Found, names: Collection[str], target: Path, around: Surrou
         changes: dict[str, Remembered | None] = {}
         for candidate in chosen:
             text, changes[candidate.name] = _applied(text, candidate, config, str(target))
-        replace_text(target, text)
+        replace_text(target, text, _PRIVATE if any(map(_holds_secret, chosen)) else _PUBLIC)
     Origins(state_directory(around.env)).update(target, changes)
     return chosen
+
+
+def _holds_secret(candidate: Candidate) -> bool:
+    server = candidate.server
+    pairs = (*server.env.items(), *server.headers.items()) if server else ()
+    return any("${" not in value and looks_secret(name, value) for name, value in pairs)
 
 
 def _applied(text: str, candidate: Candidate, config: Config, where: str) -> tuple[str, Remembered | None]:
@@ -154,7 +161,7 @@ def _look(
     for word in wanted.words:
         if is_link(word):
             found += [(Place("cursor", "link", one.name), one) for one in read_link(word, CLIENTS["cursor"].dialect)]
-    if not wanted.is_sync and (not wanted.words or "open-webui" in map(_folded, wanted.words)):
+    if not wanted.is_sync and (not wanted.words or "open-webui" in map(folded_client, wanted.words)):
         found += _from_environment(around.env, problems)
     return found, problems, readable
 
@@ -181,7 +188,7 @@ def _remembered_sources(remembered: Mapping[str, Remembered], known: list[Locati
 def _named(word: str, around: Surroundings, known: list[Location]) -> Iterator[Source]:
     """The files a word stands for: a client's, or the one it names."""
     path = (around.cwd / Path(word).expanduser()).absolute()
-    client = _folded(word)
+    client = folded_client(word)
     if client in CLIENTS and not exists(path):
         yield from (Source.at(place) for place in known if place.client == client and exists(place.path))
         return
@@ -197,7 +204,8 @@ def _folder_of(path: Path) -> Path | None:
     return path.parent.parent if path.parent.name.startswith(".") else path.parent if path.name == ".mcp.json" else None
 
 
-def _folded(word: str) -> str:
+def folded_client(word: str) -> str:
+    """The id of a client however it is written; any other word as it is."""
     plain = word.strip().casefold().replace(" ", "-").replace("_", "-")
     return {"vs-code": "vscode", "gemini-cli": "gemini", "copilot-cli": "copilot", "claude": "claude-desktop"}.get(
         plain, plain
