@@ -120,6 +120,18 @@ def take_over(found: Found, names: Collection[str], target: Path, around: Surrou
     return chosen
 
 
+def forget_origin(target: Path, path: Path, around: Surroundings) -> None:
+    """Servers that were taken out of a file on purpose must not look as if its owner had removed them."""
+    origins = Origins(state_directory(around.env))
+    changes: dict[str, Remembered | None] = {}
+    for name, memory in origins.of(target).items():
+        left = tuple(origin for origin in memory.origins if origin[1] != str(path))
+        if left != memory.origins:
+            changes[name] = Remembered(left, memory.found, memory.written) if left else None
+    if changes:
+        origins.update(target, changes)
+
+
 def _holds_secret(candidate: Candidate) -> bool:
     server = candidate.server
     pairs = (*server.env.items(), *server.headers.items()) if server else ()

@@ -1,12 +1,13 @@
 """Clients on the command line: which one is meant, how it gets to toolcrib, and what changes in its file."""
 
 import difflib
+import re
 import sys
 from pathlib import Path
 
 from toolcrib.assemble import Loaded
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
-from toolcrib.config.masks import MASK, looks_secret
+from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.connecting import Change, Client, client_here
 from toolcrib.core.errors import did_you_mean
 from toolcrib.doors.cli.console import Console
@@ -14,6 +15,7 @@ from toolcrib.doors.cli.failures import NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.tokens import is_loopback
 from toolcrib.importing import folded_client
+from toolcrib.schema.text import printable
 from toolcrib.stores.paths import CONFIG_NAME, user_config_path
 from toolcrib.surroundings import Surroundings
 
@@ -65,23 +67,49 @@ def http_launch(options: Options, loaded: Loaded) -> Launch:
 
 
 def print_change(change: Change, console: Console) -> None:
-    """The difference line by line; lines that look as if they held a secret are masked."""
+    """The difference line by line; values that may be secret are masked, also in the lines around it."""
     before, after = (_lines(content) for content in (change.before, change.after))
+    mask = Mask()
     for line in difflib.unified_diff(before, after, str(change.path), str(change.path), lineterm="", n=2):
-        console.print(console.paint(_masked(line), *_STYLES.get(line[:1], ())))
+        shown = line if line.startswith(_HEADINGS) else mask.applied(line)
+        console.print(console.paint(printable(shown), *_STYLES.get(line[:1], ())))
 
 
 def _lines(content: bytes | None) -> list[str]:
     return (content or b"").decode(errors="replace").splitlines()
 
 
-def _masked(line: str) -> str:
-    """Text of a stranger's file: what stands after a name that sounds secret is not repeated."""
-    from toolcrib.schema.text import printable
+class Mask:
+    """Lines of JSON or TOML without the values that may be secret; remembers the word before a word."""
 
-    plain = printable(line)
-    name, colon, value = plain.partition(":") if ":" in plain else plain.partition("=")
-    text = value.strip(" ,\"'")
-    if colon and text and text[:1] not in "{[" and "${" not in text and looks_secret(name, text):
-        return f"{name}{colon} {MASK}"
-    return plain
+    def __init__(self) -> None:
+        self._name = self._before = ""
+
+    def applied(self, line: str) -> str:
+        """One line, masked."""
+        key = _TOML_KEY.match(line)
+        self._name = key[1] if key else ""
+        return _TEXT.sub(self._shown, line)
+
+    def _shown(self, match: re.Match[str]) -> str:
+        value = match["text"][1:-1]
+        if match["after"]:
+            self._name = value
+            return match.group()
+        return f'"{self._value(value)}"'
+
+    def _value(self, value: str) -> str:
+        if self._name in _PLAIN:
+            return value
+        if "url" in self._name.lower():
+            return shown_url(value)
+        if self._name in ("", "args"):
+            before, self._before = self._before, value
+            return shown_args((before, value))[1]
+        return shown_entry(self._name, value)
+
+
+_HEADINGS = ("---", "+++", "@@")
+_PLAIN = frozenset({"command", "type", "cwd", "bearer_token_env_var"})
+_TOML_KEY = re.compile(r"[ +-]\s*([\w-]+)\s*=")
+_TEXT = re.compile(r"""(?P<text>"(?:[^"\\]|\\.)*"|'[^']*')(?P<after>\s*[:=])?""")

@@ -11,7 +11,7 @@ from toolcrib.doors.cli.failures import OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_json
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.table import Column, print_table
-from toolcrib.importing import Wanted, find_imports, import_target, take_over
+from toolcrib.importing import Wanted, find_imports, forget_origin, import_target, take_over
 from toolcrib.stores.paths import user_config_path
 from toolcrib.surroundings import Surroundings
 
@@ -62,6 +62,8 @@ def run(options: Options, console: Console) -> int:
     )
     without = _replaced(client, target, options, console) if options.replace else None
     change = (preview_connect if options.dry_run else connect)(client, launch, around, without)
+    if without and not options.dry_run:
+        forget_origin(target, client.path, around)
     _tell(change, client, options, console)
     return OK
 
