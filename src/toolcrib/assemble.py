@@ -21,12 +21,14 @@ from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.layers.limit import limit
+from toolcrib.calls.layers.live import at_source, live
 from toolcrib.calls.layers.normalise import normalise
 from toolcrib.calls.layers.permit import permit
 from toolcrib.calls.layers.record import record
 from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.layers.shelter import IsolationOf, shelter
+from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Subject
 from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
@@ -152,6 +154,7 @@ def layer_stack(
         *onlookers.spans(),
         record(rig.metrics, rig.emit, time.perf_counter, config.slow_call_s),
         audit(rig.log, Told(time.perf_counter, redact=onlookers.redact)),
+        *([] if rig.live is None else [live(rig.live)]),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
         approve(rig.desk, Seal(time.time, config.security.ask_timeout_s)),
@@ -164,6 +167,7 @@ def layer_stack(
         result(unchecked),
         breaker(rig.breakers, rig.emit),
         replay(),
+        *([] if rig.live is None else [at_source()]),
     ]
 
 
@@ -175,7 +179,7 @@ def _keeping(config: Config, rig: Rig) -> list[Layer]:
 
 
 @asynccontextmanager
-async def open_crib(
+async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its name
     config: ConfigLike = None,
     *,
     tools: Sequence[Function | NativeTool] = (),
@@ -183,20 +187,24 @@ async def open_crib(
     emit: Emit = drop,
     surroundings: Surroundings | None = None,
     keep_results: bool = True,
+    live: bool = False,
 ) -> AsyncIterator[Crib]:
-    """A Crib over a configuration (a path, an ``mcpServers`` object, or what is found here) and native functions."""
+    """A Crib over a configuration (a path, an ``mcpServers`` object, or what is found here) and native functions.
+
+    With ``live``, its calls can be looked at, and ended, while they run: see ``Crib.live``.
+    """
     around = surroundings or Surroundings()
     loaded = as_loaded(config, around)
     if not keep_results:
         loaded = replace(loaded, config=without_result_limits(loaded.config))
-    crib = await assemble(loaded, tools=tools, prefix=prefix, emit=emit, surroundings=around)
+    crib = await assemble(loaded, tools=tools, prefix=prefix, emit=emit, surroundings=around, live=live)
     try:
         yield crib
     finally:
         await crib.close()
 
 
-async def assemble(
+async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     loaded: Loaded,
     *,
     tools: Sequence[Function | NativeTool] = (),
@@ -204,6 +212,7 @@ async def assemble(
     emit: Emit = drop,
     surroundings: Surroundings | None = None,
     one_shot: bool = False,
+    live: bool = False,
 ) -> Crib:
     """An open Crib; the caller closes it. One for a single call hands results over whole: nobody could read on."""
     config, around = loaded.config, surroundings or Surroundings()
@@ -218,7 +227,8 @@ async def assemble(
     log = open_audit(config, audit_path(config, around), emit)
     onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
     rig = make_rig(config, emit, LockAnswers(lock) if lock is not None else MemoryAnswers(), log)
-    rig = replace(rig, results=None if one_shot else results)
+    watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
+    rig = replace(rig, results=None if one_shot else results, live=watched)
     parts = Parts(
         native=native,
         make_source=maker,

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from toolcrib.calls.approvals import Desk
 from toolcrib.calls.inbox import Inbox
+from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.calls.rig import Rig
@@ -243,6 +244,11 @@ class Crib:
         """Questions that wait for somebody to look in."""
         return self._parts.rig.inbox
 
+    @property
+    def live(self) -> Live | None:
+        """The calls under way and the last that ended; ``None`` where nobody is to look at them."""
+        return self._parts.rig.live
+
     async def call(
         self,
         name: str,
@@ -303,6 +309,17 @@ class Crib:
             self._parts.rig.breakers.forgive(name)
         return await self._fresh.refresh(names or list(self.shelves))
 
+    async def restart(self, name: str) -> Record:
+        """Stop a server and ask it for its tools anew; calls under way on it end."""
+        shelf = self.shelves.get(name)
+        if shelf is None:
+            raise UnknownServer(name, known=list(self.shelves))
+        self._fresh.remove(name)
+        self._put(shelf.config, (await self._parts.records.read()).get(name))
+        self._rebuild()
+        await shelf.source.close()
+        return (await self.refresh(name))[name]
+
     async def discover(self, *names: str) -> ToolResult:
         """Like ``refresh``, as a result: what was registered, and which servers could not be asked."""
         try:
@@ -310,8 +327,13 @@ class Crib:
         except ToolcribError as error:
             return ToolResult.failed(error)
 
-    async def approve(self, *names: str) -> list[str]:
-        """Take tools (or, by the names of servers, all that is held of them) out of quarantine; what was taken out."""
+    async def approve(
+        self, *names: str, by: Caller = LOCAL_USER, still: Callable[[], None] = lambda: None
+    ) -> list[str]:
+        """Take tools (or, by the names of servers, all that is held of them) out of quarantine; what was taken out.
+
+        ``still`` is asked in the last moment, and raises if they are no longer what was looked at.
+        """
         held = {name: route for name, route in self._catalog.routes.items() if route.held}
         wanted = [route for route in held.values() if route.name in names or route.server in names]
         for name in names:
@@ -320,7 +342,9 @@ class Crib:
         for server in sorted({route.server for route in wanted}):
             accepted = [route for route in wanted if route.server == server]
             for route in accepted:
-                await self.audit.commit(AuditEntry("pin", route.name, server, LOCAL_USER.id, decision="accepted"))
+                entry = AuditEntry("pin", route.name, server, by.id, by.kind, decision="accepted")
+                await self.audit.commit(entry)
+            still()
             await self._fresh.accept(server, [route.original_name for route in accepted])
         return [route.name for route in wanted]
 

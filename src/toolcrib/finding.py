@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from toolcrib.calls.layers.audit import unknown_call
+from toolcrib.calls.layers.audit import clean_name, shape_of, unknown_call
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.calls.pipeline import Step
 from toolcrib.calls.rig import Rig
@@ -85,6 +85,8 @@ class Finder:
         """What never reaches the layers leaves an entry, too."""
         self._rig.metrics.count_unknown(error.code)
         self._rig.log.note(unknown_call(call, error.code))
+        if self._rig.live is not None:
+            self._rig.live.note(call, clean_name(call.name, 200), error, shape_of(call.arguments))
 
     async def _discover_for(self, name: str) -> Route:
         """A tool nobody has seen yet may belong to a server nobody has asked yet."""

@@ -65,6 +65,10 @@ class SourceMaker:
         shown = shown_values(msgspec.json.decode(encoded))
         return redact(msgspec.json.encode(shown).decode(), self.secrets)
 
+    def hide(self, text: str) -> str:
+        """A text without the servers' secrets."""
+        return redact(text, self.secrets)
+
     def _dialler(self, server: ServerConfig) -> Callable[[LinkEvents], Any]:
         async def dial(events: LinkEvents) -> Link:
             resolved = resolve_server(server, self._around.env)

@@ -2,15 +2,16 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from toolcrib.assemble import Loaded, load
-from toolcrib.config.edit import add_server, remove_server, set_enabled, set_policy
+from toolcrib.config.edit import add_server, change_server, remove_server, set_enabled, set_policy
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.lock import Record
-from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
@@ -78,6 +79,14 @@ class Project:
         return self.loaded.project.parent if self.loaded.project else self.around.cwd
 
     @property
+    def policy_file(self) -> Path:
+        """Where policies are written: the project's own toolcrib.toml, otherwise the user's."""
+        project = self.loaded.project
+        if project is not None and (self.chosen or project.suffix == ".toml"):
+            return project
+        return user_config_path(self.around.env)
+
+    @property
     def id(self) -> str:
         """Its name in addresses."""
         return project_id(self.directory)
@@ -112,6 +121,15 @@ class Project:
         """Ask a server for its tools now; a failure is in the record."""
         return (await self.crib.refresh(name))[name]
 
+    async def change(self, name: str, changes: Mapping[str, Any]) -> Record | None:
+        """Change keys of a server in its file; if that makes it another one, ask it anew: what came of that."""
+        before, path = self.config.servers.get(name), file_of(name, self.loaded)
+        await self.edit(path, lambda text: change_server(text, name, changes, str(path)))
+        after = self.config.servers.get(name)
+        if before is None or after is None or not after.enabled or config_hash(before) == config_hash(after):
+            return None
+        return await self.discover(name)
+
     async def remove(self, name: str) -> None:
         """Take a server out of its file."""
         path = file_of(name, self.loaded)
@@ -124,8 +142,10 @@ class Project:
 
     async def set_policy(self, pattern: str, policy: str) -> None:
         """Say what may be called."""
-        path = self.file
-        await self.edit(path, lambda text: set_policy(text, pattern, policy, str(path)))
+        path = self.policy_file
+        server = self.config.servers.get(pattern)
+        written = pattern if server is None or server.origin == str(path) else f"{pattern}__*"
+        await self.edit(path, lambda text: set_policy(text, written, policy, str(path)))
 
     async def edit(self, path: Path, change: Edit) -> None:
         """Change a file and make the change count."""

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.config.edit import add_server, remove_server, set_enabled
+from toolcrib.config.edit import add_server, change_server, remove_server, set_enabled
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig, ToolConfig
@@ -213,3 +213,70 @@ def test_an_edit_that_cannot_be_made_says_why(edit, expected):
         edit()
 
     assert str(caught.value) == expected
+
+
+CHANGED = """\
+# what this project uses
+native = ["my_tools"]
+
+# the clock,
+# local
+[servers.time]
+command = "uvx"  # not npx
+args = ["other"]
+call_timeout = 5
+
+[servers.time.tools.now]
+policy = "allow"
+
+# the documentation
+[servers.docs]
+url = "https://docs.example/mcp"
+headers = {X-Region = "north"}
+"""
+
+
+def test_a_change_keeps_comments_and_position():
+    """Only the keys that are named change."""
+    text = change_server(TOML, "time", {"args": ["other"], "call_timeout": 5.0})
+
+    assert change_server(text, "docs", {"headers": {"X-Region": "north", "X-None": None}}) == CHANGED
+
+
+def test_a_key_can_be_taken_out_and_an_entry_of_env_too():
+    """``None`` stands for nothing; entries that are not named stay."""
+    text = '[servers.a]\ncommand = "x"\ncwd = "/tmp"\n[servers.a.env]\nA = "1"\nB = "2"  # two\n'
+
+    changed = change_server(text, "a", {"cwd": None, "env": {"A": None, "C": "3"}})
+
+    assert changed == '[servers.a]\ncommand = "x"\n[servers.a.env]\nB = "2"  # two\nC = "3"\n'
+
+
+@pytest.mark.parametrize(("text", "where"), [(TOML, "toolcrib.toml"), (JSON, "mcp.json")])
+def test_a_server_that_changes_its_kind_loses_what_went_with_the_other(text: str, where: str):
+    """A command becomes an address, in either kind of file."""
+    name = "time" if where.endswith("toml") else "my_time"
+    changed = change_server(text, name, {"url": "https://time.example/mcp", "headers": {"A": "b"}}, where)
+
+    parsed = merge(parse_toml(changed, where) if where.endswith("toml") else parse_mcp_servers(changed, where))
+    server = parsed.servers[name]
+    assert (server.url, server.command, dict(server.headers)) == ("https://time.example/mcp", None, {"A": "b"})
+
+
+def test_a_change_of_an_mcp_servers_file_is_written_in_its_words():
+    """Timeouts in milliseconds, ``disabled`` for what is not enabled; foreign keys stay."""
+    changed = change_server(JSON, "my_time", {"call_timeout": 2.5, "enabled": False}, "mcp.json")
+
+    assert '"note": "ü"' in changed
+    server = merge(parse_mcp_servers(changed, "mcp.json")).servers["my_time"]
+    assert (server.call_timeout_s, server.enabled) == (2.5, False)
+    with pytest.raises(ConfigError, match="no place for policy"):
+        change_server(JSON, "docs", {"policy": "ask"}, "mcp.json")
+
+
+def test_a_change_that_cannot_be_used_is_refused_in_the_words_of_the_parser():
+    """With the key, what is expected and what was given."""
+    with pytest.raises(ConfigError, match=r"servers\.time\.rate must be a rate"):
+        change_server(TOML, "time", {"rate": "often"})
+    with pytest.raises(ConfigError, match="There is no server 'tim'"):
+        change_server(TOML, "tim", {"rate": "1/s"})

@@ -21,6 +21,7 @@ from pathlib import Path
 
 PINS = Path(__file__).resolve().parent
 FLEET = PINS.parents[1] / ".cache" / "fleet"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ENVS = ("time", "git", "calculator", "sdk1", "sdk2")
 
 
@@ -57,13 +58,35 @@ def node() -> Path:
     return _node_home() / "bin" / "node"
 
 
+def browser() -> str | None:
+    """The real browser of this machine."""
+    return next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
+def ensure_browser() -> list[str]:
+    """Install Debian's Chromium where that can be done; say how where it cannot."""
+    if browser() is not None:
+        return []
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        raise InstallError("The tests of the page need a browser: sudo apt-get install -y chromium")
+    print("installing chromium ...", file=sys.stderr, flush=True)
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    install = [apt, "install", "-y", "--no-install-recommends", "chromium"]
+    for command in (install, [apt, "update"], install):
+        done = subprocess.run(command, env=env, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if browser() is not None:
+            return ["chromium"]
+    raise InstallError(f"Chromium could not be installed: {done.stderr.strip()[-300:]}")
+
+
 def env_python(env: str) -> Path:
     return FLEET / "envs" / env / "bin" / "python"
 
 
 def parts(*, conformance: bool) -> list[Part]:
     """Every part, in the order they are installed."""
-    npm = ["npm", "npm-conformance"] if conformance else ["npm"]
+    npm = ["npm", "npm-page", "npm-conformance"] if conformance else ["npm", "npm-page"]
     return [*map(_npm_part, npm), *map(_env_part, ENVS)]
 
 
@@ -73,7 +96,8 @@ def ensure(*, conformance: bool = False) -> list[str]:
         outdated = [part for part in parts(conformance=conformance) if not part.is_current()]
         for part in outdated:
             _install(part)
-    return [part.folder.name for part in outdated]
+        installed = ensure_browser()
+    return [*(part.folder.name for part in outdated), *installed]
 
 
 def _npm_part(name: str) -> Part:

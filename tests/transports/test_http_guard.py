@@ -205,7 +205,7 @@ async def test_a_browser_may_ask_without_the_token_what_an_allowed_page_may_send
     assert status == 204
     assert b"access-control-allow-origin: https://app.example\r\n" in answer
     assert b"access-control-allow-headers: authorization, mcp-session-id\r\n" in answer
-    assert b"access-control-allow-methods: GET, POST, DELETE\r\n" in answer
+    assert b"access-control-allow-methods: GET, POST, PUT, PATCH, DELETE\r\n" in answer
     assert answer.endswith(b"\r\n\r\n")
 
 

@@ -123,7 +123,11 @@ class Desk:
         surfaces = [surface for surface in self.surfaces if surface.reaches(call)]
         if not surfaces:
             raise self._refused(call, "refused: nobody to ask", _nobody(reach.name))
+        if call.live is not None:
+            call.live.begin("approval")
         reply, way = await self._ask(self.question(call, reach), call, surfaces)
+        if call.live is not None:
+            call.live.end("approval")
         await self.take(call, reach, reply, way)
 
     async def recall(self, caller: Caller, tool: str) -> str:

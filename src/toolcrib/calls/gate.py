@@ -54,6 +54,8 @@ class Gate:
         caller, began = call.caller.id, self._clock()
         future = self._join(call, began)
         call.waits_for = self.place
+        if call.live is not None:
+            call.live.begin("queue")
         try:
             await future
         except BaseException:
@@ -61,6 +63,8 @@ class Gate:
             raise
         call.waits_for = ""
         call.waited_s += self._clock() - began
+        if call.live is not None:
+            call.live.end("queue")
 
     def check_room(self, call: ToolCall) -> None:
         """Refuse a call for which there is neither a place nor room in the queue."""

@@ -14,6 +14,8 @@ ATTENDED_S = 60.0
 """How long after it was last looked at an inbox still counts as attended."""
 
 Clock = Callable[[], float]
+Listener = Callable[[Question, str], None]
+"""Told of a question and what became of it: ``waiting``, ``answered`` or ``withdrawn``."""
 
 
 @dataclass(slots=True)
@@ -36,6 +38,20 @@ class Inbox:
         self._viewers: dict[Caller, float] = {}
         """Who looked in, and when last."""
         self._arrived = asyncio.Event()
+        self._listeners: tuple[Listener, ...] = ()
+
+    def on_change(self, listener: Listener) -> Callable[[], None]:
+        """Have ``listener`` told of what comes and goes, until what is returned is called."""
+        self._listeners = (*self._listeners, listener)
+
+        def forget() -> None:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
+
+        return forget
+
+    def _tell(self, question: Question, state: str) -> None:
+        for listener in self._listeners:
+            listener(question, state)
 
     def reaches(self, call: ToolCall) -> bool:
         """Whether somebody looked in lately who may answer for this caller."""
@@ -48,10 +64,12 @@ class Inbox:
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[question.id] = Waiting(question, self._clock(), answer)
         self._arrived.set()
+        self._tell(question, "waiting")
         try:
             return await answer
         finally:
             del self._waiting[question.id]
+            self._tell(question, "withdrawn" if answer.cancelled() else "answered")
 
     async def look(self, viewer: Caller, wait_s: float = 0.0) -> list[Waiting]:
         """All that waits and this viewer may answer, oldest first; if there is nothing, waits for it to arrive."""

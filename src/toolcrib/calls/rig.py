@@ -6,6 +6,7 @@ from toolcrib.calls.approvals import Desk
 from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.keep import ResultKeeper
+from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.core.audit import Audit
 from toolcrib.core.events import Emit
@@ -23,3 +24,5 @@ class Rig:
     log: Audit
     results: ResultKeeper | None = None
     """Where results are kept that are too large for a model."""
+    live: Live | None = None
+    """The calls under way, where people may look at them."""

@@ -14,6 +14,7 @@ from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
 from toolcrib.config.positions import toml_headers
 from toolcrib.config.tables import SERVER_KEYS, TOOL_KEYS
+from toolcrib.config.values import timeout_s
 from toolcrib.core.errors import ConfigError, did_you_mean
 from toolcrib.core.limits import Rate
 from toolcrib.core.names import to_server_name
@@ -53,6 +54,18 @@ def set_enabled(text: str, name: str, enabled: bool, where: str = "toolcrib.toml
     if _is_toml(where):
         return _checked(_set_enabled_in_toml(text, name, enabled), where, known)
     return _checked(_set_enabled_in_json(text, name, enabled, where), where, known)
+
+
+def change_server(text: str, name: str, changes: Mapping[str, Any], where: str = "toolcrib.toml") -> str:
+    """The file with these keys of a server changed, by their names in toolcrib.toml; ``None`` takes one out.
+
+    Of ``env`` and ``headers`` only the entries named change. A value that cannot be used is an error in the parser's
+    own words.
+    """
+    known = _names_with(name, text, where)
+    edited = _change_in_toml(text, name, changes) if _is_toml(where) else _change_in_json(text, name, changes, where)
+    parse(edited, where)
+    return _checked(edited, where, known)
 
 
 def set_policy(text: str, name: str, policy: str, where: str = "toolcrib.toml") -> str:
@@ -187,6 +200,60 @@ def _replace_in_toml(text: str, server: ServerConfig) -> str:
         if key not in table or table[key] != value:
             table[key] = value
     return document.as_string()
+
+
+def _change_in_toml(text: str, name: str, changes: Mapping[str, Any]) -> str:
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    _lay_over(document["servers"][name], {key: _laid(value) for key, value in _with_kind(changes).items()})
+    return document.as_string()
+
+
+def _with_kind(changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A server that changes its kind loses what went with the other one."""
+    lost = {"url": ("command", "args", "cwd", "env", "type"), "command": ("url", "headers", "type")}
+    gone = next((keys for key, keys in lost.items() if changes.get(key) is not None), ())
+    return dict.fromkeys(gone) | dict(changes)
+
+
+def _laid(value: Any) -> Any:
+    return _in_toml(value) if not isinstance(value, Mapping) else value
+
+
+def _lay_over(table: MutableMapping[str, Any], changes: Mapping[str, Any]) -> None:
+    """Set what is named, take out what is ``None``; tables are changed entry by entry."""
+    for key, value in changes.items():
+        if value is None:
+            table.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(table.get(key), MutableMapping):
+            _lay_over(table[key], value)
+        elif isinstance(value, Mapping):
+            table[key] = _in_toml({name: item for name, item in value.items() if item is not None})
+        else:
+            table[key] = value
+
+
+def _change_in_json(text: str, name: str, changes: Mapping[str, Any], where: str) -> str:
+    root, servers = _open_json(text, where)
+    _lay_over(servers[_foreign_name(servers, name)], _in_foreign_words(_with_kind(changes), where))
+    return _dump(root)
+
+
+def _in_foreign_words(changes: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The keys an ``mcpServers`` file has for the same."""
+    wanted = {key: value for key, value in changes.items() if key in (*_JSON_KEYS, "type")}
+    if "enabled" in changes:
+        wanted |= {"enabled": None, "disabled": None if changes["enabled"] else True}
+    if "call_timeout" in changes:
+        timeout = changes["call_timeout"]
+        wanted["timeout"] = None if timeout is None else int(timeout_s(timeout) * 1000)
+    for key in changes:
+        if key not in (*_JSON_KEYS, "type", "enabled", "call_timeout"):
+            raise ConfigError(f"An mcpServers file has no place for {key}.", where=where, hint=_NEEDS_TOML)
+    if wanted.get("url") is not None:
+        wanted |= {"type": "http", "serverUrl": None, "httpUrl": None, "transport": None}
+    return wanted
 
 
 def _add_to_json(text: str, server: ServerConfig, where: str) -> str:

@@ -48,6 +48,11 @@ def parse_toml(text: str, where: str) -> Layer:
     )
 
 
+def parse_server(name: str, table: Mapping[str, Any], where: str) -> Layer:
+    """The layer of one server that is given as plain data, by the keys of the file; as strict as a file."""
+    return Layer(where, servers={name: _server(Written(where, {}), name, table)})
+
+
 def flags_layer(settings: Mapping[str, object]) -> Layer:
     """Settings given on the command line, by their name in the file: ``{"serve.port": 8080}``."""
     written = Written("flag", settings)

@@ -50,6 +50,19 @@ class SilentChannel:
 SILENT = SilentChannel()
 
 
+class Timeline(Protocol):
+    """Where a call notes what takes its time."""
+
+    def reach_tool(self) -> None:
+        """It comes to its source; what is left is the tool's own time."""
+
+    def begin(self, step: str) -> None:
+        """It waits for something."""
+
+    def end(self, step: str) -> None:
+        """It waits no longer."""
+
+
 @dataclass(slots=True)
 class ToolCall:
     """A request to run one tool, on its way through the layers to its source.
@@ -84,6 +97,8 @@ class ToolCall:
     """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by the ``audit`` layer."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the audit log shall know of it besides: the shape of its arguments; set by the ``audit`` layer."""
+    live: Timeline | None = None
+    """Where people see it running, if anybody may look; set by the ``live`` layer."""
 
 
 @dataclass(frozen=True, slots=True)

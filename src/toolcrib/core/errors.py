@@ -22,6 +22,7 @@
     │   └── RemoteError
     ├── CallTimeout
     ├── CallCancelled
+    │   └── CallEnded
     ├── AuditUnavailable          what may not go unrecorded cannot be recorded
     ├── ResultNotKept
     ├── NotImplementedHere
@@ -216,6 +217,10 @@ class CallCancelled(ToolcribError):
     """Somebody cancelled the call."""
 
     code = "TOOL_CANCELLED"
+
+
+class CallEnded(CallCancelled):
+    """A person who looked on ended the call; neither its caller nor its tool did anything wrong."""
 
 
 class AuditUnavailable(ToolcribError):

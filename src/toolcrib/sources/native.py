@@ -251,6 +251,7 @@ class NativeSource:
         entry = self._tools.get(call.tool)
         if entry is None:
             raise UnknownTool(call.tool, known=list(self._tools))
+        call.sent = True
         try:
             return to_result(await self._run(entry, call), structured=entry.tool.output_schema is not None)
         except ToolcribError:

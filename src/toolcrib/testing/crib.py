@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolcrib.assemble import layer_stack, make_rig
 from toolcrib.calls.approvals import MemoryAnswers
+from toolcrib.calls.live import Live
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
@@ -42,6 +43,7 @@ async def memory_crib(
     prefix: bool = True,
     records: MemoryRecords | None = None,
     audit: Audit | None = None,
+    live: Live | None = None,
 ) -> AsyncIterator[MemoryCrib]:
     """A Crib over fake servers and native functions, with the layers every call passes.
 
@@ -49,7 +51,7 @@ async def memory_crib(
     """
     wishes = config or Config()
     servers = {source.name: ServerConfig(source.name, command=source.name) for source in sources}
-    made = _make(wishes, prefix, tools, records or MemoryRecords(), audit or NoAudit())
+    made = _make(wishes, prefix, tools, records or MemoryRecords(), audit or NoAudit(), live)
     made.upcoming.update({source.name: source for source in sources})
     await made.crib.open((servers | dict(wishes.servers)).values())
     try:
@@ -64,6 +66,7 @@ def _make(
     tools: Sequence[Callable[..., Any] | NativeTool],
     records: MemoryRecords,
     audit: Audit,
+    live: Live | None,
 ) -> MemoryCrib:
     events: list[Event] = []
     upcoming: dict[str, FakeSource] = {}
@@ -74,7 +77,7 @@ def _make(
         made[server.name] = upcoming.pop(server.name) if server.name in upcoming else FakeSource(server.name)
         return made[server.name]
 
-    rig = make_rig(config, events.append, MemoryAnswers(), audit)
+    rig = replace(make_rig(config, events.append, MemoryAnswers(), audit), live=live)
     parts = Parts(
         native=native,
         make_source=make_source,

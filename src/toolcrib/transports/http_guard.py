@@ -87,7 +87,7 @@ def _preflight(request: Request, origin: bytes) -> Refusal:
     allowed = wanted if _HEADER_NAMES.fullmatch(wanted) else b"authorization, content-type"
     headers = (
         *_shared(origin),
-        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
         (b"access-control-allow-headers", allowed),
         (b"access-control-max-age", b"600"),
     )

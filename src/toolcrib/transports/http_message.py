@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Headers = Sequence[tuple[bytes, bytes]]
 
 JSON = b"application/json"
+PROBLEM = b"application/problem+json"
 EVENT_STREAM = b"text/event-stream"
 CONNECTION_CLOSE = b"connection: close\r\n"
 MOST_REPEATS = 32  # joining takes time that grows with the square
@@ -97,8 +98,14 @@ class Refusal:
 
     def encode(self) -> bytes:
         """The whole answer, as it goes over the wire."""
-        body = b"" if self.status in BODILESS_STATUSES else error_body(self.code, self.message)
-        return encode_head(self.status, len(body), JSON, encode_headers(self.headers) + CONNECTION_CLOSE) + body
+        body = b"" if self.status in BODILESS_STATUSES else self._problem()
+        return encode_head(self.status, len(body), PROBLEM, encode_headers(self.headers) + CONNECTION_CLOSE) + body
+
+    def _problem(self) -> bytes:
+        """Problem details (RFC 9457), and beside them what every other error status says."""
+        told = {"type": "about:blank", "title": HTTPStatus(self.status).phrase, "status": self.status}
+        error = {"code": self.code, "message": self.message}
+        return msgspec.json.encode({**told, "code": self.code, "detail": self.message, "error": error})
 
 
 class RequestRefused(Exception):

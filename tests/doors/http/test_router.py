@@ -53,7 +53,7 @@ async def test_another_method_is_told_which_ones_there_are(serve):
     async with serve(ROUTES) as browser:
         reply = await browser.send("POST", "/servers")
 
-        assert (reply.status, reply.json["detail"]) == (405, "This address takes GET.")
+        assert (reply.status, reply.json["detail"]) == (405, "This address takes GET, HEAD.")
 
 
 async def test_the_query_is_decoded_once(serve):

@@ -6,7 +6,7 @@ from toolcrib.calls.metrics import Metrics, ToolMetrics
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.errors import CallerError, CallTimeout, ToolcribError
+from toolcrib.core.errors import CallEnded, CallerError, CallTimeout, ToolcribError
 from toolcrib.core.events import Emit, Event
 
 Clock = Callable[[], float]
@@ -50,8 +50,8 @@ def record(metrics: Metrics, emit: Emit, clock: Clock, slow_s: float) -> Layer:
 
 
 def _count_raised(tally: ToolMetrics, elapsed_s: float, error: BaseException) -> None:
-    """What the caller did wrong, or gave up, is no failure of the tool."""
-    if isinstance(error, CallerError) or not isinstance(error, Exception):
+    """What the caller did wrong, or somebody gave up, is no failure of the tool."""
+    if isinstance(error, CallerError | CallEnded) or not isinstance(error, Exception):
         tally.note_refused(code_of(error))
         return
     tally.note_failed(elapsed_s, code_of(error), str(error) or type(error).__name__)

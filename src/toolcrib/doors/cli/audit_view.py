@@ -1,11 +1,7 @@
 """The audit log for people and programs: which file, which entries, and how one entry is shown."""
 
-import re
-import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,6 +12,7 @@ from toolcrib.doors.cli.failures import NotFound, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.table import Column, one_line, print_table
+from toolcrib.doors.views.audit import as_document, iso, moment_us
 from toolcrib.stores.audit_reading import Stored
 from toolcrib.surroundings import Surroundings
 
@@ -31,10 +28,6 @@ COLUMNS = (
     Column("MS", right=True),
     Column("ARGUMENTS", flexible=True, styles=("dim",)),
 )
-
-_AGO = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def find_log(options: Options) -> Path:
@@ -56,30 +49,10 @@ def since_us(text: str | None) -> int | None:
     """Microseconds since 1970, from ``1h`` ago or an ISO date; without a zone it is local time."""
     if text is None:
         return None
-    if found := _AGO.fullmatch(text.strip()):
-        ago = timedelta(**{_UNITS[found[2]]: float(found[1])})
-        return int((time.time() - ago.total_seconds()) * 1_000_000)
     try:
-        moment = datetime.fromisoformat(text.strip()).astimezone(UTC)
+        return moment_us(text)
     except ValueError:
         raise UsageError(f"--since {text!r} is no time.", hint="Write 30m, 1h, 2d, or 2026-01-31T12:00.") from None
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def iso(time_us: int) -> str:
-    """A stored time as ISO 8601, in UTC; one no calendar has as the number it is."""
-    try:
-        return (_EPOCH + timedelta(microseconds=time_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    except OverflowError:
-        return str(time_us)
-
-
-def as_document(entry: Stored) -> dict[str, Any]:
-    """An entry for programs: number and time first, only what was written."""
-    fields = msgspec.to_builtins(entry)
-    return {"seq": entry.seq, "time": iso(entry.time)} | {
-        name: value for name, value in fields.items() if name not in ("seq", "time")
-    }
 
 
 def as_line(entry: Stored) -> str:

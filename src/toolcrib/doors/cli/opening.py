@@ -6,9 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 from toolcrib.assemble import Loaded, assemble, load
-from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.lock import Record
-from toolcrib.config.model import config_hash
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.events import Emit
 from toolcrib.core.names import RESULT_READ, split_name
@@ -18,6 +16,7 @@ from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import unknown_server
 from toolcrib.doors.cli.invoke import Options
 from toolcrib.doors.cli.logs import one_shot_log
+from toolcrib.doors.views.servers import is_unasked
 from toolcrib.surroundings import Surroundings
 
 PATIENCE_S = 0.4
@@ -37,10 +36,12 @@ def is_bare(loaded: Loaded) -> bool:
     return not loaded.config.servers and not loaded.config.native
 
 
-async def assemble_here(loaded: Loaded, emit: Emit, *, prefix: bool = True, one_shot: bool = False) -> Crib:
+async def assemble_here(
+    loaded: Loaded, emit: Emit, *, prefix: bool = True, one_shot: bool = False, live: bool = False
+) -> Crib:
     """An open Crib; the caller closes it."""
     tools = BUILTIN if is_bare(loaded) else ()
-    return await assemble(loaded, tools=tools, prefix=prefix, emit=emit, one_shot=one_shot)
+    return await assemble(loaded, tools=tools, prefix=prefix, emit=emit, one_shot=one_shot, live=live)
 
 
 def has_only_builtin(crib: Crib) -> bool:
@@ -78,13 +79,6 @@ async def wait_with_status(console: Console, work: Awaitable[T], what: str | Cal
         raise
     finally:
         console.end_status()
-
-
-def is_unasked(shelf: Shelf) -> bool:
-    """Whether a server was never asked for its tools as it is configured now."""
-    record = shelf.record
-    failed_as_it_is = record.status == "failed" and record.config_hash == config_hash(shelf.config)
-    return not shelf.is_known and not failed_as_it_is
 
 
 def asking(crib: Crib) -> str:

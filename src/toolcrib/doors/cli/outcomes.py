@@ -2,9 +2,10 @@
 
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entries import print_servers, server_entries
+from toolcrib.doors.cli.entries import print_servers
 from toolcrib.doors.cli.failures import OK, exit_code
 from toolcrib.doors.cli.opening import discover
+from toolcrib.doors.views.servers import server_entries
 
 
 async def ask_and_show(crib: Crib, console: Console, names: list[str], *, as_json: bool = False) -> int:

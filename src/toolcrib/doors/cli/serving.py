@@ -5,9 +5,10 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolcrib.assemble import Loaded
+from toolcrib.bulletin import Bulletin, follow
 from toolcrib.catalog.merge import refuse_clashes
 from toolcrib.config.model import Config
 from toolcrib.core.audit import AuditEntry
@@ -17,7 +18,6 @@ from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
-from toolcrib.doors.cli.entries import native_entry
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.probes import METRICS_PATH, OPEN_PATHS, probe_routes
@@ -30,6 +30,7 @@ from toolcrib.doors.http.router import Router
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.doors.rest.api import ROOT, rest_routes
+from toolcrib.doors.views.servers import native_entry
 from toolcrib.doors.web.site import web_router
 from toolcrib.project import Project
 from toolcrib.transports.harden import forbid_inspection
@@ -111,8 +112,11 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
     given = {name: value for name, value in flags.items() if value is not None}
     loaded = load_here(options, given | access_flags(options))
     entrance = make_entrance(loaded.config, options, Here(os.environ, time.time, time.monotonic, emit))
-    async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit) as project:
+    bulletin = Bulletin(time.time)
+    emit = _both(emit, bulletin.hear)
+    async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit, live=True) as project:
         crib, config = project.crib, loaded.config
+        unfollow = follow(crib, bulletin)
         attach_terminal(console, crib.desk.attach)
         door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)), entrance.caller, entrance.is_current)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
@@ -120,12 +124,23 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
         try:
             await server.start(config.host, config.port)
-            people.open(_premises(project, config, entrance, _url(server)), entrance, emit)
+            premises = _premises(project, config, entrance, _url(server))
+            people.open(replace(premises, bulletin=bulletin), entrance, emit)
             crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": _url(server)}))
             yield Serving(project, _url(server), entrance.owner, _sign_in(server, entrance))
         finally:
+            unfollow()
+            bulletin.close()
             await people.close()
             await _end(server, door)
+
+
+def _both(first: Emit, second: Emit) -> Emit:
+    def emit(event: Event) -> None:
+        first(event)
+        second(event)
+
+    return emit
 
 
 def _premises(project: Project, config: Config, entrance: Entrance, url: str) -> Premises:
@@ -191,13 +206,15 @@ async def kept_fresh(entrance: Entrance, emit: Emit) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def open_watched(options: Options, console: Console, loaded: Loaded, emit: Emit) -> AsyncIterator[Project]:
+async def open_watched(
+    options: Options, console: Console, loaded: Loaded, emit: Emit, *, live: bool = False
+) -> AsyncIterator[Project]:
     """A project that follows the edits of its configuration files."""
     prefix = not getattr(options, "no_prefix", False)
     tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
     if not os.environ.get("TOOLCRIB_DEBUG"):  # a debugger must be able to look
         forbid_inspection()
-    crib = await assemble_here(loaded, emit, prefix=prefix)
+    crib = await assemble_here(loaded, emit, prefix=prefix, live=live)
     try:
         if not prefix:
             await check_names(crib, console)

@@ -45,6 +45,8 @@ class Problem(Exception):
     def __init__(self, status: int, code: str, detail: str, **more: Any) -> None:
         super().__init__(detail)
         self.status, self.code, self.detail, self.more = status, code, detail, more
+        self.headers: tuple[tuple[bytes, bytes], ...] = ()
+        """Beside the usual ones."""
 
     def to_answer(self) -> Answer:
         """As problem details."""
@@ -56,7 +58,7 @@ class Problem(Exception):
             "detail": self.detail,
             **self.more,
         }
-        headers: tuple[tuple[bytes, bytes], ...] = ((b"cache-control", b"no-store"),)
+        headers: tuple[tuple[bytes, bytes], ...] = ((b"cache-control", b"no-store"), *self.headers)
         if self.status == 401:
             headers = (*headers, (b"www-authenticate", b'Bearer realm="toolcrib"'))
         if (retry := self.more.get("retryAfterSeconds")) is not None:

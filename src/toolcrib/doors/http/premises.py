@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from toolcrib.bulletin import Bulletin
 from toolcrib.crib import Crib
 from toolcrib.doors.http.sign_in import SignIns
 from toolcrib.project import Project
@@ -20,6 +21,8 @@ class Premises:
     """Whether servers that run a command may be added and changed over HTTP."""
     needs_token: bool = False
     """Whether MCP clients have to send one."""
+    bulletin: Bulletin | None = None
+    """The news, for those who look on."""
 
     @property
     def crib(self) -> Crib:

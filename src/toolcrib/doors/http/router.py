@@ -89,12 +89,19 @@ class Router:
             raise Problem(404, "HTTP_NOT_FOUND", f"There is nothing at {path.decode('latin-1')!r}.")
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
-            raise Problem(405, "HTTP_METHOD_NOT_ALLOWED", f"This address takes {', '.join(sorted(methods))}.")
+            raise _wrong_method(methods)
         return route, params
 
     async def close(self) -> None:
         """End what is still being answered."""
         await self._tasks.close()
+
+
+def _wrong_method(methods: Iterable[str]) -> Problem:
+    taken = sorted({*methods, "HEAD"} if "GET" in methods else methods)
+    problem = Problem(405, "HTTP_METHOD_NOT_ALLOWED", f"This address takes {', '.join(taken)}.")
+    problem.headers = ((b"allow", ", ".join(taken).encode()),)
+    return problem
 
 
 def _descend(node: dict[str, Any], segments: list[str], params: dict[str, str]) -> dict[str, Any] | None:

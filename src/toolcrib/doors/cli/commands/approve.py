@@ -1,14 +1,12 @@
 """``toolcrib approve``: accept changed tools as they are now."""
 
-from toolcrib.catalog.pins import fingerprint
-from toolcrib.core.errors import PermissionDenied
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entries import missing_tool
 from toolcrib.doors.cli.failures import OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.opening import open_here
 from toolcrib.doors.cli.running import run_once
+from toolcrib.doors.views.tools import check_seen, missing_tool
 
 EXAMPLES = """\
 examples:
@@ -59,8 +57,4 @@ def _check_seen(crib: Crib, names: list[str], seen: str) -> None:
     route = crib.catalog.routes.get(names[0]) if len(names) == 1 else None
     if route is None or not route.server:
         raise UsageError("--seen goes with the name of one tool.", hint="`toolcrib diff` prints the whole line.")
-    now = next(tool for tool in crib.shelves[route.server].record.tools if tool.get("name") == route.original_name)
-    if not fingerprint(now).startswith(seen):
-        raise PermissionDenied(
-            f"{route.name} changed again since you looked at it.", hint=f"Look once more: toolcrib diff {route.name}"
-        )
+    check_seen(crib, route, seen)

@@ -1,9 +1,10 @@
 """``toolcrib audit search``: the entries that fit."""
 
-from toolcrib.doors.cli.audit_view import add_since, as_document, find_log, print_entries, since_us
+from toolcrib.doors.cli.audit_view import add_since, find_log, print_entries, since_us
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.views.audit import as_document
 from toolcrib.stores.audit_reading import Query, latest, reading
 
 EXAMPLES = """\

@@ -4,10 +4,11 @@ import time
 from pathlib import Path
 
 from toolcrib.core.audit import CALL_BEGUN
-from toolcrib.doors.cli.audit_view import as_document, as_line, find_log, one_line_of, print_entries
+from toolcrib.doors.cli.audit_view import as_line, find_log, one_line_of, print_entries
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.views.audit import as_document
 from toolcrib.stores.audit_reading import Query, latest, reading
 
 POLL_S = 0.5

@@ -1,11 +1,10 @@
 """``toolcrib audit verify``: whether the log is as it was written."""
 
-from typing import Any
-
-from toolcrib.doors.cli.audit_view import as_document, find_log, print_entries
+from toolcrib.doors.cli.audit_view import find_log, print_entries
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.views.audit import verdict
 from toolcrib.stores.audit_reading import reading
 from toolcrib.stores.audit_verify import Finding, Head, verify
 
@@ -31,7 +30,7 @@ def run(options: Options, console: Console) -> int:
     with reading(find_log(options)) as log:
         finding = verify(log, noted)
     if options.json:
-        console.print_json(_document(finding))
+        console.print_json(verdict(finding))
     else:
         _show(finding, noted, console)
     return OK if finding.fault is None else FAILURE
@@ -42,17 +41,6 @@ def _noted(text: str | None) -> Head | None:
         return None if text is None else Head.parse(text)
     except ValueError:
         raise UsageError("--head is not SEQ:HASH.", hint="Copy what `toolcrib audit verify` printed.") from None
-
-
-def _document(finding: Finding) -> dict[str, Any]:
-    fault = finding.fault
-    return {
-        "status": "clean" if fault is None else "changed",
-        "entries": finding.entries,
-        "head": str(finding.head),
-        "fault": fault and {"seq": fault.seq, "kind": fault.kind, "message": fault.words},
-        "unfinished": [as_document(entry) for entry in finding.unfinished],
-    }
 
 
 def _show(finding: Finding, noted: Head | None, console: Console) -> None:

@@ -13,11 +13,11 @@ from toolcrib.doors.cli.arguments import read_arguments
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.content import lines_of
-from toolcrib.doors.cli.entries import missing_tool
 from toolcrib.doors.cli.failures import OK, exit_code
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import make_known, open_here, wait_with_status
 from toolcrib.doors.cli.running import run_once
+from toolcrib.doors.views.tools import missing_tool
 
 EXAMPLES = """\
 arguments:

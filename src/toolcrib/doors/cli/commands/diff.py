@@ -7,18 +7,15 @@ from typing import Any
 import msgspec
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.pins import fingerprint
-from toolcrib.core.tool import to_mcp
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entries import missing_tool
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import open_here
 from toolcrib.doors.cli.running import run_once
+from toolcrib.doors.views.tools import change_of, held_routes, missing_tool
 from toolcrib.schema.text import printable
 
-SEEN_LENGTH = 12
 COLOURS = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
 
 
@@ -37,7 +34,7 @@ def run(options: Options, console: Console) -> int:
 async def _diff(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         routes = _held(crib, options.names)
-        changes = [_change(crib, route) for route in routes]
+        changes = [change_of(crib, route) for route in routes]
     if options.json:
         console.print_json(changes)
         return OK
@@ -52,25 +49,7 @@ def _held(crib: Crib, names: list[str]) -> list[Route]:
     for name in names:
         if name not in crib.catalog.routes and name not in crib.shelves:
             raise missing_tool(crib, name)
-    held = [route for route in crib.catalog.routes.values() if route.held]
-    return [route for route in held if not names or route.name in names or route.server in names]
-
-
-def _change(crib: Crib, route: Route) -> dict[str, Any]:
-    pin = crib.shelves[route.server].record.pins.get(route.original_name)
-    now = next(
-        (tool for tool in crib.shelves[route.server].record.tools if tool.get("name") == route.original_name),
-        to_mcp(route.tool),
-    )
-    before = None if pin is None else pin.definition if pin.definition is not None else now
-    return {
-        "name": route.name,
-        "reason": route.held,
-        "accepted": pin.at if pin else None,
-        "old": before,
-        "new": now,
-        "seen": fingerprint(now)[:SEEN_LENGTH],
-    }
+    return held_routes(crib, names)
 
 
 def _print(change: dict[str, Any], console: Console) -> None:

@@ -7,12 +7,13 @@ from toolcrib.catalog.entries import tool_entry
 from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entries import say_errors, server_entries
+from toolcrib.doors.cli.entries import say_errors
 from toolcrib.doors.cli.failures import OK, UNREACHABLE, unknown_server
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.opening import discover, discover_unasked, has_only_builtin, is_unasked, open_here
+from toolcrib.doors.cli.opening import discover, discover_unasked, has_only_builtin, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
+from toolcrib.doors.views.servers import is_unasked, server_entries
 
 COLUMNS = (Column("TOOL", styles=("bold",)), Column("DESCRIPTION", flexible=True))
 EXAMPLES = """\

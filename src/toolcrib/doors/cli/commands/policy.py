@@ -7,7 +7,6 @@ from toolcrib.catalog.levels import policy_of
 from toolcrib.config.edit import set_policy
 from toolcrib.config.model import POLICIES
 from toolcrib.core.errors import ConfigError
-from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
@@ -15,6 +14,7 @@ from toolcrib.doors.cli.ledger import note_decision
 from toolcrib.doors.cli.opening import load_here, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
+from toolcrib.doors.views.tools import policy_entries
 from toolcrib.project import edit_file
 from toolcrib.stores.paths import user_config_path
 from toolcrib.surroundings import Surroundings
@@ -87,7 +87,7 @@ def _check_effect(options: Options) -> None:
 
 async def _show(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
-        rows = [row for row in _rows(crib) if options.name in (None, row["name"], row["server"])]
+        rows = [row for row in policy_entries(crib) if options.name in (None, row["name"], row["server"])]
     if options.json:
         console.print_json(rows)
     elif rows:
@@ -96,17 +96,3 @@ async def _show(options: Options, console: Console) -> int:
     else:
         console.say("No such tool is known; patterns are only for setting. See `toolcrib ls`.")
     return OK
-
-
-def _rows(crib: Crib) -> list[dict[str, str]]:
-    return [
-        {
-            "name": entry["name"],
-            "server": entry["server"] or "",
-            "level": entry["level"],
-            "policy": entry["policy"],
-            "held": entry["held"] or "",
-            "why": entry["held"] or str(crib.explain(entry["name"]).facts["policyReason"]),
-        }
-        for entry in crib.entries()
-    ]

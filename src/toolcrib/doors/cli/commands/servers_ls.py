@@ -1,12 +1,13 @@
 """``toolcrib servers ls``: every configured server and how it is doing; starts nothing unless asked to."""
 
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entries import STATE_STYLES, say_errors, server_entries
+from toolcrib.doors.cli.entries import STATE_STYLES, say_errors
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import discover, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
+from toolcrib.doors.views.servers import server_entries
 
 COLUMNS = (
     Column("SERVER", styles=("bold",)),

@@ -7,13 +7,13 @@ from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.core.tool import Tool
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entries import missing_tool
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import make_known, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.schemas import example_call, parameter_rows, type_name
 from toolcrib.doors.cli.table import Column, one_line, print_table
+from toolcrib.doors.views.tools import missing_tool
 from toolcrib.schema.text import printable
 
 COLUMNS = (

@@ -7,13 +7,14 @@ from toolcrib.core.events import Event
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.connect import connection_lines
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entries import native_entry, print_servers, server_entries
+from toolcrib.doors.cli.entries import print_servers
 from toolcrib.doors.cli.first_run import add_first_run, offer_import
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.logs import TOLD_ANYWAY, Log, serving_log
 from toolcrib.doors.cli.opening import asking, is_bare, wait_with_status
 from toolcrib.doors.cli.running import run_until_stopped
 from toolcrib.doors.cli.serving import Serving, add_no_prefix, add_serving, client_entry, open_serving
+from toolcrib.doors.views.servers import native_entry, server_entries
 
 EXAMPLES = """\
 examples:

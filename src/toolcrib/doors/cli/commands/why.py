@@ -6,6 +6,7 @@ from toolcrib.doors.cli.failures import NOT_FOUND, OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import open_here
 from toolcrib.doors.cli.running import run_once
+from toolcrib.doors.views.tools import explained
 from toolcrib.schema.text import printable
 
 STYLES = {"available": "green", "stale": "yellow", "hidden": "yellow", "disabled": "yellow", "not discovered": "cyan"}
@@ -27,15 +28,10 @@ async def _explain(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         story = crib.explain(options.tool)
     if options.json:
-        console.print_json(_document(story))
+        console.print_json(explained(story))
     else:
         _print(story, console)
     return NOT_FOUND if story.verdict == "missing" else OK
-
-
-def _document(story: Explanation) -> dict[str, object]:
-    facts = dict(story.facts)
-    return {"name": story.name, "verdict": story.verdict, "reasons": story.reasons, "todo": story.todo, "facts": facts}
 
 
 def _print(story: Explanation, console: Console) -> None:

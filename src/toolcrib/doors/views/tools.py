@@ -1,0 +1,81 @@
+"""Tools: why one is here or not, what changed in it, and what may be done with it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.explain import Explanation
+from toolcrib.catalog.pins import fingerprint
+from toolcrib.core.errors import PermissionDenied, ToolcribError, UnknownTool
+from toolcrib.core.tool import to_mcp
+from toolcrib.crib import Crib
+
+SEEN_LENGTH = 12
+
+
+def missing_tool(crib: Crib, name: str) -> ToolcribError:
+    """Why a tool cannot be shown, with the reason that ``why`` would give."""
+    story = crib.explain(name)
+    unknown = UnknownTool(name, known=list(crib.catalog.routes))
+    if story.verdict != "missing":
+        unknown.hint = " ".join([*story.reasons, story.todo]).strip()
+    if story.verdict == "failed":
+        unknown.code = "TOOL_UNAVAILABLE"
+    return unknown
+
+
+def explained(story: Explanation) -> dict[str, Any]:
+    """Why a name is what it is."""
+    facts = dict(story.facts)
+    reasons = list(story.reasons)
+    return {"name": story.name, "verdict": story.verdict, "reasons": reasons, "todo": story.todo, "facts": facts}
+
+
+def policy_entries(crib: Crib) -> list[dict[str, str]]:
+    """What holds for each tool, and why."""
+    return [
+        {
+            "name": entry["name"],
+            "server": entry["server"] or "",
+            "level": entry["level"],
+            "policy": entry["policy"],
+            "held": entry["held"] or "",
+            "why": entry["held"] or str(crib.explain(entry["name"]).facts["policyReason"]),
+        }
+        for entry in crib.entries()
+    ]
+
+
+def held_routes(crib: Crib, names: Sequence[str] = ()) -> list[Route]:
+    """The tools in quarantine: all, or those of these names or servers."""
+    held = [route for route in crib.catalog.routes.values() if route.held]
+    return [route for route in held if not names or route.name in names or route.server in names]
+
+
+def change_of(crib: Crib, route: Route) -> dict[str, Any]:
+    """What was accepted of a tool in quarantine, what it is now, and the word that says one has seen that."""
+    pin = crib.shelves[route.server].record.pins.get(route.original_name)
+    now = definition_now(crib, route)
+    before = None if pin is None else pin.definition if pin.definition is not None else now
+    return {
+        "name": route.name,
+        "reason": route.held,
+        "accepted": pin.at if pin else None,
+        "old": before,
+        "new": now,
+        "seen": fingerprint(now)[:SEEN_LENGTH],
+    }
+
+
+def definition_now(crib: Crib, route: Route) -> Any:
+    """A tool as its server shows it now."""
+    tools = crib.shelves[route.server].record.tools
+    return next((tool for tool in tools if tool.get("name") == route.original_name), to_mcp(route.tool))
+
+
+def check_seen(crib: Crib, route: Route, seen: str) -> None:
+    """Refuse to accept what changed again after the person looked at it."""
+    if not fingerprint(definition_now(crib, route)).startswith(seen):
+        raise PermissionDenied(
+            f"{route.name} changed again since you looked at it.", hint=f"Look once more: toolcrib diff {route.name}"
+        )
