@@ -16,12 +16,10 @@ from toolcrib.config.parse import parse
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
 from toolcrib.stores.files import locked, read_text, replace_text
-from toolcrib.stores.paths import CONFIG_NAME, find_project, user_config_path
+from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, find_project, user_config_path
 from toolcrib.surroundings import Surroundings
 
 Edit = Callable[[str], str]
-
-NEW_FILE = "# The MCP servers of toolcrib; `toolcrib config show --origin` shows what is read from where.\n"
 
 
 def project_id(directory: Path) -> str:

@@ -136,3 +136,13 @@ def test_two_servers_of_one_name_are_an_error_that_names_both_places():
 def test_repetitions_elsewhere_in_the_file_are_the_other_programs_business():
     """Only the servers are ours."""
     assert servers('{"x": 1, "x": 2, "mcpServers": {"a": {"command": "y"}}}') == {"a": ServerConfig("a", command="y")}
+
+
+def test_toolcrib_itself_in_such_a_file_is_left_out():
+    """A connected client's file would otherwise make toolcrib start itself without end."""
+    layer = parse_mcp_servers(
+        '{"mcpServers": {\n"toolcrib": {"command": "toolcrib", "args": ["stdio"]}, "a": {"command": "x"}}}', "mcp.json"
+    )
+
+    assert list(layer.servers) == ["a"]
+    assert layer.problems == ("mcp.json:2: 'toolcrib' is toolcrib itself and was left out.",)

@@ -76,19 +76,20 @@ class Inbox:
         self._note(viewer)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                while not self._open_to(viewer):
+                while not self.open_to(viewer):
                     self._arrived.clear()
                     await self._arrived.wait()
                     self._note(viewer)
         self._note(viewer)
-        return self._open_to(viewer)
+        return self.open_to(viewer)
 
     def _note(self, viewer: Caller) -> None:
         if len(self._viewers) >= VIEWERS_KEPT and viewer not in self._viewers:
             self._viewers.pop(next(iter(self._viewers)))
         self._viewers[viewer] = self._clock()
 
-    def _open_to(self, viewer: Caller) -> list[Waiting]:
+    def open_to(self, viewer: Caller) -> list[Waiting]:
+        """All that waits and this viewer may answer; asking does not count as looking in."""
         return [entry for entry in self._waiting.values() if may_approve(viewer, entry.question.caller)]
 
     def find(self, question_id: str) -> Waiting | None:

@@ -40,6 +40,14 @@ def remove_server(text: str, name: str, where: str = "toolcrib.toml") -> str:
     return _checked(edited, where, known - {name})
 
 
+def replace_server(text: str, server: ServerConfig, where: str = "toolcrib.toml") -> str:
+    """The file with a server's keys as they are now wanted; comments in its table stay, and so does its place."""
+    known = _names_with(server.name, text, where)
+    if not _is_toml(where):
+        return add_server(remove_server(text, server.name, where), server, where)
+    return _checked(_replace_in_toml(text, server), where, known)
+
+
 def set_enabled(text: str, name: str, enabled: bool, where: str = "toolcrib.toml") -> str:
     """The file with the server switched on or off."""
     known = _names_with(name, text, where)
@@ -177,6 +185,20 @@ def _set_enabled_in_toml(text: str, name: str, enabled: bool) -> str:
 
     document = tomlkit.parse(text)
     document["servers"][name]["enabled"] = enabled
+    return document.as_string()
+
+
+def _replace_in_toml(text: str, server: ServerConfig) -> str:
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    table = document["servers"][server.name]
+    wanted = _server_table(server)
+    for key in [key for key in table if key not in wanted]:
+        del table[key]
+    for key, value in wanted.items():
+        if key not in table or table[key] != value:
+            table[key] = value
     return document.as_string()
 
 

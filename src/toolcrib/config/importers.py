@@ -7,8 +7,9 @@ left alone; what it does use is read as strictly as its own file.
 from collections.abc import Mapping
 from typing import Any
 
+from toolcrib.config.foreign.itself import is_toolcrib
 from toolcrib.config.jsonc import read_jsonc
-from toolcrib.config.model import Layer, Origin, ServerEntry
+from toolcrib.config.model import Layer, Origin, ServerConfig, ServerEntry
 from toolcrib.config.tables import SERVER_KEYS, Key, check_table, check_transport, read_keys, read_value
 from toolcrib.config.values import Mismatch, flag
 from toolcrib.config.written import KeyPath, Written, dotted
@@ -34,11 +35,19 @@ def parse_mcp_servers(text: str, where: str) -> Layer:
     _refuse_repeated(written, path)
     table = check_table(written, path, value_at(written.root, path))
     named = _by_name(written, path, table)
+    servers = {name: _server(written, (*path, key), table[key]) for name, key in named.items()}
+    own = [name for name, entry in servers.items() if _is_toolcrib(name, entry)]
+    unread = [problem for key in table for problem in _unread(written, (*path, key), table[key])]
     return Layer(
         where=where,
-        servers={name: _server(written, (*path, key), table[key]) for name, key in named.items()},
-        problems=tuple(problem for key in table for problem in _unread(written, (*path, key), table[key])),
+        servers={name: entry for name, entry in servers.items() if name not in own},
+        problems=(*unread, *(f"{servers[name].origin}: {name!r} is toolcrib itself and was left out." for name in own)),
     )
+
+
+def _is_toolcrib(name: str, entry: ServerEntry) -> bool:
+    """A client that was connected to toolcrib names it in its file; read from there it would start itself."""
+    return is_toolcrib(name, ServerConfig(name, **entry.fields))
 
 
 def find_servers(root: object) -> KeyPath | None:

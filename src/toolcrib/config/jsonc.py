@@ -10,7 +10,7 @@ from toolcrib.core.errors import ConfigError
 
 DEPTH_MAX = 64
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"""(?P<skip>[ \t\r\n]+|//[^\n]*)
     |(?P<comment>/\*.*?\*/)
     |(?P<mark>[{}\[\],:])
@@ -39,7 +39,7 @@ def read_jsonc(text: str, where: str) -> Written:
 
 def has_comments(text: str) -> bool:
     """Whether writing the values out again would lose something a person wrote."""
-    return any(match.lastgroup == "comment" or match.group().startswith("//") for match in _TOKEN.finditer(text))
+    return any(match.lastgroup == "comment" or match.group().startswith("//") for match in TOKEN.finditer(text))
 
 
 class _Reader:
@@ -132,7 +132,7 @@ class _Reader:
 
 def _tokens(text: str) -> list[_Token]:
     tokens, line = [], 1
-    for match in _TOKEN.finditer(text):
+    for match in TOKEN.finditer(text):
         kind = match.lastgroup or ""
         if kind not in {"skip", "comment"}:
             tokens.append(_Token(kind, match.group(), line))

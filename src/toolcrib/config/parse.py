@@ -36,7 +36,7 @@ def parse(text: str, where: str) -> Layer:
 
 def parse_toml(text: str, where: str) -> Layer:
     """The layer of a ``toolcrib.toml``."""
-    written = _read_toml(text, where)
+    written = read_toml(text, where)
     root = check_keys(written, (), written.root, _TOP)
     settings = _settings(written, root)
     servers = check_table(written, ("servers",), root.get("servers", {}))
@@ -61,7 +61,8 @@ def flags_layer(settings: Mapping[str, object]) -> Layer:
     return Layer("flag", read, origins=dict.fromkeys(read, Origin("flag")))
 
 
-def _read_toml(text: str, where: str) -> Written:
+def read_toml(text: str, where: str) -> Written:
+    """The values of a TOML text, with the lines of its keys."""
     try:
         root = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -38,10 +38,15 @@ def read_text(path: Path) -> str | None:
 
 def replace_text(path: Path, text: str, mode: int = 0o644) -> None:
     """Put ``text`` in place of the file, whole and durable; an existing file keeps its mode, a link stays a link."""
+    replace_bytes(path, text.encode(), mode)
+
+
+def replace_bytes(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Put ``content`` in place of the file, byte for byte, as ``replace_text`` does."""
     target = path.resolve()
     try:
         _make_directory(target.parent)
-        _replace(target, text.encode(), mode)
+        _replace(target, content, mode)
     except OSError as error:
         raise _cannot("written", path, error, hint="What was there before is unchanged.") from error
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 CONFIG_NAME = "toolcrib.toml"
 LOCK_NAME = "toolcrib.lock"
+NEW_FILE = "# The MCP servers of toolcrib; `toolcrib config show --origin` shows what is read from where.\n"
+"""How a toolcrib.toml begins that a command creates."""
 
 OTHER_PROGRAMS = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
 """Project files of other programs, read when there is no toolcrib.toml; only in the directory itself."""

@@ -90,6 +90,10 @@ class SignIns:
             return None
         return SignedIn(caller, self._word(value))
 
+    def make_token(self) -> None:
+        """See to it that the owner has a token, for a page that says where to find it."""
+        self._owner_token()
+
     def sign_out(self, request: Request) -> None:
         """Forget a guest; the owner's browser throws its cookie away."""
         self._guests.pop(_cookie(request), None)

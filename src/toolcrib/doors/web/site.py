@@ -1,30 +1,114 @@
 """All addresses of the page, as one list of routes."""
 
+from collections.abc import Iterable
+from urllib.parse import urlencode
+
 from toolcrib.core.events import Emit
-from toolcrib.doors.http.answers import HTML, Answer, Problem, see_other
+from toolcrib.doors.http.answers import HTML, TITLES, Answer, Problem, see_other
 from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
-from toolcrib.doors.http.router import Router, RouteSpec
+from toolcrib.doors.http.router import Respond, Router, RouteSpec
+from toolcrib.doors.http.threshold import Threshold
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.web.headers import accepts_gzip, finish
+from toolcrib.doors.web.palette import palette_routes
+from toolcrib.doors.web.render import Pages
+from toolcrib.doors.web.sign_in_page import sign_in_routes
+
+
+class Site(Router):
+    """The page, with what it does beside answering."""
+
+    def __init__(self, premises: Premises, entering: Entering, emit: Emit) -> None:
+        self.pages = Pages(premises)
+        routes = [*web_routes(self.pages), *_fixed_routes(self.pages)]
+        self.pages.paths = frozenset(route.path for route in routes if route.method == "GET")
+        super().__init__(_finished(routes), Threshold(entering, is_open), emit, show=self._show_problem)
+
+    def _show_problem(self, visit: Visit | None, problem: Problem) -> Answer:
+        return finish(visit, show_problem(self.pages, visit, problem))
 
 
 def web_router(premises: Premises, entering: Entering, emit: Emit) -> Router:
     """The page."""
-    return Router(web_routes(premises), entering, emit, show=show_problem)
+    return Site(premises, entering, emit)
 
 
-def web_routes(premises: Premises) -> list[RouteSpec]:
-    """The routes of the page."""
-    del premises
-    return [RouteSpec("GET", "/", _overview)]
+def web_routes(pages: Pages) -> list[RouteSpec]:
+    """Every page; a new one is added here."""
+    return [*sign_in_routes(pages), *palette_routes(pages), RouteSpec("GET", "/", _overview(pages))]
 
 
-async def _overview(visit: Visit) -> Answer:
-    del visit
-    return Answer(200, b"toolcrib", HTML)
+def _overview(pages: Pages) -> Respond:
+    async def show(visit: Visit) -> Answer:
+        return pages.render(visit, "overview.html")
+
+    return show
 
 
-def show_problem(visit: Visit | None, problem: Problem) -> Answer:
+def is_open(path: bytes) -> bool:
+    """What everybody may see: the way in, and the files that make it look like something."""
+    return path in (b"/signin", b"/favicon.ico") or path.startswith(b"/static/")
+
+
+def _fixed_routes(pages: Pages) -> list[RouteSpec]:
+    async def static(visit: Visit) -> Answer:
+        return pages.static.answer(visit.params["version"], visit.params["path"], packed=accepts_gzip(visit))
+
+    async def favicon(visit: Visit) -> Answer:
+        return pages.static.answer("", "icon.svg", packed=accepts_gzip(visit))
+
+    async def nothing(visit: Visit) -> Answer:
+        raise Problem(404, "HTTP_NOT_FOUND", f"There is nothing at /{visit.params['path']}.")
+
+    return [
+        RouteSpec("GET", "/static/{version}/{path...}", static),
+        RouteSpec("GET", "/favicon.ico", favicon),
+        RouteSpec("GET", "/{path...}", nothing),
+    ]
+
+
+def _finished(routes: Iterable[RouteSpec]) -> list[RouteSpec]:
+    return [RouteSpec(route.method, route.path, _guarded(route.respond), route.about) for route in routes]
+
+
+def _guarded(respond: Respond) -> Respond:
+    async def guarded(visit: Visit) -> Answer | None:
+        answer = await respond(visit)
+        return finish(visit, answer) if answer is not None else None
+
+    return guarded
+
+
+def show_problem(pages: Pages, visit: Visit | None, problem: Problem) -> Answer:
     """A problem as a page; whoever is not signed in is sent to where that can be done."""
-    del visit
-    return see_other("/signin") if problem.status == 401 else Answer(problem.status, problem.detail.encode(), HTML)
+    if problem.status == 401:
+        return _to_sign_in(problem)
+    values = {
+        "title": TITLES.get(problem.status, "Error"),
+        "problem": problem,
+        "advice": ADVICE.get(problem.status, ""),
+    }
+    if visit is None or not visit.is_known:
+        return pages.render_bare("problem.html", status=problem.status, **values)
+    return pages.render(visit, "problem.html", status=problem.status, **values)
+
+
+def _to_sign_in(problem: Problem) -> Answer:
+    wanted = problem.more.get("wanted", "/")
+    place = "/signin" if wanted == "/" else f"/signin?{urlencode({'next': wanted})}"
+    if problem.more.get("is_fragment"):
+        return Answer(204, b"", HTML, ((b"hx-redirect", b"/signin"),))
+    return see_other(place)
+
+
+ADVICE = {
+    403: "Go back and try again. If that does not help, sign in with a token that may do more.",
+    404: "Check the address, or find what you look for in the navigation.",
+    405: "Go back and use the buttons of the page.",
+    409: "Reload the page to see how things stand now.",
+    422: "Go back and change what you entered.",
+    429: "Wait a moment, then try again.",
+    500: "The log of toolcrib has the details. Reload the page to try again.",
+    503: "Wait a moment, then try again.",
+}

@@ -8,6 +8,7 @@ from toolcrib.crib import Crib
 from toolcrib.doors.cli.connect import connection_lines
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entries import print_servers
+from toolcrib.doors.cli.first_run import add_first_run, offer_import
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.logs import TOLD_ANYWAY, Log, serving_log
 from toolcrib.doors.cli.opening import asking, is_bare, wait_with_status
@@ -18,6 +19,7 @@ from toolcrib.doors.views.servers import native_entry, server_entries
 EXAMPLES = """\
 examples:
   toolcrib up
+  toolcrib up --import     with the servers that other programs have, if nothing is configured yet
   toolcrib up --config ~/.cursor/mcp.json --port 0"""
 
 
@@ -25,6 +27,7 @@ def add_arguments(parser: Parser) -> None:
     """What it takes."""
     add_serving(parser)
     add_no_prefix(parser)
+    add_first_run(parser)
     add_json(parser, "the table, once,")
     add_common(parser)
 
@@ -44,6 +47,7 @@ def run(options: Options, console: Console) -> int:
             await stop.wait()
         return 0
 
+    offer_import(options, console)
     return run_until_stopped(serve)
 
 

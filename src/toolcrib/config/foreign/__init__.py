@@ -1,0 +1,1 @@
+"""How other programs write down their MCP servers; read here, never run, expanded or trusted."""

@@ -1,0 +1,116 @@
+"""Where programs keep their files, as a function of the machine; nothing is looked up here."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What decides where files are."""
+
+    home: Path
+    cwd: Path
+    env: Mapping[str, str]
+    platform: str = "linux"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A file that may be there, whose it is, and the project it belongs to."""
+
+    client: str
+    path: Path
+    folder: Path | None = None
+
+
+def locations(machine: Machine) -> list[Location]:
+    """Every known place, the project's files before the user's."""
+    found = [*_of_project(machine.cwd), *(Location(client, path) for client, path in _of_user(machine))]
+    return list({location.path: location for location in reversed(found)}.values())[::-1]
+
+
+def _of_project(cwd: Path) -> Iterator[Location]:
+    for client, name in _PROJECT_FILES:
+        yield Location(client, cwd / name, cwd)
+
+
+_PROJECT_FILES = (
+    ("claude-code", ".mcp.json"),
+    ("cursor", ".cursor/mcp.json"),
+    ("vscode", ".vscode/mcp.json"),
+    ("zed", ".zed/settings.json"),
+    ("codex", ".codex/config.toml"),
+    ("gemini", ".gemini/settings.json"),
+    ("roo", ".roo/mcp.json"),
+    ("opencode", "opencode.json"),
+    ("opencode", "opencode.jsonc"),
+    ("copilot", ".github/mcp.json"),
+    ("kiro", ".kiro/settings/mcp.json"),
+    ("librechat", "librechat.yaml"),
+    ("manifest", "ToolingManifest.json"),
+)
+
+
+def _of_user(machine: Machine) -> Iterator[tuple[str, Path]]:
+    home = machine.home
+    yield "claude-desktop", app_folder(machine, "Claude") / "claude_desktop_config.json"
+    yield "claude-code", home / ".claude.json"
+    yield "cursor", home / ".cursor" / "mcp.json"
+    yield from _of_vscode(machine)
+    yield "windsurf", home / ".codeium" / "windsurf" / "mcp_config.json"
+    yield "zed", _zed(machine) / "settings.json"
+    yield "codex", _chosen(machine, "CODEX_HOME", ".codex") / "config.toml"
+    yield "gemini", home / ".gemini" / "settings.json"
+    yield "goose", _goose(machine) / "config.yaml"
+    yield "copilot", _chosen(machine, "COPILOT_HOME", ".copilot") / "mcp-config.json"
+    yield "cline", home / ".cline" / "data" / "settings" / "cline_mcp_settings.json"
+    yield "opencode", config_folder(machine) / "opencode" / "opencode.json"
+    yield "opencode", config_folder(machine) / "opencode" / "opencode.jsonc"
+    yield "kiro", home / ".kiro" / "settings" / "mcp.json"
+    yield "lmstudio", home / ".lmstudio" / "mcp.json"
+
+
+def _of_vscode(machine: Machine) -> Iterator[tuple[str, Path]]:
+    for name in ("Code", "Code - Insiders"):
+        user = app_folder(machine, name) / "User"
+        yield "vscode", user / "mcp.json"
+        yield "vscode", user / "settings.json"
+        kept = user / "globalStorage"
+        yield "cline", kept / "saoudrizwan.claude-dev" / "settings" / "cline_mcp_settings.json"
+        yield "roo", kept / "rooveterinaryinc.roo-cline" / "settings" / "mcp_settings.json"
+
+
+def config_folder(machine: Machine) -> Path:
+    """XDG's folder for configuration; a relative ``XDG_CONFIG_HOME`` does not count."""
+    configured = Path(machine.env.get("XDG_CONFIG_HOME", ""))
+    return configured if configured.is_absolute() else machine.home / ".config"
+
+
+def app_folder(machine: Machine, name: str) -> Path:
+    """Where an application keeps its files."""
+    if machine.platform == "darwin":
+        return machine.home / "Library" / "Application Support" / name
+    return (_roaming(machine) if machine.platform == "win32" else config_folder(machine)) / name
+
+
+def _roaming(machine: Machine) -> Path:
+    given = machine.env.get("APPDATA")
+    return Path(given) if given else machine.home / "AppData" / "Roaming"
+
+
+def _zed(machine: Machine) -> Path:
+    if machine.platform == "win32":
+        return _roaming(machine) / "Zed"
+    return (machine.home / ".config" if machine.platform == "darwin" else config_folder(machine)) / "zed"
+
+
+def _goose(machine: Machine) -> Path:
+    if machine.platform == "win32":
+        return _roaming(machine) / "Block" / "goose" / "config"
+    return config_folder(machine) / "goose"
+
+
+def _chosen(machine: Machine, variable: str, usual: str) -> Path:
+    given = machine.env.get(variable)
+    return Path(given) if given else machine.home / usual

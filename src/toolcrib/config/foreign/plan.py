@@ -1,0 +1,139 @@
+"""What an import would do, decided without touching anything: a comparison of three sides.
+
+One side is what other programs have now, one is what toolcrib's file says now, and one is what was remembered when a
+server was taken over. Where only the program changed, its change is taken over; where the user changed toolcrib's file
+since, the user's word stands.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Literal
+
+import msgspec
+
+from toolcrib.config.foreign.gather import Gathered, Place
+from toolcrib.config.model import ServerConfig, config_hash
+from toolcrib.core.names import SERVER_NAME_MAX, to_server_name
+
+State = Literal["new", "same", "changed", "removed", "edited", "left out"]
+ACTED_ON: tuple[State, ...] = ("new", "changed", "removed")
+
+
+class Remembered(msgspec.Struct, frozen=True):
+    """What was known of a server when it was taken over: its origins, and digests of both sides."""
+
+    origins: tuple[tuple[str, str, str, str], ...]
+    """Client, path, name there, scope."""
+    found: str
+    written: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One server an import could bring, and what would happen to it."""
+
+    name: str
+    state: State
+    server: ServerConfig | None = None
+    origins: tuple[Place, ...] = ()
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+    before: ServerConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What is compared: the file that is written to, other files of toolcrib, the memory, and what could be read."""
+
+    here: Mapping[str, ServerConfig] = field(default_factory=dict)
+    elsewhere: Mapping[str, ServerConfig] = field(default_factory=dict)
+    remembered: Mapping[str, Remembered] = field(default_factory=dict)
+    readable: frozenset[str] = frozenset()
+    is_sync: bool = False
+
+
+def digest(server: ServerConfig) -> str:
+    """All of a server but its name, as SHA-256."""
+    hidden = ("name", "origin", "line")
+    values = {part.name: getattr(server, part.name) for part in fields(server) if part.name not in hidden}
+    return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()
+
+
+def plan(gathered: Iterable[Gathered], sides: Sides) -> list[Candidate]:
+    """What would be done with each server, what was taken over before first."""
+    left = list(gathered)
+    known = [candidate for name in sides.remembered for candidate in _known(name, left, sides)]
+    taken = {*sides.here, *sides.elsewhere, *(candidate.name for candidate in known)}
+    return [*known, *_unknown(left, sides, taken)]
+
+
+def _known(name: str, left: list[Gathered], sides: Sides) -> Iterator[Candidate]:
+    """A server that was taken over before; what it matches leaves the list."""
+    memory, mine = sides.remembered[name], sides.here.get(name)
+    matches = [one for one in left if any(_key(origin) in memory.origins for origin in one.origins)]
+    if mine is None and not sides.is_sync:
+        return
+    for match in matches:
+        left.remove(match)
+    if matches:
+        now = next((one for one in matches if one.server and digest(one.server) == memory.found), matches[0])
+        yield _compared(name, now, mine, memory)
+    elif mine is not None and sides.is_sync and all(path in sides.readable for _, path, _, _ in memory.origins):
+        yield _gone(name, mine, memory)
+
+
+def _compared(name: str, now: Gathered, mine: ServerConfig | None, memory: Remembered) -> Candidate:
+    server = replace(now.server, name=name) if now.server else None
+    candidate = Candidate(name, "same", server, now.origins, now.notes, before=mine)
+    if mine is None:
+        return replace(candidate, state="left out", reason="you removed it here")
+    if server is None:
+        return replace(candidate, state="left out", reason=f"what it has become there cannot be used: {now.left_out}")
+    if digest(server) == memory.found or digest(server) == digest(mine):
+        return candidate
+    if digest(mine) == memory.written:
+        return replace(candidate, state="changed")
+    return replace(candidate, state="edited", reason="it changed there, but you changed it here, too; yours stays")
+
+
+def _gone(name: str, mine: ServerConfig, memory: Remembered) -> Candidate:
+    origins = tuple(Place(*origin) for origin in memory.origins)
+    if digest(mine) == memory.written:
+        return Candidate(name, "removed", None, origins, before=mine)
+    reason = "it was removed there, but you changed it here; yours stays"
+    return Candidate(name, "edited", None, origins, reason=reason, before=mine)
+
+
+def _unknown(left: Iterable[Gathered], sides: Sides, taken: set[str]) -> Iterator[Candidate]:
+    existing = {config_hash(server): name for name, server in (*sides.elsewhere.items(), *sides.here.items())}
+    for one in left:
+        if one.server is None:
+            yield Candidate(to_server_name(one.name), "left out", None, one.origins, one.notes, one.left_out)
+        elif twin := existing.get(config_hash(one.server)):
+            yield Candidate(twin, "same", one.server, one.origins)
+        else:
+            name = _free_name(one, taken)
+            taken.add(name)
+            yield Candidate(name, "new", replace(one.server, name=name), one.origins, one.notes)
+
+
+def _free_name(one: Gathered, taken: set[str]) -> str:
+    wanted = to_server_name(one.name)
+    client = to_server_name(one.origins[0].client)
+    candidates = [wanted, _joined(wanted, client), *(_joined(wanted, str(number)) for number in range(2, 1000))]
+    return next(name for name in candidates if name not in taken)
+
+
+def _joined(name: str, end: str) -> str:
+    return f"{name[: SERVER_NAME_MAX - len(end) - 1].rstrip('_')}_{end}"
+
+
+def _key(origin: Place) -> tuple[str, str, str, str]:
+    return origin.client, origin.path, origin.name, origin.scope
+
+
+def remember(candidate: Candidate, written: ServerConfig) -> Remembered:
+    """What to know of a server from now on."""
+    found = digest(candidate.server or written)
+    return Remembered(tuple(_key(origin) for origin in candidate.origins), found, digest(written))

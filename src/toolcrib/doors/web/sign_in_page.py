@@ -1,0 +1,119 @@
+"""Signing in and out: by the link that works once, or by a token; only so many guesses a minute."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolcrib.doors.http.answers import Answer, Problem, see_other
+from toolcrib.doors.http.router import RouteSpec
+from toolcrib.doors.http.sign_in import cookie_header
+from toolcrib.doors.http.threshold import is_own_origin
+from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.web.render import Pages
+from toolcrib.stores.paths import state_directory
+
+GUESSES = 10
+GUESSES_S = 60.0
+MOST_PEERS = 1_000
+
+
+@dataclass(slots=True)
+class Guesses:
+    """How often each address guessed wrong in the last minute."""
+
+    now: Callable[[], float] = time.monotonic
+    _wrong: dict[str, deque[float]] = field(default_factory=dict)
+
+    def wait_s(self, peer: str) -> float:
+        """How long an address has to wait before it may try again."""
+        wrong = self._wrong.get(peer, deque())
+        while wrong and wrong[0] <= self.now() - GUESSES_S:
+            wrong.popleft()
+        return wrong[0] + GUESSES_S - self.now() if len(wrong) >= GUESSES else 0.0
+
+    def note_wrong(self, peer: str) -> None:
+        """Count one more wrong guess."""
+        if peer not in self._wrong and len(self._wrong) >= MOST_PEERS:
+            self._wrong.pop(next(iter(self._wrong)))
+        self._wrong.setdefault(peer, deque()).append(self.now())
+
+
+def sign_in_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSpec]:
+    """The routes of signing in and out."""
+    counted, sign_ins = guesses or Guesses(), pages.premises.sign_ins
+
+    async def show(visit: Visit) -> Answer:
+        wanted = safe_place(visit.query.get("next", "/"))
+        link = visit.query.get("link")
+        if link is not None and visit.request.method == b"GET":
+            cookie = sign_ins.use_link(link)
+            return _signed_in(pages, visit, cookie, wanted) if cookie else _form(pages, visit, LINK_USED, 403)
+        return _form(pages, visit)
+
+    async def take(visit: Visit) -> Answer:
+        if not is_own_origin(visit.request):
+            raise Problem(403, "HTTP_WRONG_ORIGIN", "Pages of another address may not sign you in.")
+        peer = _peer(visit)
+        if (wait_s := counted.wait_s(peer)) > 0:
+            return _form(pages, visit, f"Too many wrong tokens. Try again in {wait_s:.0f} seconds.", 429)
+        fields = visit.form()
+        cookie = sign_ins.use_token(fields.get("token", ""))
+        if cookie is None:
+            counted.note_wrong(peer)
+            return _form(pages, visit, TOKEN_WRONG, 403)
+        return see_other(safe_place(fields.get("next", "/")), (cookie_header(cookie),))
+
+    async def leave(visit: Visit) -> Answer:
+        sign_ins.sign_out(visit.request)
+        return see_other("/signin", (cookie_header(""),))
+
+    return [
+        RouteSpec("GET", "/signin", show),
+        RouteSpec("POST", "/signin", take),
+        RouteSpec("POST", "/signout", leave),
+    ]
+
+
+LINK_USED = "This link was used before, or is too old. Make a new one, or use a token."
+TOKEN_WRONG = "This token is not known here, or has ended. Check that you copied all of it."  # noqa: S105
+
+
+def _signed_in(pages: Pages, visit: Visit, cookie: str, wanted: str) -> Answer:
+    """Go on; a browser sent by another site would not show its new cookie right away, so a page of ours sends it on."""
+    if visit.request.header(b"sec-fetch-site") != b"cross-site":
+        return see_other(wanted, (cookie_header(cookie),))
+    page = pages.render_bare("signed_in.html", wanted=wanted)
+    return Answer(200, page.body, page.content_type, (cookie_header(cookie),))
+
+
+def _form(pages: Pages, visit: Visit, problem: str = "", status: int = 200) -> Answer:
+    pages.premises.sign_ins.make_token()
+    comes_from_elsewhere = visit.request.header(b"sec-fetch-site") == b"cross-site" and "link" not in visit.query
+    return pages.render_bare(
+        "sign_in.html",
+        status=status,
+        problem=problem,
+        wanted=safe_place(visit.query.get("next", "/")),
+        try_again=comes_from_elsewhere and status == 200,
+        token_file=shown_path(pages, state_directory(pages.premises.project.around.env) / "token"),
+    )
+
+
+def shown_path(pages: Pages, path: Path) -> str:
+    """A path as a person writes it: their own directory is ``~``."""
+    home = pages.premises.project.around.env.get("HOME", "")
+    text = str(path)
+    return f"~{text.removeprefix(home)}" if home and text.startswith(f"{home}/") else text
+
+
+def safe_place(wanted: str) -> str:
+    """A place on this page; whatever could lead elsewhere becomes the overview."""
+    is_here = wanted.startswith("/") and not wanted.startswith(("//", "/\\", "/signin", "/signout"))
+    return wanted if is_here and wanted.isascii() and wanted.isprintable() else "/"
+
+
+def _peer(visit: Visit) -> str:
+    peer = visit.request.peer
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""

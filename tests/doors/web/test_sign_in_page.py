@@ -1,0 +1,138 @@
+"""Signing in: by a link that works once, or by a token; whoever guesses is slowed down, and nobody is led astray."""
+
+import re
+
+import pytest
+from tests.doors.web.site import Visitor, opened
+
+from toolcrib.doors.web.headers import CONTENT_SECURITY_POLICY
+from toolcrib.doors.web.sign_in_page import GUESSES, GUESSES_S, Guesses, safe_place
+
+
+def test_whoever_is_not_signed_in_is_sent_to_where_that_can_be_done(tiny):
+    """They come back to where they wanted to go; htmx is told in its own way."""
+    with tiny.serving("serve") as serving:
+        stranger = Visitor(serving.port)
+
+        assert stranger.get("/").place == "/signin"
+        assert stranger.get("/nowhere?x=1").place == "/signin?next=%2Fnowhere%3Fx%3D1"
+        fragment = stranger.get("/", hx_request="true")
+        assert (fragment.status, fragment.headers["hx-redirect"]) == (204, "/signin")
+
+
+def test_the_link_signs_in_once(tiny):
+    """The second one who follows it is told what to do instead."""
+    with tiny.serving("up") as serving:
+        serving.wait_for("over stdio")
+        link = re.search(r"(/signin\?link=\S+)", serving.output)[1]
+        first, second = Visitor(serving.port), Visitor(serving.port)
+
+        assert first.get(f"{link}&next=/connect").place == "/connect"
+        assert first.get("/").status == 200
+        used = second.get(link)
+        assert (used.status, second.cookie) == (403, "")
+        assert "toolcrib open" in used.text
+
+
+def test_asking_for_the_head_of_a_link_does_not_use_it_up(tiny):
+    """A program that only looks whether the link works leaves it to the person."""
+    with tiny.serving("up") as serving:
+        serving.wait_for("over stdio")
+        link = re.search(r"(/signin\?link=\S+)", serving.output)[1]
+        visitor = Visitor(serving.port)
+
+        visitor.send("HEAD", link)
+
+        assert visitor.get(link).status == 303
+
+
+def test_a_link_followed_from_another_site_arrives(tiny):
+    """Browsers hold back a strict cookie there, so a page of ours sends them on."""
+    with tiny.serving("up") as serving:
+        serving.wait_for("over stdio")
+        link = re.search(r"(/signin\?link=\S+)", serving.output)[1]
+
+        reply = Visitor(serving.port).get(link, sec_fetch_site="cross-site", sec_fetch_mode="navigate")
+
+        assert reply.status == 200
+        assert '<meta http-equiv="refresh" content="0;url=/">' in reply.text
+
+
+def test_the_token_is_never_shown_only_where_it_is(tiny):
+    """The page says the path of the file."""
+    with tiny.serving("serve") as serving:
+        page = Visitor(serving.port).get("/signin").text
+
+        assert "~/state/toolcrib/token" in page
+        assert (tiny.home / "state/toolcrib/token").read_text().strip() not in page
+
+
+def test_wrong_tokens_are_refused_and_counted(tiny):
+    """After a few of them even a right one has to wait."""
+    with tiny.serving("serve") as serving:
+        visitor = Visitor(serving.port)
+        statuses = [visitor.forge("/signin", token=f"wrong-{number}").status for number in range(GUESSES + 1)]
+
+        assert statuses == [403] * GUESSES + [429]
+        assert visitor.cookie == ""
+
+
+def test_guesses_are_forgiven_after_a_minute():
+    """Per address: others are not slowed down."""
+    now = 100.0
+    guesses = Guesses(lambda: now)
+    for _ in range(GUESSES):
+        guesses.note_wrong("10.0.0.1")
+
+    assert guesses.wait_s("10.0.0.1") == GUESSES_S
+    assert guesses.wait_s("10.0.0.2") == 0.0
+    now += GUESSES_S
+    assert guesses.wait_s("10.0.0.1") == 0.0
+
+
+def test_another_site_cannot_sign_somebody_in(tiny):
+    """It would have them work in an account that is not theirs."""
+    with tiny.serving("serve") as serving:
+        visitor = Visitor(serving.port)
+
+        assert visitor.forge("/signin", origin="http://127.0.0.1:1", token="x").status == 403
+
+
+@pytest.mark.parametrize(
+    "place", ["//evil.example", "/\\evil.example", "https://evil.example", "evil", "/x\r\nset-cookie: a=b", "/signin?x"]
+)
+def test_signing_in_leads_nowhere_else(place: str):
+    """Whatever could leave this page becomes the overview."""
+    assert safe_place(place) == "/"
+
+
+def test_signing_out_ends_it(tiny):
+    """The cookie is thrown away; a form without the page's word does nothing."""
+    with opened(tiny) as visitor:
+        assert visitor.forge("/signout", csrf="wrong").status == 403
+        left = visitor.post("/signout")
+
+        assert left.place == "/signin"
+        assert "Max-Age=0" in left.headers["set-cookie"]
+        assert visitor.get("/").place == "/signin"
+
+
+@pytest.mark.parametrize("path", ["/", "/signin", "/nowhere", "/static/x/style.css", "/palette.json", "/a/b/c"])
+def test_every_answer_carries_the_policy(tiny, path: str):
+    """Scripts and styles come from files of ours alone, and nobody frames the page."""
+    with opened(tiny) as visitor:
+        reply = visitor.get(path)
+
+        assert reply.headers["content-security-policy"] == CONTENT_SECURITY_POLICY.decode()
+        assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_page_that_is_not_there_says_what_to_do(tiny):
+    """With the navigation, for whoever is signed in."""
+    with opened(tiny) as visitor:
+        reply = visitor.get("/no<b>where")
+
+        assert reply.status == 404
+        assert "Check the address" in reply.text
+        assert "<b>where" not in reply.text
+        assert 'aria-label="Main"' in reply.text
