@@ -37,6 +37,11 @@ def read_jsonc(text: str, where: str) -> Written:
     return Written(where, root, reader.lines, tuple(reader.repeated))
 
 
+def is_blank(text: str) -> bool:
+    """Whether there is nothing in a text but white space and comments."""
+    return all(match.lastgroup in ("skip", "comment") for match in TOKEN.finditer(text))
+
+
 def has_comments(text: str) -> bool:
     """Whether writing the values out again would lose something a person wrote."""
     return any(match.lastgroup == "comment" or match.group().startswith("//") for match in TOKEN.finditer(text))
