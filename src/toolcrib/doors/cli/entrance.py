@@ -81,6 +81,11 @@ def make_entrance(config: Config, options: Options, here: Here) -> Entrance:
     return Entrance(NOBODY, callers.identify, callers.is_current, owner, keys)
 
 
+def asks_for_token(config: Config, env: Mapping[str, str], now: Callable[[], float]) -> bool:
+    """Whether clients of a toolcrib that serves this need a token."""
+    return _is_needed(config, given_token(None, env), tokens_of(env, now))
+
+
 def approver(env: Mapping[str, str]) -> CallerOf:
     """Who sends a request that only somebody with a token may make, also where other requests need none."""
 
