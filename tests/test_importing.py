@@ -226,3 +226,11 @@ def test_what_the_users_file_has_is_not_repeated_in_the_project(around, tmp_path
     cursor(around, time={"command": "x"})
 
     assert states(look(around)) == {"clock": "same"}
+
+
+def test_an_entry_that_only_adjusts_does_not_stand_in_the_way(around):
+    """Its server may be declared by the environment."""
+    target(around).write_text("[servers.far]\nenabled = false\n")
+    cursor(around, time={"command": "x"})
+
+    assert bring_in(around) == ["time"]

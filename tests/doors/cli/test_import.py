@@ -59,11 +59,12 @@ def test_without_a_terminal_nothing_is_written_unasked(toolcrib, cursor):
     [
         ([("[Y/n/choose]", "")], {"time", "notes"}),
         ([("[Y/n/choose]", "n")], set()),
+        ([("[Y/n/choose]", "\x04")], set()),
         ([("[Y/n/choose]", "choose"), ("time?", "n"), ("notes?", "y")], {"notes"}),
     ],
 )
 def test_a_person_is_asked(toolcrib, cursor, answers, names):
-    """All, none, or one by one."""
+    """All, none, or one by one; closing the input is no yes."""
     said, _ = typed(toolcrib, "import", answers=answers)
 
     assert "Add 2 servers" in said
@@ -155,3 +156,15 @@ def test_what_strangers_wrote_cannot_drive_the_terminal(toolcrib, cursor):
 
     assert "\x1b" not in result.stdout
     assert result.returncode == 0
+
+
+def test_a_new_file_that_hides_another_programs_servers_says_so(toolcrib):
+    """Without a toolcrib.toml, toolcrib had read them from there."""
+    hidden = toolcrib.project / ".mcp.json"
+    hidden.write_text('{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}')
+
+    some = toolcrib.run("import", ".mcp.json", "--yes", "--only", "a")
+
+    assert some.returncode == 0, some.stderr
+    assert [server["name"] for server in toolcrib.json("servers", "ls")] == ["a"]
+    assert f"{hidden} is no longer read by toolcrib" in some.stderr

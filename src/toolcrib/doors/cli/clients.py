@@ -1,19 +1,15 @@
 """Clients on the command line: which one is meant, how it gets to toolcrib, and what changes in its file."""
 
 import difflib
-import os
 import re
 import sys
-import time
 from pathlib import Path
 
-from toolcrib.assemble import Loaded
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.connecting import Change, Client, client_here
 from toolcrib.core.errors import did_you_mean
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.entrance import asks_for_token
 from toolcrib.doors.cli.failures import NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.importing import folded_client
@@ -21,8 +17,6 @@ from toolcrib.schema.text import printable
 from toolcrib.stores.paths import CONFIG_NAME, user_config_path
 from toolcrib.surroundings import Surroundings
 
-MCP_PATH = "/mcp"
-_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 _STYLES = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
 
 
@@ -58,14 +52,6 @@ def stdio_launch(target: Path, around: Surroundings, *, in_project: bool) -> Lau
     is_found = target == user_config_path(around.env) or (in_project and target == around.cwd / CONFIG_NAME)
     config = () if is_found else ("--config", str(target))
     return Launch(command=(*running_command(), "stdio", *config))
-
-
-def http_launch(options: Options, loaded: Loaded) -> Launch:
-    """The client reaches a toolcrib that somebody keeps running."""
-    config = loaded.config
-    host = "127.0.0.1" if config.host in _WILDCARDS else f"[{config.host}]" if ":" in config.host else config.host
-    url = options.http or f"http://{host}:{config.port}{MCP_PATH}"
-    return Launch(url=url, with_token=options.with_token or asks_for_token(config, os.environ, time.time))
 
 
 def print_change(change: Change, console: Console) -> None:

@@ -39,14 +39,15 @@ def run(options: Options, console: Console) -> int:
     """Show the difference, ask, write."""
     around = Surroundings()
     target = import_target(around, options.config or chosen_config(around.env), user=options.user)
-    found = _only(find_imports(around, Wanted(target, tuple(options.words), options.sync)), options.only)
+    everything = find_imports(around, Wanted(target, tuple(options.words), options.sync))
+    found = _only(everything, options.only)
     actions = _actions(found, options)
     if not options.json:
         print_plan(found, console)
     names = [] if options.dry_run else _names(actions, target, options, console)
     shadowed = find_project(around.cwd)
     done = take_over(found, names, target, around)
-    _warn_of_shadow(found, done, shadowed, console)
+    _warn_of_shadow(everything, done, shadowed, console)
     _tell(found, actions, done, target, options, console)
     return FAILURE if found.problems and options.words else OK
 
