@@ -19,9 +19,10 @@ from toolcrib.config.foreign.connectors import (
     insert_entry,
     remove_entry,
 )
-from toolcrib.config.foreign.documents import read_document
 from toolcrib.config.foreign.maps import at
+from toolcrib.config.jsonc import is_blank, read_values
 from toolcrib.config.jsonc_edit import BOM
+from toolcrib.config.parse import read_toml
 from toolcrib.core.errors import ConfigError
 from toolcrib.importing import Wanted, find_imports, machine
 from toolcrib.stores.connections import (
@@ -238,8 +239,12 @@ def _text(content: bytes, path: Path) -> str:
 def _entry(client: Client, content: bytes | None) -> Any:
     if content is None:
         return None
-    written = read_document(_text(content, client.path).removeprefix(BOM), str(client.path))
-    return at(written.root, (*client.connector.servers, NAME))
+    text, where = _text(content, client.path).removeprefix(BOM), str(client.path)
+    if client.connector.is_toml:
+        root = read_toml(text, where).root
+    else:
+        root = {} if is_blank(text) else read_values(text, where)
+    return at(root, (*client.connector.servers, NAME))
 
 
 def replaceable(client: Client, target: Path, around: Surroundings) -> tuple[list[str], list[str]]:

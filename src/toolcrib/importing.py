@@ -90,7 +90,7 @@ def find_imports(around: Surroundings, wanted: Wanted) -> Found:
     remembered = Origins(state_directory(around.env)).of(wanted.target)
     found, problems, readable = _look(around, wanted, remembered)
     layers = _layers(around, wanted.target)
-    config = merge(*layers.values())
+    config = _settings(*layers.values())
     scoped = [_in_scope(place, foreign, around.cwd) for place, foreign in found]
     target = str(wanted.target)
     sides = Sides(
@@ -111,7 +111,7 @@ def take_over(found: Found, names: Collection[str], target: Path, around: Surrou
         return []
     with locked(target):
         text = read_text(target) or NEW_FILE
-        config = merge(parse(text, str(target)))
+        config = _settings(parse(text, str(target)))
         changes: dict[str, Remembered | None] = {}
         for candidate in chosen:
             text, changes[candidate.name] = _applied(text, candidate, config, str(target))
@@ -256,6 +256,11 @@ def _layers(around: Surroundings, target: Path) -> dict[str, Layer]:
     paths = dict.fromkeys((str(user_config_path(around.env)), str(target)))
     texts = {path: read_text(Path(path)) for path in paths}
     return {path: parse(text, path) for path, text in texts.items() if text is not None}
+
+
+def _settings(*layers: Layer) -> Config:
+    """What the files say besides servers: those may need what only the environment declares."""
+    return merge(*(replace(layer, servers={}) for layer in layers))
 
 
 def _as_written(layer: Layer | None) -> dict[str, ServerConfig]:

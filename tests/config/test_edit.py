@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.config.edit import add_server, change_server, remove_server, set_enabled
+from toolcrib.config.edit import add_server, change_server, remove_server, replace_server, set_enabled
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig, ToolConfig
@@ -280,3 +280,43 @@ def test_a_change_that_cannot_be_used_is_refused_in_the_words_of_the_parser():
         change_server(TOML, "time", {"rate": "often"})
     with pytest.raises(ConfigError, match="There is no server 'tim'"):
         change_server(TOML, "tim", {"rate": "1/s"})
+
+
+def test_a_server_is_replaced_in_place():
+    """Its comments stay, keys that are no longer wanted go, its neighbours do not move."""
+    server = ServerConfig("time", command="npx", tools={"now": ToolConfig(policy="disable")}, enabled=False)
+
+    edited = replace_server(TOML, server)
+
+    assert merge(parse_toml(edited, "toolcrib.toml")).servers["time"] == server
+    assert edited.startswith('# what this project uses\nnative = ["my_tools"]\n\n# the clock,\n# local\n')
+    assert edited.endswith('# the documentation\n[servers.docs]\nurl = "https://docs.example/mcp"\n')
+
+
+@settings(deadline=None)
+@given(
+    st.builds(
+        ServerConfig,
+        name=st.just("time"),
+        command=texts.filter(str.strip),
+        args=st.lists(texts).map(tuple),
+        env=st.dictionaries(texts, texts, max_size=3),
+        enabled=st.booleans(),
+        policy=st.sampled_from([None, "disable"]),
+        tools=st.dictionaries(texts, st.builds(ToolConfig, policy=st.sampled_from(["allow", "disable"])), max_size=2),
+    )
+)
+def test_what_replaces_a_server_is_what_is_read(server):
+    """Whatever it was before; the other servers are untouched."""
+    servers = merge(parse_toml(replace_server(TOML, server), "toolcrib.toml")).servers
+
+    assert servers["time"] == server
+    assert servers["docs"] == ServerConfig("docs", url="https://docs.example/mcp")
+
+
+def test_a_server_that_loses_its_tools_does_not_take_a_neighbours_comment_along():
+    """The comment above the next table stays with it."""
+    edited = replace_server(TOML, ServerConfig("time", command="npx"))
+
+    assert '# the documentation\n[servers.docs]\nurl = "https://docs.example/mcp"\n' in edited
+    assert merge(parse_toml(edited, "toolcrib.toml")).servers["time"] == ServerConfig("time", command="npx")

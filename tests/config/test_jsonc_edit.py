@@ -101,6 +101,12 @@ def test_a_member_is_removed_from_anywhere(place):
     assert remove_member(text, PATH, "x") == '{\n  "mcpServers": {\n    "a": 1,\n    "b": 2\n  }\n}\n'
 
 
+def test_a_member_is_found_however_its_name_is_escaped():
+    """JSON has several ways to write a letter."""
+    assert remove_member('{"mcpServers": {"\\u0074oolcrib": 1, "a": 2}}', PATH, "x") == '{"mcpServers": { "a": 2}}'
+    assert remove_member('{"mcpServers": {"a\\/b": 1}}', ("mcpServers", "a/b"), "x") == '{"mcpServers": {}}'
+
+
 def test_what_is_not_there_is_not_removed():
     """The text is the same."""
     assert remove_member('{"a": 1}', PATH, "x") == '{"a": 1}'

@@ -192,14 +192,26 @@ def _replace_in_toml(text: str, server: ServerConfig) -> str:
     import tomlkit
 
     document = tomlkit.parse(text)
-    table = document["servers"][server.name]
-    wanted = _server_table(server)
+    _bring_up_to_date(document["servers"][server.name], _server_table(server))
+    edited: str = document.as_string()
+    if _comments(edited) == _comments(text):
+        return edited
+    return _add_to_toml(_remove_from_toml(text, server.name), server)  # a neighbour's comment hung on what went
+
+
+def _comments(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line.lstrip().startswith("#")]
+
+
+def _bring_up_to_date(table: Any, wanted: Mapping[str, Any]) -> None:
+    """Key by key: a table that is put in anew would lose the comments that stand at its end."""
     for key in [key for key in table if key not in wanted]:
         del table[key]
     for key, value in wanted.items():
-        if key not in table or table[key] != value:
+        if isinstance(value, dict) and key in table and isinstance(table[key], MutableMapping):
+            _bring_up_to_date(table[key], value)
+        elif key not in table or table[key] != value:
             table[key] = value
-    return document.as_string()
 
 
 def _change_in_toml(text: str, name: str, changes: Mapping[str, Any]) -> str:

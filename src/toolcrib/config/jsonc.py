@@ -37,6 +37,19 @@ def read_jsonc(text: str, where: str) -> Written:
     return Written(where, root, reader.lines, tuple(reader.repeated))
 
 
+def read_values(text: str, where: str) -> Any:
+    """The values alone, for those who need no lines; plain JSON is read many times faster."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return read_jsonc(text, where).root
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing in a text but white space and comments."""
+    return all(match.lastgroup in ("skip", "comment") for match in TOKEN.finditer(text))
+
+
 def has_comments(text: str) -> bool:
     """Whether writing the values out again would lose something a person wrote."""
     return any(match.lastgroup == "comment" or match.group().startswith("//") for match in TOKEN.finditer(text))

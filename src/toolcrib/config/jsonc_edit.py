@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.config.jsonc import TOKEN, read_jsonc
+from toolcrib.config.jsonc import TOKEN, read_values
 from toolcrib.config.written import KeyPath, dotted
 from toolcrib.core.errors import ConfigError
 
@@ -45,6 +45,8 @@ def insert_member(text: str, path: KeyPath, value: Mapping[str, Any], where: str
 
 def remove_member(text: str, path: KeyPath, where: str) -> str:
     """The document without what stands at ``path``; the same document if nothing does."""
+    if path[-1].isidentifier() and f'"{path[-1]}"' not in text and "\\u" not in text:
+        return text  # a large file needs no closer look
     mark, body = _split_mark(text)
     table = _scan(body, where)
     for key in path[:-1]:
@@ -153,12 +155,12 @@ def _dump(value: Any, unit: str, newline: str) -> str:
 
 def _checked(before: str, edited: str, path: KeyPath, value: Any, where: str) -> str:
     """Better no edit than one that changes what it should not."""
-    expected = read_jsonc(before, where).root
+    expected = read_values(before, where)
     table = expected
     for key in path[:-1]:
         table = table.setdefault(key, {})
     table[path[-1]] = value
-    if read_jsonc(edited, where).root != expected:
+    if read_values(edited, where) != expected:
         raise ConfigError("This file is written in a way that cannot be edited.", where=where, hint="Edit it by hand.")
     return edited
 
@@ -178,7 +180,7 @@ def _scan(text: str, where: str) -> _Table | None:
     ]
     if not tokens:
         return None
-    read_jsonc(text, where)
+    read_values(text, where)
     if tokens[0].text != "{":
         raise ConfigError("The file is not a table.", where=where, hint="Edit it by hand.")
     return _scan_table(tokens, 0)[0]

@@ -435,3 +435,12 @@ def test_a_shell_line_as_command_is_said():
     found = read_servers(Written("x", {"mcpServers": {"a": {"command": "npx -y thing"}}}), UNKNOWN)
 
     assert found[0].notes == ("Its command holds spaces; if it is a whole line, move the rest to args.",)
+
+
+def test_a_list_of_named_entries_counts_as_a_table():
+    """As managed installations of Claude Desktop have it."""
+    root = {"mcpServers": [{"name": "n", "transport": "stdio", "command": "x"}, "odd"]}
+
+    assert [found.server for found in read_servers(Written("x", root), CLIENTS["claude-desktop"])] == [
+        ServerConfig("n", command="x")
+    ]

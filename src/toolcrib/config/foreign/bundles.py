@@ -45,8 +45,14 @@ def is_bundle_manifest(root: object) -> bool:
 def read_bundle(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
     """The one server of a bundle; what the bundle asks its user for becomes variables to set."""
     root = written.root
+    if not is_bundle_manifest(root):
+        raise ConfigError("This is not the manifest of a bundle.", where=written.where)
     asked = root.get("user_config")
-    inputs = {str(key): item for key, item in asked.items() if isinstance(item, Mapping)} if asked else {}
+    inputs = (
+        {str(key): item for key, item in asked.items() if isinstance(item, Mapping)}
+        if isinstance(asked, Mapping)
+        else {}
+    )
     entry = {**_config(root["server"], dialect.platform), "description": root.get("description")}
     yield translate(str(root["name"]), entry, replace(dialect, inputs=inputs))
 

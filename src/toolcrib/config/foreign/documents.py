@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolcrib.config.jsonc import read_jsonc
+from toolcrib.config.jsonc import is_blank, read_jsonc
 from toolcrib.config.parse import read_toml
 from toolcrib.config.written import Written
 from toolcrib.core.errors import ConfigError
@@ -16,7 +16,7 @@ def read_document(text: str, where: str) -> Written:
         return read_toml(text, where)
     if where.endswith((".yaml", ".yml")):
         return Written(where, _read_yaml(text, where))
-    return read_jsonc(text, where) if text.strip() else Written(where, {})
+    return Written(where, {}) if is_blank(text) else read_jsonc(text, where)
 
 
 def _read_yaml(text: str, where: str) -> Any:

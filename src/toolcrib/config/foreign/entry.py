@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from toolcrib.config.foreign.found import Dialect, ForeignServer
 from toolcrib.config.foreign.references import References, to_variable
 from toolcrib.config.foreign.settings import MEANT, TRUSTING, limits_of, tools_of
@@ -38,9 +40,18 @@ def translate(name: str, entry: object, dialect: Dialect, *, line: int | None = 
         if not isinstance(entry, Mapping):
             raise Unusable("its entry is not a table")  # noqa: TRY301 - one way out
         server, notes = _Reading(name, entry, dialect).server()
+        _refuse_unwritable(server)
     except Unusable as reason:
         return ForeignServer(name, left_out=str(reason), line=line)
     return ForeignServer(name, server, tuple(notes), line=line)
+
+
+def _refuse_unwritable(server: ServerConfig) -> None:
+    """YAML and JSON can hold halves of characters, which no file can."""
+    try:
+        msgspec.json.encode(server)
+    except UnicodeError:
+        raise Unusable("it holds characters that cannot be written") from None
 
 
 class _Reading:
@@ -125,7 +136,7 @@ class _Reading:
         yield from _written_out(server)
         if isinstance(self._entry.get("tools"), Mapping):
             yield "What it says of single tools is not taken over. Use `toolcrib policy`."
-        others = [key for key in self._entry if key not in MEANT]
+        others = [str(key) for key in self._entry if key not in MEANT]
         if others:
             yield f"Not taken over: {', '.join(sorted(others))}."
 

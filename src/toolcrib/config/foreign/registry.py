@@ -7,6 +7,7 @@ from typing import Any
 from toolcrib.config.foreign.entry import translate
 from toolcrib.config.foreign.found import Dialect, ForeignServer
 from toolcrib.config.written import Written
+from toolcrib.core.errors import ConfigError
 
 _STARTED_BY = {
     "npm": ("npx", "-y"),
@@ -29,6 +30,8 @@ def is_registry_entry(root: object) -> bool:
 
 def read_registry(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
     """The first way of running it that can be used; the others are named in a note."""
+    if not is_registry_entry(written.root):
+        raise ConfigError("This is not a server.json of the registry.", where=written.where)
     ways = list(_ways(written.root, dialect))
     usable = [found for _, found in ways if found.server is not None]
     if not usable:

@@ -29,6 +29,7 @@ _START = {
     "connectionTimeout": MILLISECONDS,
     "initTimeout": MILLISECONDS,
 }
+_LONGEST, _SHORTEST_S = 1e10, 0.001
 _WANTED = ("includeTools", "enabled_tools", "available_tools", "tools")
 _UNWANTED = ("excludeTools", "disabled_tools", "disabledTools")
 _EMPTY_IS_NONE = ("enabled_tools", "tools")
@@ -53,7 +54,7 @@ def limits_of(entry: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any
     found: dict[str, Any] = {}
     odd = []
     for key, value, field, unit in _timeouts(entry, dialect):
-        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _LONGEST:
             found[field] = _in_seconds(value, unit)
         else:
             odd.append(f"{key} is not a time and is not taken over.")
@@ -63,7 +64,7 @@ def limits_of(entry: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any
 def _in_seconds(value: float, unit_s: float) -> float:
     if unit_s == GUESSED:
         unit_s = MILLISECONDS if value >= 1000 else SECONDS
-    return round(value * unit_s, 3)
+    return max(round(value * unit_s, 3), _SHORTEST_S)
 
 
 def _timeouts(entry: Mapping[str, Any], dialect: Dialect) -> Iterator[tuple[str, Any, str, float]]:

@@ -5,7 +5,6 @@ import re
 import sys
 from pathlib import Path
 
-from toolcrib.assemble import Loaded
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.connecting import Change, Client, client_here
@@ -13,13 +12,11 @@ from toolcrib.core.errors import did_you_mean
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
-from toolcrib.doors.cli.tokens import is_loopback
 from toolcrib.importing import folded_client
 from toolcrib.schema.text import printable
 from toolcrib.stores.paths import CONFIG_NAME, user_config_path
 from toolcrib.surroundings import Surroundings
 
-MCP_PATH = "/mcp"
 _STYLES = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
 
 
@@ -55,15 +52,6 @@ def stdio_launch(target: Path, around: Surroundings, *, in_project: bool) -> Lau
     is_found = target == user_config_path(around.env) or (in_project and target == around.cwd / CONFIG_NAME)
     config = () if is_found else ("--config", str(target))
     return Launch(command=(*running_command(), "stdio", *config))
-
-
-def http_launch(options: Options, loaded: Loaded) -> Launch:
-    """The client reaches a toolcrib that somebody keeps running."""
-    config = loaded.config
-    host = f"[{config.host}]" if ":" in config.host else config.host
-    url = options.http or f"http://{host}:{config.port}{MCP_PATH}"
-    is_guarded = config.auth_mode == "required" or (config.auth_mode == "auto" and not is_loopback(config.host))
-    return Launch(url=url, with_token=options.with_token or is_guarded)
 
 
 def print_change(change: Change, console: Console) -> None:

@@ -31,6 +31,7 @@ def _ways(serving: Serving) -> dict[str, str]:
         "Claude Code": _claude(serving),
         "VS Code": f"code --add-mcp {shlex.quote(json.dumps(_vs_code(serving)))}",
         "others": json.dumps(client_entry(serving)),
+        "in one step": "toolcrib connect claude-code  (or cursor, vscode, codex, gemini …)",
         "over stdio": json.dumps({"mcpServers": {"toolcrib": {"command": "toolcrib", "args": _stdio_args(serving)}}}),
     }
 

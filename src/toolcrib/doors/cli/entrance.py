@@ -85,6 +85,11 @@ def make_entrance(config: Config, options: Options, here: Here) -> Entrance:
     return Entrance(NOBODY, sign_ins, callers.identify, callers.identify, callers.is_current, owner, keys)
 
 
+def asks_for_token(config: Config, env: Mapping[str, str], now: Callable[[], float]) -> bool:
+    """Whether clients of a toolcrib that serves this need a token."""
+    return _is_needed(config, given_token(None, env), tokens_of(env, now))
+
+
 def _open_entrance(caller: Caller, here: Here) -> Entrance:
     """Nobody needs a token to list and call; to look after toolcrib, the owner's is needed all the same."""
 

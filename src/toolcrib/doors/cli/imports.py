@@ -90,10 +90,11 @@ def is_person_here(console: Console) -> bool:
 
 
 def ask_line(console: Console, question: str) -> str:
-    """One answer at the terminal, folded; empty when there is none."""
+    """One answer at the terminal, folded; a terminal that is closed says no."""
     console.err.write(f"{question} ")
     console.err.flush()
-    return sys.stdin.readline().strip().casefold()
+    line = sys.stdin.readline()
+    return line.strip().casefold() if line else "no"
 
 
 def choose(console: Console, question: str, names: Sequence[str]) -> list[str]:

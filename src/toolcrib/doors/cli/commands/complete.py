@@ -26,7 +26,12 @@ Suggestion = tuple[str, str]
 
 TAKES_TOOL = ("show", "call", "why")
 TAKES_SERVER = ("servers rm", "servers enable", "servers disable", "servers refresh", "servers logs")
-VALUES = {"--log-level": ("debug", "info", "warning", "error"), "--log-format": ("text", "json")}
+TAKES_CLIENT = ("import", "connect", "disconnect")
+VALUES = {
+    "--format": ("mcpServers", "vscode", "codex"),
+    "--log-level": ("debug", "info", "warning", "error"),
+    "--log-format": ("text", "json"),
+}
 SHELLS = ("bash", "zsh", "fish")
 DESCRIPTION_MAX = 60
 
@@ -58,6 +63,8 @@ def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
         yield from _options(name)
     elif name == "completion":
         yield from ((shell, "") for shell in SHELLS)
+    elif name in TAKES_CLIENT:
+        yield from _clients(name)
     elif name in TAKES_TOOL:
         yield from _tools_or_arguments(name, before, last)
 
@@ -96,6 +103,14 @@ def _tools_or_arguments(name: str, before: Sequence[str], last: str) -> Iterator
     elif name == "call":
         properties = chosen.get("inputSchema", {}).get("properties", {})
         yield from ((f"{key}=", str(part.get("description", ""))) for key, part in properties.items())
+
+
+def _clients(name: str) -> Iterator[Suggestion]:
+    from toolcrib.config.foreign.clients import CLIENTS
+    from toolcrib.config.foreign.connectors import CONNECTORS
+
+    known = CLIENTS if name == "import" else CONNECTORS
+    yield from ((client, known[client].label) for client in known)
 
 
 def _servers(before: Sequence[str]) -> Iterator[Suggestion]:

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.config.environment import chosen_config
+from toolcrib.config.foreign.connectors import Launch
 from toolcrib.connecting import Change, Client, Standing, connect, preview_connect, replaceable, standings
-from toolcrib.doors.cli.clients import add_client, find_client, http_launch, print_change, stdio_launch
+from toolcrib.doors.cli.clients import add_client, find_client, print_change, stdio_launch
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_json
-from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.importing import Wanted, find_imports, forget_origin, import_target, take_over
 from toolcrib.stores.paths import user_config_path
@@ -55,17 +55,21 @@ def run(options: Options, console: Console) -> int:
         raise UsageError("--with-token goes with --http.")
     client = find_client(options, around)
     target = _target(options, around, client)
-    launch = (
-        stdio_launch(target, around, in_project=options.project)
-        if options.http is None
-        else http_launch(options, load_here(options))
-    )
+    launch = _launch(options, target, around)
     without = _replaced(client, target, options, console) if options.replace else None
     change = (preview_connect if options.dry_run else connect)(client, launch, around, without)
     if without and not options.dry_run:
         forget_origin(target, client.path, around)
     _tell(change, client, options, console)
     return OK
+
+
+def _launch(options: Options, target: Path, around: Surroundings) -> Launch:
+    if options.http is None:
+        return stdio_launch(target, around, in_project=options.project)
+    from toolcrib.doors.cli.reaching import http_launch
+
+    return http_launch(options)
 
 
 def _target(options: Options, around: Surroundings, client: Client) -> Path:

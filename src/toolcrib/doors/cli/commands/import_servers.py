@@ -10,6 +10,7 @@ from toolcrib.doors.cli.failures import FAILURE, OK, NotFound, UsageError
 from toolcrib.doors.cli.imports import choose, count, is_person_here, plan_document, print_plan
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.importing import Found, Wanted, find_imports, import_target, take_over
+from toolcrib.stores.paths import find_project
 from toolcrib.surroundings import Surroundings
 
 EXAMPLES = """\
@@ -38,12 +39,15 @@ def run(options: Options, console: Console) -> int:
     """Show the difference, ask, write."""
     around = Surroundings()
     target = import_target(around, options.config or chosen_config(around.env), user=options.user)
-    found = _only(find_imports(around, Wanted(target, tuple(options.words), options.sync)), options.only)
+    everything = find_imports(around, Wanted(target, tuple(options.words), options.sync))
+    found = _only(everything, options.only)
     actions = _actions(found, options)
     if not options.json:
         print_plan(found, console)
     names = [] if options.dry_run else _names(actions, target, options, console)
+    shadowed = find_project(around.cwd)
     done = take_over(found, names, target, around)
+    _warn_of_shadow(everything, done, shadowed, console)
     _tell(found, actions, done, target, options, console)
     return FAILURE if found.problems and options.words else OK
 
@@ -72,6 +76,18 @@ def _names(actions: list[Candidate], target: Path, options: Options, console: Co
         raise UsageError("Nobody can be asked here.", hint="Add --yes to do it, or --dry-run to look.")
     verb = "Change" if options.sync else "Add"
     return choose(console, f"{verb} {count(len(names))} in {target}?", names)
+
+
+def _warn_of_shadow(found: Found, done: list[Candidate], before: Path | None, console: Console) -> None:
+    """A new toolcrib.toml hides another program's file that toolcrib had read in its place."""
+    if not done or before is None or before.suffix == ".toml":
+        return
+    here = [candidate for candidate in found.in_state("new") if candidate not in done]
+    lost = [one.name for one in here if any(origin.path == str(before) for origin in one.origins)]
+    if lost:
+        console.say(
+            f"{before} is no longer read by toolcrib, so it lacks {', '.join(lost)}; import them, too.", "yellow"
+        )
 
 
 def _tell(

@@ -1,0 +1,157 @@
+"""``toolcrib connect`` and ``disconnect``: one entry in a client's file, and out again."""
+
+import json
+
+import pytest
+
+SECRET = "sk-0123456789abcdef"
+WRITTEN = """\
+{
+  // my servers
+  "mcpServers": {
+    "time": {"command": "time-server", "args": ["--key", "hush-hush"]}, // clock
+    "notes": {"command": "notes-server", "env": {"API_KEY": "sk-0123456789abcdef"}}
+  }
+}"""
+
+
+@pytest.fixture
+def cursor(toolcrib):
+    """Cursor's file, with comments and a secret in it."""
+    path = toolcrib.home / ".cursor" / "mcp.json"
+    path.parent.mkdir()
+    path.write_text(WRITTEN)
+    return path
+
+
+def test_connect_and_disconnect_leave_no_trace(toolcrib, cursor):
+    """Byte for byte."""
+    connected = toolcrib.run("connect", "cursor")
+    in_between = cursor.read_text()
+    gone = toolcrib.run("disconnect", "cursor")
+
+    assert connected.returncode == gone.returncode == 0, connected.stderr + gone.stderr
+    assert '"stdio"' in in_between
+    assert "// my servers" in in_between
+    assert "is as it was before" in gone.stderr
+    assert cursor.read_text() == WRITTEN
+    assert [path.name for path in cursor.parent.iterdir()] == ["mcp.json"]
+
+
+def test_the_list_shows_who_is_connected(toolcrib, cursor):
+    """For people and for programs."""
+    toolcrib.run("connect", "cursor")
+
+    rows = {line.split()[0]: line for line in toolcrib.run("connect").stdout.splitlines()}
+    shown = {entry["client"]: entry["connected"] for entry in toolcrib.json("connect")}
+
+    assert " connected " in rows["cursor"]
+    assert "not here" in rows["windsurf"]
+    assert shown["cursor"] is True
+    assert shown["zed"] is False
+
+
+def test_a_client_is_told_which_configuration_is_meant(toolcrib, cursor):
+    """It starts toolcrib from anywhere; in a project it starts it there."""
+    toolcrib.write(toolcrib.tiny())
+
+    toolcrib.run("connect", "cursor")
+    toolcrib.run("connect", "vscode", "--project")
+
+    user = json.loads(cursor.read_text().replace("// my servers", "").replace("// clock", ""))
+    project = json.loads((toolcrib.project / ".vscode" / "mcp.json").read_text())
+    assert user["mcpServers"]["toolcrib"]["args"][-3:] == ["stdio", "--config", str(toolcrib.config)]
+    assert project["servers"]["toolcrib"]["args"][-1] == "stdio"
+
+
+def test_the_entry_starts_toolcrib(toolcrib, cursor):
+    """What is written is a command that speaks MCP."""
+    toolcrib.write(toolcrib.tiny())
+    toolcrib.run("connect", "claude-desktop")
+    path = toolcrib.home / ".config" / "Claude" / "claude_desktop_config.json"
+    entry = json.loads(path.read_text())["mcpServers"]["toolcrib"]
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+
+    assert entry["args"][:2] == ["-m", "toolcrib"]
+    result = toolcrib.run(*entry["args"][2:], stdin=asked + "\n")
+
+    assert json.loads(result.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "toolcrib"
+
+
+def test_http_writes_the_address_and_a_reference_where_a_token_is_needed(toolcrib):
+    """Never the token itself."""
+    toolcrib.write('[serve]\nport = 9123\nauth = "required"')
+
+    toolcrib.run("connect", "claude-code", "--http", "--project", TOOLCRIB_TOKEN="t0ken-" * 6)
+
+    text = (toolcrib.project / ".mcp.json").read_text()
+    assert json.loads(text)["mcpServers"]["toolcrib"] == {
+        "type": "http",
+        "url": "http://127.0.0.1:9123/mcp",
+        "headers": {"Authorization": "Bearer ${TOOLCRIB_TOKEN}"},
+    }
+
+
+def test_replace_moves_the_servers_into_toolcrib(toolcrib, cursor):
+    """One endpoint instead of many; a later sync does not take them away again; disconnect brings the file back."""
+    toolcrib.write()
+    result = toolcrib.run("connect", "cursor", "--replace")
+
+    assert result.returncode == 0, result.stderr
+    assert "time-server" not in cursor.read_text()
+    assert "[servers.time]" in toolcrib.config.read_text()
+    toolcrib.run("import", "--sync", "--yes")
+    assert "[servers.time]" in toolcrib.config.read_text()
+    toolcrib.run("disconnect", "cursor")
+    assert cursor.read_text() == WRITTEN
+
+
+def test_a_dry_run_shows_the_difference_without_secrets(toolcrib, cursor):
+    """And nothing is written, imported or kept."""
+    result = toolcrib.run("connect", "cursor", "--replace", "--dry-run")
+
+    assert result.returncode == 0, result.stderr
+    assert '+    "toolcrib": {' in result.stdout
+    assert '-    "time": {"command": "time-server", "args": ["--key", "***"]}' in result.stdout
+    assert SECRET not in result.stdout
+    assert "hush-hush" not in result.stdout
+    assert cursor.read_text() == WRITTEN
+    assert not toolcrib.config.exists()
+
+
+def test_a_file_that_was_changed_since_loses_only_our_entry(toolcrib, cursor):
+    """And that is said."""
+    toolcrib.run("connect", "cursor")
+    cursor.write_text(cursor.read_text().replace("time-server", "clock-server"))
+
+    result = toolcrib.run("disconnect", "cursor")
+
+    assert "was changed since" in result.stderr
+    assert cursor.read_text() == WRITTEN.replace("time-server", "clock-server")
+
+
+def test_a_connected_project_does_not_start_toolcrib_in_toolcrib(toolcrib):
+    """The project's file of Claude Code names toolcrib, and is the only configuration there."""
+    toolcrib.run("connect", "claude-code", "--project")
+
+    assert (toolcrib.project / ".mcp.json").is_file()
+    assert toolcrib.json("servers", "ls") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["connect", "curser"], 7, "Did you mean 'cursor'?"),
+        (["connect", "claude-desktop", "--http"], 1, "Leave --http away"),
+        (["connect", "claude-desktop", "--project"], 1, "Leave --project away"),
+        (["connect", "cursor", "--with-token"], 2, "--with-token goes with --http"),
+        (["disconnect", "zed"], 0, "Zed is not connected"),
+    ],
+)
+def test_what_cannot_be_done_says_what_can(toolcrib, words, code, told):
+    """In one line."""
+    result = toolcrib.run(*words)
+
+    assert result.returncode == code, result.stderr
+    assert told in result.stderr
