@@ -5,7 +5,6 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from toolcrib.core.audit import AuditEntry
-from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
@@ -29,13 +28,13 @@ def policy_routes(premises: Premises) -> list[RouteSpec]:
     """The routes of the policies."""
 
     async def ls(visit: Visit) -> Answer:
-        visit.need_operator(SecurityLevel.READ_ONLY)
+        visit.need_operator()
         security = premises.project.config.security
         tools = policy_entries(premises.crib)
         return json_answer({"default": security.policy, "patterns": dict(security.policies), "tools": tools})
 
     async def show(visit: Visit) -> Answer:
-        visit.need_operator(SecurityLevel.READ_ONLY)
+        visit.need_operator()
         found = _view(premises, visit.params["pattern"])
         if not found["tools"] and found["policy"] is None:
             raise not_found("policy", visit.params["pattern"], "GET /api/v1/policies lists what holds.")

@@ -176,5 +176,5 @@ def _plain_type(schema: Mapping[str, Any]) -> str:
 
 def _prose(text: str) -> str:
     """Text with its `code` as code."""
-    parts = escape(" ".join(text.split())).split("`")
+    parts = escape(" ".join(text.replace("``", "`").split())).split("`")
     return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))

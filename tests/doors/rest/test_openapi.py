@@ -1,0 +1,132 @@
+"""The description: valid, complete, true under fire, and readable."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis.checks import load_all_checks
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+from tests.doors.cli.program import Program
+from tests.doors.rest.api import ROOT, serving_api
+
+load_all_checks()
+CHECKS = [
+    schemathesis.CHECKS.get_by_names([name])[0]
+    for name in (
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_headers_conformance",
+        "response_schema_conformance",
+        "negative_data_rejection",
+    )
+]
+STREAMS = ("/api/v1/events",)
+"""They do not end by themselves; they have tests of their own."""
+EXAMPLES = 15
+
+
+def test_the_description_is_valid_openapi_with_real_schemas(api):
+    """By the schema of OpenAPI 3.1; every body and answer has a shape."""
+    document = api.get("/openapi.json", token="")
+    OPENAPI_31_VALIDATOR.validate(document)
+    names = [operation["operationId"] for methods in document["paths"].values() for operation in methods.values()]
+
+    assert len(names) == len(set(names))
+    assert set(document["components"]["securitySchemes"]) == {"bearer", "cookie"}
+    for methods in document["paths"].values():
+        for method, operation in methods.items():
+            assert operation["summary"]
+            assert ("requestBody" in operation) <= (method in ("post", "put", "patch"))
+            assert "example" in operation.get("requestBody", {}).get("content", {}).get(
+                "application/json", {"example": 1}
+            )
+
+
+def test_the_description_says_nothing_of_this_toolcrib(program):
+    """No server, no path, no token."""
+    program.write(program.tiny("very_private"))
+    with serving_api(program) as api:
+        text = api.raw("GET", "/openapi.json").body.decode()
+
+    assert "very_private" not in text
+    assert str(program.home) not in text
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    """A toolcrib that can stand anything: servers that run a command cannot be added."""
+    program = Program(tmp_path_factory.mktemp("target"))
+    program.project.mkdir()
+    program.write("[serve]\nport = 0", program.tiny(more='connect_timeout = "1s"'))
+    with serving_api(program) as api:
+        api.send("POST", "/servers/tiny/refresh")
+        yield api
+
+
+def operations():
+    """The routes, as the table of who may do what has them."""
+    from tests.doors.rest.test_matrix import MATRIX
+
+    return sorted((method, ROOT + path) for method, path in MATRIX if ROOT + path not in STREAMS)
+
+
+@pytest.mark.parametrize(("method", "path"), operations(), ids=" ".join)
+def test_every_answer_is_as_described_whatever_is_sent(target, method, path):
+    """Good requests and bad ones, the same each time: no fault of ours, and nothing undescribed."""
+    url = f"http://127.0.0.1:{target.serving.port}"
+    schema = schemathesis.openapi.from_dict(target.description.document)
+    operation = schema[path][method]
+    modes = schemathesis.GenerationMode.all()
+
+    @settings(
+        max_examples=EXAMPLES,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=modes[0]) | operation.as_strategy(generation_mode=modes[-1]))
+    def attack(case):
+        response = case.call(base_url=url, headers={"authorization": f"Bearer {target.token}"}, timeout=20)
+        assert response.status_code < 500, response.content
+        case.validate_response(response, checks=CHECKS)
+
+    attack()
+
+
+def test_the_reference_is_a_page_without_scripts(api):
+    """Every route is on it; nothing is fetched, nothing is run."""
+    reply = api.send("GET", "/reference", token="")
+    page = reply.body.decode()
+    tags: list[str] = []
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attrs: tags.append(tag)
+    parser.feed(page)
+    links = set(re.findall(r'href="#([^"]+)"', page))
+    places = set(re.findall(r'id="([^"]+)"', page))
+
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert not {"script", "img", "iframe", "link", "form"} & set(tags)
+    assert links <= places
+    for path in api.description.document["paths"]:
+        assert f"<code>{path}</code>" in page
+
+
+def test_pages_of_other_origins_are_told_which_methods_there_are(api):
+    """A preflight is answered before anybody asks for a token."""
+    origin = f"http://127.0.0.1:{api.serving.port}"
+    reply = api.raw("OPTIONS", "/policies/x", origin=origin, access_control_request_method="PUT")
+
+    assert (reply.status, reply.headers["access-control-allow-methods"]) == (204, "GET, POST, PUT, PATCH, DELETE")
+
+
+def test_every_address_takes_head_and_says_which_methods_it_takes(api):
+    """A head has no body; another method is told which ones there are."""
+    head, wrong = api.send("HEAD", "/version"), api.send("PATCH", "/version")
+
+    assert (head.status, head.body, int(head.headers["content-length"]) > 0) == (200, b"", True)
+    assert (wrong.status, wrong.headers["allow"]) == (405, "GET, HEAD")
+    assert api.send("GET", "/nothing").json["code"] == "HTTP_NOT_FOUND"
