@@ -1,5 +1,7 @@
 """The description: valid, complete, true under fire, and readable."""
 
+import base64
+import hashlib
 import re
 from html.parser import HTMLParser
 
@@ -116,6 +118,10 @@ def test_the_reference_is_a_page_without_scripts(api):
     links = set(re.findall(r'href="#([^"]+)"', page))
     places = set(re.findall(r'id="([^"]+)"', page))
 
+    [style] = re.findall("<style>(.*?)</style>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+
+    assert f"style-src 'sha256-{digest}'" in reply.headers["content-security-policy"]
     assert "default-src 'none'" in reply.headers["content-security-policy"]
     assert not {"script", "img", "iframe", "link", "form"} & set(tags)
     assert links <= places

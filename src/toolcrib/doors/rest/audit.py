@@ -56,8 +56,8 @@ PARAMS = (
     Param("outcome", "a pattern: `success`, or the code of an error", _PATTERN),
     Param("since", "`30m`, `1h`, `2d` ago, or an ISO date and time"),
     Param("until", "the same; what is newer is left out"),
-    Param("limit", f"how many at most, up to {MOST}", count(MOST, USUAL)),
-    Param("before", "`nextBefore` of the page before", count(999_999_999)),
+    Param("limit", f"how many at most, up to {MOST}", count(USUAL)),
+    Param("before", "`nextBefore` of the page before", count()),
 )
 
 

@@ -34,7 +34,7 @@ def call_routes(premises: Premises) -> list[RouteSpec]:
             raise Problem(409, "HTTP_CONFLICT", "This call has ended already.")
         return json_answer({"id": call.id, "cancelled": True})
 
-    params = (Param("tool", "only calls of this tool"), Param("limit", "how many at most", count(MOST, USUAL)))
+    params = (Param("tool", "only calls of this tool"), Param("limit", f"how many at most, up to {MOST}", count(USUAL)))
     detail = "One's own; for operators, everybody's. Of arguments only names and kinds are shown."
     return [
         RouteSpec("GET", PATH, ls, About("List the calls", "calls", CallList, detail, params=params, problems=(422,))),

@@ -34,9 +34,9 @@ code{padding:.1em .35em;overflow-wrap:anywhere}pre{padding:.7rem .9rem;overflow:
 table{border-collapse:collapse;width:100%;margin:.4rem 0;font-size:.9rem}
 th{text-align:left;font-weight:600;color:var(--soft);padding:.25rem .8rem .25rem 0}
 td{border-top:1px solid var(--line);padding:.3rem .8rem .3rem 0;vertical-align:top}
-td:first-child{white-space:nowrap}
+td:first-child{white-space:nowrap;width:12rem}td:nth-child(2):not(:last-child){width:5rem}
 details{margin:.5rem 0}summary{cursor:pointer;color:var(--soft)}
-@media(max-width:56rem){.page{grid-template-columns:minmax(0,1fr);gap:1rem}nav{position:static;max-height:none}}
+@media(max-width:56rem){.page{grid-template-columns:minmax(0,1fr);gap:1rem}nav{position:static;max-height:none;order:1}}
 """
 POLICY = (
     "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-"

@@ -18,12 +18,9 @@ Address = Annotated[str, Meta(pattern=r"^(https?://|\$\{)")]
 Duration = float | str
 PLACE = "the request"
 
-HARMLESS = frozenset({"name", "user", "description", "enabled", "url", "headers", "policy", "rate", "parallel"}) | {
-    "call_timeout",
-    "discovery_timeout",
-    "idle_timeout",
-}
-"""What somebody may set who must not reach further than ``admin``; of a known server, the address is not among it."""
+TIMES = frozenset({"call_timeout", "discovery_timeout", "idle_timeout"})
+HARMLESS = frozenset({"description", "enabled", "policy", "rate", "parallel"}) | TIMES
+"""What somebody may set who reaches no further than ``admin``; of a new server, its address as well."""
 CONNECTION = frozenset({"url", "headers"})
 
 
@@ -96,7 +93,7 @@ def needs_system(table: Mapping[str, Any], *, is_new: bool) -> bool:
     A reference takes its value from toolcrib's own environment, and the address of a known server decides who gets
     its secrets; a level says who may use its tools.
     """
-    keys = HARMLESS if is_new else HARMLESS - CONNECTION
+    keys = HARMLESS | CONNECTION if is_new else HARMLESS
     return not keys.issuperset(table) or any("${" in text for text in _texts(table))
 
 

@@ -41,7 +41,7 @@ def _reading(premises: Premises) -> list[RouteSpec]:
         found = log_lines(premises.crib, name, lines) if name in premises.crib.shelves else []
         return json_answer({"server": name, "lines": found})
 
-    lines = Param("lines", f"how many at most, up to {MOST_LINES}", count(MOST_LINES, USUAL_LINES))
+    lines = Param("lines", f"how many at most, up to {MOST_LINES}", count(USUAL_LINES))
     return [
         RouteSpec("GET", PATH, ls, About("List the servers", "servers", ServerList, "Starts nothing.")),
         RouteSpec("GET", ONE, show, About("Show one server", "servers", ServerDetail, problems=(404,))),

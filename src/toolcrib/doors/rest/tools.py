@@ -48,7 +48,7 @@ PARAMS = (
     Param("server", "only the tools of this server; `native` for those of this process"),
     Param("level", "only tools of this level", {"type": "string", "enum": list(LEVELS)}),
     Param("policy", "only tools of this policy", {"type": "string", "enum": list(POLICIES)}),
-    Param("limit", f"how many at most, up to {MOST}", count(MOST, USUAL)),
+    Param("limit", f"how many at most, up to {MOST}", count(USUAL)),
     Param("cursor", "`nextCursor` of the page before"),
 )
 

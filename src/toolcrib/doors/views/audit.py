@@ -22,7 +22,7 @@ def moment_us(text: str) -> int:
             ago = timedelta(**{_UNITS[found[2]]: float(found[1])})
         except OverflowError:
             raise ValueError("longer than time itself") from None
-        return int((time.time() - ago.total_seconds()) * 1_000_000)
+        return max(0, int((time.time() - ago.total_seconds()) * 1_000_000))
     try:
         moment = datetime.fromisoformat(text.strip()).astimezone(UTC)
     except OverflowError:
