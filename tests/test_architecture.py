@@ -41,6 +41,7 @@ MAY_IMPORT = {
         "stores",
         "project",
         "bulletin",
+        "transports",
         "doors/http",
         "doors/views",
         "version",

@@ -933,3 +933,18 @@ async def test_a_tool_that_is_gone_since_the_last_run_is_unknown():
 
     assert [result.error.code for result in results] == ["TOOL_NOT_FOUND"] * 2
     assert later.calls == []
+
+
+async def test_a_restart_puts_a_new_source_in_the_place_of_the_old_one():
+    """The old one is closed, the new one asked and called; a server there is not is an error."""
+    old, new = FakeSource("files", [Tool("read")]), FakeSource("files", [Tool("read")])
+    async with memory_crib(old) as made:
+        await made.crib.call("files__read")
+        made.upcoming["files"] = new
+        record = await made.crib.restart("files")
+        result = await made.crib.call("files__read")
+        with pytest.raises(errors.UnknownServer, match="ghost"):
+            await made.crib.restart("ghost")
+
+    assert (record.status, result.text, old.closed) == ("success", "read ran", True)
+    assert (len(old.calls), len(new.calls)) == (1, 1)

@@ -7,7 +7,7 @@ import pytest
 from toolcrib.catalog.pins import CHANGED, MOVED, NEW
 from toolcrib.config.model import Config, SecurityConfig, ServerConfig
 from toolcrib.core import events
-from toolcrib.core.errors import UnknownTool
+from toolcrib.core.errors import PermissionDenied, UnknownTool
 from toolcrib.core.tool import Tool
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
@@ -199,3 +199,21 @@ async def test_a_name_that_is_not_there_is_an_error_and_accepts_nothing():
             await made.crib.approve("files__read", "ghost__tool")
 
         assert made.crib.shelves["files"].held == {"read": CHANGED}
+
+
+async def test_nothing_is_accepted_that_is_no_longer_what_was_looked_at():
+    """Who accepts is asked in the last moment, after the decision was written down."""
+    files = FakeSource("files", [tool("read")])
+
+    def still() -> None:
+        raise PermissionDenied("It changed again.")
+
+    async with memory_crib(files) as made:
+        await made.crib.current()
+        files.tools = (tool("read", "now with a twist"),)
+        await made.crib.refresh("files")
+        with pytest.raises(PermissionDenied, match="changed again"):
+            await made.crib.approve("files__read", still=still)
+        held = made.crib.catalog.routes["files__read"].held
+
+    assert held == CHANGED

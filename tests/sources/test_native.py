@@ -379,3 +379,16 @@ async def test_a_registry_that_is_full_takes_no_further_tool():
     )
     assert refused.value.code == "TOOL_INVALID_INPUT"
     assert [tool.name for tool in source.listing.tools] == ["a", "b"]
+
+
+async def test_a_call_that_reached_its_function_counts_as_sent():
+    """Whoever made it can tell a tool that failed from a call that never ran."""
+    source = NativeSource([raising(ValueError("no luck"))])
+    call, unknown = ToolCall("fails", "fails", {}), ToolCall("other", "other", {})
+    with pytest.raises(ToolFailed):
+        await source.call_tool(call)
+    with pytest.raises(UnknownTool):
+        await source.call_tool(unknown)
+    await source.close()
+
+    assert (call.sent, unknown.sent) == (True, False)

@@ -35,6 +35,11 @@ async def log(tmp_path: Path) -> Path:
         (Query(denied=True), [4, 6]),
         (Query(after=4), [5, 6]),
         (Query(since_us=2**60), []),
+        (Query(until_us=1), []),
+        (Query(until_us=2**60), [1, 3, 4, 5, 6]),
+        (Query(before=5), [1, 3, 4]),
+        (Query(before=3), [1]),
+        (Query(before=6), [1, 3, 4, 5]),
         (Query(tool="'; DROP TABLE entry; --"), []),
     ],
 )

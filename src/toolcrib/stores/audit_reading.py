@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from toolcrib.core.audit import CALL_BEGUN, AuditEntry
+from toolcrib.core.audit import CALL, CALL_BEGUN, AuditEntry
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit_database import BUSY_MS, read_sql
 
@@ -34,9 +34,13 @@ class Query:
     since_us: int | None = None
     denied: bool = False
     after: int = 0
+    until_us: int | None = None
+    before: int | None = None
+    """Only entries of a smaller number, to read on where an answer ended."""
 
 
 _decode = msgspec.json.Decoder(Stored).decode
+_END = "SELECT 1 FROM entry WHERE seq > ? AND body ->> 'event' = ? AND body ->> 'execution_id' = ? LIMIT 1"
 _OUTCOMES = "SELECT seq, hash, body FROM entry WHERE seq > ? ORDER BY seq"
 
 
@@ -58,12 +62,13 @@ def reading(path: Path) -> Iterator["apsw.Connection"]:
 
 def latest(connection: "apsw.Connection", query: Query, count: int | None = None) -> list[Stored]:
     """The newest entries that fit, oldest of them first; a beginning is left out once its end is there."""
+    is_cut = query.before is not None or query.until_us is not None
     found: list[Stored] = []
     ended: set[str] = set()
     for entry in _rows(connection, query):
         if entry.event != CALL_BEGUN:
             ended.add(entry.execution_id)
-        elif entry.execution_id in ended:
+        elif entry.execution_id in ended or (is_cut and _has_ended(connection, entry)):
             continue
         found.append(entry)
         if len(found) == count:
@@ -71,10 +76,17 @@ def latest(connection: "apsw.Connection", query: Query, count: int | None = None
     return found[::-1]
 
 
+def _has_ended(connection: "apsw.Connection", begun: Stored) -> bool:
+    """Whether the end of a call stands further on than was looked for; most often it is near."""
+    return connection.execute(_END, (begun.seq, CALL, begun.execution_id)).fetchone() is not None
+
+
 def _rows(connection: "apsw.Connection", query: Query) -> Iterator[Stored]:
     wanted = {
         "after": query.after,
         "since": query.since_us,
+        "until": query.until_us,
+        "before": query.before,
         "tool": query.tool,
         "caller": query.caller,
         "outcome": query.outcome,

@@ -9,6 +9,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "up": ("up", "Find the configuration, serve it over HTTP, and show what is there."),
     "serve": ("serve", "Serve MCP over HTTP."),
     "stdio": ("stdio", "Serve MCP on stdin and stdout, for a client that starts it."),
+    "open": ("open", "Open the page of the toolcrib that runs here, signed in."),
     "ls": ("ls", "List the tools."),
     "show": ("show", "Show one tool: what it does and takes."),
     "call": ("call", "Call a tool."),

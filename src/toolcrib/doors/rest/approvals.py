@@ -14,9 +14,13 @@ import msgspec
 from toolcrib.calls.approvals import Reply
 from toolcrib.calls.inbox import Inbox, Waiting
 from toolcrib.core.access import may_approve
-from toolcrib.doors.http.answers import Answer, Problem, json_answer
+from toolcrib.core.audit import AuditEntry
+from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
+from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.rest.about import About, Param
+from toolcrib.doors.rest.shapes import Answered, KeptAnswers, QuestionList
 
 PATH = "/api/v1/approvals"
 LONGEST_WAIT_S = 60.0
@@ -28,8 +32,12 @@ class ReplyBody(msgspec.Struct, forbid_unknown_fields=True):
     answer: Literal["once", "session", "always", "no"]
 
 
-def approval_routes(inbox: Inbox) -> list[RouteSpec]:
-    """The routes of the inbox."""
+def approval_routes(premises: Premises) -> list[RouteSpec]:
+    """The routes of the inbox, and of the answers that are kept."""
+    return [*_inbox_routes(premises.crib.inbox), *_answer_routes(premises)]
+
+
+def _inbox_routes(inbox: Inbox) -> list[RouteSpec]:
 
     async def look(visit: Visit) -> Answer:
         _need_approver(visit)
@@ -40,7 +48,45 @@ def approval_routes(inbox: Inbox) -> list[RouteSpec]:
         reply = answer_question(inbox, visit, visit.params["id"], visit.json(ReplyBody).answer)
         return json_answer({"id": visit.params["id"], "answer": reply})
 
-    return [RouteSpec("GET", PATH, look), RouteSpec("POST", f"{PATH}/{{id}}", answer)]
+    wait = Param("wait", f"seconds to wait for something to arrive, up to {LONGEST_WAIT_S:g}", _SECONDS)
+    about = About(
+        "Answer a question",
+        "approvals",
+        Answered,
+        "Whoever asked cannot answer.",
+        body=ReplyBody,
+        example={"answer": "once"},
+        problems=(403, 404, 409, 415, 422),
+    )
+    listed = About("List the questions that wait", "approvals", QuestionList, params=(wait,), problems=(403, 422))
+    return [RouteSpec("GET", PATH, look, listed), RouteSpec("POST", f"{PATH}/{{id}}", answer, about)]
+
+
+_SECONDS = {"type": "number", "minimum": 0, "default": 0}
+
+
+def _answer_routes(premises: Premises) -> list[RouteSpec]:
+    async def ls(visit: Visit) -> Answer:
+        _need_approver(visit)
+        return json_answer({"answers": await asyncio.to_thread(premises.project.answers)})
+
+    async def forget(visit: Visit) -> Answer:
+        visit.need_operator()
+        tool, caller = visit.params["tool"], visit.params["caller"]
+        if not await premises.project.forget_answer(tool, caller):
+            raise not_found("kept answer for", tool, "GET /api/v1/approvals/answers lists them.")
+        by, details = visit.caller, {"callers": [caller]}
+        entry = AuditEntry("approval", tool, "", by.id, by.kind, decision="forgotten", details=details)
+        await premises.crib.audit.commit(entry)
+        return Answer(204)
+
+    listed = About("List the answers that are kept", "approvals", KeptAnswers, problems=(403,))
+    detail = "The person is asked again at the next call."
+    forgotten = About("Forget a kept answer", "approvals", detail=detail, status=204, problems=(403, 404))
+    return [
+        RouteSpec("GET", f"{PATH}/answers", ls, listed),
+        RouteSpec("DELETE", f"{PATH}/answers/{{tool}}/{{caller}}", forget, forgotten),
+    ]
 
 
 def answer_question(inbox: Inbox, visit: Visit, question_id: str, given: str) -> Reply:

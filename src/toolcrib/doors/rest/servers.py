@@ -1,0 +1,232 @@
+"""The servers over REST: how they are doing, and adding, changing, switching and removing them."""
+
+from typing import Any
+
+from toolcrib.config.lock import Record
+from toolcrib.core.access import matches
+from toolcrib.core.audit import AuditEntry
+from toolcrib.core.tool import SecurityLevel
+from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
+from toolcrib.doors.http.premises import Premises
+from toolcrib.doors.http.router import RouteSpec
+from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.rest.about import About, Param, count
+from toolcrib.doors.rest.server_bodies import NewServer, ServerChange, needs_system, refuse_masks
+from toolcrib.doors.rest.shapes import ServerDetail, ServerList, ServerLog, ServerOutcome
+from toolcrib.doors.views.servers import log_lines, server_entries, server_entry, shown_config
+
+PATH = "/api/v1/servers"
+ONE = f"{PATH}/{{name}}"
+MOST_LINES = 1_000
+USUAL_LINES = 200
+
+
+def server_routes(premises: Premises) -> list[RouteSpec]:
+    """The routes of the servers."""
+    return [*_reading(premises), *_changing(premises), *_deeds(premises)]
+
+
+def _reading(premises: Premises) -> list[RouteSpec]:
+    async def ls(visit: Visit) -> Answer:
+        visit.need_known()
+        entries = [entry for entry in server_entries(premises.crib) if may_see(visit, entry["name"])]
+        return json_answer({"servers": [_for(visit, entry) for entry in entries]})
+
+    async def show(visit: Visit) -> Answer:
+        return json_answer(detail(premises, visit, known_server(premises, visit)))
+
+    async def logs(visit: Visit) -> Answer:
+        visit.need_operator()
+        name, lines = known_server(premises, visit), visit.number("lines", USUAL_LINES, MOST_LINES)
+        found = log_lines(premises.crib, name, lines) if name in premises.crib.shelves else []
+        return json_answer({"server": name, "lines": found})
+
+    lines = Param("lines", f"how many at most, up to {MOST_LINES}", count(USUAL_LINES))
+    return [
+        RouteSpec("GET", PATH, ls, About("List the servers", "servers", ServerList, "Starts nothing.")),
+        RouteSpec("GET", ONE, show, About("Show one server", "servers", ServerDetail, problems=(404,))),
+        RouteSpec(
+            "GET",
+            f"{ONE}/logs",
+            logs,
+            About(
+                "Show what a server wrote to stderr",
+                "servers",
+                ServerLog,
+                "The end of it, as long as toolcrib keeps it; starts nothing.",
+                params=(lines,),
+                problems=(403, 404, 422),
+            ),
+        ),
+    ]
+
+
+def _changing(premises: Premises) -> list[RouteSpec]:
+    async def add(visit: Visit) -> Answer:
+        visit.need_operator()
+        body = visit.json(NewServer)
+        need_right_to_set(premises, visit, body.table(), body.command is not None)
+        if server_entry(premises.crib, body.name) is not None:
+            raise Problem(409, "HTTP_CONFLICT", f"There is already a server {body.name!r}. Change it, or remove it.")
+        server = body.to_config()
+        await _write_down(premises, visit, body.name, "added")
+        record = await premises.project.add(server, user=body.user)
+        return _outcome(premises, visit, body.name, record, status=201)
+
+    async def change(visit: Visit) -> Answer:
+        visit.need_operator()
+        name, table = known_server(premises, visit), visit.json(ServerChange).table()
+        runs_command = premises.project.config.servers[name].command is not None
+        need_right_to_set(premises, visit, table, runs_command or table.get("command") is not None, is_new=False)
+        await _write_down(premises, visit, name, "changed", keys=sorted(table))
+        record = await premises.project.change(name, table)
+        return _outcome(premises, visit, name, record)
+
+    async def remove(visit: Visit) -> Answer:
+        visit.need_operator()
+        name = known_server(premises, visit)
+        await _write_down(premises, visit, name, "removed")
+        await premises.project.remove(name)
+        return Answer(204)
+
+    detail = "It is asked for its tools at once; that this failed is told in `discovery`, the server stays."
+    gate = "One that runs a command needs `--edit-commands` and a token of level system."
+    example = {"name": "docs", "url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${DOCS_TOKEN}"}}
+    return [
+        RouteSpec(
+            "POST",
+            PATH,
+            add,
+            About(
+                "Add a server",
+                "servers",
+                ServerOutcome,
+                f"{detail} {gate}",
+                status=201,
+                body=NewServer,
+                example=example,
+                problems=(403, 409, 415, 422),
+            ),
+        ),
+        RouteSpec(
+            "PATCH",
+            ONE,
+            change,
+            About(
+                "Change a server",
+                "servers",
+                ServerOutcome,
+                f"If it is another server then, it is asked again. {gate}",
+                body=ServerChange,
+                example={"description": "the handbook", "callTimeout": "20s"},
+                problems=(403, 404, 415, 422),
+            ),
+        ),
+        RouteSpec("DELETE", ONE, remove, About("Remove a server", "servers", status=204, problems=(403, 404, 422))),
+    ]
+
+
+def _deeds(premises: Premises) -> list[RouteSpec]:
+    project = premises.project
+
+    async def enable(visit: Visit) -> Answer:
+        visit.need_operator()
+        name = known_server(premises, visit)
+        await _write_down(premises, visit, name, "enabled")
+        await project.set_enabled(name, True)
+        return _outcome(premises, visit, name, await project.discover(name))
+
+    async def disable(visit: Visit) -> Answer:
+        visit.need_operator()
+        name = known_server(premises, visit)
+        await _write_down(premises, visit, name, "disabled")
+        await project.set_enabled(name, False)
+        return _outcome(premises, visit, name, None)
+
+    async def refresh(visit: Visit) -> Answer:
+        visit.need_operator()
+        name = _enabled_server(premises, visit)
+        return _outcome(premises, visit, name, await project.discover(name))
+
+    async def restart(visit: Visit) -> Answer:
+        visit.need_operator()
+        name = _enabled_server(premises, visit)
+        await _write_down(premises, visit, name, "restarted")
+        return _outcome(premises, visit, name, await premises.crib.restart(name))
+
+    deeds = {
+        "enable": (enable, "Switch a server on", (403, 404, 422)),
+        "disable": (disable, "Switch a server off", (403, 404, 422)),
+        "refresh": (refresh, "Ask a server for its tools now", (403, 404, 409)),
+        "restart": (restart, "Stop a server and start it anew", (403, 404, 409)),
+    }
+    return [
+        RouteSpec("POST", f"{ONE}/{word}", respond, About(text, "servers", ServerOutcome, problems=problems))
+        for word, (respond, text, problems) in deeds.items()
+    ]
+
+
+def may_see(visit: Visit, server: str) -> bool:
+    """Whether a caller may know of a server."""
+    grants = visit.caller.grants
+    return grants.level is not None and matches(server, grants.servers)
+
+
+def known_server(premises: Premises, visit: Visit) -> str:
+    """The server a visit is about, if its caller may know of it."""
+    visit.need_known()
+    name = visit.params["name"]
+    if name not in premises.project.config.servers or not may_see(visit, name):
+        raise not_found("server", name, "GET /api/v1/servers lists them.")
+    return name
+
+
+def _enabled_server(premises: Premises, visit: Visit) -> str:
+    name = known_server(premises, visit)
+    if name not in premises.crib.shelves:
+        raise Problem(409, "HTTP_CONFLICT", f"Server {name!r} is switched off. Enable it first.")
+    return name
+
+
+def need_right_to_set(
+    premises: Premises, visit: Visit, table: dict[str, Any], runs_command: bool, *, is_new: bool = True
+) -> None:
+    """Stop who may not set these keys of a server."""
+    refuse_masks(table)
+    if runs_command or needs_system(table, is_new=is_new):
+        visit.need_operator(SecurityLevel.SYSTEM)
+    if runs_command and not premises.edit_commands:
+        hint = "Start toolcrib with --edit-commands, or use `toolcrib servers add` on its machine."
+        detail = f"Servers that run a command cannot be added or changed over HTTP here. {hint}"
+        raise Problem(403, "HTTP_FORBIDDEN", detail)
+
+
+def detail(premises: Premises, visit: Visit, name: str) -> dict[str, Any]:
+    """One server with all that its caller may know."""
+    crib = premises.crib
+    entry = server_entry(crib, name) or {}
+    shelf = crib.shelves.get(name)
+    routes = crib.catalog.of_server(name)
+    shown = routes if visit.is_operator() else [r for r in crib.catalog.visible_to(visit.caller.grants) if r in routes]
+    config = shelf.config if shelf else crib.disabled.get(name)
+    return _for(visit, entry) | {
+        "toolNames": [route.name for route in shown],
+        "health": crib.health()["servers"].get(name),
+        "config": shown_config(config) if visit.is_operator() and config is not None else None,
+    }
+
+
+def _for(visit: Visit, entry: dict[str, Any]) -> dict[str, Any]:
+    return entry if visit.is_operator() else entry | {"runs": None, "origin": None}
+
+
+def _outcome(premises: Premises, visit: Visit, name: str, record: Record | None, *, status: int = 200) -> Answer:
+    told = record and {"status": record.status, "tools": len(record.tools), "error": record.error or None}
+    return json_answer({"server": detail(premises, visit, name), "discovery": told}, status)
+
+
+async def _write_down(premises: Premises, visit: Visit, name: str, decision: str, **details: Any) -> None:
+    """Before it is done: what cannot be recorded does not happen."""
+    caller = visit.caller
+    entry = AuditEntry("server", "", name, caller.id, caller.kind, decision=decision, details=details)
+    await premises.crib.audit.commit(entry)

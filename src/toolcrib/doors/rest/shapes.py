@@ -1,0 +1,413 @@
+"""What the answers look like, as types: the description is made of them, and the tests hold every answer to it."""
+
+from typing import Any, Literal
+
+import msgspec
+
+PolicyWord = Literal["allow", "ask", "deny", "disable"]
+LevelWord = Literal["read_only", "write", "admin", "system"]
+Health = Literal["healthy", "degraded", "unhealthy"]
+
+
+class Shape(msgspec.Struct, rename="camel"):
+    """An object whose names are written in camelCase."""
+
+
+class ServerEntry(Shape):
+    """One configured server."""
+
+    name: str
+    state: Literal["ok", "stale", "failed", "asking", "never", "disabled"]
+    """``stale``: an old listing, the last discovery failed; ``never``: nobody has asked it yet."""
+    runs: str | None
+    """What is started or reached, without secrets; only for operators."""
+    origin: str | None
+    """Where it is configured; only for operators."""
+    tools: int
+    tokens: int
+    """Roughly what its definitions cost a model's context."""
+    discovery_status: Literal["never", "discovering", "success", "failed"] | None
+    last_discovered: str | None
+    error: str | None
+    """Why the last discovery failed: what happened, its last words, and what to try."""
+    problems: list[str]
+    held: list[str]
+    """Its tools in quarantine."""
+    era: str | None
+
+
+class ServerList(Shape):
+    """The servers a caller may know of."""
+
+    servers: list[ServerEntry]
+
+
+class ServerHealth(Shape):
+    """How one server is doing."""
+
+    health: Health
+    state: str
+    discovery: str
+    tools: int
+    stale: bool
+    last_discovery: str
+    error: str
+    era: str
+    restarts: int
+    stdout_noise: int
+    breaker: str
+    retry_after_seconds: float
+    """How long its breaker still keeps calls away."""
+    isolation: str
+
+
+class ServerDetail(ServerEntry):
+    """One server with all that is known of it."""
+
+    tool_names: list[str]
+    health: ServerHealth | None
+    config: dict[str, Any] | None
+    """What is configured, by the keys of toolcrib.toml, secrets masked; only for operators."""
+
+
+class Discovery(Shape):
+    """What came of asking a server for its tools."""
+
+    status: Literal["never", "discovering", "success", "failed"]
+    tools: int
+    error: str | None
+
+
+class ServerOutcome(Shape):
+    """A server after a change, and what came of asking it, if it was asked."""
+
+    server: ServerDetail
+    discovery: Discovery | None
+
+
+class ServerLog(Shape):
+    """The end of what a server wrote to stderr, without its secrets."""
+
+    server: str
+    lines: list[str]
+
+
+class ToolEntry(Shape):
+    """One tool."""
+
+    name: str
+    description: str
+    kind: Literal["native", "mcp"]
+    server: str | None
+    original_name: str
+    policy: PolicyWord
+    level: LevelWord
+    held: str | None
+    """Why it is in quarantine."""
+    discovery_status: str
+    last_discovered: str | None
+    tokens: int
+
+
+class ToolList(Shape):
+    """One page of the tools, by name."""
+
+    tools: list[ToolEntry]
+    total: int
+    next_cursor: str | None
+
+
+class Story(Shape):
+    """Why a tool is here, held, denied or stale."""
+
+    name: str
+    verdict: str
+    reasons: list[str]
+    todo: str
+    facts: dict[str, Any]
+
+
+class Tally(Shape):
+    """What was run, and how it went."""
+
+    executed: int
+    failed: int
+    timed_out: int
+    refused: int
+    total_seconds: float
+    slowest_seconds: float
+    last_error: str
+    health: Health
+
+
+class PinState(Shape):
+    """What was accepted of a tool, and whether it still is that."""
+
+    state: Literal["accepted", "held", "none"]
+    hash: str | None
+    accepted: str | None
+
+
+class ToolDetail(ToolEntry):
+    """One tool with its whole definition."""
+
+    title: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    annotations: dict[str, Any]
+    version: str
+    category: str
+    capabilities: list[str]
+    pin: PinState
+    why: Story | None
+    """Only for operators."""
+    tally: Tally | None
+    """Only for operators."""
+
+
+class CallError(Shape):
+    """Why a call failed."""
+
+    code: str
+    message: str
+    retryable: bool
+    details: dict[str, Any]
+
+
+class CallResult(Shape):
+    """What came of a call that ran."""
+
+    success: bool
+    data: Any
+    """The useful part: structured content if there is any, otherwise the text."""
+    content: list[dict[str, Any]]
+    duration_ms: float
+    execution_id: str
+    structured_content: Any = None
+    error: CallError | None = None
+
+
+class PolicyEntry(Shape):
+    """What holds for one tool, and why."""
+
+    name: str
+    server: str
+    level: LevelWord
+    policy: PolicyWord
+    held: str
+    why: str
+
+
+class Policies(Shape):
+    """What may be called."""
+
+    default: PolicyWord
+    patterns: dict[str, PolicyWord]
+    tools: list[PolicyEntry]
+
+
+class PolicyView(Shape):
+    """What is written for a pattern, and what holds for the tools it stands for."""
+
+    pattern: str
+    policy: PolicyWord | None
+    """What the patterns of the configuration say; ``null`` where it stands in the table of its server."""
+    tools: list[PolicyEntry]
+
+
+class PinChange(Shape):
+    """A tool in quarantine: what was accepted, and what it is now."""
+
+    name: str
+    reason: str
+    accepted: str | None
+    old: dict[str, Any] | None
+    new: dict[str, Any]
+    diff: list[str]
+    seen: str
+    """Send it with the approval: it says what was looked at."""
+
+
+class PinList(Shape):
+    """What is in quarantine."""
+
+    pins: list[PinChange]
+
+
+class Approved(Shape):
+    """The tools that are accepted now."""
+
+    approved: list[str]
+
+
+class QuestionEntry(Shape):
+    """A call that waits for a person."""
+
+    id: str
+    tool: str
+    server: str
+    level: LevelWord
+    caller: str
+    arguments: dict[str, Any]
+    asked_at: str
+    seconds_left: float
+
+
+class QuestionList(Shape):
+    """What waits for an answer."""
+
+    questions: list[QuestionEntry]
+
+
+class Answered(Shape):
+    """The answer that counts."""
+
+    id: str
+    answer: Literal["once", "session", "always", "no"]
+
+
+class KeptAnswer(Shape):
+    """What a person answered once and for all."""
+
+    tool: str
+    caller: str
+    answer: Literal["allow", "deny"]
+    at: str
+    by: str
+
+
+class KeptAnswers(Shape):
+    """The answers that are kept."""
+
+    answers: list[KeptAnswer]
+
+
+class AuditItem(Shape):
+    """One entry of the audit log; what was not written is left out."""
+
+    seq: int
+    time: str
+    event: str
+    hash: str
+    tool: str = ""
+    server: str = ""
+    caller: str = ""
+    caller_kind: str = ""
+    execution_id: str = ""
+    trace_id: str = ""
+    level: str = ""
+    decision: str = ""
+    outcome: str = ""
+    duration_ms: float | None = None
+    details: dict[str, Any] = {}
+
+
+class AuditPage(Shape):
+    """Entries, the newest first."""
+
+    entries: list[AuditItem]
+    next_before: int | None
+    """``before`` of the next page; ``null`` at the end."""
+
+
+class AuditFault(Shape):
+    """The first entry that is not as it was written."""
+
+    seq: int
+    kind: str
+    message: str
+
+
+class AuditVerdict(Shape):
+    """Whether the log is as it was written."""
+
+    status: Literal["clean", "changed"]
+    entries: int
+    head: str
+    fault: AuditFault | None
+    unfinished: list[AuditItem]
+
+
+class CallStep(Shape):
+    """What a call did, or waited for."""
+
+    name: str
+    start_ms: float
+    end_ms: float | None
+
+
+class CallEntry(Shape):
+    """One call, running or finished; of its arguments only names and kinds."""
+
+    id: str
+    tool: str
+    server: str
+    level: str
+    caller: str
+    caller_kind: str
+    session: str
+    trace_id: str
+    began_at: float
+    ended_at: float | None
+    duration_ms: float | None
+    outcome: str
+    """Empty while it runs, then ``success`` or the code of what went wrong."""
+    message: str
+    arguments: dict[str, str]
+    steps: list[CallStep]
+
+
+class CallList(Shape):
+    """Calls, the newest first."""
+
+    calls: list[CallEntry]
+
+
+class Cancelled(Shape):
+    """The call is being ended."""
+
+    id: str
+    cancelled: bool
+
+
+class ToolCounts(Shape):
+    """How many tools there are."""
+
+    native: int
+    mcp: int
+
+
+class HealthView(Shape):
+    """How toolcrib and the servers a caller may know of are doing."""
+
+    status: Health
+    tools: ToolCounts
+    servers: dict[str, ServerHealth]
+    calls: dict[str, float] | None
+    """Only for operators."""
+    audit: dict[str, Any] | None
+    """Only for operators."""
+
+
+class MetricsView(Shape):
+    """The tallies of all tools that were called."""
+
+    totals: dict[str, float]
+    in_flight: int
+    unknown: dict[str, int]
+    tools: dict[str, Tally]
+    uptime_seconds: float
+
+
+class VersionView(Shape):
+    """Which toolcrib this is."""
+
+    name: str
+    version: str
+
+
+class SignInLink(Shape):
+    """An address that signs the owner in to the page, once."""
+
+    url: str
+    expires_in_seconds: int

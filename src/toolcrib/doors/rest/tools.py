@@ -1,0 +1,110 @@
+"""The tools over REST: a list one can search, and everything about one of them. Reading starts nothing."""
+
+from typing import Any, get_args
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.entries import tool_entry
+from toolcrib.catalog.formats import approximate_tokens
+from toolcrib.catalog.pins import fingerprint
+from toolcrib.crib import Crib
+from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
+from toolcrib.doors.http.premises import Premises
+from toolcrib.doors.http.router import RouteSpec
+from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.rest.about import About, Param, count
+from toolcrib.doors.rest.shapes import LevelWord, PolicyWord, ToolDetail, ToolList
+from toolcrib.doors.views.tools import definition_now, explained
+
+PATH = "/api/v1/tools"
+MOST = 1_000
+USUAL = 100
+LEVELS: tuple[str, ...] = get_args(LevelWord)
+POLICIES: tuple[str, ...] = get_args(PolicyWord)
+
+
+def tool_routes(premises: Premises) -> list[RouteSpec]:
+    """The routes of the catalogue."""
+
+    async def ls(visit: Visit) -> Answer:
+        crib = premises.crib
+        found = [route for route in visible(crib, visit) if _fits(route, visit)]
+        limit, after = max(1, visit.number("limit", USUAL, MOST)), visit.query.get("cursor", "")
+        rest = [route for route in found if route.name > after]
+        more = rest[limit - 1].name if len(rest) > limit else None
+        page = [_entry(crib, route) for route in rest[:limit]]
+        return json_answer({"tools": page, "total": len(found), "nextCursor": more})
+
+    async def show(visit: Visit) -> Answer:
+        return json_answer(_detail(premises.crib, visit, known_tool(premises.crib, visit)))
+
+    detail = "What the caller may use; operators also see what is denied or in quarantine."
+    about = About("List and search the tools", "tools", ToolList, detail, params=PARAMS, problems=(422,), is_open=True)
+    one = About("Show one tool", "tools", ToolDetail, problems=(404,), is_open=True)
+    return [RouteSpec("GET", PATH, ls, about), RouteSpec("GET", f"{PATH}/{{name}}", show, one)]
+
+
+PARAMS = (
+    Param("q", "words that all stand in the name or the description"),
+    Param("server", "only the tools of this server; `native` for those of this process"),
+    Param("level", "only tools of this level", {"type": "string", "enum": list(LEVELS)}),
+    Param("policy", "only tools of this policy", {"type": "string", "enum": list(POLICIES)}),
+    Param("limit", f"how many at most, up to {MOST}", count(USUAL)),
+    Param("cursor", "`nextCursor` of the page before"),
+)
+
+
+def visible(crib: Crib, visit: Visit) -> list[Route]:
+    """What a caller is shown, by name."""
+    if visit.is_operator():
+        return sorted(crib.catalog.routes.values(), key=lambda route: route.name)
+    return sorted(crib.catalog.visible_to(visit.caller.grants), key=lambda route: route.name)
+
+
+def known_tool(crib: Crib, visit: Visit) -> Route:
+    """The tool a visit is about, if its caller may know of it."""
+    name = visit.params["name"]
+    found = next((route for route in visible(crib, visit) if route.name == name), None)
+    if found is None:
+        raise not_found("tool", name, "GET /api/v1/tools lists them.")
+    return found
+
+
+def _fits(route: Route, visit: Visit) -> bool:
+    query = visit.query
+    wanted = {"server": route.server or "native", "level": route.tool.security_level, "policy": route.policy}
+    for name, known in (("level", LEVELS), ("policy", POLICIES)):
+        if name in query and query[name] not in known:
+            raise Problem(422, "TOOL_INVALID_INPUT", f"`{name}` must be one of {', '.join(known)}.")
+    if any(query.get(name, value) != value for name, value in wanted.items()):
+        return False
+    text = f"{route.name} {route.tool.description}".casefold()
+    return all(word in text for word in query.get("q", "").casefold().split())
+
+
+def _entry(crib: Crib, route: Route) -> dict[str, Any]:
+    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": approximate_tokens(route)}
+
+
+def _detail(crib: Crib, visit: Visit, route: Route) -> dict[str, Any]:
+    tool, is_operator = route.tool, visit.is_operator()
+    tally = crib.metrics.tools.get(route.name)
+    return _entry(crib, route) | {
+        "title": tool.title,
+        "inputSchema": tool.input_schema,
+        "outputSchema": tool.output_schema,
+        "annotations": tool.annotations,
+        "version": tool.version,
+        "category": tool.category,
+        "capabilities": sorted(tool.capabilities),
+        "pin": _pin(crib, route),
+        "why": explained(crib.explain(route.name)) if is_operator else None,
+        "tally": tally.to_dict() if is_operator and tally is not None else None,
+    }
+
+
+def _pin(crib: Crib, route: Route) -> dict[str, Any]:
+    shelf = crib.shelves.get(route.server)
+    pin = shelf.record.pins.get(route.original_name) if shelf else None
+    state = "held" if route.held else "none" if pin is None else "accepted"
+    now = fingerprint(definition_now(crib, route)) if shelf else None
+    return {"state": state, "hash": now, "accepted": pin.at if pin else None}
