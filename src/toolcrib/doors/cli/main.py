@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "servers disable": ("servers_disable", "Switch a server off; its tools leave the catalogue."),
     "servers refresh": ("servers_refresh", "Ask servers for their tools now."),
     "servers logs": ("servers_logs", "Start a server and show what it writes to stderr."),
+    "projects ls": ("projects_ls", "List the directories toolcrib was run in."),
+    "projects rm": ("projects_rm", "Forget a project; its files stay."),
     "tokens create": ("tokens_create", "Make a token for a client, with no more reach than it needs."),
     "tokens ls": ("tokens_ls", "List the tokens and what they may do."),
     "tokens revoke": ("tokens_revoke", "End a token at once."),
@@ -45,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS = {
     "approvals": "Answer what agents want to do, and look after the answers.",
     "servers": "Look after the MCP servers.",
+    "projects": "Look after the projects toolcrib knows.",
     "tokens": "Say who may come in over HTTP, and what they may use.",
     "audit": "Look up what was done.",
     "config": "Look at the configuration.",

@@ -32,6 +32,9 @@ from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.doors.rest.api import ROOT, rest_routes
 from toolcrib.doors.web.site import web_router
 from toolcrib.project import Project
+from toolcrib.projects import remember
+from toolcrib.stores.paths import state_directory
+from toolcrib.stores.projects import ProjectFile
 from toolcrib.transports.harden import forbid_inspection
 from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Identify
 from toolcrib.transports.http_server import (
@@ -104,12 +107,16 @@ def add_no_prefix(parser: Parser) -> None:
     )
 
 
+def flags_of(options: Options) -> dict[str, object]:
+    """What the command line says over the files, by its names there."""
+    given = {f"serve.{name}": getattr(options, name, None) for name in ("host", "port", "edit_commands")}
+    return {name: value for name, value in given.items() if value is not None} | access_flags(options)
+
+
 @asynccontextmanager
 async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncIterator[Serving]:
     """Serve what is configured here; ends in good order with the block."""
-    flags = {"serve.host": options.host, "serve.port": options.port, "serve.edit_commands": options.edit_commands}
-    given = {name: value for name, value in flags.items() if value is not None}
-    loaded = load_here(options, given | access_flags(options))
+    loaded = load_here(options, flags_of(options))
     entrance = make_entrance(loaded.config, options, Here(os.environ, time.time, time.monotonic, emit))
     async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit) as project:
         crib, config = project.crib, loaded.config
@@ -202,12 +209,18 @@ async def open_watched(options: Options, console: Console, loaded: Loaded, emit:
         if not prefix:
             await check_names(crib, console)
         settle_memory()
-        project = Project(crib, loaded, options.config)
+        project = Project(crib, loaded, options.config, flags=flags_of(options), prefix=prefix)
         tasks.spawn(Watch(project, emit).run(), "watch")
+        tasks.spawn(remember(project, projects_here(project), emit), "projects.remember")
         yield project
     finally:
         await tasks.close()
         await crib.close()
+
+
+def projects_here(project: Project) -> ProjectFile:
+    """Where the projects of this user are remembered."""
+    return ProjectFile(state_directory(project.around.env))
 
 
 async def check_names(crib: Crib, console: Console) -> None:
