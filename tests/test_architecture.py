@@ -28,8 +28,9 @@ MAY_IMPORT = {
     "doors/mcp": {"core", "crib", "wire", "transports"},
     "project": {"core", "config", "stores", "crib", "assemble", "surroundings"},
     "dossier": {"core", "config", "catalog", "stores", "sources", "assemble", "project", "surroundings"},
-    "projects": {"core", "config", "stores", "dossier", "project"},
-    "sessions": {"core", "catalog", "calls", "crib", "assemble", "dossier", "project", "projects"},
+    "projects": {"core", "config", "stores", "sources", "dossier", "project"},
+    "workplace": {"core", "config", "catalog", "calls", "crib", "assemble", "dossier", "project", "sources"},
+    "sessions": {"core", "config", "dossier", "projects", "workplace"},
     "doors/http": {"core", "crib", "project", "sessions", "transports"},
     "doors/rest": {
         "core",

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,12 +18,14 @@ from typing import Any
 import msgspec
 
 from toolcrib.assemble import Loaded, import_tools, load
-from toolcrib.catalog.recorded import Named, Recorded, Remembered, offered, recorded_catalog
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.entries import Known
+from toolcrib.catalog.recorded import Named, Recorded, offered, recorded_catalog
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.explain import explain
 from toolcrib.config.lock import Record
 from toolcrib.config.masks import shown_args, shown_url
-from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.model import Config, ServerConfig, is_bare
 from toolcrib.core.access import Caller, decide, matches, may_operate
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.tool import SecurityLevel, Tool
@@ -123,28 +126,31 @@ class Snapshot:
 
     def entries(self, caller: Caller | None) -> list[Document]:
         """The tools: every one that is on record, or those a caller may use."""
-        routes = offered(self.recorded.catalog.routes.values())
-        if caller is not None:
-            routes = [route for route in routes if decide(caller.grants, route.reach).is_listed]
-        return [self.recorded.entry(route) for route in routes]
+        return [self.recorded.entry(route) for route in shown_to(caller, self.recorded.catalog)]
 
     def servers(self, caller: Caller | None, *, full: bool) -> list[Document]:
         """The servers, by name; what they run concerns only who looks after them."""
-        counts: dict[str, int] = {}
-        for route in self.recorded.catalog.routes.values():
-            counts[route.server] = counts.get(route.server, 0) + 1
+        counts = Counter(route.server for route in shown_to(caller, self.recorded.catalog))
         return [
-            _server(server, self.recorded.servers.get(name), counts.get(name, 0), full=full)
+            _server(server, self.recorded.servers.get(name), counts[name], full=full)
             for name, server in self.loaded.config.servers.items()
             if caller is None or matches(name, caller.grants.servers)
         ]
+
+
+def shown_to(caller: Caller | None, catalog: Catalog) -> list[Route]:
+    """The tools a caller may use; for ``None`` and who may see everything, those nobody may use as well."""
+    routes = offered(catalog.routes.values())
+    if caller is None or may_operate(caller, SecurityLevel.SYSTEM):
+        return routes
+    return [route for route in routes if decide(caller.grants, route.reach).is_listed]
 
 
 def _settings(config: Config) -> list[Document]:
     return [{"setting": one.setting, "value": one.value, "origin": one.origin} for one in explain(config)]
 
 
-def _server(server: ServerConfig, known: Remembered | None, tools: int, *, full: bool) -> Document:
+def _server(server: ServerConfig, known: Known | None, tools: int, *, full: bool) -> Document:
     record = known.record if known is not None else Record(server.name)
     shown: Document = {
         "name": server.name,
@@ -152,7 +158,7 @@ def _server(server: ServerConfig, known: Remembered | None, tools: int, *, full:
         "enabled": server.enabled,
         "kind": "url" if server.url is not None else "command",
         "tools": tools,
-        "discoveryStatus": record.status,
+        "discoveryStatus": known.status if known is not None else record.status,
         "lastDiscovered": record.last_discovery or None,
     }
     if full:
@@ -193,7 +199,7 @@ class Dossier:
     def _stamp(self) -> Stamp:
         native = self._snapshot.loaded.config.native if self._snapshot is not None else ()
         modules = tuple(path.partition(":")[0] in sys.modules for path in native)
-        return (*map(_stamp_of, self.place.files()), modules)
+        return (*map(stamp_of, self.place.files()), modules)
 
     def _put_together(self) -> Snapshot:
         loaded, problem = self._load()
@@ -224,7 +230,7 @@ def named_natives(config: Config, builtin: Sequence[Tool] = ()) -> Named:
 
     ``module:function`` tells its tool's name at least; what is in a ``module`` is not known before it is imported.
     """
-    if not config.servers and not config.native:
+    if is_bare(config):
         return Named(tuple(builtin))
     tools: list[Tool] = []
     unseen: set[str] = set()
@@ -238,7 +244,8 @@ def named_natives(config: Config, builtin: Sequence[Tool] = ()) -> Named:
     return Named(tuple(tools), frozenset(unseen))
 
 
-def _stamp_of(path: Path) -> tuple[str, int, int, int]:
+def stamp_of(path: Path) -> tuple[str, int, int, int]:
+    """What changes when a file does."""
     try:
         found = os.stat(path)  # noqa: PTH116 - a plain stat is the whole cost of a cached read
     except OSError:

@@ -11,6 +11,7 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.tool import Tool
 from toolcrib.dossier import Dossier, Place, Snapshot, elsewhere
 from toolcrib.project import Project
+from toolcrib.sources.native import NativeTool
 from toolcrib.stores.projects import KnownProject, ProjectFile, UnknownProject
 
 NOTED_AFTER_S = 1.0
@@ -36,9 +37,11 @@ def as_known(project: Project) -> KnownProject:
 class Projects:
     """Finds projects and reads what their files tell; starts nothing."""
 
-    def __init__(self, served: Project, file: ProjectFile, builtin: Sequence[Tool] = ()) -> None:
+    def __init__(self, served: Project, file: ProjectFile, builtin: Sequence[NativeTool] = ()) -> None:
         self.served = served
-        self._file, self._builtin = file, tuple(builtin)
+        self.builtin = tuple(builtin)
+        """What is offered where nothing is configured."""
+        self._file = file
         self._own = Dossier(self._served_place(), self._builtin, lambda: served.loaded)
         self._others: dict[str, Dossier] = {}
 
@@ -46,6 +49,10 @@ class Projects:
         served = self.served
         used = timestamp(datetime.now(UTC))
         return Place(served.directory, served.around, served.chosen, served.flags, served.prefix, used, is_served=True)
+
+    @property
+    def _builtin(self) -> list[Tool]:
+        return [entry.tool for entry in self.builtin]
 
     @property
     def place(self) -> Place:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.entries import tool_entry
+from toolcrib.catalog.entries import Known, tool_entry
 from toolcrib.catalog.merge import Offering, merge
 from toolcrib.catalog.pins import comparison, held_tools, keep_definitions
 from toolcrib.catalog.views import configured_view, native_view
@@ -113,7 +113,7 @@ class Recorded:
     """A catalogue, and what is remembered of its servers."""
 
     catalog: Catalog
-    servers: Mapping[str, Remembered] = field(default_factory=dict)
+    servers: Mapping[str, Known] = field(default_factory=dict)
     unseen: frozenset[str] = frozenset()
 
     def entries(self) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolcrib.assemble import Loaded
 from toolcrib.catalog.merge import refuse_clashes
@@ -15,6 +15,7 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
+from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
 from toolcrib.doors.cli.entries import native_entry
@@ -32,7 +33,9 @@ from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.doors.rest.api import ROOT, rest_routes
 from toolcrib.doors.web.site import web_router
 from toolcrib.project import Project
-from toolcrib.projects import remember
+from toolcrib.projects import Projects, remember
+from toolcrib.sessions import Sessions
+from toolcrib.sources.native import native_tool
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.projects import ProjectFile
 from toolcrib.transports.harden import forbid_inspection
@@ -123,16 +126,22 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         attach_terminal(console, crib.desk.attach)
         door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)), entrance.caller, entrance.is_current)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
+        sessions = Sessions(
+            Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]), emit, door.stays
+        )
         people = _People()
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
         try:
             await server.start(config.host, config.port)
-            people.open(_premises(project, config, entrance, _url(server)), entrance, emit)
+            sessions.start()
+            premises = replace(_premises(project, config, entrance, _url(server)), sessions=sessions)
+            people.open(premises, entrance, emit)
             crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": _url(server)}))
             yield Serving(project, _url(server), entrance.owner, _sign_in(server, entrance))
         finally:
             await people.close()
             await _end(server, door)
+            await sessions.close()
 
 
 def _premises(project: Project, config: Config, entrance: Entrance, url: str) -> Premises:
@@ -221,6 +230,11 @@ async def open_watched(options: Options, console: Console, loaded: Loaded, emit:
 def projects_here(project: Project) -> ProjectFile:
     """Where the projects of this user are remembered."""
     return ProjectFile(state_directory(project.around.env))
+
+
+def projects_beside(project: Project) -> Projects:
+    """The served project and those known from before."""
+    return Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN])
 
 
 async def check_names(crib: Crib, console: Console) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from toolcrib.crib import Crib
 from toolcrib.doors.http.sign_in import SignIns
 from toolcrib.project import Project
+from toolcrib.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Premises:
     """Whether servers that run a command may be added and changed over HTTP."""
     needs_token: bool = False
     """Whether MCP clients have to send one."""
+    sessions: Sessions | None = None
+    """Who works here and in other projects; without it there are no addresses for that."""
 
     @property
     def crib(self) -> Crib:

@@ -1,0 +1,117 @@
+"""Projects over REST: which there are, and what each is configured to offer. Reading starts nothing.
+
+``GET /api/v1/projects/ID/configuration`` answers ``{"configuration": {…, "servers": […], "availableTools": […]}}``
+from the project's files alone; with ``If-None-Match`` it costs next to nothing while they are the same.
+"""
+
+from typing import Any
+
+import msgspec
+
+from toolcrib.core.access import may_operate
+from toolcrib.core.tool import SecurityLevel
+from toolcrib.doors.http.answers import JSON, Answer, json_answer
+from toolcrib.doors.http.premises import Premises
+from toolcrib.doors.http.router import RouteSpec
+from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.rest.sessions import session_entry, session_routes, shown_sessions
+from toolcrib.dossier import Place, Snapshot
+from toolcrib.sessions import Sessions
+from toolcrib.stores.projects import UnknownProject
+
+PATH = "/api/v1/projects"
+NAME_MAX = 100
+
+
+class NewSession(msgspec.Struct, forbid_unknown_fields=True):
+    """What a session is to be called."""
+
+    name: str = ""
+
+
+def project_routes(premises: Premises) -> list[RouteSpec]:
+    """The routes of projects and sessions."""
+    sessions = premises.sessions
+    if sessions is None:
+        return []
+    projects = sessions.projects
+
+    async def look(visit: Visit) -> Answer:
+        visit.need_known()
+        places = await projects.places() if sees_others(visit) else [projects.place]
+        return json_answer({"projects": [_entry(place, visit) for place in places]})
+
+    async def show(visit: Visit) -> Answer:
+        place = await find_place(visit, sessions)
+        snapshot = await projects.read(place)
+        return json_answer({"project": _entry(place, visit) | _counts(snapshot, visit, sessions)})
+
+    async def configuration(visit: Visit) -> Answer:
+        return configuration_answer(visit, await projects.read(await find_place(visit, sessions)))
+
+    async def look_at_sessions(visit: Visit) -> Answer:
+        place = await find_place(visit, sessions)
+        return json_answer({"sessions": shown_sessions(visit, sessions, place.id)})
+
+    async def open_session(visit: Visit) -> Answer:
+        place = await find_place(visit, sessions)
+        if not place.is_served:
+            visit.need_operator(SecurityLevel.SYSTEM)
+        name = visit.json(NewSession).name if visit.request.body else ""
+        session = await sessions.open(place, name[:NAME_MAX], visit.caller)
+        return json_answer({"session": session_entry(session, visit)}, 201)
+
+    return [
+        RouteSpec("GET", PATH, look),
+        RouteSpec("GET", f"{PATH}/{{id}}", show),
+        RouteSpec("GET", f"{PATH}/{{id}}/configuration", configuration),
+        RouteSpec("GET", f"{PATH}/{{id}}/sessions", look_at_sessions),
+        RouteSpec("POST", f"{PATH}/{{id}}/sessions", open_session),
+        *session_routes(sessions),
+    ]
+
+
+def sees_others(visit: Visit) -> bool:
+    """Whether projects other than the served one concern the visitor: grants speak of the served one's servers."""
+    return may_operate(visit.caller, SecurityLevel.ADMIN)
+
+
+async def find_place(visit: Visit, sessions: Sessions) -> Place:
+    """The project an address names, as far as it concerns the visitor."""
+    visit.need_known()
+    wanted = visit.params["id"]
+    if wanted != sessions.projects.place.id and not sees_others(visit):
+        raise UnknownProject(wanted)
+    return await sessions.projects.find(wanted)
+
+
+def configuration_answer(visit: Visit, snapshot: Snapshot) -> Answer:
+    """The configuration, encoded beforehand for who may see all of it."""
+    if not may_operate(visit.caller, SecurityLevel.SYSTEM):
+        return json_answer(snapshot.document(visit.caller))
+    headers = ((b"etag", snapshot.etag), (b"cache-control", b"private, no-cache"))
+    if is_same(visit.request.header(b"if-none-match"), snapshot.etag):
+        return Answer(304, b"", JSON, headers)
+    return Answer(200, snapshot.encoded, JSON, headers)
+
+
+def is_same(given: bytes | None, etag: bytes) -> bool:
+    """Whether a client has this very version already."""
+    known = [tag.strip().removeprefix(b"W/") for tag in (given or b"").split(b",")]
+    return etag in known or b"*" in known
+
+
+def _entry(place: Place, visit: Visit) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": place.id, "name": place.name, "isServed": place.is_served}
+    if sees_others(visit):
+        shown |= {"directory": str(place.directory), "lastUsed": place.last_used}
+    return shown
+
+
+def _counts(snapshot: Snapshot, visit: Visit, sessions: Sessions) -> dict[str, Any]:
+    servers = snapshot.servers(visit.caller, full=False)
+    return {
+        "servers": len(servers),
+        "tools": len(snapshot.entries(visit.caller)),
+        "sessions": len(shown_sessions(visit, sessions, snapshot.place.id)),
+    }
