@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.assemble import open_crib
 from toolcrib.calls.approvals import Reply
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, SecurityConfig, ServerConfig, ToolConfig, config_hash
@@ -928,3 +929,17 @@ async def test_a_tool_that_is_gone_since_the_last_run_is_unknown():
 
     assert [result.error.code for result in results] == ["TOOL_NOT_FOUND"] * 2
     assert later.calls == []
+
+
+async def test_whoever_wants_is_told_of_servers_that_come_change_and_go():
+    """Once each, by name, until they do not want to know any more."""
+    heard: list[tuple[str, str]] = []
+    one, two = ServerConfig("one", command="x"), ServerConfig("two", command="x")
+    async with open_crib(Config(servers={"one": one})) as crib:
+        forget = crib.on_servers(lambda event: heard.append((event.name, event.fields["server"])))
+        await crib.apply({"one": replace(one, description="new"), "two": two})
+        await crib.apply({"two": two})
+        forget()
+        await crib.apply({})
+
+    assert heard == [("server.changed", "one"), ("server.created", "two"), ("server.removed", "one")]
