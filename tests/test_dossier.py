@@ -109,7 +109,7 @@ async def test_who_was_granted_little_is_told_little(place: Place):
     configuration = await told(Dossier(place), READER)
 
     assert configuration == {
-        "project": {"id": place.id, "name": "mine", "isServed": False},
+        "project": {"id": place.id, "name": "mine", "isServed": False, "directory": None, "files": []},
         "settings": [],
         "problems": [],
         "servers": [
@@ -121,6 +121,10 @@ async def test_who_was_granted_little_is_told_little(place: Place):
                 "tools": 1,
                 "discoveryStatus": "success",
                 "lastDiscovered": AT,
+                "runs": None,
+                "error": None,
+                "era": None,
+                "origin": None,
             }
         ],
         "availableTools": configuration["availableTools"],

@@ -118,11 +118,13 @@ class Snapshot:
     def about(self, *, full: bool) -> Document:
         """Which project it is; where it is concerns only who looks after it."""
         place = self.place
-        shown: Document = {"id": place.id, "name": place.name, "isServed": place.is_served}
-        if full:
-            shown["directory"] = str(place.directory)
-            shown["files"] = [str(path) for path in self.loaded.files]
-        return shown
+        return {
+            "id": place.id,
+            "name": place.name,
+            "isServed": place.is_served,
+            "directory": str(place.directory) if full else None,
+            "files": [str(path) for path in self.loaded.files] if full else [],
+        }
 
     def entries(self, caller: Caller | None) -> list[Document]:
         """The tools: every one that is on record, or those a caller may use."""
@@ -152,7 +154,8 @@ def _settings(config: Config) -> list[Document]:
 
 def _server(server: ServerConfig, known: Known | None, tools: int, *, full: bool) -> Document:
     record = known.record if known is not None else Record(server.name)
-    shown: Document = {
+    origin = f"{server.origin}:{server.line}" if server.line else server.origin
+    return {
         "name": server.name,
         "description": server.description,
         "enabled": server.enabled,
@@ -160,11 +163,11 @@ def _server(server: ServerConfig, known: Known | None, tools: int, *, full: bool
         "tools": tools,
         "discoveryStatus": known.status if known is not None else record.status,
         "lastDiscovered": record.last_discovery or None,
+        "runs": _runs(server) if full else None,
+        "error": record.error or None if full else None,
+        "era": record.era or None if full else None,
+        "origin": origin if full else None,
     }
-    if full:
-        shown |= {"runs": _runs(server), "error": record.error or None, "era": record.era or None}
-        shown["origin"] = f"{server.origin}:{server.line}" if server.line else server.origin
-    return shown
 
 
 def _runs(server: ServerConfig) -> str:

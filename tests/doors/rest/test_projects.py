@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.doors.cli.program import TINY
 from tests.doors.http.conftest import Browser, Clock, Reply
@@ -63,6 +64,7 @@ class House:
     sessions: Sessions = field(init=False)
     browser: Browser = field(init=False)
     premises: Premises = field(init=False)
+    router: Router = field(init=False)
 
     @property
     def id(self) -> str:
@@ -133,7 +135,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     house.sessions = Sessions(Projects(project, file), drop, lambda: house.stays)
     sign_ins = SignIns(CALLERS["owner"], lambda: "owner", Tokens(identify, lambda _: True), Clock())
     house.premises = Premises(project, sign_ins, "http://127.0.0.1/mcp", 0.0, sessions=house.sessions)
-    router = Router(project_routes(house.premises), Entering(sign_ins, identify, LOCAL), drop)
+    router = house.router = Router(project_routes(house.premises), Entering(sign_ins, identify, LOCAL), drop)
     server = HttpServer({}, fallback=router.handle, policy=GuardPolicy())
     await server.start("127.0.0.1", 0)
     house.browser = Browser(server)
@@ -164,6 +166,29 @@ def test_the_addresses_of_this_page_are_all_there_are(house: House):
         for name, value in shown.items():
             wanted = wanted.replace(name, value)
         assert (method, wanted) in ADDRESSES
+
+
+@pytest.mark.parametrize("who", ["owner", "reader"])
+@pytest.mark.parametrize(("method", "path"), ADDRESSES)
+async def test_every_answer_is_as_described(house: House, who: str, method: str, path: str):
+    """Whoever asks: the type in the description holds all there is in the answer, and nothing else."""
+    session = await house.open(who)
+    await house.sessions.find(session).workplace.wake()
+    wanted = path.format(project=house.id, session=session)
+    body = {"arguments": {"text": "x"}} if path.endswith("/call") else {} if method == "POST" else None
+    about = house.router.find(method, f"/api/v1{wanted}".encode())[0].about
+    reply = await house.ask(who, method, wanted, body)
+
+    assert reply.status == about.status
+    if about.answer is not None:
+        typed = msgspec.json.decode(reply.body, type=about.answer)
+        assert without_nulls(msgspec.to_builtins(typed)) == without_nulls(reply.json)
+
+
+def without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(("method", "path"), ADDRESSES)
@@ -252,7 +277,8 @@ async def test_other_projects_concern_only_who_looks_after_the_whole(house: Hous
     listed = await house.ask(who, "GET", "/projects")
     found = await house.ask(who, "GET", f"/projects/{house.other_id}/configuration")
 
-    assert listed.json == {"projects": [{"id": house.id, "name": "mine", "isServed": True}]}
+    shown = {"id": house.id, "name": "mine", "isServed": True, "directory": None, "lastUsed": None}
+    assert listed.json == {"projects": [shown]}
     assert found.status == 404
 
 
@@ -283,16 +309,16 @@ async def test_a_session_shows_what_runs_and_calls_it(house: House):
         {"arguments": {"text": "hi"}, "timeoutSeconds": 9},
     )
     failed = await house.ask("owner", "POST", f"/sessions/{session}/tools/tiny__fail/call", {})
+    late = await house.ask("owner", "POST", f"/sessions/{session}/tools/tiny__hang/call", {"timeoutSeconds": 0.05})
 
     assert names(found["availableTools"])[0] == "tiny__echo"
     assert configuration["availableTools"] == found["availableTools"]
     assert "result_read" not in names(found["availableTools"])
     assert (called.status, json.loads(called.json["data"]), called.json["success"]) == (200, {"text": "hi"}, True)
-    assert (failed.status, failed.json["success"], failed.json["error"]["code"]) == (
-        200,
-        False,
-        "TOOL_EXECUTION_FAILED",
-    )
+    assert [(reply.status, reply.json["success"], reply.json["error"]["code"]) for reply in (failed, late)] == [
+        (200, False, "TOOL_EXECUTION_FAILED"),
+        (200, False, "TOOL_TIMEOUT"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -301,11 +327,11 @@ async def test_a_session_shows_what_runs_and_calls_it(house: House):
         ("tiny__echo", {"arguments": {}}, (422, "TOOL_INVALID_INPUT")),
         ("tiny__echo", {"argument": {}}, (422, "TOOL_INVALID_INPUT")),
         ("tiny__echo", {"arguments": {"text": "x"}, "timeoutSeconds": 0}, (422, "TOOL_INVALID_INPUT")),
-        ("tiny__hang", {"timeoutSeconds": 0.05}, (504, "TOOL_TIMEOUT")),
+        ("tiny__echo", {"arguments": {"text": "x"}, "timeoutSeconds": -1}, (422, "TOOL_INVALID_INPUT")),
         ("tiny__nothing", {}, (404, "TOOL_NOT_FOUND")),
     ],
 )
-async def test_a_call_that_does_not_come_to_an_end_is_a_problem(
+async def test_a_call_that_never_ran_is_a_problem(
     house: House, tool: str, body: dict[str, Any], expected: tuple[int, str]
 ):
     """With the status of its reason."""

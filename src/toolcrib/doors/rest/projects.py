@@ -6,27 +6,28 @@ from the project's files alone; with ``If-None-Match`` it costs next to nothing 
 
 from typing import Any
 
-import msgspec
-
 from toolcrib.core.access import may_operate
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import JSON, Answer, json_answer
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.rest.about import About, Param
+from toolcrib.doors.rest.project_shapes import (
+    ConfigurationView,
+    NewSession,
+    ProjectList,
+    ProjectView,
+    SessionList,
+    SessionView,
+)
 from toolcrib.doors.rest.sessions import session_entry, session_routes, shown_sessions
 from toolcrib.dossier import Place, Snapshot
 from toolcrib.sessions import Sessions
 from toolcrib.stores.projects import UnknownProject
 
 PATH = "/api/v1/projects"
-NAME_MAX = 100
-
-
-class NewSession(msgspec.Struct, forbid_unknown_fields=True):
-    """What a session is to be called."""
-
-    name: str = ""
+TAG = "projects"
 
 
 def project_routes(premises: Premises) -> list[RouteSpec]:
@@ -58,17 +59,41 @@ def project_routes(premises: Premises) -> list[RouteSpec]:
         if not place.is_served:
             visit.need_operator(SecurityLevel.SYSTEM)
         name = visit.json(NewSession).name if visit.request.body else ""
-        session = await sessions.open(place, name[:NAME_MAX], visit.caller)
+        session = await sessions.open(place, name, visit.caller)
         return json_answer({"session": session_entry(session, visit)}, 201)
 
     return [
-        RouteSpec("GET", PATH, look),
-        RouteSpec("GET", f"{PATH}/{{id}}", show),
-        RouteSpec("GET", f"{PATH}/{{id}}/configuration", configuration),
-        RouteSpec("GET", f"{PATH}/{{id}}/sessions", look_at_sessions),
-        RouteSpec("POST", f"{PATH}/{{id}}/sessions", open_session),
+        RouteSpec("GET", PATH, look, LIST),
+        RouteSpec("GET", f"{PATH}/{{id}}", show, SHOW),
+        RouteSpec("GET", f"{PATH}/{{id}}/configuration", configuration, CONFIGURATION),
+        RouteSpec("GET", f"{PATH}/{{id}}/sessions", look_at_sessions, SESSIONS),
+        RouteSpec("POST", f"{PATH}/{{id}}/sessions", open_session, OPEN),
         *session_routes(sessions),
     ]
+
+
+LIST = About("List the projects", TAG, ProjectList, "The served one first, then those toolcrib was run in before.")
+SHOW = About("Show one project", TAG, ProjectView, problems=(404, 422))
+CONFIGURATION = About(
+    "Show what a project is configured to offer",
+    TAG,
+    ConfigurationView,
+    "Settings with their origins, servers, and the tools on record. Read from its files; nothing is started.",
+    params=(Param("if-none-match", "the `etag` of an answer before: 304 while nothing changed", place="header"),),
+    problems=(404, 422),
+)
+SESSIONS = About("List the sessions of a project", TAG, SessionList, problems=(404,))
+OPEN = About(
+    "Begin to work in a project",
+    TAG,
+    SessionView,
+    "Its servers are asked for their tools in the background. A project that is not the served one needs a token for"
+    " everything, up to level system.",
+    status=201,
+    body=NewSession,
+    example={"name": "tidy up"},
+    problems=(403, 404, 415, 422, 429),
+)
 
 
 def sees_others(visit: Visit) -> bool:
@@ -102,10 +127,14 @@ def is_same(given: bytes | None, etag: bytes) -> bool:
 
 
 def _entry(place: Place, visit: Visit) -> dict[str, Any]:
-    shown: dict[str, Any] = {"id": place.id, "name": place.name, "isServed": place.is_served}
-    if sees_others(visit):
-        shown |= {"directory": str(place.directory), "lastUsed": place.last_used}
-    return shown
+    is_operator = sees_others(visit)
+    return {
+        "id": place.id,
+        "name": place.name,
+        "isServed": place.is_served,
+        "directory": str(place.directory) if is_operator else None,
+        "lastUsed": place.last_used if is_operator else None,
+    }
 
 
 def _counts(snapshot: Snapshot, visit: Visit, sessions: Sessions) -> dict[str, Any]:

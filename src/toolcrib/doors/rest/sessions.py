@@ -8,26 +8,28 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from toolcrib.core.access import matches, may_operate
-from toolcrib.core.call import ToolResult
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import InternalError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import STATUSES, Answer, Problem, json_answer
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.rest.about import About, Param, count
+from toolcrib.doors.rest.project_shapes import (
+    HappeningList,
+    LiveConfigurationView,
+    SessionCall,
+    SessionCallResult,
+    SessionList,
+    SessionView,
+)
 from toolcrib.sessions import Session, Sessions, UnknownSession, working
 
 PATH = "/api/v1/sessions"
+TAG = "sessions"
 LONGEST_WAIT_S = 60
 NEWEST = 999_999_999
-
-
-class CallBody(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    """A call: the arguments, and how long it may take."""
-
-    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
-    timeout_seconds: float | None = None
 
 
 def session_routes(sessions: Sessions) -> list[RouteSpec]:
@@ -56,13 +58,46 @@ def session_routes(sessions: Sessions) -> list[RouteSpec]:
         return await working(session, _call(visit, session))
 
     return [
-        RouteSpec("GET", PATH, look),
-        RouteSpec("GET", f"{PATH}/{{id}}", show),
-        RouteSpec("GET", f"{PATH}/{{id}}/configuration", configuration),
-        RouteSpec("GET", f"{PATH}/{{id}}/events", events),
-        RouteSpec("DELETE", f"{PATH}/{{id}}", end),
-        RouteSpec("POST", f"{PATH}/{{id}}/tools/{{name}}/call", call),
+        RouteSpec("GET", PATH, look, LIST),
+        RouteSpec("GET", f"{PATH}/{{id}}", show, SHOW),
+        RouteSpec("GET", f"{PATH}/{{id}}/configuration", configuration, CONFIGURATION),
+        RouteSpec("GET", f"{PATH}/{{id}}/events", events, EVENTS),
+        RouteSpec("DELETE", f"{PATH}/{{id}}", end, END),
+        RouteSpec("POST", f"{PATH}/{{id}}/tools/{{name}}/call", call, CALL),
     ]
+
+
+LIST = About("List the sessions", TAG, SessionList, "One's own; operators see all, those of MCP clients among them.")
+SHOW = About("Show one session and what it can use", TAG, SessionView, problems=(404,))
+CONFIGURATION = About(
+    "Show what a session can use, with the settings that count",
+    TAG,
+    LiveConfigurationView,
+    "Prefers what really runs; a server that has not answered yet is shown as the record knows it.",
+    problems=(404,),
+)
+EVENTS = About(
+    "Hear of servers and tools that come, change and go",
+    TAG,
+    HappeningList,
+    params=(
+        Param("after", "only what happened after this id", count(NEWEST, 0)),
+        Param(
+            "wait", f"wait so many seconds for something to happen, up to {LONGEST_WAIT_S}", count(LONGEST_WAIT_S, 0)
+        ),
+    ),
+    problems=(404, 422),
+)
+END = About("End a session", TAG, status=204, problems=(404,))
+CALL = About(
+    "Call a tool in a session",
+    TAG,
+    SessionCallResult,
+    "A tool that fails has a result, with `success` false. A call that never ran is a problem.",
+    body=SessionCall,
+    example={"arguments": {"text": "hello"}, "timeoutSeconds": 10},
+    problems=(403, 404, 409, 415, 422, 429, 503, 504),
+)
 
 
 def may_see(visit: Visit, session: Session) -> bool:
@@ -114,23 +149,29 @@ async def _happenings(visit: Visit, session: Session) -> dict[str, Any]:
 async def _call(visit: Visit, session: Session) -> Answer:
     if session.stay is not None:
         raise Problem(409, "HTTP_CONFLICT", "This session belongs to an MCP client: open one of your own.")
-    body = visit.json(CallBody)
-    if body.timeout_seconds is not None and not 0 < body.timeout_seconds < float("inf"):
-        raise Problem(422, "TOOL_INVALID_INPUT", "`timeoutSeconds` must be more than zero.")
+    body = visit.json(SessionCall)
     caller = replace(visit.caller, session=session.id)
-    began, name = time.perf_counter(), visit.params["name"]
-    result = await session.workplace.crib.call(name, body.arguments, caller=caller, timeout_s=body.timeout_seconds)
-    return _told(result, round((time.perf_counter() - began) * 1000, 3))
+    made = ToolCall(visit.params["name"], "", body.arguments, caller=caller, timeout_s=body.timeout_seconds)
+    began = time.perf_counter()
+    result = await session.workplace.crib.run(made)
+    if result.error is not None and _never_ran(result.error, made):
+        raise _refused(result.error, made.id)
+    return json_answer(_told(result, made.id, (time.perf_counter() - began) * 1000))
 
 
-def _told(result: ToolResult, duration_ms: float) -> Answer:
-    """A tool's own failure is a result; a call that never ran is a problem."""
-    error = result.error
-    if error is not None and error.code in STATUSES:
-        more = {"retryable": error.retryable, "details": dict(error.details)}
-        retry = error.details.get("retry_after_s")
-        raise Problem(
-            STATUSES[error.code], error.code, error.message, **more, **({"retryAfterSeconds": retry} if retry else {})
-        )
-    shown = result.to_dict() | {"durationMs": duration_ms}
-    return json_answer(shown | ({} if result.structured is None else {"structuredContent": result.structured}))
+def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:
+    """Whether the tool had no part in the failure."""
+    return error.code == InternalError.code or (not call.sent and error.code in STATUSES)
+
+
+def _refused(error: ErrorInfo, call_id: str) -> Problem:
+    more: dict[str, Any] = {"retryable": error.retryable, "executionId": call_id, "details": dict(error.details)}
+    retry_after_s = error.details.get("retry_after_s")
+    if isinstance(retry_after_s, int | float):
+        more["retryAfterSeconds"] = retry_after_s
+    return Problem(STATUSES.get(error.code, 500), error.code, error.message, **more)
+
+
+def _told(result: ToolResult, call_id: str, duration_ms: float) -> dict[str, Any]:
+    shown = result.to_dict() | {"durationMs": round(duration_ms, 3), "executionId": call_id}
+    return shown if result.structured is None else shown | {"structuredContent": result.structured}
