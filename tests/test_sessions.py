@@ -16,12 +16,12 @@ from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import config_hash
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.errors import RateLimited
-from toolcrib.core.events import drop
+from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.stay import Stay
 from toolcrib.dossier import Place
 from toolcrib.project import Project
 from toolcrib.projects import Projects, as_known
-from toolcrib.sessions import IDLE_S, MOST_PLACES, Session, Sessions, UnknownSession, working
+from toolcrib.sessions import IDLE_S, MOST_OF_ONE, MOST_PLACES, Session, Sessions, UnknownSession, working
 from toolcrib.stores.projects import ProjectFile, UnknownProject
 from toolcrib.surroundings import Surroundings
 from toolcrib.workplace import HAPPENINGS_KEPT, Journal
@@ -61,11 +61,13 @@ class Bench:
         self.file.note(as_known(Project(None, load(None, around), None, around)))  # type: ignore[arg-type]
 
     @asynccontextmanager
-    async def serving(self, directory: Path, stays: Callable[[], list[Stay]] = list) -> AsyncIterator[Sessions]:
+    async def serving(
+        self, directory: Path, stays: Callable[[], list[Stay]] = list, emit: Emit = drop
+    ) -> AsyncIterator[Sessions]:
         around = self.around(directory)
         loaded = load(None, around)
         crib = await assemble(loaded, surroundings=around)
-        sessions = Sessions(Projects(Project(crib, loaded, None, around), self.file), drop, stays, lambda: self.now)
+        sessions = Sessions(Projects(Project(crib, loaded, None, around), self.file), emit, stays, lambda: self.now)
         try:
             yield sessions
         finally:
@@ -243,6 +245,28 @@ async def test_there_is_a_limit_to_projects_that_are_open(bench: Bench):
         await sessions.end(opened[0])
 
         assert (await sessions.open(places[-1], "", ME)).workplace.place is places[-1]
+
+
+async def test_nobody_takes_all_the_places(bench: Bench):
+    """One caller has only so many; others still find room."""
+    async with bench.serving(bench.project("mine")) as sessions:
+        for _ in range(MOST_OF_ONE):
+            await sessions.open(sessions.projects.place, "", ME)
+        with pytest.raises(RateLimited, match="sessions of yours are open"):
+            await sessions.open(sessions.projects.place, "", ME)
+
+        assert (await sessions.open(sessions.projects.place, "", Caller("you"))).caller.id == "you"
+
+
+async def test_what_happens_in_another_project_says_so(bench: Bench):
+    """In the log and wherever events go."""
+    told: list[Event] = []
+    bench.remember(bench.project("other", bench.tiny()))
+    async with bench.serving(bench.project("mine"), emit=told.append) as sessions:
+        session = await sessions.open(await other_place(sessions, "other"), "", ME)
+        await happens(session, "catalog.changed")
+
+    assert {event.fields.get("project") for event in told if event.fields.get("server") == "tiny"} == {"other"}
 
 
 async def test_an_opening_is_seen_through_when_the_one_who_asked_is_gone(bench: Bench):

@@ -23,6 +23,8 @@ from toolcrib.projects import Projects
 from toolcrib.workplace import Workplace, open_workplace
 
 MOST_SESSIONS = 256
+MOST_OF_ONE = 32
+"""Of one caller, so that nobody takes all the places."""
 MOST_PLACES = 8
 IDLE_S = 1800.0
 SWEEP_S = 30.0
@@ -132,14 +134,19 @@ class Sessions:
 
     async def _open(self, place: Place, name: str, caller: Caller) -> Session:
         async with self._turn:
-            if len(self._by_id) >= MOST_SESSIONS:
-                raise RateLimited(f"{MOST_SESSIONS} sessions are open.", hint="End one that is not needed any more.")
+            self._check_room(caller)
             workplace, now = await self._workplace(place), self._now()
             session = Session(f"s-{secrets.token_hex(12)}", name, caller, workplace, now, now, workplace.journal.last)
             session.caller = replace(caller, session=session.id)
             self._by_id[session.id] = session
         self._tasks.spawn(workplace.wake(), "session.start")
         return session
+
+    def _check_room(self, caller: Caller) -> None:
+        own = sum(1 for session in self._by_id.values() if session.caller.id == caller.id)
+        if own >= MOST_OF_ONE or len(self._by_id) >= MOST_SESSIONS:
+            whose = f"{own} sessions of yours" if own >= MOST_OF_ONE else f"{MOST_SESSIONS} sessions"
+            raise RateLimited(f"{whose} are open.", hint="End one that is not needed any more.")
 
     async def _workplace(self, place: Place) -> Workplace:
         if place.is_served:

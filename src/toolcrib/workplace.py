@@ -177,6 +177,11 @@ async def open_workplace(place: Place, builtin: Sequence[NativeTool], inbox: Sur
     """Open a project beside the served one; its questions go to the people who look after that one."""
     loaded = await asyncio.to_thread(load, place.chosen, place.around)
     tools = builtin if is_bare(loaded.config) else ()
-    crib = await assemble(loaded, tools=tools, emit=emit, surroundings=place.around)
+    crib = await assemble(loaded, tools=tools, emit=_named(place, emit), surroundings=place.around)
     crib.desk.attach(Forwarding(inbox, place.name))
     return Workplace(place, Project(crib, loaded, place.chosen, place.around))
+
+
+def _named(place: Place, emit: Emit) -> Emit:
+    """Say of everything that happens there which project it happens in."""
+    return lambda event: emit(replace(event, fields={**event.fields, "project": place.name}))

@@ -61,9 +61,9 @@ def test_what_is_gone_is_dropped_and_there_is_an_end_to_it(file: ProjectFile, tm
 
 def test_many_who_note_at_once_lose_nothing(file: ProjectFile, tmp_path: Path):
     """One after the other gets its turn."""
-    projects = [known(tmp_path / str(number)) for number in range(20)]
+    projects = [known(tmp_path / str(number)) for number in range(6)]
 
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(3) as pool:
         list(pool.map(file.note, projects))
 
     assert {project.id for project in file.read()} == {project.id for project in projects}

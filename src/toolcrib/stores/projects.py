@@ -12,7 +12,7 @@ from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_
 
 FILE_NAME = "projects.json"
 MOST_PROJECTS = 200
-LOCK_TIMEOUT_S = 1.0
+LOCK_TIMEOUT_S = 2.0
 NEWS_AFTER_S = 60.0
 """A project that was noted so lately is not noted again."""
 

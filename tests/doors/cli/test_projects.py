@@ -62,11 +62,13 @@ def test_projects_are_listed_and_forgotten(toolcrib):
         until(lambda: remembered(toolcrib), deadline_s=20, what="a remembered project")
 
     listed = toolcrib.run("projects", "ls")
+    completed = toolcrib.run("__complete", "--", "projects", "rm", "pro").stdout
     forgotten = toolcrib.run("projects", "rm", "project")
     again = toolcrib.run("projects", "rm", "project", "--json")
 
     assert "Run `toolcrib up` in one." in nothing.stderr
     assert listed.stdout.split()[:6] == ["NAME", "ID", "LAST", "USED", "DIRECTORY", "project"]
+    assert completed.partition("\t")[0] == "project"
     assert "is forgotten" in forgotten.stderr
     assert toolcrib.json("projects", "ls") == []
     assert (again.returncode, json.loads(again.stdout or again.stderr)["error"]["code"]) == (7, "RESOURCE_NOT_FOUND")

@@ -297,6 +297,16 @@ async def test_projects_are_listed_with_the_served_one_first(house: House):
     assert (broken.status, broken.json["code"]) == (422, "TOOL_INVALID_INPUT")
 
 
+async def test_why_files_cannot_be_used_is_for_who_looks_after_them(house: House):
+    """For it says where they are."""
+    (house.home / "mine" / "toolcrib.lock").write_text("{")
+    owner, reader = [await house.ask(who, "GET", f"/projects/{house.id}/configuration") for who in ("owner", "reader")]
+
+    assert (owner.status, reader.status) == (422, 422)
+    assert str(house.home) in owner.json["detail"]
+    assert str(house.home) not in reader.json["detail"]
+
+
 async def test_a_session_shows_what_runs_and_calls_it(house: House):
     """What was on record gives way to what the server says."""
     session = await house.open()

@@ -7,8 +7,9 @@ from the project's files alone; with ``If-None-Match`` it costs next to nothing 
 from typing import Any
 
 from toolcrib.core.access import may_operate
+from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.doors.http.answers import JSON, Answer, json_answer
+from toolcrib.doors.http.answers import JSON, Answer, Problem, json_answer
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
@@ -44,11 +45,12 @@ def project_routes(premises: Premises) -> list[RouteSpec]:
 
     async def show(visit: Visit) -> Answer:
         place = await find_place(visit, sessions)
-        snapshot = await projects.read(place)
+        snapshot = await read_files(visit, sessions, place)
         return json_answer({"project": _entry(place, visit) | _counts(snapshot, visit, sessions)})
 
     async def configuration(visit: Visit) -> Answer:
-        return configuration_answer(visit, await projects.read(await find_place(visit, sessions)))
+        place = await find_place(visit, sessions)
+        return configuration_answer(visit, await read_files(visit, sessions, place))
 
     async def look_at_sessions(visit: Visit) -> Answer:
         place = await find_place(visit, sessions)
@@ -108,6 +110,16 @@ async def find_place(visit: Visit, sessions: Sessions) -> Place:
     if wanted != sessions.projects.place.id and not sees_others(visit):
         raise UnknownProject(wanted)
     return await sessions.projects.find(wanted)
+
+
+async def read_files(visit: Visit, sessions: Sessions, place: Place) -> Snapshot:
+    """What a project's files tell; why they cannot be used is for operators, for it names them."""
+    try:
+        return await sessions.projects.read(place)
+    except ConfigError as error:
+        if sees_others(visit):
+            raise
+        raise Problem(422, error.code, "The files of this project cannot be used; its operators can see why.") from None
 
 
 def configuration_answer(visit: Visit, snapshot: Snapshot) -> Answer:
