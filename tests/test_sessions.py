@@ -270,7 +270,7 @@ async def test_what_happens_in_another_project_says_so(bench: Bench):
 
 
 async def test_an_opening_is_seen_through_when_the_one_who_asked_is_gone(bench: Bench):
-    """The session is there, or nothing is: in any case all is closed in the end."""
+    """Nothing is left half open; in the end all is closed."""
     bench.remember(bench.project("other"))
     async with bench.serving(bench.project("mine")) as sessions:
         opening = asyncio.ensure_future(sessions.open(await other_place(sessions, "other"), "", ME))
@@ -278,8 +278,15 @@ async def test_an_opening_is_seen_through_when_the_one_who_asked_is_gone(bench: 
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
             await opening
+        async with asyncio.timeout(20):
+            while not sessions.all():
+                await asyncio.sleep(0)
+        crib = sessions.all()[0].workplace.crib
 
+    ended = await crib.call("anything", caller=ME)
     assert sessions.all() == []
+    assert ended.error is not None
+    assert "not open" in ended.error.message
 
 
 async def test_mcp_clients_are_sessions_too(bench: Bench):
