@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.assemble import open_crib
 from toolcrib.calls.approvals import Reply
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, SecurityConfig, ServerConfig, ToolConfig, config_hash
@@ -528,6 +529,20 @@ async def test_without_prefixes_a_broken_server_hides_nobody_elses_tools():
 
 
 # Servers at run time
+
+
+async def test_whoever_wants_is_told_of_servers_that_come_change_and_go():
+    """Once each, by name, until they do not want to know any more."""
+    heard: list[tuple[str, str]] = []
+    one, two = ServerConfig("one", command="x"), ServerConfig("two", command="x")
+    async with open_crib(Config(servers={"one": one})) as crib:
+        forget = crib.on_servers(lambda event: heard.append((event.name, event.fields["server"])))
+        await crib.apply({"one": replace(one, description="new"), "two": two})
+        await crib.apply({"two": two})
+        forget()
+        await crib.apply({})
+
+    assert heard == [("server.changed", "one"), ("server.created", "two"), ("server.removed", "one")]
 
 
 async def test_servers_are_added_changed_and_removed_while_it_runs():

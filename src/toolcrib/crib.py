@@ -81,6 +81,7 @@ class Crib:
         self._catalog = Catalog()
         self._steps: dict[str, tuple[str, Step]] = {}
         self._listeners: list[Callable[[], None]] = []
+        self._server_listeners: list[Callable[[Event], None]] = []
         self._run_id = f"{time.time_ns() // 1_000_000:x}"
         self._numbers = itertools.count(1)
         self._disabled: dict[str, ServerConfig] = {}
@@ -197,6 +198,22 @@ class Crib:
             self._listeners = [other for other in self._listeners if other != listener]
 
         return forget
+
+    def on_servers(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Have ``listener`` told of servers that are created, changed and removed, until what is returned is called."""
+        self._server_listeners = [*self._server_listeners, listener]
+
+        def forget() -> None:
+            self._server_listeners = [other for other in self._server_listeners if other != listener]
+
+        return forget
+
+    def _tell_of_servers(self, before: Mapping[str, ServerConfig], after: Mapping[str, ServerConfig]) -> None:
+        for name in sorted(name for name in {*before, *after} if before.get(name) != after.get(name)):
+            what = events.SERVER_CHANGED if name in before and name in after else events.SERVER_CREATED
+            event = Event(what if name in after else events.SERVER_REMOVED, fields={"server": name})
+            for tell in (self._emit, *self._server_listeners):
+                tell(event)
 
     def _server_updated(self, server: str) -> None:
         del server
@@ -376,6 +393,7 @@ class Crib:
         replaced = [self._replace(name, servers.get(name), records.get(name)) for name in sorted(changed)]
         if changed:
             self._rebuild()
+        self._tell_of_servers(known, servers)
         await asyncio.gather(*(shelf.source.close() for shelf in replaced if shelf is not None))
         return sorted(changed)
 

@@ -1,6 +1,7 @@
 """From the configuration of a server to a source that can start or reach it, within its bounds."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -73,7 +74,7 @@ class SourceMaker:
         async def dial(events: LinkEvents) -> Link:
             resolved = resolve_server(server, self._around.env)
             if resolved.command is not None:
-                spec = await self.bounds.around(self._process(resolved), resolved)
+                spec = self._placed(await self.bounds.around(self._process(resolved), resolved))
                 return await StdioLink.open(self._spawner, spec, events, self._tasks)
             from toolcrib.sources.http_link import HttpLink
 
@@ -85,6 +86,10 @@ class SourceMaker:
         env = child_environment(server.env, self._around.env)
         cwd = None if server.cwd is None else from_file(server.cwd, server)
         return ProcessSpec((server.command or "", *server.args), env, cwd)
+
+    def _placed(self, spec: ProcessSpec) -> ProcessSpec:
+        """Started where the project is, as if this process were there too."""
+        return replace(spec, cwd=str(self._around.cwd)) if self._around.elsewhere and spec.cwd is None else spec
 
     async def run_isolated(self, entry: NativeTool, call: ToolCall) -> ToolResult:
         """Run a native tool in a worker process."""

@@ -77,6 +77,10 @@ class Project:
     chosen: str | None = None
     """The file that was named on the command line."""
     around: Surroundings = field(default_factory=Surroundings)
+    flags: Mapping[str, object] = field(default_factory=dict)
+    """What the command line says over the files."""
+    prefix: bool = True
+    """Whether tools are named with their server."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     @property
@@ -132,7 +136,7 @@ class Project:
     async def reload(self) -> list[str]:
         """Make what the files say now count; the names of the servers that changed."""
         async with self._turn:
-            loaded = load(self.chosen, self.around)
+            loaded = load(self.chosen, self.around, self.flags)
             changed = await self.crib.apply(loaded.config.servers, loaded.config.security)
             self.loaded = loaded
         return changed

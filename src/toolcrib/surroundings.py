@@ -12,3 +12,5 @@ class Surroundings:
 
     cwd: Path = field(default_factory=Path.cwd)
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    elsewhere: bool = False
+    """Whether ``cwd`` is not where this process is, so that servers must be told to start there."""

@@ -1,7 +1,7 @@
 """The catalogue and its servers as plain data, for whoever shows them; reading them starts nothing."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.shelf import Shelf
@@ -9,7 +9,19 @@ from toolcrib.config.lock import Record
 from toolcrib.core.call import ErrorInfo, ToolResult
 
 
-def tool_entry(route: Route, shelf: Shelf | None) -> dict[str, Any]:
+class Known(Protocol):
+    """What is known of a server, from its shelf or from its record."""
+
+    @property
+    def record(self) -> Record:
+        """Its last discovery."""
+
+    @property
+    def status(self) -> str:
+        """How that stands."""
+
+
+def tool_entry(route: Route, shelf: Known | None) -> dict[str, Any]:
     """One tool: what it is, where it comes from, and how fresh that knowledge is."""
     return {
         "name": route.name,

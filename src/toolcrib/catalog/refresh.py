@@ -1,23 +1,23 @@
 """Freshness: who must be asked for tools, when, and by whom only once."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import cast
 
-from toolcrib.catalog.pins import Comparison, held_tools, is_alike, join_pins, keep_definitions
+from toolcrib.catalog.pins import Comparison, held_tools, is_alike, join_pins
 from toolcrib.catalog.quarantine import Quarantine
+from toolcrib.catalog.recorded import fitting_record, is_known, recorded_tools
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import PinMode, ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.errors import CallTimeout, ConfigError, InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
-from toolcrib.core.names import is_tool_name
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
-from toolcrib.core.tool import from_mcp, to_mcp
+from toolcrib.core.tool import to_mcp
 
 TTL_FLOOR_S = 1.0
 TTL_CEILING_S = 24 * 3600.0
@@ -45,10 +45,7 @@ class Refresher:
 
     def add(self, config: ServerConfig, source: ServerSource, record: Record | None) -> Shelf:
         """Put a server on the shelf with what an earlier run found out about it; nothing is started."""
-        if record is None:
-            record = Record(config.name)
-        elif record.config_hash != config_hash(config):
-            record = Record(config.name, pins=keep_definitions(record))
+        record = fitting_record(config, record)
         shelf = Shelf(config, source, record)
         if record.last_discovery:
             self._adopt(shelf, record)
@@ -58,9 +55,9 @@ class Refresher:
         return shelf
 
     def _adopt(self, shelf: Shelf, record: Record) -> None:
-        shelf.tools = tuple(from_mcp(shown) for shown in record.tools if _is_usable(shown))
+        shelf.tools = recorded_tools(record)
         shelf.source.adopt(Listing(shelf.tools, era=record.era))
-        shelf.is_known = record.status == "success" or bool(record.tools)
+        shelf.is_known = is_known(record)
         shelf.held = held_tools(record, self.quarantine.comparison(shelf))
         if record.status == "success":
             age = age_s(record, datetime.now(UTC)) or 0.0
@@ -292,12 +289,6 @@ class Refresher:
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._emit(Event("discovery.task.failed", "error", {"task": name, "error": type(error).__name__}))
-
-
-def _is_usable(shown: Mapping[str, Any]) -> bool:
-    """Whether a stored definition still is one; the lock is a file, and files get edited."""
-    name, schema = shown.get("name"), shown.get("inputSchema")
-    return isinstance(name, str) and is_tool_name(name) and (schema is None or isinstance(schema, Mapping))
 
 
 def _late(shelf: Shelf) -> CallTimeout:

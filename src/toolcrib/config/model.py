@@ -284,6 +284,11 @@ def identity_hash(server: ServerConfig) -> str:
     return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()
 
 
+def is_bare(config: Config) -> bool:
+    """Whether no tools are configured at all, so that the built-in ones stand in."""
+    return not config.servers and not config.native
+
+
 def has_result_limit(config: Config) -> bool:
     """Whether any result can be too large."""
     tools = (tool for server in config.servers.values() for tool in server.tools.values())

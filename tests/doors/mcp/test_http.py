@@ -499,6 +499,20 @@ async def test_a_subscriber_is_acknowledged_told_and_seen_off():
     assert deaf_end["id"] == "deaf"
 
 
+async def test_a_subscriber_is_seen_by_people_who_look_on_and_can_be_seen_off():
+    """It has no session, but it is here."""
+    async with client_of(tools=[add]) as client:
+        stream = await client.ask_modern("sub", "subscriptions/listen", {"notifications": {}})
+        await stream.event()
+        (stay,) = client.door.stays()
+        stay.end()
+        ended = await stream.event()
+
+        assert (stay.era, stay.idle_s) == ("2026-07-28", 0)
+        assert ended["id"] == "sub"
+        assert client.door.stays() == []
+
+
 async def test_a_subscriber_that_leaves_is_forgotten():
     """Nobody is told in vain."""
     async with client_of(tools=[add]) as client:

@@ -194,3 +194,33 @@ def test_a_listener_that_is_far_behind_hears_once_of_all_changes():
     first, notice, ping = exchange.said
     assert behind == [b"first"]
     assert (first, b"notifications/tools/list_changed" in notice, ping) == (b"first", True, PING)
+
+
+def test_people_who_look_on_see_sessions_by_an_id_that_opens_none():
+    """Who it is, how long it has been here, and a way to end it."""
+    clock = ManualClock(1_000_000.0)
+    everyone = Sessions(clock)
+    session = everyone.open(Asker("2025-06-18", info={"name": "client", "version": "2", "title": "x" * 999}), ME)
+    clock.advance(60)
+    everyone.find(session.id.encode(), ME)
+    clock.advance(5)
+
+    (stay,) = everyone.stays()
+    found_by_it = everyone.find(stay.id.encode(), ME)
+    stay.end()
+
+    assert (stay.client, stay.era, stay.caller.id, stay.age_s, stay.idle_s) == ("client 2", "2025-06-18", "me", 65, 5)
+    assert session.id not in stay.id
+    assert found_by_it is None
+    assert everyone.stays() == []
+
+
+@pytest.mark.parametrize("info", [None, "client", {"name": ["x"] * 999}])
+def test_what_a_client_calls_itself_is_not_trusted(info):
+    """Neither its form nor its length."""
+    everyone = Sessions(ManualClock())
+    everyone.open(Asker("2025-06-18", info=info), ME)
+
+    (stay,) = everyone.stays()
+
+    assert len(stay.client) <= 201

@@ -32,6 +32,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "Print the servers as other programs write them."),
     "connect": ("connect_client", "Make toolcrib a server of a client such as Claude Code or Cursor."),
     "disconnect": ("disconnect_client", "Take toolcrib out of a client again; its file is as it was before."),
+    "projects ls": ("projects_ls", "List the directories toolcrib was run in."),
+    "projects rm": ("projects_rm", "Forget a project; its files stay."),
     "tokens create": ("tokens_create", "Make a token for a client, with no more reach than it needs."),
     "tokens ls": ("tokens_ls", "List the tokens and what they may do."),
     "tokens revoke": ("tokens_revoke", "End a token at once."),
@@ -50,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 GROUPS = {
     "approvals": "Answer what agents want to do, and look after the answers.",
     "servers": "Look after the MCP servers.",
+    "projects": "Look after the projects toolcrib knows.",
     "tokens": "Say who may come in over HTTP, and what they may use.",
     "audit": "Look up what was done.",
     "config": "Look at the configuration.",

@@ -11,11 +11,13 @@ from toolcrib.assemble import Loaded
 from toolcrib.bulletin import Bulletin, follow
 from toolcrib.catalog.merge import refuse_clashes
 from toolcrib.config.model import Config
+from toolcrib.core import events
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
+from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
 from toolcrib.doors.cli.invoke import Options, Parser
@@ -33,6 +35,11 @@ from toolcrib.doors.rest.api import ROOT, rest_routes
 from toolcrib.doors.views.servers import native_entry
 from toolcrib.doors.web.site import web_router
 from toolcrib.project import Project
+from toolcrib.projects import Projects, remember
+from toolcrib.sessions import Sessions
+from toolcrib.sources.native import native_tool
+from toolcrib.stores.paths import state_directory
+from toolcrib.stores.projects import ProjectFile
 from toolcrib.transports.harden import forbid_inspection
 from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Identify
 from toolcrib.transports.http_server import (
@@ -105,27 +112,35 @@ def add_no_prefix(parser: Parser) -> None:
     )
 
 
+def flags_of(options: Options) -> dict[str, object]:
+    """What the command line says over the files, by its names there."""
+    given = {f"serve.{name}": getattr(options, name, None) for name in ("host", "port", "edit_commands")}
+    return {name: value for name, value in given.items() if value is not None} | access_flags(options)
+
+
 @asynccontextmanager
 async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncIterator[Serving]:
     """Serve what is configured here; ends in good order with the block."""
-    flags = {"serve.host": options.host, "serve.port": options.port, "serve.edit_commands": options.edit_commands}
-    given = {name: value for name, value in flags.items() if value is not None}
-    loaded = load_here(options, given | access_flags(options))
+    loaded = load_here(options, flags_of(options))
     entrance = make_entrance(loaded.config, options, Here(os.environ, time.time, time.monotonic, emit))
     bulletin = Bulletin(time.time)
-    emit = _both(emit, bulletin.hear)
+    emit = _Both(emit, bulletin)
     async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit, live=True) as project:
         crib, config = project.crib, loaded.config
         unfollow = follow(crib, bulletin)
         attach_terminal(console, crib.desk.attach)
         door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)), entrance.caller, entrance.is_current)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
+        sessions = Sessions(
+            Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]), emit, door.stays
+        )
         people = _People()
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
         try:
             await server.start(config.host, config.port)
+            sessions.start()
             premises = _premises(project, config, entrance, _url(server))
-            people.open(replace(premises, bulletin=bulletin), entrance, emit)
+            people.open(replace(premises, bulletin=bulletin, sessions=sessions), entrance, emit)
             crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": _url(server)}))
             yield Serving(project, _url(server), entrance.owner, _sign_in(server, entrance))
         finally:
@@ -133,14 +148,23 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
             bulletin.close()
             await people.close()
             await _end(server, door)
+            await sessions.close()
 
 
-def _both(first: Emit, second: Emit) -> Emit:
-    def emit(event: Event) -> None:
-        first(event)
-        second(event)
+class _Both:
+    """Tells the log and the bulletin; the log alone says which levels are worth putting into words."""
 
-    return emit
+    def __init__(self, log: Emit, bulletin: Bulletin) -> None:
+        self._log, self._bulletin = log, bulletin
+
+    def __call__(self, event: Event) -> None:
+        """Tell both."""
+        self._log(event)
+        self._bulletin.hear(event)
+
+    def hears(self, level: str) -> bool:
+        """What is beneath the log is no news either."""
+        return events.hears(self._log, level)
 
 
 def _premises(project: Project, config: Config, entrance: Entrance, url: str) -> Premises:
@@ -219,12 +243,23 @@ async def open_watched(
         if not prefix:
             await check_names(crib, console)
         settle_memory()
-        project = Project(crib, loaded, options.config)
+        project = Project(crib, loaded, options.config, flags=flags_of(options), prefix=prefix)
         tasks.spawn(Watch(project, emit).run(), "watch")
+        tasks.spawn(remember(project, projects_here(project), emit), "projects.remember")
         yield project
     finally:
         await tasks.close()
         await crib.close()
+
+
+def projects_here(project: Project) -> ProjectFile:
+    """Where the projects of this user are remembered."""
+    return ProjectFile(state_directory(project.around.env))
+
+
+def projects_beside(project: Project) -> Projects:
+    """The served project and those known from before."""
+    return Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN])
 
 
 async def check_names(crib: Crib, console: Console) -> None:

@@ -6,6 +6,7 @@ from toolcrib.bulletin import Bulletin
 from toolcrib.crib import Crib
 from toolcrib.doors.http.sign_in import SignIns
 from toolcrib.project import Project
+from toolcrib.sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class Premises:
     """Whether MCP clients have to send one."""
     bulletin: Bulletin | None = None
     """The news, for those who look on."""
+    sessions: Sessions | None = None
+    """Who works here and in other projects; without it there are no addresses for that."""
 
     @property
     def crib(self) -> Crib:

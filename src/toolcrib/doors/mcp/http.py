@@ -3,15 +3,17 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.stay import Stay
 from toolcrib.doors.mcp import service
 from toolcrib.doors.mcp.replies import PlainReply, Reply
 from toolcrib.doors.mcp.service import McpService
-from toolcrib.doors.mcp.sessions import Session, Sessions
+from toolcrib.doors.mcp.sessions import Listener, Session, Sessions
 from toolcrib.doors.mcp.streams import StandingStream
 from toolcrib.transports.http_server import Exchange, Request, error_body
 from toolcrib.wire import eras, headers, server
@@ -56,7 +58,7 @@ class HttpDoor:
         self._caller, self._is_current = caller, is_current
         self._loop = asyncio.get_running_loop()
         self._sessions = Sessions(self._loop.time)
-        self._subscriptions: dict[StandingStream, tuple[RequestId, Caller]] = {}
+        self._subscriptions: dict[StandingStream, Listener] = {}
         self._told: set[StandingStream] = set()
         self._replies: set[Reply] = set()
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
@@ -118,7 +120,7 @@ class HttpDoor:
         params = server.request_params(message)
         asker = server.modern_asker(message.method, params, request.header)
         if message.method == service.LISTEN:
-            self._listen(message, request, exchange)
+            self._listen(message, asker, request)
             return
         if message.method == "tools/call":
             self._check_params(params, request)
@@ -135,7 +137,8 @@ class HttpDoor:
             arguments = params.get("arguments")
             headers.check_params(declared, arguments if isinstance(arguments, dict) else {}, request.header)
 
-    def _listen(self, message: Inbound, request: Request, exchange: Exchange) -> None:
+    def _listen(self, message: Inbound, asker: Asker, request: Request) -> None:
+        exchange = request.exchange
         if not _accepts_stream(request):
             _want_stream(exchange)
             return
@@ -145,7 +148,7 @@ class HttpDoor:
         honoured = service.listen_filter(server.request_params(message))
         ack = encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
         stream = StandingStream(exchange, encode_event(ack), service.subscription_meta(request_id))
-        self._subscriptions[stream] = request_id, self._caller_of(request)
+        self._subscriptions[stream] = Listener(request_id, asker, self._caller_of(request), self._loop.time())
         if honoured:
             self._told.add(stream)
         exchange.on_disconnect(lambda: self._unsubscribe(stream))
@@ -276,6 +279,15 @@ class HttpDoor:
         for reply in [reply for reply in self._replies if not self._is_current(reply.caller)]:
             reply.cancel()
 
+    def stays(self) -> list[Stay]:
+        """The clients that are here: those with a session, and those that listen without one."""
+        now = self._loop.time()
+        listening = [
+            listener.stay(now, partial(self._end_subscription, stream, listener.request_id))
+            for stream, listener in self._subscriptions.items()
+        ]
+        return [*self._sessions.stays(), *listening]
+
     def end_streams(self) -> None:
         """End the standing streams in good order; calls under way are not touched."""
         self._pinging.cancel()
@@ -284,10 +296,13 @@ class HttpDoor:
         self._sessions.end_streams()
 
     def _end_subscriptions(self, is_due: IsCurrent) -> None:
-        for stream, (request_id, caller) in list(self._subscriptions.items()):
-            if is_due(caller):
-                self._unsubscribe(stream)
-                stream.end(encode_event(encode_result(request_id, service.listen_result(request_id))))
+        for stream, listener in list(self._subscriptions.items()):
+            if is_due(listener.caller):
+                self._end_subscription(stream, listener.request_id)
+
+    def _end_subscription(self, stream: StandingStream, request_id: RequestId) -> None:
+        self._unsubscribe(stream)
+        stream.end(encode_event(encode_result(request_id, service.listen_result(request_id))))
 
     async def close(self) -> None:
         """End the streams, then what still runs."""

@@ -1,10 +1,13 @@
 """Sessions of handshake-era clients over HTTP: what must be remembered between their requests."""
 
+import hashlib
 import secrets
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from toolcrib.core.access import Caller
+from toolcrib.core.stay import Stay
 from toolcrib.doors.mcp.questions import Questions
 from toolcrib.doors.mcp.streams import StandingStream
 from toolcrib.wire.jsonrpc import RequestId
@@ -12,16 +15,17 @@ from toolcrib.wire.server import Asker
 
 SESSIONS_MAX = 10_000
 IDLE_S = 1800.0
+NAME_MAX = 100
 
 
 class Session:
     """One client between ``initialize`` and DELETE."""
 
-    __slots__ = ("_speaker", "asker", "caller", "id", "last_used", "questions", "running", "stream")
+    __slots__ = ("_speaker", "asker", "caller", "id", "last_used", "opened", "questions", "running", "stream")
 
     def __init__(self, asker: Asker, caller: Caller, now: float) -> None:
         self.id = secrets.token_urlsafe(24)
-        self.asker, self.last_used = asker, now
+        self.asker, self.opened, self.last_used = asker, now, now
         self._speaker = caller
         self.caller = replace(caller, session=self.id)
         """Whoever opened it, with the grants of the latest request."""
@@ -108,6 +112,10 @@ class Sessions:
             if (session.last_used < oldest and session.is_idle) or not is_current(session.caller):
                 self.end(session)
 
+    def stays(self) -> list[Stay]:
+        """All sessions, for people who look on; their ids would let others in, so they are told by another."""
+        return [_stay(session, self._clock(), partial(self.end, session)) for session in self._by_id.values()]
+
     def streams(self) -> list[StandingStream]:
         """The standing streams of all sessions."""
         return [session.stream for session in self._by_id.values() if session.stream is not None]
@@ -121,3 +129,34 @@ class Sessions:
         """End all."""
         for session in list(self._by_id.values()):
             self.end(session)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A client without a session that has a stream open to hear of changes."""
+
+    request_id: RequestId
+    asker: Asker
+    caller: Caller
+    opened: float
+    key: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def stay(self, now: float, end: Callable[[], None]) -> Stay:
+        """How it looks to people; while it listens it is not idle."""
+        return Stay(_public(self.key), _client(self.asker), self.asker.version, self.caller, now - self.opened, 0, end)
+
+
+def _stay(session: Session, now: float, end: Callable[[], None]) -> Stay:
+    idle_s = now - session.last_used if session.is_idle else 0.0
+    asker, age_s = session.asker, now - session.opened
+    return Stay(_public(session.id), _client(asker), asker.version, session.caller, age_s, idle_s, end)
+
+
+def _public(secret: str) -> str:
+    """An id for everybody, from one that only its client may know."""
+    return f"mcp-{hashlib.sha256(secret.encode()).hexdigest()[:16]}"
+
+
+def _client(asker: Asker) -> str:
+    info = asker.info if isinstance(asker.info, Mapping) else {}
+    return " ".join(str(info[key])[:NAME_MAX] for key in ("name", "version") if info.get(key))

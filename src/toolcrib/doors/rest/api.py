@@ -10,6 +10,7 @@ from toolcrib.doors.rest.description import description_routes
 from toolcrib.doors.rest.events import event_routes
 from toolcrib.doors.rest.pins import pin_routes
 from toolcrib.doors.rest.policies import policy_routes
+from toolcrib.doors.rest.projects import project_routes
 from toolcrib.doors.rest.servers import server_routes
 from toolcrib.doors.rest.sign_in_links import sign_in_routes
 from toolcrib.doors.rest.state import state_routes
@@ -32,6 +33,7 @@ def rest_routes(premises: Premises) -> list[RouteSpec]:
         *audit_routes(premises),
         *state_routes(premises),
         *sign_in_routes(premises),
+        *project_routes(premises),
         *description_routes(lambda: routes),
     ]
     return routes

@@ -20,7 +20,8 @@ from toolcrib.doors.cli.table import one_line
 from toolcrib.schema.hints import value_hints
 from toolcrib.stores.files import read_text
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.paths import find_project, lock_path, user_config_path
+from toolcrib.stores.paths import find_project, lock_path, state_directory, user_config_path
+from toolcrib.stores.projects import ProjectFile
 
 Suggestion = tuple[str, str]
 
@@ -65,6 +66,8 @@ def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
         yield from ((shell, "") for shell in SHELLS)
     elif name in TAKES_CLIENT:
         yield from _clients(name)
+    elif name == "projects rm":
+        yield from _projects()
     elif name in TAKES_TOOL:
         yield from _tools_or_arguments(name, before, last)
 
@@ -117,6 +120,11 @@ def _servers(before: Sequence[str]) -> Iterator[Suggestion]:
     for path in _files(before):
         with suppress(ToolcribError):
             yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).servers)
+
+
+def _projects() -> Iterator[Suggestion]:
+    with suppress(ToolcribError):
+        yield from ((known.name, known.directory) for known in ProjectFile(state_directory(os.environ)).read())
 
 
 def _records(before: Sequence[str]) -> dict[str, Record]:
