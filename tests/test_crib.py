@@ -526,6 +526,20 @@ async def test_without_prefixes_a_broken_server_hides_nobody_elses_tools():
 # Servers at run time
 
 
+async def test_whoever_wants_is_told_of_servers_that_come_change_and_go():
+    """Once each, by name, until they do not want to know any more."""
+    heard: list[tuple[str, str]] = []
+    one, two = ServerConfig("one", command="x"), ServerConfig("two", command="x")
+    async with open_crib(Config(servers={"one": one})) as crib:
+        forget = crib.on_servers(lambda event: heard.append((event.name, event.fields["server"])))
+        await crib.apply({"one": replace(one, description="new"), "two": two})
+        await crib.apply({"two": two})
+        forget()
+        await crib.apply({})
+
+    assert heard == [("server.changed", "one"), ("server.created", "two"), ("server.removed", "one")]
+
+
 async def test_servers_are_added_changed_and_removed_while_it_runs():
     """Only what changed is touched, and the names of it are told."""
     kept, changed, removed = (FakeSource(name, ["read"]) for name in ("kept", "changed", "removed"))
@@ -929,17 +943,3 @@ async def test_a_tool_that_is_gone_since_the_last_run_is_unknown():
 
     assert [result.error.code for result in results] == ["TOOL_NOT_FOUND"] * 2
     assert later.calls == []
-
-
-async def test_whoever_wants_is_told_of_servers_that_come_change_and_go():
-    """Once each, by name, until they do not want to know any more."""
-    heard: list[tuple[str, str]] = []
-    one, two = ServerConfig("one", command="x"), ServerConfig("two", command="x")
-    async with open_crib(Config(servers={"one": one})) as crib:
-        forget = crib.on_servers(lambda event: heard.append((event.name, event.fields["server"])))
-        await crib.apply({"one": replace(one, description="new"), "two": two})
-        await crib.apply({"two": two})
-        forget()
-        await crib.apply({})
-
-    assert heard == [("server.changed", "one"), ("server.created", "two"), ("server.removed", "one")]

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from toolcrib.assemble import Loaded, assemble, load
 from toolcrib.catalog.shelf import Shelf
-from toolcrib.config import model
 from toolcrib.config.lock import Record
+from toolcrib.config.model import config_hash
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.events import Emit
 from toolcrib.core.names import RESULT_READ, split_name
@@ -34,7 +34,7 @@ def load_here(options: Options, flags: Mapping[str, object] | None = None) -> Lo
 
 def is_bare(loaded: Loaded) -> bool:
     """Whether nothing at all is configured, so that the built-in tools stand in."""
-    return model.is_bare(loaded.config)
+    return not loaded.config.servers and not loaded.config.native
 
 
 async def assemble_here(loaded: Loaded, emit: Emit, *, prefix: bool = True, one_shot: bool = False) -> Crib:
@@ -83,7 +83,7 @@ async def wait_with_status(console: Console, work: Awaitable[T], what: str | Cal
 def is_unasked(shelf: Shelf) -> bool:
     """Whether a server was never asked for its tools as it is configured now."""
     record = shelf.record
-    failed_as_it_is = record.status == "failed" and record.config_hash == model.config_hash(shelf.config)
+    failed_as_it_is = record.status == "failed" and record.config_hash == config_hash(shelf.config)
     return not shelf.is_known and not failed_as_it_is
 
 

@@ -9,9 +9,9 @@ import msgspec
 TEXT: Mapping[str, Any] = {"type": "string"}
 
 
-def count(most: int, default: int | None = None) -> Mapping[str, Any]:
-    """The schema of a whole number in a query; more than ``most`` counts as ``most``."""
-    schema: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": max(most, 999_999_999)}
+def count(default: int | None = None) -> Mapping[str, Any]:
+    """The schema of a whole number in a query."""
+    schema: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": 999_999_999}
     return schema if default is None else {**schema, "default": default}
 
 
