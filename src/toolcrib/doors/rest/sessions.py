@@ -81,10 +81,8 @@ EVENTS = About(
     TAG,
     HappeningList,
     params=(
-        Param("after", "only what happened after this id", count(NEWEST, 0)),
-        Param(
-            "wait", f"wait so many seconds for something to happen, up to {LONGEST_WAIT_S}", count(LONGEST_WAIT_S, 0)
-        ),
+        Param("after", "only what happened after this id", count(0)),
+        Param("wait", f"wait so many seconds for something to happen, up to {LONGEST_WAIT_S}", count(0)),
     ),
     problems=(404, 422),
 )
