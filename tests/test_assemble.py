@@ -1,10 +1,17 @@
 """Assembly: what a Crib is made of, and in which order calls meet it."""
 
+import asyncio
+import sys
+import time
+from dataclasses import replace
+
 import pytest
 from opentelemetry.trace import NoOpTracer
+from tests.fleet.running import until
 
 from toolcrib.assemble import as_loaded, import_tools, layer_stack, make_rig, open_crib
 from toolcrib.calls.approvals import MemoryAnswers
+from toolcrib.calls.live import Live
 from toolcrib.config.lock import Record
 from toolcrib.config.model import AuditConfig, Config
 from toolcrib.core.errors import ConfigError
@@ -50,6 +57,66 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
         "breaker",
         "replay",
     ]
+
+
+def test_calls_that_are_watched_are_seen_before_anything_is_refused_and_again_at_their_source():
+    """After the audit log has looked at them, and where their tool's own time begins."""
+    rig = replace(make_rig(Config(), drop, MemoryAnswers()), live=Live(time.time, time.perf_counter))
+
+    names = [layer.__qualname__.partition(".")[0] for layer in layer_stack(Config(), rig)]
+
+    assert names[1:4] == ["audit", "live", "permit"]
+    assert names[-2:] == ["replay", "at_source"]
+
+
+HANGING = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    method, answer = request["method"], {"jsonrpc": "2.0", "id": request.get("id")}
+    if method == "initialize":
+        info = {"name": "hanging", "version": "1"}
+        answer["result"] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    elif method == "tools/list":
+        answer["result"] = {"tools": [{"name": "hang", "inputSchema": {"type": "object"}}]}
+    elif "id" in request and method != "tools/call":
+        answer["error"] = {"code": -32601, "message": "Method not found"}
+    if "result" in answer or "error" in answer:
+        print(json.dumps(answer), flush=True)
+    if method in ("tools/call", "notifications/cancelled"):
+        open(sys.argv[1], "a").write(method + "\\n")
+"""
+
+
+async def test_a_server_is_told_when_a_person_ends_its_call(tmp_path):
+    """As when the caller gives up; the caller gets a result."""
+    (tmp_path / "hanging.py").write_text(HANGING)
+    diary = tmp_path / "diary"
+    diary.touch()
+
+    async def noted(method: str) -> None:
+        await asyncio.to_thread(
+            until, lambda: method in diary.read_text(), deadline_s=30, what=f"{method} at the server"
+        )
+
+    entry = {"command": sys.executable, "args": [str(tmp_path / "hanging.py"), str(diary)]}
+    async with open_crib({"mcpServers": {"slow": entry}}, live=True) as crib:
+        task = asyncio.create_task(crib.call("slow__hang"))
+        await noted("tools/call")
+        ended = crib.live.cancel(crib.live.running()[0].id)
+        result = await task
+        await noted("notifications/cancelled")
+
+    assert ended
+    assert result.error.code == "TOOL_CANCELLED"
+    assert "A person ended this call" in result.error.message
+
+
+async def test_a_program_has_its_calls_watched_only_if_it_says_so():
+    """Nobody pays for what nobody looks at."""
+    async with open_crib(Config()) as usual, open_crib(Config(), live=True) as watched:
+        assert usual.live is None
+        assert watched.live.recent() == []
 
 
 async def test_a_crib_is_opened_over_an_object_and_functions(tmp_path):

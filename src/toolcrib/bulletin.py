@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from itertools import dropwhile
 from typing import Any
 
@@ -56,7 +56,7 @@ class Bulletin:
         if found is not None:
             self.publish(*found)
 
-    def read(self, topics: frozenset[str] | None = None, after: int | None = None) -> AsyncIterator[News]:
+    def read(self, topics: frozenset[str] | None = None, after: int | None = None) -> AsyncGenerator[News, None]:
         """News from now on, or all that is kept after an id; ends when the bulletin is closed.
 
         A reader that cannot be told everything gets news ``missed``, with how many at most, and why: it was too
@@ -64,7 +64,7 @@ class Bulletin:
         """
         return self._read(topics, self._last if after is None else after)
 
-    async def _read(self, topics: frozenset[str] | None, after: int) -> AsyncIterator[News]:
+    async def _read(self, topics: frozenset[str] | None, after: int) -> AsyncGenerator[News, None]:
         reader = _Reader(topics, self._keep, self._wall)
         self._catch_up(reader, after)
         self._readers.add(reader)

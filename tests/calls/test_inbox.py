@@ -85,3 +85,21 @@ async def test_a_question_that_is_withdrawn_is_gone():
 async def test_a_look_that_waits_in_vain_comes_back_empty():
     """After its time."""
     assert await Inbox(ManualClock()).look(OWNER, 0.001) == []
+
+
+async def test_listeners_are_told_of_questions_that_come_and_go():
+    """Answered, or withdrawn; until they are forgotten."""
+    inbox, told = Inbox(ManualClock()), []
+    forget = inbox.on_change(lambda asked, state: told.append((asked.id, state)))
+    first, second = (asyncio.create_task(inbox.put(question(number), CALL)) for number in (1, 2))
+    await inbox.look(OWNER, 60)
+    await asyncio.sleep(0)
+    inbox.answer("q1", Reply.ONCE)
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    forget()
+    third = asyncio.create_task(inbox.put(question(3), CALL))
+    await inbox.look(OWNER, 60)
+    third.cancel()
+
+    assert told == [("q1", "waiting"), ("q2", "waiting"), ("q1", "answered"), ("q2", "withdrawn")]

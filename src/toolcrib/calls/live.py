@@ -21,6 +21,8 @@ CLEANED_MAX = 2_000
 SUCCESS = "success"
 CANCELLED = "TOOL_CANCELLED"
 TOOL = "tool"
+UNFIT = "The arguments did not fit the tool's input schema."
+"""Shown instead of what is wrong with them: that may quote them, and is for their sender alone."""
 
 Listener = Callable[["LiveCall"], None]
 About = tuple[str, str]
@@ -200,6 +202,8 @@ class Live:
     def cancel(self, call_id: str) -> bool:
         """End a call; whether it still ran, and nobody else was ending it. Its caller is told that a person did."""
         found = self._running.get(call_id)
+        if found is not None and found in self._struck:
+            return True
         if found is None or found.task is None or found.task.cancelling():
             return False
         found.task.get_loop().call_soon(self._strike, found)  # not now: it may be the very task that asks for it
@@ -280,9 +284,9 @@ def ended_by_person(name: str) -> CallEnded:
 
 
 def message_of(error: BaseException) -> str:
-    """What may be shown of an error: not what it says of arguments, which is for their sender alone."""
+    """What may be shown of an error."""
     if isinstance(error, InvalidArguments):
-        return "The arguments did not fit the tool's input schema."
+        return UNFIT
     if isinstance(error, ToolcribError):
         return error.message
     return type(error).__name__

@@ -11,7 +11,7 @@ from toolcrib.config.model import Config, SecurityConfig, ServerConfig
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.audit import CALL
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.errors import ToolFailed
+from toolcrib.core.errors import InvalidArguments, ToolFailed
 from toolcrib.core.limits import CommonLimits
 from toolcrib.testing import FakeSource, ManualClock, MemoryAudit, memory_crib
 
@@ -33,17 +33,20 @@ def told(result: ToolResult) -> tuple[str, str]:
 
 async def begun(live: Live, count: int = 1) -> LiveCall:
     """The newest of the calls under way, once there are so many and it has come to where it waits."""
-    while len(live.running()) < count:
-        await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        while len(live.running()) < count:
+            await asyncio.sleep(0)
     return live.running()[-1]
 
 
 async def waiting_for(live: Live, step: str) -> LiveCall:
-    while True:
-        for call in live.running():
-            if any(found.name == step and found.end_ms is None for found in call.steps):
-                return call
-        await asyncio.sleep(0)
+    """The call that waits for this, once there is one."""
+    async with asyncio.timeout(30):
+        while True:
+            for call in live.running():
+                if any(found.name == step and found.end_ms is None for found in call.steps):
+                    return call
+            await asyncio.sleep(0)
 
 
 async def test_every_call_is_seen_however_it_ends():
@@ -350,6 +353,40 @@ async def test_a_tool_that_does_not_let_itself_be_ended_leaves_its_caller_unharm
 
         assert await task == ("finished anyway", 0)
     assert outcomes(live) == [("stubborn", "success")]
+
+
+async def test_what_a_tool_says_of_arguments_is_not_shown():
+    """It may quote them, like our own words for them."""
+    files, live = FakeSource("files", ["read"]), board()
+    files.answers["read"] = ToolResult.failed(InvalidArguments("path: got 'hunter2'"))
+    async with memory_crib(files, live=live) as made:
+        await made.crib.call("files__read")
+
+    assert [call.message for call in live.recent()] == ["The arguments did not fit the tool's input schema."]
+
+
+async def test_a_call_can_be_ended_again_while_it_takes_its_time_to_end():
+    """Whoever asks is told the truth: it still runs, and is being ended."""
+    live, cleaning, cleaned = board(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaning.set()
+            await cleaned.wait()
+
+    async with memory_crib(tools=[work], live=live) as made:
+        task = asyncio.create_task(made.crib.call("work"))
+        call = await begun(live)
+        said = [live.cancel(call.id)]
+        await cleaning.wait()
+        said.append(live.cancel(call.id))
+        cleaned.set()
+        result = await task
+
+    assert said == [True, True]
+    assert result.error.code == "TOOL_CANCELLED"
 
 
 async def test_a_late_call_is_late_and_not_ended_by_anybody():

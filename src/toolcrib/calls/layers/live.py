@@ -6,10 +6,11 @@ from typing import Any
 
 from toolcrib.calls.layers.audit import shape_of, trace_id_of
 from toolcrib.calls.layers.record import code_of
-from toolcrib.calls.live import CANCELLED, Live, ended_by_person, message_of
+from toolcrib.calls.live import CANCELLED, UNFIT, Live, ended_by_person, message_of
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import NATIVE
 from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import InvalidArguments
 
 
 def live(calls: Live) -> Layer:
@@ -37,7 +38,8 @@ def live(calls: Live) -> Layer:
             if result.error is None:
                 finish(entry)
             else:
-                finish(entry, result.error.code, result.error.message)
+                code, message = result.error.code, result.error.message
+                finish(entry, code, UNFIT if code == InvalidArguments.code else message)
             return result
 
         return step
