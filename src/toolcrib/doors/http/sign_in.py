@@ -90,6 +90,10 @@ class SignIns:
             return None
         return SignedIn(caller, self._word(value))
 
+    def is_current(self, caller: Caller) -> bool:
+        """Whether somebody who came in some time ago may still do so."""
+        return self._tokens.is_current(caller)
+
     def sign_out(self, request: Request) -> None:
         """Forget a guest; the owner's browser throws its cookie away."""
         self._guests.pop(_cookie(request), None)
