@@ -7,7 +7,7 @@ import signal
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.doors.http.conftest import OWNER_TOKEN, Doorman
+from tests.doors.http.conftest import GUEST_TOKEN, OWNER_TOKEN, Doorman
 from tests.doors.rest.api import ROOT
 
 from toolcrib.assemble import Loaded
@@ -91,9 +91,24 @@ def test_a_head_of_the_stream_is_no_stream(api):
     assert api.send("HEAD", "/events").status == 200
 
 
+async def test_a_stream_ends_with_the_token_it_was_asked_for_with():
+    """Nothing more is told to whoever may not come in any more."""
+    doorman, bulletin = Doorman(), Bulletin(lambda: 0.0)
+    async with streaming(bulletin, token=GUEST_TOKEN, doorman=doorman) as (reader, _), asyncio.timeout(5):
+        await reader.readuntil(b": toolcrib\n\n")
+        while not bulletin.readers:
+            await asyncio.sleep(0)
+        doorman.is_revoked = True
+        bulletin.publish("call", {"secret": True})
+        rest = await reader.readuntil(b"0\r\n\r\n")
+
+        assert b"secret" not in rest
+        assert bulletin.readers == 0
+
+
 @asynccontextmanager
-async def streaming(bulletin, pause_s=15.0, more=b""):
-    doorman = Doorman()
+async def streaming(bulletin, pause_s=15.0, more=b"", token=OWNER_TOKEN, doorman=None):
+    doorman = doorman or Doorman()
     async with memory_crib() as memory:
         project = Project(memory.crib, Loaded(None))
         premises = Premises(project, doorman.sign_ins(), "http://127.0.0.1:1/mcp", 0.0, bulletin=bulletin)
@@ -101,7 +116,7 @@ async def streaming(bulletin, pause_s=15.0, more=b""):
         server = HttpServer({}, fallback=router.handle)
         await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        head = f"GET {ROOT}/events HTTP/1.1\r\nHost: {server.address}\r\nAuthorization: Bearer {OWNER_TOKEN}\r\n"
+        head = f"GET {ROOT}/events HTTP/1.1\r\nHost: {server.address}\r\nAuthorization: Bearer {token}\r\n"
         writer.write(head.encode() + more + b"\r\n")
         try:
             yield reader, writer

@@ -94,6 +94,10 @@ class SignIns:
         """See to it that the owner has a token, for a page that says where to find it."""
         self._owner_token()
 
+    def is_current(self, caller: Caller) -> bool:
+        """Whether somebody who came in some time ago may still do so."""
+        return self._tokens.is_current(caller)
+
     def sign_out(self, request: Request) -> None:
         """Forget a guest; the owner's browser throws its cookie away."""
         self._guests.pop(_cookie(request), None)

@@ -20,7 +20,7 @@ from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About, Param
-from toolcrib.doors.rest.shapes import Answered, KeptAnswers, QuestionList
+from toolcrib.doors.rest.watch_shapes import Answered, KeptAnswers, QuestionList
 
 PATH = "/api/v1/approvals"
 LONGEST_WAIT_S = 60.0

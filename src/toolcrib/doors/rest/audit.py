@@ -10,7 +10,7 @@ from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About, Param, count
-from toolcrib.doors.rest.shapes import AuditPage, AuditVerdict
+from toolcrib.doors.rest.watch_shapes import AuditPage, AuditVerdict
 from toolcrib.doors.views.audit import as_document, moment_us, verdict
 from toolcrib.stores.audit_reading import Query, Stored, latest, reading
 from toolcrib.stores.audit_verify import Finding, verify

@@ -6,7 +6,7 @@ from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About, Param, count
-from toolcrib.doors.rest.shapes import CallEntry, CallList, Cancelled
+from toolcrib.doors.rest.watch_shapes import CallEntry, CallList, Cancelled
 
 PATH = "/api/v1/calls"
 MOST = 500

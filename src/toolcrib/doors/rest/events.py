@@ -1,7 +1,7 @@
 """News over REST, as server-sent events: calls, servers, catalogue, questions and configuration."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
@@ -31,7 +31,8 @@ def event_routes(premises: Premises, pause_s: float = PAUSE_S) -> list[RouteSpec
             raise Problem(503, "TOOL_UNAVAILABLE", "No news are gathered here.")
         if visit.request.method == b"HEAD":
             return Answer(200, b"", EVENT_STREAM, _HEADERS)
-        await _stream(visit.exchange, bulletin.read(topics, _after(visit)), pause_s)
+        told = _while_current(bulletin.read(topics, _after(visit)), pause_s, premises, visit)
+        await _stream(visit.exchange, told)
         return None
 
     about = About(
@@ -66,12 +67,23 @@ def _after(visit: Visit) -> int | None:
     return int(given) if given.isdigit() and len(given) < 16 else None
 
 
-async def _stream(exchange: Exchange, news: AsyncIterator[News], pause_s: float) -> None:
+async def _while_current(
+    news: AsyncGenerator[News, None], pause_s: float, premises: Premises, visit: Visit
+) -> AsyncGenerator[News | None, None]:
+    """The news and the pauses between them, until the token they were asked for with ends."""
+    async with aclosing(_with_pauses(news, pause_s)) as told:
+        async for item in told:
+            if not premises.sign_ins.is_current(visit.caller):
+                return
+            yield item
+
+
+async def _stream(exchange: Exchange, news: AsyncGenerator[News | None, None]) -> None:
     """Tell until the news end or the client goes; its task is cancelled then."""
     exchange.start_stream(200, EVENT_STREAM, _HEADERS)
     exchange.write(b": toolcrib\n\n")
     try:
-        async with aclosing(_with_pauses(news, pause_s)) as told:
+        async with aclosing(news) as told:
             async for item in told:
                 exchange.write(b": still here\n\n" if item is None else _event(item))
                 await exchange.drain()
@@ -80,7 +92,7 @@ async def _stream(exchange: Exchange, news: AsyncIterator[News], pause_s: float)
             exchange.end()
 
 
-async def _with_pauses(news: AsyncIterator[News], pause_s: float) -> AsyncGenerator[News | None]:
+async def _with_pauses(news: AsyncGenerator[News, None], pause_s: float) -> AsyncGenerator[News | None, None]:
     """The news, and ``None`` whenever there was none for a while."""
     coming = asyncio.ensure_future(anext(news, None))
     try:
@@ -97,6 +109,7 @@ async def _with_pauses(news: AsyncIterator[News], pause_s: float) -> AsyncGenera
     finally:
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
+        await news.aclose()
 
 
 def _event(news: News) -> bytes:

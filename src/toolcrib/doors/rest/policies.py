@@ -50,27 +50,24 @@ def policy_routes(premises: Premises) -> list[RouteSpec]:
         await premises.project.set_policy(pattern, policy)
         return json_answer(_view(premises, pattern))
 
-    detail = "A tool, a server, or a pattern such as `*__delete_*`; of several that fit the most careful counts."
+    shown = About("Show a policy", "policies", PolicyView, problems=(403, 404))
     return [
         RouteSpec("GET", PATH, ls, About("List the policies", "policies", Policies, problems=(403,))),
-        RouteSpec(
-            "GET", f"{PATH}/{{pattern}}", show, About("Show a policy", "policies", PolicyView, problems=(403, 404))
-        ),
-        RouteSpec(
-            "PUT",
-            f"{PATH}/{{pattern}}",
-            put,
-            About(
-                "Set a policy",
-                "policies",
-                PolicyView,
-                f"{detail} The answer shows what holds then: something stronger may say otherwise.",
-                body=PolicyBody,
-                example={"policy": "ask"},
-                problems=(403, 415, 422),
-            ),
-        ),
+        RouteSpec("GET", f"{PATH}/{{pattern}}", show, shown),
+        RouteSpec("PUT", f"{PATH}/{{pattern}}", put, SET),
     ]
+
+
+SET = About(
+    "Set a policy",
+    "policies",
+    PolicyView,
+    "A tool, a server, or a pattern such as `*__delete_*`; of several that fit the most careful counts. The answer"
+    " shows what holds then: something stronger may say otherwise.",
+    body=PolicyBody,
+    example={"policy": "ask"},
+    problems=(403, 415, 422),
+)
 
 
 def _checked(pattern: str) -> str:

@@ -89,41 +89,33 @@ def _changing(premises: Premises) -> list[RouteSpec]:
         await premises.project.remove(name)
         return Answer(204)
 
-    detail = "It is asked for its tools at once; that this failed is told in `discovery`, the server stays."
-    gate = "One that runs a command needs `--edit-commands` and a token of level system."
-    example = {"name": "docs", "url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${DOCS_TOKEN}"}}
     return [
-        RouteSpec(
-            "POST",
-            PATH,
-            add,
-            About(
-                "Add a server",
-                "servers",
-                ServerOutcome,
-                f"{detail} {gate}",
-                status=201,
-                body=NewServer,
-                example=example,
-                problems=(403, 409, 415, 422),
-            ),
-        ),
-        RouteSpec(
-            "PATCH",
-            ONE,
-            change,
-            About(
-                "Change a server",
-                "servers",
-                ServerOutcome,
-                f"If it is another server then, it is asked again. {gate}",
-                body=ServerChange,
-                example={"description": "the handbook", "callTimeout": "20s"},
-                problems=(403, 404, 415, 422),
-            ),
-        ),
+        RouteSpec("POST", PATH, add, ADD),
+        RouteSpec("PATCH", ONE, change, CHANGE),
         RouteSpec("DELETE", ONE, remove, About("Remove a server", "servers", status=204, problems=(403, 404, 422))),
     ]
+
+
+GATE = "One that runs a command needs `--edit-commands` and a token of level system."
+ADD = About(
+    "Add a server",
+    "servers",
+    ServerOutcome,
+    f"It is asked for its tools at once; that this failed is told in `discovery`, the server stays. {GATE}",
+    status=201,
+    body=NewServer,
+    example={"name": "docs", "url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${DOCS_TOKEN}"}},
+    problems=(403, 409, 415, 422),
+)
+CHANGE = About(
+    "Change a server",
+    "servers",
+    ServerOutcome,
+    f"If it is another server then, it is asked again. {GATE}",
+    body=ServerChange,
+    example={"description": "the handbook", "callTimeout": "20s"},
+    problems=(403, 404, 415, 422),
+)
 
 
 def _deeds(premises: Premises) -> list[RouteSpec]:

@@ -7,7 +7,7 @@ from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.sign_in import LINK_S
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About
-from toolcrib.doors.rest.shapes import SignInLink
+from toolcrib.doors.rest.watch_shapes import SignInLink
 
 PATH = "/api/v1/signin-links"
 

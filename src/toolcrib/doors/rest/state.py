@@ -11,7 +11,7 @@ from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About
 from toolcrib.doors.rest.servers import may_see
-from toolcrib.doors.rest.shapes import HealthView, MetricsView, VersionView
+from toolcrib.doors.rest.watch_shapes import HealthView, MetricsView, VersionView
 from toolcrib.version import VERSION
 
 
