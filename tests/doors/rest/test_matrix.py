@@ -5,10 +5,15 @@ from tests.doors.http.conftest import Doorman
 from tests.doors.rest.api import ROOT, Api, owner_token, serving_api
 
 from toolcrib.assemble import Loaded
+from toolcrib.config.model import Config
+from toolcrib.core.events import drop
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.rest.about import About
 from toolcrib.doors.rest.api import rest_routes
 from toolcrib.project import Project
+from toolcrib.projects import Projects
+from toolcrib.sessions import Sessions
+from toolcrib.stores.projects import ProjectFile
 from toolcrib.testing.crib import memory_crib
 
 WHO = ("nobody", "scoped", "agent", "admin", "owner")
@@ -46,6 +51,17 @@ MATRIX = {
     ("GET", "/audit/verify"): "?--++",
     ("GET", "/health"): "?++++",
     ("GET", "/metrics"): "?--++",
+    ("GET", "/projects"): "?++++",
+    ("GET", "/projects/{id}"): "?++++",
+    ("GET", "/projects/{id}/configuration"): "?++++",
+    ("GET", "/projects/{id}/sessions"): "?++++",
+    ("POST", "/projects/{id}/sessions"): "?++++",
+    ("GET", "/sessions"): "?++++",
+    ("GET", "/sessions/{id}"): "?++++",
+    ("GET", "/sessions/{id}/configuration"): "?++++",
+    ("GET", "/sessions/{id}/events"): "?++++",
+    ("DELETE", "/sessions/{id}"): "?++++",
+    ("POST", "/sessions/{id}/tools/{name}/call"): "?++++",
     ("GET", "/version"): "+++++",
     ("POST", "/signin-links"): "?---+",
     ("GET", "/openapi.json"): "+++++",
@@ -63,10 +79,15 @@ def test_every_route_has_a_line_and_a_description(served_routes):
 
 
 @pytest.fixture
-async def served_routes():
+async def served_routes(tmp_path):
     async with memory_crib() as memory:
-        project = Project(memory.crib, Loaded(None))
-        return rest_routes(Premises(project, Doorman().sign_ins(), "http://127.0.0.1:1/mcp", 0.0))
+        project = Project(memory.crib, Loaded(Config()))
+        sessions = Sessions(Projects(project, ProjectFile(tmp_path / "projects.json")), drop)
+        premises = Premises(project, Doorman().sign_ins(), "http://127.0.0.1:1/mcp", 0.0, sessions=sessions)
+        try:
+            return rest_routes(premises)
+        finally:
+            await sessions.close()
 
 
 def test_everybody_may_do_what_the_table_says_and_nothing_else(program):

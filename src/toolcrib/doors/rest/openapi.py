@@ -22,6 +22,8 @@ needs one for everything, from level `admin` on. Errors are problem details (RFC
 TAGS = {
     "tools": "What there is, and calling it.",
     "servers": "The MCP servers behind it.",
+    "projects": "Directories with a configuration of their own, as their files tell.",
+    "sessions": "Agents at work in a project.",
     "policies": "What may be called, what is asked about, what is refused.",
     "pins": "Tools in quarantine because they changed.",
     "approvals": "Questions for people, and their answers.",
