@@ -30,8 +30,10 @@ MAY_IMPORT = {
     "doors/mcp": {"core", "crib", "wire", "transports"},
     "project": {"core", "config", "stores", "crib", "assemble", "surroundings"},
     "doors/http": {"core", "crib", "project", "transports"},
+    "doors/views": {"core", "crib", "catalog", "config", "stores"},
     "doors/rest": {"core", "crib", "calls", "catalog", "config", "stores", "project", "doors/http", "version"},
     "doors/web": {
+        "importing",
         "core",
         "crib",
         "calls",
@@ -42,6 +44,7 @@ MAY_IMPORT = {
         "project",
         "doors/http",
         "doors/rest",
+        "doors/views",
         "version",
     },
     "doors/cli": {

@@ -1,4 +1,5 @@
 // Everything the page does beyond links, forms and htmx; each part is a module that can be left out.
+import { startBusy } from "./busy.js";
 import { startCopying } from "./copy.js";
 import { startKeys } from "./keys.js";
 import { startPalette } from "./palette.js";
@@ -7,6 +8,7 @@ import { startSwitch } from "./switch.js";
 import { startToasts } from "./toasts.js";
 
 startSwitch();
+startBusy();
 startCopying();
 startToasts();
 startPairs();
