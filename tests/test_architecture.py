@@ -45,6 +45,7 @@ MAY_IMPORT = {
         "doors/http",
         "doors/rest",
         "doors/views",
+        "transports",
         "version",
     },
     "doors/cli": {

@@ -14,7 +14,7 @@ from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.web.render import Pages, me_of
 from toolcrib.doors.web.samples import Samples
 from toolcrib.doors.web.server_rows import Costs, ServerRow, server_rows
-from toolcrib.doors.web.words import count, duration, short
+from toolcrib.doors.web.words import count, duration, sentence, short
 
 MOST = 6
 MOST_TODOS = 12
@@ -78,7 +78,7 @@ def _todos(pages: Pages, visit: Visit, rows: Sequence[ServerRow]) -> Iterator[To
         yield Todo("bad", "log", "The audit log cannot be written", problem, "/settings/about", "See files")
     for row in rows:
         if row.state in ("failed", "stale"):
-            yield Todo("bad", "alert", f"{row.name} is not available", row.error, row.href, "See why")
+            yield Todo("bad", "alert", f"{row.name} is not available", sentence(row.trouble), row.href, "See why")
     for row in rows:
         if row.cost.held:
             held = f"{count(row.cost.held, 'tool')} of {row.name} in quarantine"

@@ -85,15 +85,18 @@ class ServerRow:
         return f"/servers/{quote(self.name, safe='')}"
 
     @property
+    def trouble(self) -> str:
+        """What went wrong, without what the page says anyway."""
+        return self.error.removeprefix(f"Server {self.name!r} is not available: ").partition(" Everything else goes")[0]
+
+    @property
     def todo(self) -> str:
         """The next step, if there is one."""
         if self.cost.held:
             return f"Look at {self.cost.held} in quarantine"
         if self.problems and self.state == "ok":
             return f"{len(self.problems)} tools left out"
-        return {"failed": "See what went wrong", "stale": "See what went wrong", "never": "Ask for its tools"}.get(
-            self.state, ""
-        )
+        return {"failed": "See why", "stale": "See why", "never": "Ask for its tools"}.get(self.state, "")
 
 
 def server_rows(crib: Crib, costs: Costs) -> list[ServerRow]:

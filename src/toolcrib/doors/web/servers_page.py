@@ -12,6 +12,7 @@ from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.views.servers import log_lines
 from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.server_rows import LABELS, Costs, ServerRow, server_row, server_rows
+from toolcrib.doors.web.words import sentence
 from toolcrib.schema.text import printable
 
 ROWS = 100
@@ -92,12 +93,11 @@ def _autopsy(row: ServerRow, details: Mapping[str, Any]) -> dict[str, Any] | Non
     """Why a server is not there, in parts: what happened, its last words, and what to try."""
     if not row.error:
         return None
-    story, _, advice = row.error.partition(" Try: ")
-    advice = advice.partition(" Everything else goes on")[0]
+    story, _, advice = row.trouble.partition(" Try: ")
     words = [printable(str(line)) for line in details.get("stderr", ())]
     return {
-        "story": story.partition(" It wrote: ")[0] if words else story.partition(" Everything else goes on")[0],
-        "advice": advice[:1].upper() + advice[1:],
+        "story": sentence(story.partition(" It wrote: ")[0] if words else story),
+        "advice": sentence(advice),
         "words": words,
         "phase": details.get("phase", ""),
         "exit_code": details.get("exit_code"),
@@ -110,7 +110,15 @@ def _settings(pages: Pages, name: str) -> list[Any]:
     start = dotted(("servers", name)) + "."
     found = [entry for entry in explain(pages.premises.project.config) if entry.setting.startswith(start)]
     written = [entry for entry in found if entry.origin != "default"]
-    return [(entry.setting.removeprefix(start), shown_value(entry.value), entry.origin) for entry in written or found]
+    return [
+        (entry.setting.removeprefix(start), shown_value(entry.value), shown_origin(pages, entry.origin))
+        for entry in written or found
+    ]
+
+
+def shown_origin(pages: Pages, origin: str) -> str:
+    """Where something was written, seen from the project."""
+    return origin.removeprefix(f"{pages.premises.project.directory}/")
 
 
 def shown_value(value: Any) -> str:

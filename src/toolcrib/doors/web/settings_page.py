@@ -12,7 +12,7 @@ from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.web.notices import go_on
 from toolcrib.doors.web.render import Pages
-from toolcrib.doors.web.servers_page import shown_value
+from toolcrib.doors.web.servers_page import shown_origin, shown_value
 from toolcrib.doors.web.words import span
 
 ROWS = 200
@@ -69,7 +69,7 @@ def _configuration(pages: Pages, visit: Visit) -> dict[str, Any]:
     found = [one for one in explain(pages.premises.project.config) if wanted in one.setting.lower()]
     rows = [one for one in found if not only_written or one.origin != "default"]
     return {
-        "rows": [(one.setting, shown_value(one.value), one.origin) for one in rows[:ROWS]],
+        "rows": [(one.setting, shown_value(one.value), shown_origin(pages, one.origin)) for one in rows[:ROWS]],
         "total": len(rows),
         "defaults": len(found) - len([one for one in found if one.origin != "default"]),
         "q": visit.query.get("q", ""),

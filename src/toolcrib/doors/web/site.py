@@ -1,5 +1,6 @@
 """All addresses of the page, as one list of routes."""
 
+import asyncio
 from collections.abc import Iterable
 from urllib.parse import urlencode
 
@@ -25,6 +26,7 @@ from toolcrib.doors.web.servers_page import servers_routes
 from toolcrib.doors.web.settings_page import settings_routes
 from toolcrib.doors.web.sign_in_page import sign_in_routes
 from toolcrib.doors.web.tokens_page import token_routes
+from toolcrib.transports.http_server import Exchange, Request
 
 
 class Site(Router):
@@ -38,6 +40,14 @@ class Site(Router):
         self.pages.paths = frozenset(route.path for route in routes if route.method == "GET")
         super().__init__(_finished(routes), Threshold(entering, is_open), emit, show=self._show_problem)
         self._beside.spawn(samples.run(), "web.samples")
+        self._is_warm = False
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        """Take one HTTP request; the first one has all templates compiled, so that no later one waits for that."""
+        if not self._is_warm:
+            self._is_warm = True
+            self._beside.spawn(asyncio.to_thread(self.pages.warm), "web.warm")
+        super().handle(request, exchange)
 
     async def close(self) -> None:
         """End what is still being answered, and what runs beside it."""

@@ -13,3 +13,6 @@ startCopying();
 startToasts();
 startPairs();
 startKeys(startPalette());
+
+// On a small screen the navigation is one long row: bring the page one is on into view.
+document.querySelector(".side nav a[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
