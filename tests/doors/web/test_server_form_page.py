@@ -1,10 +1,11 @@
 """Adding and changing servers by form: what runs a command needs a switch, secrets are neither shown nor lost."""
 
+import json
 import sys
 import tomllib
 
 from tests.doors.cli.program import TINY
-from tests.doors.web.site import opened
+from tests.doors.web.site import Visitor, opened
 
 SECRET = "hunter2-hunter2-hunter2"
 
@@ -122,3 +123,40 @@ def test_a_command_cannot_be_changed_without_the_switch(tiny):
     assert "toolcrib up --edit-commands" in page
     assert reply.status == 403
     assert servers(tiny)["tiny"]["command"] == sys.executable
+
+
+def test_an_admin_cannot_have_secrets_sent_elsewhere(tiny):
+    """Neither those of a known server, by its address, nor those of toolcrib's environment, by a reference."""
+    far = '[servers.remote]\nurl = "http://127.0.0.1:9/mcp"\nheaders = { Authorization = "Bearer ${KEY}" }'
+    tiny.write(far)
+    tiny.env["KEY"] = SECRET
+    admin = json.loads(tiny.run("tokens", "create", "admin", "--level", "admin", "--json").stdout)
+    kept = {"header_name_0": "Authorization", "header_value_0": ""}
+    with tiny.serving("serve", "--edit-commands") as serving:
+        visitor = Visitor(serving.port)
+        visitor.forge("/signin", token=admin["token"])
+        visitor.get("/servers")
+        moved = visitor.post("/servers/remote/edit", url="http://127.0.0.1:8/mcp", **kept)
+        reference = {"header_name_0": "X", "header_value_0": "${KEY}"}
+        taken = visitor.post("/servers/add", kind="url", name="more", url="http://127.0.0.1:8/mcp", **reference)
+        runs = visitor.post("/servers/add", kind="command", name="more", command="true")
+        described = visitor.post("/servers/remote/edit", url="http://127.0.0.1:9/mcp", description="far", **kept)
+
+    assert (moved.status, taken.status, runs.status, described.status) == (403, 403, 403, 303)
+    assert servers(tiny)["remote"] == {
+        "url": "http://127.0.0.1:9/mcp",
+        "headers": {"Authorization": "Bearer ${KEY}"},
+        "description": "far",
+    }
+    assert list(servers(tiny)) == ["remote"]
+
+
+def test_what_is_changed_is_written_down(tiny):
+    """Before it is done, with who did it."""
+    with opened(tiny) as visitor:
+        visitor.post("/servers/tiny/disable")
+        found = json.loads(tiny.run("audit", "search", "--json").stdout)
+
+    assert [(entry["server"], entry["decision"]) for entry in found if entry["event"] == "server"] == [
+        ("tiny", "disabled")
+    ]

@@ -8,10 +8,10 @@ from toolcrib.config.foreign.plan import ACTED_ON, Candidate, digest
 from toolcrib.doors.http.answers import Answer, Problem
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.web.ledger import note_server
 from toolcrib.doors.web.notices import go_on
 from toolcrib.doors.web.render import Pages
-from toolcrib.doors.web.server_deeds import note
-from toolcrib.doors.web.server_form_page import may_run, need_commands
+from toolcrib.doors.web.server_form_page import may_run, need_right
 from toolcrib.doors.web.servers_page import shown_value
 from toolcrib.importing import Found, Wanted, find_imports, import_target, label_of, shown_server, take_over
 
@@ -43,8 +43,9 @@ def import_routes(pages: Pages) -> list[RouteSpec]:
             return _page(pages, visit, found, "Choose at least one server.")
         if any(fields[f"{CHOSEN}{one.name}"] != fingerprint(one) for one in chosen):
             return _page(pages, visit, found, "Something changed in these files meanwhile. Look again, then choose.")
-        if any(map(runs_command, chosen)):
-            need_commands(pages, visit)
+        for one in chosen:
+            if one.server is not None:
+                need_right(pages, visit, one.server, one.before)
         await _take(pages, visit, found, chosen)
         return go_on("/servers", "imported")
 
@@ -70,12 +71,12 @@ async def _look(pages: Pages) -> Found:
 async def _take(pages: Pages, visit: Visit, found: Found, chosen: list[Candidate]) -> None:
     project = pages.premises.project
     target = import_target(project.around, project.chosen)
+    for one in chosen:
+        await note_server(pages, visit, "imported", one.name)
     done = await asyncio.to_thread(take_over, found, [one.name for one in chosen], target, project.around)
     if len(done) != len(chosen):
         raise Problem(409, "HTTP_CONFLICT", "Something changed in these files meanwhile.")
     await project.reload()
-    for one in done:
-        note(pages, visit, "imported", one.name)
     project.crib.wake()
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 
 from toolcrib.config.lock import Record
-from toolcrib.core.audit import AuditEntry
 from toolcrib.doors.http.answers import Answer, Problem
 from toolcrib.doors.http.router import Respond, RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.web.ledger import note_server
 from toolcrib.doors.web.notices import go_on
 from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.server_rows import Costs
@@ -27,8 +27,8 @@ def deed_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
     async def remove(visit: Visit) -> Answer:
         visit.need_operator()
         name = known_server(pages, visit, costs).name
+        await note_server(pages, visit, "removed", name)
         await pages.premises.project.remove(name)
-        note(pages, visit, "removed", name)
         return go_on("/servers", "removed", name)
 
     deeds = {"refresh": _refresh, "restart": _restart, "enable": _enable, "disable": _disable}
@@ -45,19 +45,12 @@ def _doing(pages: Pages, costs: Costs, deed: Deed) -> Respond:
         row = known_server(pages, visit, costs)
         if row.state == "disabled" and deed in (_refresh, _restart):
             raise Problem(409, "HTTP_CONFLICT", f"Server {row.name!r} is switched off. Switch it on first.")
+        if (decision := DECISIONS.get(deed)) is not None:
+            await note_server(pages, visit, decision, row.name)
         done = await deed(pages.premises.project, row.name)
-        if deed in (_enable, _disable):
-            note(pages, visit, done, row.name)
         return go_on(row.href, done, row.name)
 
     return respond
-
-
-def note(pages: Pages, visit: Visit, decision: str, name: str) -> None:
-    """Write down who changed what."""
-    caller = visit.caller
-    entry = AuditEntry("server", server=name, caller=caller.id, caller_kind=caller.kind, decision=decision)
-    pages.premises.crib.audit.note(entry)
 
 
 def outcome(record: Record, fine: str) -> str:
@@ -84,3 +77,7 @@ async def _enable(project: Project, name: str) -> str:
 async def _disable(project: Project, name: str) -> str:
     await project.set_enabled(name, enabled=False)
     return "disabled"
+
+
+DECISIONS: dict[Deed, str] = {_enable: "enabled", _disable: "disabled", _restart: "restarted"}
+"""What is written down before it is done."""

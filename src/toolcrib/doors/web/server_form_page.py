@@ -6,14 +6,15 @@ from typing import Any
 from toolcrib.config.edit import replace_server
 from toolcrib.config.masks import shown_url
 from toolcrib.config.model import ISOLATIONS, POLICIES, ServerConfig
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import Answer, Problem, not_found
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.web.ledger import note_server
 from toolcrib.doors.web.notices import go_on
 from toolcrib.doors.web.render import Pages, me_of
-from toolcrib.doors.web.server_deeds import note, outcome
+from toolcrib.doors.web.server_deeds import outcome
 from toolcrib.doors.web.server_form import command_line, pairs_of, read_changed, read_new
 from toolcrib.doors.web.servers_page import config_of
 from toolcrib.project import file_of
@@ -33,15 +34,15 @@ def form_routes(pages: Pages) -> list[RouteSpec]:
         visit.need_operator()
         fields = visit.form()
         kind = fields.get("kind", "")
-        if kind == "command":
-            need_commands(pages, visit)
         try:
             server = read_new(fields)
+            need_right(pages, visit, server)
+            _refuse_known(pages, server)
+            await note_server(pages, visit, "added", server.name)
             record = await pages.premises.project.add(server)
         except ToolcribError as error:
             values = _add_values(pages, visit, kind, fields) | {"problem": str(error)}
             return pages.render(visit, "servers/add.html", status=422, **values)
-        note(pages, visit, "added", server.name)
         return go_on(f"/servers/{server.name}", outcome(record, "added"), server.name)
 
     async def show_edit(visit: Visit) -> Answer:
@@ -51,14 +52,14 @@ def form_routes(pages: Pages) -> list[RouteSpec]:
     async def edit(visit: Visit) -> Answer:
         visit.need_operator()
         before = _server(pages, visit)
-        if before.command is not None:
-            need_commands(pages, visit)
         try:
-            done = await _change(pages, before, read_changed(visit.form(), before, is_command=before.url is None))
+            after = read_changed(visit.form(), before, is_command=before.url is None)
+            need_right(pages, visit, after, before)
+            await note_server(pages, visit, "changed", before.name)
+            done = await _change(pages, before, after)
         except ToolcribError as error:
             values = _edit_values(pages, visit, before) | {"problem": str(error)}
             return pages.render(visit, "servers/edit.html", status=422, **values)
-        note(pages, visit, "changed", before.name)
         return go_on(f"/servers/{before.name}", done, before.name)
 
     return [
@@ -72,6 +73,25 @@ def form_routes(pages: Pages) -> list[RouteSpec]:
 def may_run(pages: Pages, visit: Visit) -> bool:
     """Whether this visitor may have a command run here."""
     return pages.premises.edit_commands and me_of(visit).is_system
+
+
+def need_right(pages: Pages, visit: Visit, server: ServerConfig, before: ServerConfig | None = None) -> None:
+    """Stop whoever may not have such a server.
+
+    A command can do anything on this machine; a reference takes its value from toolcrib's own environment; and the
+    address and the headers of a known server decide who gets its secrets.
+    """
+    if server.url is None:
+        need_commands(pages, visit)
+    takes_values = any("${" in text for text in (server.url or "", *server.headers.values()))
+    is_moved = before is not None and (server.url, server.headers) != (before.url, before.headers)
+    if is_moved or (before is None and takes_values):
+        visit.need_operator(SecurityLevel.SYSTEM)
+
+
+def _refuse_known(pages: Pages, server: ServerConfig) -> None:
+    if server.name in pages.premises.project.config.servers:
+        raise ConfigError(f"There is already a server {server.name!r}.", hint="Change it, or choose another name.")
 
 
 def need_commands(pages: Pages, visit: Visit) -> None:

@@ -10,6 +10,7 @@ from toolcrib.core.errors import ToolcribError
 from toolcrib.doors.http.answers import Answer
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.web.ledger import write_down
 from toolcrib.doors.web.notices import go_on
 from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.servers_page import shown_origin, shown_value
@@ -36,14 +37,13 @@ def settings_routes(pages: Pages) -> list[RouteSpec]:
         problem = _wrong(pattern, policy)
         if not problem:
             try:
+                await write_down(pages, visit, AuditEntry("policy", pattern, decision=policy))
                 await pages.premises.project.set_policy(pattern, policy)
             except ToolcribError as error:
                 problem = str(error)
         if problem:
             values = _policies(pages) | {"problem": problem, "pattern": pattern}
             return pages.render(visit, "settings/policies.html", status=422, **values)
-        caller = visit.caller
-        pages.premises.crib.audit.note(AuditEntry("policy", pattern, "", caller.id, caller.kind, decision=policy))
         return go_on("/settings/policies", "policy", pattern)
 
     async def about(visit: Visit) -> Answer:

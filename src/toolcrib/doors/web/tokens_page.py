@@ -12,6 +12,7 @@ from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import Answer
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.web.ledger import write_down
 from toolcrib.doors.web.notices import go_on
 from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.words import clock
@@ -39,13 +40,13 @@ def token_routes(pages: Pages) -> list[RouteSpec]:
             token, text = await asyncio.to_thread(kept.create, wish)
         except ToolcribError as error:
             return await _page(pages, visit, kept, problem=str(error), fields=fields)
-        _note(pages, visit, "created", token)
+        await _note(pages, visit, "created", token)
         return await _page(pages, visit, kept, made=token, text=text)
 
     async def revoke(visit: Visit) -> Answer:
         visit.need_operator()
         token = await asyncio.to_thread(kept.revoke, visit.params["id"])
-        _note(pages, visit, "revoked", token)
+        await _note(pages, visit, "revoked", token)
         return go_on("/settings/tokens", "revoked", token.name)
 
     return [
@@ -100,7 +101,6 @@ def _patterns(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(fields.get(name, "").replace(",", " ").split()) or ("*",)
 
 
-def _note(pages: Pages, visit: Visit, decision: str, token: Token) -> None:
-    caller, details = visit.caller, {"name": token.name, "id": token.id, "scope": scope_of(token)}
-    entry = AuditEntry("token", caller=caller.id, caller_kind=caller.kind, decision=decision, details=details)
-    pages.premises.crib.audit.note(entry)
+async def _note(pages: Pages, visit: Visit, decision: str, token: Token) -> None:
+    details = {"name": token.name, "id": token.id, "scope": scope_of(token)}
+    await write_down(pages, visit, AuditEntry("token", decision=decision, details=details))

@@ -14,5 +14,7 @@ startToasts();
 startPairs();
 startKeys(startPalette());
 
-// On a small screen the navigation is one long row: bring the page one is on into view.
-document.querySelector(".side nav a[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+// On a small screen navigation and tabs are long rows: bring the entry one is on into view.
+for (const link of document.querySelectorAll(":is(.side nav, .tabs) a[aria-current]")) {
+  link.scrollIntoView({ inline: "center", block: "nearest" });
+}
