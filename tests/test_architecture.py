@@ -54,6 +54,7 @@ MAY_IMPORT = {
         "version",
     },
     "doors/web": {
+        "importing",
         "core",
         "crib",
         "calls",
@@ -65,6 +66,7 @@ MAY_IMPORT = {
         "doors/http",
         "doors/rest",
         "doors/views",
+        "transports",
         "version",
     },
     "doors/cli": {

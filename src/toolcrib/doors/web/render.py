@@ -98,6 +98,11 @@ class Pages:
         made.filters |= {name: getattr(words, name) for name in ("ago", "clock", "count", "duration", "short", "span")}
         return made
 
+    def warm(self) -> None:
+        """Compile every template."""
+        for name in self.environment.list_templates():
+            self.environment.get_template(name)
+
     def render(self, visit: Visit, template: str, *, status: int = 200, **values: Any) -> Answer:
         """A page for somebody who is signed in; only its content when htmx asks for it."""
         layout = "layouts/fragment.html" if is_fragment(visit) else "layouts/base.html"

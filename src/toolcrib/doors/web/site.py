@@ -1,19 +1,32 @@
 """All addresses of the page, as one list of routes."""
 
+import asyncio
 from collections.abc import Iterable
 from urllib.parse import urlencode
 
-from toolcrib.core.events import Emit
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.tasks import TaskScope
 from toolcrib.doors.http.answers import HTML, TITLES, Answer, Problem, see_other
 from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import Respond, Router, RouteSpec
 from toolcrib.doors.http.threshold import Threshold
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.web.connect_page import connect_routes
 from toolcrib.doors.web.headers import accepts_gzip, finish
+from toolcrib.doors.web.import_page import import_routes
+from toolcrib.doors.web.overview_page import overview_routes
 from toolcrib.doors.web.palette import palette_routes
 from toolcrib.doors.web.render import Pages
+from toolcrib.doors.web.samples import Samples
+from toolcrib.doors.web.server_deeds import deed_routes
+from toolcrib.doors.web.server_form_page import form_routes
+from toolcrib.doors.web.server_rows import Costs
+from toolcrib.doors.web.servers_page import servers_routes
+from toolcrib.doors.web.settings_page import settings_routes
 from toolcrib.doors.web.sign_in_page import sign_in_routes
+from toolcrib.doors.web.tokens_page import token_routes
+from toolcrib.transports.http_server import Exchange, Request
 
 
 class Site(Router):
@@ -21,9 +34,25 @@ class Site(Router):
 
     def __init__(self, premises: Premises, entering: Entering, emit: Emit) -> None:
         self.pages = Pages(premises)
-        routes = [*web_routes(self.pages), *_fixed_routes(self.pages)]
+        self._beside = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
+        samples = Samples(premises.crib.metrics)
+        routes = [*web_routes(self.pages, samples), *_fixed_routes(self.pages)]
         self.pages.paths = frozenset(route.path for route in routes if route.method == "GET")
         super().__init__(_finished(routes), Threshold(entering, is_open), emit, show=self._show_problem)
+        self._beside.spawn(samples.run(), "web.samples")
+        self._is_warm = False
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        """Take one HTTP request; the first one has all templates compiled, so that no later one waits for that."""
+        if not self._is_warm:
+            self._is_warm = True
+            self._beside.spawn(asyncio.to_thread(self.pages.warm), "web.warm")
+        super().handle(request, exchange)
+
+    async def close(self) -> None:
+        """End what is still being answered, and what runs beside it."""
+        await self._beside.close()
+        await super().close()
 
     def _show_problem(self, visit: Visit | None, problem: Problem) -> Answer:
         return finish(visit, show_problem(self.pages, visit, problem))
@@ -34,16 +63,21 @@ def web_router(premises: Premises, entering: Entering, emit: Emit) -> Router:
     return Site(premises, entering, emit)
 
 
-def web_routes(pages: Pages) -> list[RouteSpec]:
+def web_routes(pages: Pages, samples: Samples) -> list[RouteSpec]:
     """Every page; a new one is added here."""
-    return [*sign_in_routes(pages), *palette_routes(pages), RouteSpec("GET", "/", _overview(pages))]
-
-
-def _overview(pages: Pages) -> Respond:
-    async def show(visit: Visit) -> Answer:
-        return pages.render(visit, "overview.html")
-
-    return show
+    costs = Costs()
+    return [
+        *sign_in_routes(pages),
+        *palette_routes(pages),
+        *overview_routes(pages, samples, costs),
+        *servers_routes(pages, costs),
+        *deed_routes(pages, costs),
+        *form_routes(pages),
+        *import_routes(pages),
+        *connect_routes(pages),
+        *settings_routes(pages),
+        *token_routes(pages),
+    ]
 
 
 def is_open(path: bytes) -> bool:

@@ -3,11 +3,17 @@
 from datetime import UTC, datetime
 
 _STEPS = ((60.0, 1.0, "second"), (3600.0, 60.0, "minute"), (86400.0, 3600.0, "hour"), (float("inf"), 86400.0, "day"))
+_UNITS = {"second": "s", "minute": "min", "hour": "h", "day": "d"}
 
 
 def count(number: float, one: str, many: str = "") -> str:
     """``1 tool``, ``2 tools``, ``1,234 tools``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def sentence(text: str) -> str:
+    """The text with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
 
 
 def short(number: float) -> str:
@@ -30,8 +36,8 @@ def duration(seconds: float) -> str:
 
 def span(seconds: float) -> str:
     """A stretch of time in its largest unit: ``45 seconds``, ``3 hours``."""
-    limit_step = next(step for step in _STEPS if seconds < step[0])
-    return count(int(max(0.0, seconds) // limit_step[1]), limit_step[2])
+    _, step, unit = next(entry for entry in _STEPS if seconds < entry[0])
+    return count(int(max(0.0, seconds) // step), unit)
 
 
 def ago(moment: str, now: datetime | None = None) -> str:
@@ -40,7 +46,12 @@ def ago(moment: str, now: datetime | None = None) -> str:
         seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(moment)).total_seconds()
     except (ValueError, TypeError):
         return ""
-    return "just now" if seconds < 5 else f"{span(seconds)} ago"
+    return "just now" if seconds < 5 else f"{_brief(seconds)} ago"
+
+
+def _brief(seconds: float) -> str:
+    _, step, unit = next(entry for entry in _STEPS if seconds < entry[0])
+    return f"{int(seconds // step)} {_UNITS[unit]}"
 
 
 def clock(seconds: float) -> str:

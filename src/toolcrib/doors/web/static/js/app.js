@@ -1,4 +1,5 @@
 // Everything the page does beyond links, forms and htmx; each part is a module that can be left out.
+import { startBusy } from "./busy.js";
 import { startCopying } from "./copy.js";
 import { startKeys } from "./keys.js";
 import { startPalette } from "./palette.js";
@@ -7,7 +8,13 @@ import { startSwitch } from "./switch.js";
 import { startToasts } from "./toasts.js";
 
 startSwitch();
+startBusy();
 startCopying();
 startToasts();
 startPairs();
 startKeys(startPalette());
+
+// On a small screen navigation and tabs are long rows: bring the entry one is on into view.
+for (const link of document.querySelectorAll(":is(.side nav, .tabs) a[aria-current]")) {
+  link.scrollIntoView({ inline: "center", block: "nearest" });
+}

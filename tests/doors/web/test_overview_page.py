@@ -1,0 +1,51 @@
+"""The overview: first steps for the newcomer, what needs attention for everybody else."""
+
+from tests.doors.web.site import opened, sign_in
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def test_a_newcomer_is_shown_the_first_steps(toolcrib):
+    """Import, add, connect."""
+    with opened(toolcrib) as visitor:
+        page = visitor.get("/").text
+
+    assert "Welcome" in page
+    assert 'href="/servers/import"' in page
+    assert 'href="/servers/add"' in page
+    assert 'href="/connect"' in page
+
+
+def test_what_needs_attention_is_on_top(tiny):
+    """A server that failed, with the way to its page."""
+    tiny.write(tiny.tiny(), tiny.broken())
+    with opened(tiny) as visitor:
+        visitor.post("/servers/tiny/refresh")
+        visitor.post("/servers/broken/refresh")
+        page = visitor.get("/").text
+
+    assert "1 of 2" in page
+    assert "broken is not available" in page
+    assert "no luck today" in page
+    assert 'href="/servers/broken"' in page
+
+
+def test_calls_and_failures_are_counted(tiny):
+    """The chart says in words what it shows; the failing tool is named with its last error."""
+    with tiny.serving("serve") as serving:
+        visitor = sign_in(serving, tiny)
+        for name in ("tiny__echo", "tiny__fail"):
+            headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": name}
+            params = {"name": name, "arguments": {"text": "x"} if name == "tiny__echo" else {}, "_meta": META}
+            asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            serving.request("POST", "/mcp", asked, **headers).read()
+        page = visitor.get("/").text
+
+    assert "Calls in the last hour: 2, of which 1 failed" in page
+    assert "50.0 %" in page
+    assert "tiny__fail" in page
+    assert "it went wrong" in page
