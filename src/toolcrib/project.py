@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolcrib.assemble import Loaded, load
+from toolcrib.assemble import Loaded, audit_path, load
 from toolcrib.config.edit import add_server, change_server, remove_server, set_enabled, set_policy
 from toolcrib.config.environment import chosen_config
-from toolcrib.config.lock import Record
+from toolcrib.config.lock import Record, with_answer
 from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
 from toolcrib.stores.files import locked, read_text, replace_text
+from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, find_project, user_config_path
 from toolcrib.surroundings import Surroundings
 
@@ -57,6 +58,16 @@ def file_of(name: str, loaded: Loaded) -> Path:
     )
 
 
+def kept_answers(lock: Path | None) -> list[dict[str, str]]:
+    """What people answered once and for all, as a lock keeps it."""
+    answers = LockFile(lock).read().approvals if lock is not None else {}
+    return [
+        {"tool": tool, "caller": caller, "answer": "allow" if kept.allow else "deny", "at": kept.at, "by": kept.by}
+        for tool, by_caller in sorted(answers.items())
+        for caller, kept in sorted(by_caller.items())
+    ]
+
+
 @dataclass(slots=True)
 class Project:
     """The project this process serves."""
@@ -96,6 +107,23 @@ class Project:
         """What counts right now."""
         return self.loaded.config
 
+    @property
+    def audit_file(self) -> Path:
+        """Where the audit log is, whether it is switched on or not."""
+        return audit_path(self.config, self.around)
+
+    def answers(self) -> list[dict[str, str]]:
+        """What people answered once and for all."""
+        return kept_answers(self.loaded.lock)
+
+    async def forget_answer(self, tool: str, caller: str) -> bool:
+        """Have a person asked again; whether there was an answer."""
+        lock = self.loaded.lock
+        if lock is None or not any((kept["tool"], kept["caller"]) == (tool, caller) for kept in self.answers()):
+            return False
+        await asyncio.to_thread(LockFile(lock).change, lambda held: with_answer(held, tool, caller, None))
+        return True
+
     def paths(self) -> list[Path]:
         """The files whose edits concern it, weakest first; not all of them need exist."""
         user = [] if self.chosen else [user_config_path(self.around.env)]
@@ -109,13 +137,13 @@ class Project:
             self.loaded = loaded
         return changed
 
-    async def add(self, server: ServerConfig, *, user: bool = False) -> Record:
-        """Write a server down and ask it for its tools; it stays whether that works or not."""
+    async def add(self, server: ServerConfig, *, user: bool = False) -> Record | None:
+        """Write a server down and, unless it is off, ask it for its tools; it stays whether that works or not."""
         if server.name in self.config.servers:
             raise ConfigError(f"There is already a server {server.name!r}.", hint="Change it, or choose another name.")
         path = user_config_path(self.around.env) if user else self.file
         await self.edit(path, lambda text: add_server(text, server, str(path)))
-        return await self.discover(server.name)
+        return await self.discover(server.name) if server.enabled else None
 
     async def discover(self, name: str) -> Record:
         """Ask a server for its tools now; a failure is in the record."""

@@ -12,6 +12,12 @@ NATIVE = "native"
 
 APPROVE = "approve"
 """The capability to answer questions of other callers."""
+AUDIT = "audit"
+"""The capability to read the audit log."""
+METRICS = "metrics"
+"""The capability to read the tallies: they name tools and servers."""
+OWNER_ID = "owner"
+"""Whoever carries the owner's token."""
 
 CallerKind = Literal["local", "token", "agent"]
 

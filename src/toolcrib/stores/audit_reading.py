@@ -34,6 +34,9 @@ class Query:
     since_us: int | None = None
     denied: bool = False
     after: int = 0
+    until_us: int | None = None
+    before: int | None = None
+    """Only entries of a smaller number, to read on where an answer ended."""
 
 
 _decode = msgspec.json.Decoder(Stored).decode
@@ -75,6 +78,8 @@ def _rows(connection: "apsw.Connection", query: Query) -> Iterator[Stored]:
     wanted = {
         "after": query.after,
         "since": query.since_us,
+        "until": query.until_us,
+        "before": query.before,
         "tool": query.tool,
         "caller": query.caller,
         "outcome": query.outcome,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from toolcrib.config.model import AccessConfig
-from toolcrib.core.access import EVERYTHING, NOTHING, Caller, Grants
+from toolcrib.core.access import EVERYTHING, NOTHING, OWNER_ID, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.stores.tokens import PREFIX, TokenFile
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolcrib.transports.jwt import Claims
     from toolcrib.transports.jwt_gate import JwtGate
 
-OWNER = Caller("owner", "token", EVERYTHING)
+OWNER = Caller(OWNER_ID, "token", EVERYTHING)
 PERSON = Caller("owner@page", "local", EVERYTHING)
 """The owner at the page: somebody else than the clients that carry the owner's token."""
 NOBODY = Caller("nobody", "token", NOTHING)

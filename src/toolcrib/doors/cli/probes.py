@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from toolcrib.core.access import EVERYTHING, Caller
+from toolcrib.core.access import EVERYTHING, METRICS, Caller
 from toolcrib.core.audit import AuditStatus
 from toolcrib.crib import Crib
 from toolcrib.transports.http_server import Exchange, Handler, Request, error_body
@@ -19,9 +19,6 @@ OPEN_PATHS = frozenset({HEALTH_PATH, READY_PATH})
 
 PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
 _JSON = b"application/json"
-
-METRICS = "metrics"
-"""The capability to read them without being allowed everything: they name tools and servers."""
 
 Page = Callable[[], tuple[int, bytes, bytes]]
 

@@ -89,6 +89,7 @@ STATUSES = {
     "TOOL_RATE_LIMITED": 429,
     "TOOL_UNAVAILABLE": 503,
     "TOOL_TIMEOUT": 504,
+    "TOOL_CANCELLED": 409,
     "RESOURCE_NOT_FOUND": 404,
 }
 """The status of each error code; whatever is not here is a fault of ours."""

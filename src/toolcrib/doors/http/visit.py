@@ -41,8 +41,12 @@ class Visit:
     def need_operator(self, level: SecurityLevel = SecurityLevel.ADMIN) -> None:
         """Stop whoever may not look after this server; ``level`` says how far the deed reaches."""
         self.need_known()
-        if not may_operate(self.caller, level):
+        if not self.is_operator(level):
             raise Problem(403, "HTTP_FORBIDDEN", f"This needs a token for everything, up to level {level}.")
+
+    def is_operator(self, level: SecurityLevel = SecurityLevel.ADMIN) -> bool:
+        """Whether the caller may look after this server."""
+        return self.is_known and may_operate(self.caller, level)
 
     def json(self, kind: type[T]) -> T:
         """The body as a value of that type; what does not fit is said by field."""

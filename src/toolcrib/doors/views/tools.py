@@ -1,7 +1,10 @@
 """Tools: why one is here or not, what changed in it, and what may be done with it."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import msgspec
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.explain import Explanation
@@ -79,3 +82,14 @@ def check_seen(crib: Crib, route: Route, seen: str) -> None:
         raise PermissionDenied(
             f"{route.name} changed again since you looked at it.", hint=f"Look once more: toolcrib diff {route.name}"
         )
+
+
+def diff_lines(old: Any, new: Any) -> Iterator[str]:
+    """What changed between two definitions, line by line."""
+    before, after = (_text(value).splitlines() if value else [] for value in (old, new))
+    found = difflib.unified_diff(before, after, lineterm="", n=2)
+    yield from (line for line in found if not line.startswith(("---", "+++")))
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode()

@@ -1,7 +1,9 @@
 SELECT seq, hash, body
 FROM entry
 WHERE seq > :after
+    AND (:before IS NULL OR seq < :before)
     AND (:since IS NULL OR body ->> 'time' >= :since)
+    AND (:until IS NULL OR body ->> 'time' < :until)
     AND (:tool IS NULL OR ifnull(body ->> 'tool', '') GLOB :tool)
     AND (:caller IS NULL OR ifnull(body ->> 'caller', '') GLOB :caller)
     AND (:outcome IS NULL OR ifnull(body ->> 'outcome', '') GLOB :outcome)

@@ -11,7 +11,7 @@ from toolcrib.doors.cli.remote import add_remote, open_remote
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.doors.rest.approvals import PATH
-from toolcrib.stores.lockfile import LockFile
+from toolcrib.project import kept_answers
 
 WAITING = (Column("ID", styles=("bold",)), Column("TOOL"), Column("CALLER"), Column("ARGUMENTS", flexible=True))
 KEPT = (Column("TOOL", styles=("bold",)), Column("CALLER"), Column("ANSWER"), Column("SINCE"), Column("BY"))
@@ -31,7 +31,7 @@ def run(options: Options, console: Console) -> int:
 
 async def _list(options: Options, console: Console) -> int:
     waiting = await _waiting(options)
-    kept = _kept(options)
+    kept = kept_answers(load_here(options).lock)
     if options.json:
         console.print_json({"waiting": waiting, "kept": kept})
         return OK
@@ -57,13 +57,3 @@ async def _waiting(options: Options) -> list[dict[str, Any]] | None:
     finally:
         await remote.close()
     return found
-
-
-def _kept(options: Options) -> list[dict[str, str]]:
-    lock = load_here(options).lock
-    answers = LockFile(lock).read().approvals if lock is not None else {}
-    return [
-        {"tool": tool, "caller": caller, "answer": "allow" if kept.allow else "deny", "at": kept.at, "by": kept.by}
-        for tool, by_caller in sorted(answers.items())
-        for caller, kept in sorted(by_caller.items())
-    ]

@@ -1,10 +1,6 @@
 """``toolcrib diff``: what changed in the tools that are in quarantine. Starts nothing."""
 
-import difflib
-from collections.abc import Iterator
 from typing import Any
-
-import msgspec
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.crib import Crib
@@ -13,7 +9,7 @@ from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import open_here
 from toolcrib.doors.cli.running import run_once
-from toolcrib.doors.views.tools import change_of, held_routes, missing_tool
+from toolcrib.doors.views.tools import change_of, diff_lines, held_routes, missing_tool
 from toolcrib.schema.text import printable
 
 COLOURS = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
@@ -54,17 +50,7 @@ def _held(crib: Crib, names: list[str]) -> list[Route]:
 
 def _print(change: dict[str, Any], console: Console) -> None:
     console.print(f"{console.paint(change['name'], 'bold')}: {change['reason']}")
-    for line in _lines(change["old"], change["new"]):
+    for line in diff_lines(change["old"], change["new"]):
         console.print("  " + console.paint(printable(line), *COLOURS.get(line[:1], ())))
     console.print(f"  → accept it: toolcrib approve {change['name']} --seen {change['seen']}")
     console.print()
-
-
-def _lines(old: Any, new: Any) -> Iterator[str]:
-    before, after = (_text(value).splitlines() if value else [] for value in (old, new))
-    found = list(difflib.unified_diff(before, after, lineterm="", n=2))
-    yield from (line for line in found if not line.startswith(("---", "+++")))
-
-
-def _text(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode()
