@@ -14,6 +14,7 @@ from toolcrib.doors.web.headers import accepts_gzip, finish
 from toolcrib.doors.web.palette import palette_routes
 from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.sign_in_page import sign_in_routes
+from toolcrib.doors.web.work_pages import work_routes
 
 
 class Site(Router):
@@ -36,7 +37,12 @@ def web_router(premises: Premises, entering: Entering, emit: Emit) -> Router:
 
 def web_routes(pages: Pages) -> list[RouteSpec]:
     """Every page; a new one is added here."""
-    return [*sign_in_routes(pages), *palette_routes(pages), RouteSpec("GET", "/", _overview(pages))]
+    return [
+        *sign_in_routes(pages),
+        *palette_routes(pages),
+        *work_routes(pages),
+        RouteSpec("GET", "/", _overview(pages)),
+    ]
 
 
 def _overview(pages: Pages) -> Respond:
