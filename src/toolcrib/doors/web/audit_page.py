@@ -210,6 +210,8 @@ def _shown(found: list[Linked], seq: int) -> dict[str, Any]:
 
 
 def _told(value: Any) -> str:
+    if isinstance(value, Mapping) and all(isinstance(inner, str | int | float) for inner in value.values()):
+        return "\n".join(f"{key}: {inner}" for key, inner in value.items()) or "none"
     return value if isinstance(value, str) else as_json(value)
 
 

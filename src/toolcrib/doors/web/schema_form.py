@@ -106,7 +106,9 @@ def pointer(start: str, path: Path) -> str:
 def make_form(schema: Schema, values: Mapping[str, Any]) -> tuple[Field, ...]:
     """The fields for a tool's arguments, with these values in them; one field of JSON where nothing else would do."""
     root = part_of(schema, schema)
-    whole = _field((), root, dict(values), schema, is_certain=True)
+    if not values and not root.properties and schema.get("additionalProperties") is False:
+        return ()
+    whole = _field((), root, dict(values), schema, is_certain=True, is_required=False)
     return whole.fields if whole.kind == "group" else (whole,)
 
 
@@ -247,8 +249,8 @@ def read_form(form: tuple[Field, ...]) -> tuple[dict[str, Any], dict[Path, str]]
     problems: dict[Path, str] = {}
     if len(form) == 1 and not form[0].path:
         whole = _read(form[0], problems)
-        if isinstance(whole, dict):
-            return whole, problems
+        if isinstance(whole, dict) or whole is MISSING:
+            return whole if isinstance(whole, dict) else {}, problems
         problems.setdefault((), 'Write a JSON object: {"name": "value"}.')
         return {}, problems
     return _read_all(form, problems), problems

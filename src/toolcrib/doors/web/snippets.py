@@ -36,9 +36,18 @@ def _command_line(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _word(key: str, value: Any) -> str:
-    if isinstance(value, str) and not value.startswith("@"):
+    """A text as it is, unless it could be taken for something else."""
+    if isinstance(value, str) and not value.startswith("@") and not _is_json(value):
         return shlex.quote(f"{key}={value}")
     return shlex.quote(f"{key}:={_line(value)}")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _line(value: Any) -> str:

@@ -13,8 +13,6 @@ function setState(name, words) {
 function announce(element, before) {
   const count = Number(element.dataset.count);
   const [one, many] = (element.dataset.countWords ?? "|").split("|");
-  document.title = document.title.replace(/^\(\d+\) /, "");
-  if (count) document.title = `(${count}) ${document.title}`;
   const badge = document.getElementById("approvals-badge");
   if (badge) {
     badge.textContent = count < 100 ? String(count) : "99+";
