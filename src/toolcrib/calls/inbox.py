@@ -73,17 +73,18 @@ class Inbox:
 
     async def look(self, viewer: Caller, wait_s: float = 0.0) -> list[Waiting]:
         """All that waits and this viewer may answer, oldest first; if there is nothing, waits for it to arrive."""
-        self._note(viewer)
+        self.attend(viewer)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 while not self.open_to(viewer):
                     self._arrived.clear()
                     await self._arrived.wait()
-                    self._note(viewer)
-        self._note(viewer)
+                    self.attend(viewer)
+        self.attend(viewer)
         return self.open_to(viewer)
 
-    def _note(self, viewer: Caller) -> None:
+    def attend(self, viewer: Caller) -> None:
+        """Note that somebody is there and will see what arrives."""
         if len(self._viewers) >= VIEWERS_KEPT and viewer not in self._viewers:
             self._viewers.pop(next(iter(self._viewers)))
         self._viewers[viewer] = self._clock()

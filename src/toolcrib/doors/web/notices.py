@@ -7,19 +7,25 @@ from urllib.parse import urlencode
 from toolcrib.doors.http.answers import Answer, see_other
 
 SENTENCES = {
+    "accepted": "{name} is accepted as it is now.",
     "added": "Server {name} was added.",
+    "allowed": "Allowed. The call goes on.",
     "asked": "Server {name} was asked for its tools.",
     "changed": "Server {name} was changed.",
     "disabled": "Server {name} is switched off.",
     "enabled": "Server {name} is switched on.",
+    "ended": "The call of {name} was ended.",
+    "forgotten": "Forgotten. The next call of {name} asks again.",
     "imported": "The servers you chose were taken over.",
     "policy": "The policy of {name} is set.",
+    "refused": "Refused. The caller was told.",
     "removed": "Server {name} was removed.",
     "restarted": "Server {name} was restarted.",
     "revoked": "The token {name} was revoked.",
     "saved": "Saved.",
 }
 FAILED = {
+    "policy_overruled": "The policy is written down, but another rule that fits {name} is more careful and counts.",
     "still_failing": "Server {name} could not be asked for its tools.",
 }
 

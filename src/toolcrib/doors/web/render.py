@@ -34,10 +34,10 @@ PLACES = (
     Place("Overview", "/", "gauge", "o"),
     Place("Servers", "/servers", "server", "s", for_operators=True),
     Place("Tools", "/tools", "tool", "t"),
-    Place("Live calls", "/live", "pulse", "l"),
+    Place("Live calls", "/calls", "pulse", "l"),
     Place("Approvals", "/approvals", "inbox", "a"),
-    Place("Audit", "/audit", "log", "u"),
-    Place("Knowledge base", "/knowledge", "book", "k"),
+    Place("Audit", "/audit", "log", "u", for_operators=True),
+    Place("Knowledge base", "/kb", "book", "k"),
     Place("Connect", "/connect", "plug", "c"),
     Place("Settings", "/settings", "cog", "e", for_operators=True),
 )
@@ -95,7 +95,9 @@ class Pages:
             auto_reload=False,
         )
         made.globals |= {"icon": icon, "charts": charts, "static": self.static.url, "version": VERSION}
-        made.filters |= {name: getattr(words, name) for name in ("ago", "clock", "count", "duration", "short", "span")}
+        made.filters |= {
+            name: getattr(words, name) for name in ("ago", "at", "clock", "count", "duration", "short", "span")
+        }
         return made
 
     def warm(self) -> None:

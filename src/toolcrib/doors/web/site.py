@@ -26,6 +26,7 @@ from toolcrib.doors.web.servers_page import servers_routes
 from toolcrib.doors.web.settings_page import settings_routes
 from toolcrib.doors.web.sign_in_page import sign_in_routes
 from toolcrib.doors.web.tokens_page import token_routes
+from toolcrib.doors.web.work_pages import work_routes
 from toolcrib.transports.http_server import Exchange, Request
 
 
@@ -77,6 +78,7 @@ def web_routes(pages: Pages, samples: Samples) -> list[RouteSpec]:
         *connect_routes(pages),
         *settings_routes(pages),
         *token_routes(pages),
+        *work_routes(pages),
     ]
 
 

@@ -57,3 +57,8 @@ def _brief(seconds: float) -> str:
 def clock(seconds: float) -> str:
     """A moment since 1970 as ``2026-01-31 12:30``, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def at(seconds: float) -> str:
+    """A moment since 1970 as the time of day, ``12:30:05``, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")

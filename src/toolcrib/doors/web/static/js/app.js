@@ -1,11 +1,13 @@
 // Everything the page does beyond links, forms and htmx; each part is a module that can be left out.
 import { startBusy } from "./busy.js";
 import { startCopying } from "./copy.js";
+import { startCountdown } from "./left.js";
 import { startKeys } from "./keys.js";
 import { startPalette } from "./palette.js";
 import { startPairs } from "./pairs.js";
 import { startSwitch } from "./switch.js";
 import { startToasts } from "./toasts.js";
+import { startWatching } from "./watch.js";
 
 startSwitch();
 startBusy();
@@ -13,6 +15,8 @@ startCopying();
 startToasts();
 startPairs();
 startKeys(startPalette());
+startCountdown();
+startWatching();
 
 // On a small screen navigation and tabs are long rows: bring the entry one is on into view.
 for (const link of document.querySelectorAll(":is(.side nav, .tabs) a[aria-current]")) {

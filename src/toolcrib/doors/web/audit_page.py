@@ -1,0 +1,231 @@
+"""The audit log: what was done, the newest first; one entry with its place in the chain; whether all of it holds."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+import msgspec
+
+from toolcrib.core.access import AUDIT
+from toolcrib.doors.http.answers import Answer, not_found
+from toolcrib.doors.http.router import RouteSpec
+from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.views.audit import as_document, iso, moment_us
+from toolcrib.doors.web.headers import GUARDING, NO_STORE
+from toolcrib.doors.web.render import Pages
+from toolcrib.doors.web.schema_parts import as_json
+from toolcrib.doors.web.tool_rows import tool_address
+from toolcrib.schema.text import printable
+from toolcrib.stores.audit_browsing import Browse, Linked, around, browse, following, per_hour
+from toolcrib.stores.audit_reading import Stored, reading
+from toolcrib.stores.audit_verify import Finding, verify
+
+PAGE = 100
+BATCH = 500
+HOURS = 24
+NAMES = ("tool", "caller", "outcome", "kind", "since", "until", "call")
+KINDS = ("call", "call.begun", "approval", "pin", "policy", "token", "start", "audit.gap", "audit.cut")
+_GLOB = frozenset("*?[")
+
+T = TypeVar("T")
+
+
+def audit_routes(pages: Pages) -> list[RouteSpec]:
+    """The routes of the audit log."""
+
+    async def ls(visit: Visit) -> Answer:
+        need_auditor(visit)
+        return pages.render(visit, "audit/list.html", **await _listed(pages, visit))
+
+    async def show(visit: Visit) -> Answer:
+        need_auditor(visit)
+        given = visit.params["seq"]
+        seq = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
+        found = await _read(_file(pages), lambda log: around(log, seq))
+        if not any(linked.entry.seq == seq for linked in found):
+            raise not_found("entry", given, "Look for it in the list.")
+        return pages.render(visit, "audit/show.html", **_shown(found, seq))
+
+    async def check(visit: Visit) -> Answer:
+        need_auditor(visit)
+        began = time.perf_counter()
+        finding: Finding = await _read(_file(pages), verify)
+        took_s = time.perf_counter() - began
+        return pages.render(visit, "audit/verify.html", finding=finding, took_s=took_s, rows=_rows(finding.unfinished))
+
+    async def export(visit: Visit) -> Answer | None:
+        need_auditor(visit)
+        await _export(_file(pages), visit)
+        return None
+
+    return [
+        RouteSpec("GET", "/audit", ls),
+        RouteSpec("GET", "/audit/export", export),
+        RouteSpec("POST", "/audit/verify", check),
+        RouteSpec("GET", "/audit/{seq}", show),
+    ]
+
+
+def need_auditor(visit: Visit) -> None:
+    """Stop whoever may not read the log."""
+    visit.need_known()
+    if AUDIT not in (visit.caller.grants.capabilities or ()):
+        visit.need_operator()
+
+
+def _file(pages: Pages) -> Path:
+    path = pages.premises.project.audit_file
+    if not path.is_file():
+        why = "The first call makes it." if pages.premises.project.config.audit.enabled else "It is switched off."
+        raise not_found("audit log", path.name, why)
+    return path
+
+
+async def _read(path: Path, question: Callable[[Any], T]) -> T:
+    """Ask the log something, beside the event loop."""
+
+    def ask() -> T:
+        with reading(path) as log:
+            return question(log)
+
+    return await asyncio.to_thread(ask)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an address asks for."""
+
+    values: Mapping[str, str]
+    browse: Browse
+    problem: str = ""
+
+    def address(self, before: int | None = None) -> str:
+        """Where this is shown, from the start or from an entry on."""
+        found = {name: value for name, value in self.values.items() if value}
+        query = urlencode(found | ({"before": str(before)} if before is not None else {}))
+        return f"/audit?{query}" if query else "/audit"
+
+
+def asked_of(visit: Visit) -> Asked:
+    """From an address; a time that is none is said, and left out."""
+    values = {name: visit.query.get(name, "").strip()[:200] for name in NAMES}
+    problems: list[str] = []
+
+    def moment(name: str) -> int | None:
+        try:
+            return moment_us(values[name]) if values[name] else None
+        except ValueError:
+            problems.append(f"{values[name]!r} is no time. Write 30m, 1h, 2d, or 2026-01-31T12:00.")
+            return None
+
+    wanted = Browse(
+        tool=_pattern(values["tool"]),
+        caller=_pattern(values["caller"]),
+        outcome=values["outcome"] or None,
+        event=values["kind"] or None,
+        execution=values["call"] or None,
+        since_us=moment("since"),
+        until_us=moment("until"),
+        before=visit.number("before", 0, 999_999_999) if "before" in visit.query else None,
+    )
+    return Asked(values, wanted, " ".join(problems))
+
+
+def _pattern(text: str) -> str | None:
+    """A pattern, or a part of a name."""
+    return None if not text else text if _GLOB & set(text) else f"*{text}*"
+
+
+async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
+    asked, project = asked_of(visit), pages.premises.project
+    path = project.audit_file
+    shared = {"asked": asked.values, "problem": asked.problem, "kinds": KINDS, "is_on": project.config.audit.enabled}
+    if not path.is_file():
+        return shared | {"rows": [], "after": "", "first": "", "chart": None, "is_empty": True, "is_filtered": False}
+    found, hours = await _read(path, lambda log: (browse(log, asked.browse, PAGE + 1), per_hour(log, asked.browse)))
+    return shared | {
+        "rows": _rows(found[:PAGE]),
+        "after": asked.address(found[PAGE - 1].seq) if len(found) > PAGE else "",
+        "first": asked.address() if asked.browse.before is not None else "",
+        "chart": _chart(hours),
+        "is_empty": False,
+        "is_filtered": any(asked.values.values()),
+    }
+
+
+def _chart(hours: Mapping[int, tuple[int, int]]) -> dict[str, Any] | None:
+    """Calls by the hour, up to the last one that had any."""
+    if not hours:
+        return None
+    last = max(hours)
+    shown = range(last - HOURS + 1, last + 1)
+    counts = [hours.get(hour, (0, 0)) for hour in shown]
+    return {
+        "good": [good for good, _ in counts],
+        "bad": [bad for _, bad in counts],
+        "total": sum(map(sum, counts)),
+        "failed": sum(bad for _, bad in counts),
+        "begin": f"{iso(shown[0] * 3_600_000_000)[:16].replace('T', ' ')} UTC",
+        "end": f"{iso((last + 1) * 3_600_000_000)[:16].replace('T', ' ')} UTC",
+    }
+
+
+def _rows(entries: list[Stored]) -> list[dict[str, Any]]:
+    return [_row(entry) for entry in entries]
+
+
+def _row(entry: Stored) -> dict[str, Any]:
+    outcome = "not recorded" if entry.event == "call.begun" else entry.outcome
+    return {
+        "seq": entry.seq,
+        "time": iso(entry.time),
+        "event": printable(entry.event),
+        "tool": printable(entry.tool),
+        "tool_href": tool_address(entry.tool) if entry.tool and entry.event != "policy" else "",
+        "caller": printable(entry.caller),
+        "decision": printable(entry.decision),
+        "outcome": printable(outcome),
+        "tone": {"success": "good", "not recorded": "warn", "": "quiet"}.get(outcome, "bad"),
+        "duration_s": None if entry.duration_ms is None else entry.duration_ms / 1000,
+        "hash": entry.hash,
+        "level": entry.level,
+    }
+
+
+def _shown(found: list[Linked], seq: int) -> dict[str, Any]:
+    entry = next(linked for linked in found if linked.entry.seq == seq)
+    return {
+        "row": _row(entry.entry),
+        "entry": entry.entry,
+        "document": printable(as_json(as_document(entry.entry))),
+        "details": [(printable(str(key)), printable(_told(value))) for key, value in entry.entry.details.items()],
+        "chain": [{"row": _row(linked.entry), "is_whole": linked.is_whole} for linked in found],
+        "is_whole": entry.is_whole,
+    }
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping) and all(isinstance(inner, str | int | float) for inner in value.values()):
+        return "\n".join(f"{key}: {inner}" for key, inner in value.items()) or "none"
+    return value if isinstance(value, str) else as_json(value)
+
+
+async def _export(path: Path, visit: Visit) -> None:
+    """The whole log as JSON lines, a piece at a time; whoever reads slowly is waited for."""
+    exchange, after = visit.exchange, 0
+    named = (b"content-disposition", b'attachment; filename="toolcrib-audit.jsonl"')
+    exchange.start_stream(200, b"application/jsonl", (NO_STORE, named, *GUARDING))
+    try:
+        while entries := await _read(path, partial(following, after=after, count=BATCH)):
+            lines = [msgspec.json.encode(as_document(entry)) + b"\n" for entry in entries]
+            exchange.write(b"".join(lines))
+            await exchange.drain()
+            after = entries[-1].seq
+    finally:
+        if exchange.streaming:
+            exchange.end()

@@ -1,0 +1,206 @@
+"""Parts of a JSON Schema as people meet them: what kind of field one is, and its rules in a few words."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+DEEPEST = 4
+MOST_FIELDS = 60
+MOST_CHOICES = 200
+MOST_ROWS = 200
+SHOWN_CHOICES = 12
+
+_MIXED = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "$dynamicRef"})
+_SCALARS = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
+_LIMITS = {
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "exclusiveMinimum": "more than {}",
+    "exclusiveMaximum": "less than {}",
+    "multipleOf": "a multiple of {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "pattern": "matching {}",
+    "format": "{} format",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One place of a schema, with what stands behind references and ``null`` put aside."""
+
+    schema: Schema
+    kind: str
+    """``text``, ``integer``, ``number``, ``flag``, ``choice``, ``items``, ``picks``, ``group``; else ``json``."""
+    nullable: bool = False
+
+    @property
+    def choices(self) -> list[Any]:
+        """What can be chosen."""
+        found = self.schema.get("items", {}) if self.kind == "picks" else self.schema
+        return [found["const"]] if "const" in found else list(found.get("enum", ()))
+
+    @property
+    def item_kind(self) -> str:
+        """The kind of each item of a list."""
+        return _SCALARS.get(str(self.schema.get("items", {}).get("type")), "text")
+
+    @property
+    def properties(self) -> Schema:
+        """The fields of an object."""
+        found = self.schema.get("properties")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def required(self) -> frozenset[str]:
+        """Which of them must be there."""
+        found = self.schema.get("required")
+        return frozenset(name for name in found if isinstance(name, str)) if isinstance(found, list | tuple) else _NONE
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+def part_of(schema: Any, root: Schema, depth: int = 0) -> Part:
+    """What a place of a schema is."""
+    found, nullable = _without_null(resolved(schema, root), root)
+    if not isinstance(found, Mapping):
+        return Part({}, "json", nullable)
+    return Part(found, _kind(found, depth), nullable)
+
+
+def resolved(part: Any, root: Schema) -> Any:
+    """What a reference inside the document points to; a reference to a reference is followed a few times."""
+    for _ in range(8):
+        reference = part.get("$ref") if isinstance(part, Mapping) else None
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return part
+        found: Any = root
+        for step in reference[2:].split("/"):
+            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+        if not isinstance(found, Mapping):
+            return part
+        part = {**found, **{key: value for key, value in part.items() if key != "$ref"}}
+    return part
+
+
+def _without_null(part: Any, root: Schema) -> tuple[Any, bool]:
+    """The part and whether it may also be null."""
+    if not isinstance(part, Mapping):
+        return part, False
+    kinds = part.get("type")
+    if isinstance(kinds, list | tuple) and "null" in kinds and len(kinds) == 2 and "enum" not in part:
+        return {**part, "type": next(kind for kind in kinds if kind != "null")}, True
+    for word in ("anyOf", "oneOf"):
+        found = part.get(word)
+        if isinstance(found, list | tuple) and len(found) == 2:
+            others = [resolved(other, root) for other in found]
+            real = [other for other in others if not (isinstance(other, Mapping) and other.get("type") == "null")]
+            if len(real) == 1 and isinstance(real[0], Mapping):
+                return {**real[0], **{key: value for key, value in part.items() if key != word}}, True
+    return part, False
+
+
+def _kind(part: Schema, depth: int) -> str:
+    if _MIXED & part.keys():
+        return "json"
+    if _has_choices(part):
+        return "choice"
+    kind = part.get("type")
+    if kind == "array":
+        return _list_kind(part)
+    properties = part.get("properties")
+    if kind == "object" or (kind is None and isinstance(properties, Mapping)):
+        is_small = isinstance(properties, Mapping) and 0 < len(properties) <= MOST_FIELDS and depth < DEEPEST
+        return "group" if is_small else "json"
+    return _SCALARS.get(kind, "json") if isinstance(kind, str) else "json"
+
+
+def _has_choices(part: Schema) -> bool:
+    enum = part.get("enum")
+    return "const" in part or (isinstance(enum, list | tuple) and 0 < len(enum) <= MOST_CHOICES)
+
+
+def _list_kind(part: Schema) -> str:
+    items = part.get("items")
+    if not isinstance(items, Mapping) or "prefixItems" in part or "$ref" in items or _MIXED & items.keys():
+        return "json"
+    if _has_choices(items):
+        return "picks"
+    return "items" if items.get("type") in ("string", "integer", "number") else "json"
+
+
+def as_json(value: Any) -> str:
+    """A value as people read JSON."""
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def brief(value: Any) -> str:
+    """A value on one line."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def type_words(part: Part) -> str:
+    """A type in a few words."""
+    schema = part.schema
+    if part.kind == "choice":
+        shown = " | ".join(brief(value) for value in part.choices[:SHOWN_CHOICES])
+        words = f"{shown} | …" if len(part.choices) > SHOWN_CHOICES else shown
+    elif part.kind in ("items", "picks"):
+        words = f"list of {schema['items'].get('type', 'choices')}"
+    else:
+        kind = schema.get("type")
+        words = " | ".join(map(str, kind)) if isinstance(kind, list | tuple) else str(kind or "anything")
+    return f"{words} or null" if part.nullable else words
+
+
+def limit_words(schema: Schema) -> str:
+    """The limits of a value in words."""
+    return ", ".join(words.format(schema[key]) for key, words in _LIMITS.items() if key in schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One parameter in the table of a tool."""
+
+    name: str
+    depth: int
+    type: str
+    limits: str
+    required: bool
+    default: str
+    about: str
+
+
+def parameter_rows(schema: Schema) -> list[Row]:
+    """Every parameter, those inside objects below them; what must be given comes first."""
+    rows: list[Row] = []
+    for row in _rows(part_of(schema, schema), schema, 0):
+        rows.append(row)
+        if len(rows) >= MOST_ROWS:
+            break
+    return rows
+
+
+def _rows(part: Part, root: Schema, depth: int) -> Iterator[Row]:
+    for name in sorted(part.properties, key=lambda name: name not in part.required):
+        inner = part_of(part.properties[name], root, depth + 1)
+        found = inner.schema
+        default = brief(found["default"]) if "default" in found else ""
+        about = found.get("description")
+        yield Row(
+            str(name),
+            depth,
+            type_words(inner),
+            limit_words(found),
+            name in part.required,
+            default,
+            about if isinstance(about, str) else "",
+        )
+        if inner.kind == "group":
+            yield from _rows(inner, root, depth + 1)

@@ -1,0 +1,170 @@
+"""Native tools for the pages: one with every kind of parameter, hostile ones, and a stand-in for the knowledge base."""
+
+import asyncio
+import base64
+from typing import Any
+
+from toolcrib.core.call import ToolResult
+from toolcrib.sources.native import tool
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAoAAAAKCAYAAACNMs+9AAAAFUlEQVR42mNk+M9Qz0AEYBxVSF+FABJADveWkH6oAAAAAElFTkSuQmCC"
+
+EVERYTHING = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "description": "What it is about", "minLength": 2, "maxLength": 80},
+        "body": {"type": "string", "description": "As much as you like"},
+        "priority": {"enum": ["low", "normal", "high"], "default": "normal"},
+        "count": {"type": "integer", "minimum": 1, "maximum": 10, "default": 3},
+        "weight": {"type": ["number", "null"]},
+        "urgent": {"type": "boolean"},
+        "labels": {"type": "array", "items": {"type": "string"}, "maxItems": 4},
+        "days": {"type": "array", "items": {"enum": ["Mon", "Tue", "Wed"]}},
+        "place": {
+            "type": "object",
+            "description": "Where it happens",
+            "properties": {"city": {"type": "string"}, "floor": {"type": "integer"}},
+            "required": ["city"],
+        },
+        "extra": {"type": "object"},
+    },
+    "required": ["title"],
+    "additionalProperties": False,
+}
+
+
+@tool(input_schema=EVERYTHING, security_level="write", examples=[{"title": "Water the plants", "labels": ["home"]}])
+def plan(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Plan something.
+
+    Takes every kind of parameter there is and gives back what it understood.
+    """
+    return {"planned": arguments}
+
+
+@tool(security_level="read_only", description=f"Says {HOSTILE}")
+def shout(text: str = HOSTILE) -> str:
+    return f"{text} \u202eevil {HOSTILE}"
+
+
+@tool(security_level="read_only")
+def snapshot() -> ToolResult:
+    """A picture of nothing in particular."""
+    blocks = [
+        {"type": "image", "mimeType": "image/png", "data": PIXEL},
+        {"type": "image", "mimeType": "image/svg+xml", "data": base64.b64encode(b"<svg onload=alert(1)>").decode()},
+        {"type": "image", "mimeType": 'image/png" onerror="x', "data": PIXEL},
+        {"type": "text", "text": "one pixel"},
+    ]
+    return ToolResult({"content": blocks})
+
+
+@tool(security_level="read_only")
+async def dawdle(seconds: float = 30.0) -> str:
+    """Take its time."""
+    await asyncio.sleep(seconds)
+    return "done"
+
+
+@tool(security_level="admin")
+def launch(target: str) -> str:
+    """Do something that matters."""
+    return f"launched {target}"
+
+
+PASSAGE = "Turn the key to the left, then press the green button. <b>Do not</b> press the red one."
+CITATION = {
+    "title": "Handbook",
+    "source_url": "https://docs.example/handbook",
+    "license": "CC-BY-4.0",
+    "version": "v2.1",
+}
+
+
+@tool(name="kb.list_collections", security_level="read_only", input_schema={"type": "object"})
+def list_collections(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The collections that can be searched."""
+    return {
+        "collections": [
+            {"collection_id": "handbook", "name": "Handbook", "description": "How things work", "document_count": 12},
+            {"collection_id": "notes", "name": "Notes", "description": HOSTILE, "document_count": 3},
+        ]
+    }
+
+
+@tool(name="kb.stats", security_level="read_only", input_schema={"type": "object"})
+def stats(arguments: dict[str, Any]) -> dict[str, Any]:
+    """How the collections are doing."""
+    return {
+        "collections": [
+            {"collection_id": "handbook", "chunk_count": 1204, "health": {"status": "healthy"}},
+            {"collection_id": "notes", "chunk_count": 31, "health": {"status": "degraded", "reason": "3 files unread"}},
+        ]
+    }
+
+
+@tool(
+    name="kb.hybrid_search",
+    security_level="read_only",
+    input_schema={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "minLength": 1, "maxLength": 1000},
+            "collection_ids": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 10},
+            "top_k": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
+        },
+        "required": ["query", "collection_ids"],
+    },
+)
+def hybrid_search(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Search by words and by meaning."""
+    found = {
+        "chunk_id": "doc_1-0-abc",
+        "document_id": "doc_1",
+        "collection_id": arguments["collection_ids"][0],
+        "content": PASSAGE,
+        "title": "Starting the machine",
+        "score": 0.85,
+        "citation": CITATION,
+    }
+    results = [
+        found,
+        {**found, "chunk_id": "x", "score": 0.4, "citation": {**CITATION, "source_url": "javascript:alert(1)"}},
+    ]
+    return {
+        "results": [] if arguments["query"] == "nothing" else results,
+        "query_info": {"processed_query": arguments["query"], "total_results": 2},
+        "performance_metrics": {"total_time_ms": 4, "vector_search_time_ms": 2, "bm25_search_time_ms": 1},
+    }
+
+
+@tool(name="kb.get_document", security_level="read_only", input_schema={"type": "object", "required": ["document_id"]})
+def get_document(arguments: dict[str, Any]) -> dict[str, Any]:
+    """One document."""
+    if arguments["document_id"] != "doc_1":
+        raise ValueError(f"No document {arguments['document_id']!r}.")
+    content = f"Before.\n\n{PASSAGE}\n\nAfter {HOSTILE}"
+    return {
+        "document_id": "doc_1",
+        "collection_id": "handbook",
+        "title": "Starting",
+        "content": content,
+        "citation": CITATION,
+    }
+
+
+@tool(name="kb.answer", security_level="read_only", input_schema={"type": "object", "required": ["query"]})
+def answer(arguments: dict[str, Any]) -> dict[str, Any]:
+    """An answer with its sources."""
+    return {
+        "answer": "Turn the key to the left, then press the green button [1]. It will play music.",
+        "mode": "extractive",
+        "sentences": [
+            {"text": "Turn the key to the left, then press the green button [1].", "supported": True, "support": 0.96},
+            {"text": "It will play music.", "supported": False, "support": 0.1},
+        ],
+        "citations": [
+            {"marker": "[1]", "chunk_id": "doc_1-0-abc", "document_id": "doc_1", "content": PASSAGE, **CITATION}
+        ],
+    }
