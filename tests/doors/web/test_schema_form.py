@@ -211,3 +211,38 @@ def test_a_schema_that_refers_to_itself_ends():
     assert problems == {}
     assert arguments == {"left": {"left": {"left": {"left": {"left": {"name": "x"}}}}}}
     assert len(parameter_rows(schema)) < 20
+
+
+def test_a_schema_that_multiplies_is_asked_for_as_json():
+    """Sixty fields, each with sixty inside, four times over, would be a page nobody can load."""
+    part = {"type": "string"}
+    for _ in range(4):
+        part = {"type": "object", "properties": {f"p{number}": part for number in range(60)}}
+
+    [field] = make_form(part, {"p1": {"p2": {}}})
+
+    assert field.kind == "json"
+    assert read(part, {"j": '{"p1": {}}'}) == ({"p1": {}}, {})
+
+
+WORDS = st.sampled_from(
+    ["type", "properties", "required", "enum", "const", "items", "default", "description", "title", "anyOf", "$ref"]
+) | st.sampled_from(
+    ["examples", "minimum", "maxLength", "pattern", "string", "object", "array", "null", "#/properties/a", "a"]
+)
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.dictionaries(WORDS, ODD, max_size=6))
+def test_no_schema_is_too_odd_for_a_page(schema):
+    """Servers send what they like; a form and a table come of it all the same."""
+    form = make_form(schema, first_values(schema))
+
+    FORM.render(fields=form)
+    parameter_rows(schema)
+    read(schema, send(schema, {}))

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from toolcrib.core.access import AUDIT
+from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.doors.http.answers import Answer, not_found
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
@@ -147,15 +148,22 @@ async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
     shared = {"asked": asked.values, "problem": asked.problem, "kinds": KINDS, "is_on": project.config.audit.enabled}
     if not path.is_file():
         return shared | {"rows": [], "after": "", "first": "", "chart": None, "is_empty": True, "is_filtered": False}
+    is_whole = bool(asked.browse.event or asked.browse.execution)
     found, hours = await _read(path, lambda log: (browse(log, asked.browse, PAGE + 1), per_hour(log, asked.browse)))
     return shared | {
-        "rows": _rows(found[:PAGE]),
+        "rows": _rows(found[:PAGE] if is_whole else _without_begun(found[:PAGE])),
         "after": asked.address(found[PAGE - 1].seq) if len(found) > PAGE else "",
         "first": asked.address() if asked.browse.before is not None else "",
         "chart": _chart(hours),
         "is_empty": False,
         "is_filtered": any(asked.values.values()),
     }
+
+
+def _without_begun(entries: list[Stored]) -> list[Stored]:
+    """Beginnings are left out where the end of the call is shown."""
+    ended = {entry.execution_id for entry in entries if entry.event == CALL}
+    return [entry for entry in entries if entry.event != CALL_BEGUN or entry.execution_id not in ended]
 
 
 def _chart(hours: Mapping[int, tuple[int, int]]) -> dict[str, Any] | None:
@@ -180,7 +188,7 @@ def _rows(entries: list[Stored]) -> list[dict[str, Any]]:
 
 
 def _row(entry: Stored) -> dict[str, Any]:
-    outcome = "not recorded" if entry.event == "call.begun" else entry.outcome
+    outcome = entry.outcome
     return {
         "seq": entry.seq,
         "time": iso(entry.time),
@@ -190,7 +198,7 @@ def _row(entry: Stored) -> dict[str, Any]:
         "caller": printable(entry.caller),
         "decision": printable(entry.decision),
         "outcome": printable(outcome),
-        "tone": {"success": "good", "not recorded": "warn", "": "quiet"}.get(outcome, "bad"),
+        "tone": {"success": "good", "": "quiet"}.get(outcome, "bad"),
         "duration_s": None if entry.duration_ms is None else entry.duration_ms / 1000,
         "hash": entry.hash,
         "level": entry.level,

@@ -6,7 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolcrib.doors.web.schema_parts import Part, Schema, as_json, brief, limit_words, part_of, type_words
+from toolcrib.doors.web.schema_parts import (
+    MOST_ROWS,
+    Part,
+    Schema,
+    as_json,
+    brief,
+    limit_words,
+    parameter_rows,
+    part_of,
+    type_words,
+)
 
 Path = tuple[str, ...]
 Fields = Mapping[str, str]
@@ -108,6 +118,8 @@ def make_form(schema: Schema, values: Mapping[str, Any]) -> tuple[Field, ...]:
     root = part_of(schema, schema)
     if not values and not root.properties and schema.get("additionalProperties") is False:
         return ()
+    if len(parameter_rows(schema)) >= MOST_ROWS:
+        return (Field((), "json", root, text=as_json(dict(values))),)
     whole = _field((), root, dict(values), schema, is_certain=True, is_required=False)
     return whole.fields if whole.kind == "group" else (whole,)
 

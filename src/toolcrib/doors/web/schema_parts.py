@@ -12,6 +12,8 @@ MOST_FIELDS = 60
 MOST_CHOICES = 200
 MOST_ROWS = 200
 SHOWN_CHOICES = 12
+LONGEST = 200
+LONGEST_ABOUT = 2_000
 
 _MIXED = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "$dynamicRef"})
 _SCALARS = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
@@ -149,19 +151,19 @@ def type_words(part: Part) -> str:
     """A type in a few words."""
     schema = part.schema
     if part.kind == "choice":
-        shown = " | ".join(brief(value) for value in part.choices[:SHOWN_CHOICES])
+        shown = " | ".join(brief(value)[:LONGEST] for value in part.choices[:SHOWN_CHOICES])
         words = f"{shown} | …" if len(part.choices) > SHOWN_CHOICES else shown
     elif part.kind in ("items", "picks"):
         words = f"list of {schema['items'].get('type', 'choices')}"
     else:
         kind = schema.get("type")
-        words = " | ".join(map(str, kind)) if isinstance(kind, list | tuple) else str(kind or "anything")
+        words = " | ".join(map(str, kind)) if isinstance(kind, list | tuple) else str(kind or "anything")[:LONGEST]
     return f"{words} or null" if part.nullable else words
 
 
 def limit_words(schema: Schema) -> str:
     """The limits of a value in words."""
-    return ", ".join(words.format(schema[key]) for key, words in _LIMITS.items() if key in schema)
+    return ", ".join(words.format(str(schema[key])[:LONGEST]) for key, words in _LIMITS.items() if key in schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ def _rows(part: Part, root: Schema, depth: int) -> Iterator[Row]:
     for name in sorted(part.properties, key=lambda name: name not in part.required):
         inner = part_of(part.properties[name], root, depth + 1)
         found = inner.schema
-        default = brief(found["default"]) if "default" in found else ""
+        default = brief(found["default"])[:LONGEST] if "default" in found else ""
         about = found.get("description")
         yield Row(
             str(name),
@@ -200,7 +202,7 @@ def _rows(part: Part, root: Schema, depth: int) -> Iterator[Row]:
             limit_words(found),
             name in part.required,
             default,
-            about if isinstance(about, str) else "",
+            about[:LONGEST_ABOUT] if isinstance(about, str) else "",
         )
         if inner.kind == "group":
             yield from _rows(inner, root, depth + 1)

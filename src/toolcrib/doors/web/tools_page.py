@@ -16,6 +16,7 @@ from toolcrib.doors.web.definition_diff import changes_between
 from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.schema_parts import as_json, parameter_rows
 from toolcrib.doors.web.snippets import snippets
+from toolcrib.doors.web.tool_result import shortened
 from toolcrib.doors.web.tool_rows import DISABLED, HELD, PAGE, Wanted, find_tools, known_tool, tool_address, visible
 from toolcrib.doors.web.trying import Trying, first_try
 
@@ -108,7 +109,7 @@ def render_tool(pages: Pages, visit: Visit, route: Route, trying: Trying, status
         server=route.server or NATIVE,
         parameters=parameter_rows(tool.input_schema),
         returned=parameter_rows(tool.output_schema) if tool.output_schema is not None else [],
-        definition=as_json(route.to_mcp()),
+        definition=shortened(as_json(route.to_mcp())),
         tokens=approximate_tokens(route),
         hints=_hints(route),
         pin=shelf.record.pins.get(route.original_name) if shelf else None,
