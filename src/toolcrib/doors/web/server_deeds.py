@@ -63,10 +63,7 @@ async def _refresh(project: Project, name: str) -> str:
 
 
 async def _restart(project: Project, name: str) -> str:
-    """Leave the server out of what is served for a moment: that ends it; the reload brings it back."""
-    await project.crib.apply({other: server for other, server in project.config.servers.items() if other != name})
-    await project.reload()
-    return outcome(await project.discover(name), "restarted")
+    return outcome(await project.crib.restart(name), "restarted")
 
 
 async def _enable(project: Project, name: str) -> str:
