@@ -17,7 +17,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     the configuration says so, and then redacted."""
 
     event: str
-    """``call`` (how it ended), ``call.begun``, ``approval``, ``pin``, ``token``, ``policy``, ``start``,
+    """``call`` (how it ended), ``call.begun``, ``approval``, ``pin``, ``token``, ``policy``, ``server``, ``start``,
     ``audit.gap`` (some entries could not be written), ``audit.cut`` (the end of the log was gone)."""
     tool: str = ""
     server: str = ""
