@@ -1,5 +1,4 @@
 // Everything the page does beyond links, forms and htmx; each part is a module that can be left out.
-import { startBusy } from "./busy.js";
 import { startCopying } from "./copy.js";
 import { startCountdown } from "./left.js";
 import { startKeys } from "./keys.js";
@@ -8,12 +7,13 @@ import { startPairs } from "./pairs.js";
 import { startSwitch } from "./switch.js";
 import { startToasts } from "./toasts.js";
 import { startWatching } from "./watch.js";
+import { startWorking } from "./working.js";
 
 startSwitch();
 startCopying();
 startToasts();
 startPairs();
 startKeys(startPalette());
-startBusy();
 startCountdown();
 startWatching();
+startWorking();
