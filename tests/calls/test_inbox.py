@@ -29,6 +29,17 @@ async def test_it_reaches_nobody_when_nobody_looks():
     assert (before, during, inbox.reaches(CALL)) == (False, True, False)
 
 
+async def test_a_page_that_stays_open_attends_without_asking_again():
+    """It says so now and then."""
+    clock = ManualClock()
+    inbox = Inbox(clock)
+    for _ in range(3):
+        inbox.attend(OWNER)
+        clock.advance(ATTENDED_S - 1)
+
+    assert inbox.reaches(CALL)
+
+
 async def test_whoever_asks_is_not_somebody_who_answers():
     """The asker's own look attends nothing, shows nothing, and waits as if there was nothing."""
     inbox = Inbox(ManualClock())

@@ -85,10 +85,19 @@ CITATION = {
 @tool(name="kb.list_collections", security_level="read_only", input_schema={"type": "object"})
 def list_collections(arguments: dict[str, Any]) -> dict[str, Any]:
     """The collections that can be searched."""
+    common = {"metadata": {}, "created": "2026-01-01T00:00:00Z"}
     return {
         "collections": [
-            {"collection_id": "handbook", "name": "Handbook", "description": "How things work", "document_count": 12},
-            {"collection_id": "notes", "name": "Notes", "description": HOSTILE, "document_count": 3},
+            {"collection_id": "handbook", "name": "Handbook", "description": "How things work", "documents": 12}
+            | {"passages": 1204, **common},
+            {
+                "collection_id": "notes",
+                "name": "Notes",
+                "description": HOSTILE,
+                "documents": 3,
+                "passages": 31,
+                **common,
+            },
         ]
     }
 
@@ -97,11 +106,18 @@ def list_collections(arguments: dict[str, Any]) -> dict[str, Any]:
 def stats(arguments: dict[str, Any]) -> dict[str, Any]:
     """How the collections are doing."""
     return {
+        "status": "degraded",
+        "reasons": ["notes: its index is in 50 pieces, which slows searches."],
         "collections": [
-            {"collection_id": "handbook", "chunk_count": 1204, "health": {"status": "healthy"}},
-            {"collection_id": "notes", "chunk_count": 31, "health": {"status": "degraded", "reason": "3 files unread"}},
-        ]
+            {"collection_id": "handbook", "documents": 12, "passages": 1204, "last_added": "2026-02-01T00:00:00Z"},
+            {"collection_id": "notes", "documents": 3, "passages": 31, "last_added": None},
+        ],
+        "totals": {"collections": 2, "documents": 15, "passages": 1235, "index_bytes": 4096},
     }
+
+
+IDS = {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 10}
+QUESTION = {"type": "string", "minLength": 1, "maxLength": 1000}
 
 
 @tool(
@@ -110,8 +126,8 @@ def stats(arguments: dict[str, Any]) -> dict[str, Any]:
     input_schema={
         "type": "object",
         "properties": {
-            "query": {"type": "string", "minLength": 1, "maxLength": 1000},
-            "collection_ids": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 10},
+            "query": QUESTION,
+            "collection_ids": IDS,
             "top_k": {"type": "integer", "minimum": 1, "maximum": 100, "default": 10},
         },
         "required": ["query", "collection_ids"],
@@ -127,11 +143,11 @@ def hybrid_search(arguments: dict[str, Any]) -> dict[str, Any]:
         "title": "Starting the machine",
         "score": 0.85,
         "citation": CITATION,
+        "place": {"start": 9, "end": 9 + len(PASSAGE), "page": 3, "headings": ["Machines", "Starting"]},
+        "highlights": [[PASSAGE.index("green"), PASSAGE.index("green") + 5]],
     }
-    results = [
-        found,
-        {**found, "chunk_id": "x", "score": 0.4, "citation": {**CITATION, "source_url": "javascript:alert(1)"}},
-    ]
+    tricky = {**CITATION, "source_url": "javascript:alert(1)"}
+    results = [found, {**found, "chunk_id": "x", "score": 0.4, "citation": tricky}]
     return {
         "results": [] if arguments["query"] == "nothing" else results,
         "query_info": {"processed_query": arguments["query"], "total_results": 2},
@@ -139,32 +155,55 @@ def hybrid_search(arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@tool(name="kb.get_document", security_level="read_only", input_schema={"type": "object", "required": ["document_id"]})
+TEXT = f"Before.\n\n{PASSAGE}\n\nAfter {HOSTILE}"
+
+
+@tool(name="kb.get_document", security_level="read_only", input_schema={"type": "object"})
 def get_document(arguments: dict[str, Any]) -> dict[str, Any]:
-    """One document."""
-    if arguments["document_id"] != "doc_1":
-        raise ValueError(f"No document {arguments['document_id']!r}.")
-    content = f"Before.\n\n{PASSAGE}\n\nAfter {HOSTILE}"
+    """One document, or a part of it."""
+    if arguments.get("chunk_id") == "doc_1-0-abc":
+        start, end = 9, 9 + len(PASSAGE)
+    elif arguments.get("document_id") == "doc_1":
+        start, end = arguments.get("range", {"start": 0})["start"], len(TEXT) - 5
+    else:
+        raise ValueError(f"No document {arguments!r}.")
     return {
         "document_id": "doc_1",
         "collection_id": "handbook",
         "title": "Starting",
-        "content": content,
+        "type": "markdown",
+        "date": None,
+        "metadata": {},
         "citation": CITATION,
+        "content": TEXT[start:end],
+        "place": {"start": start, "end": end, "page": None},
+        "total_characters": len(TEXT),
+        "next": end,
+        "outline": [],
+        "pages": None,
     }
 
 
-@tool(name="kb.answer", security_level="read_only", input_schema={"type": "object", "required": ["query"]})
+@tool(
+    name="kb.answer",
+    security_level="read_only",
+    input_schema={
+        "type": "object",
+        "properties": {"question": QUESTION, "collection_ids": IDS},
+        "required": ["question", "collection_ids"],
+    },
+)
 def answer(arguments: dict[str, Any]) -> dict[str, Any]:
     """An answer with its sources."""
+    first = "Turn the key to the left, then press the green button [1]."
     return {
-        "answer": "Turn the key to the left, then press the green button [1]. It will play music.",
+        "answer": f"{first} It will play music.",
         "mode": "extractive",
-        "sentences": [
-            {"text": "Turn the key to the left, then press the green button [1].", "supported": True, "support": 0.96},
-            {"text": "It will play music.", "supported": False, "support": 0.1},
+        "citations": [{"marker": "[1]", "chunk_id": "doc_1-0-abc", "citation": CITATION, "content": PASSAGE}],
+        "support": [
+            {"sentence": first, "supported": True, "score": 0.96, "markers": ["[1]"]},
+            {"sentence": "It will play music.", "supported": False, "score": 0.1, "markers": []},
         ],
-        "citations": [
-            {"marker": "[1]", "chunk_id": "doc_1-0-abc", "document_id": "doc_1", "content": PASSAGE, **CITATION}
-        ],
+        "model": None,
+        "performance_metrics": {"total_time_ms": 5, "search_time_ms": 4, "model_time_ms": 0},
     }

@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 from tests.doors.web.workbench import open_bench
+from tests.fleet.running import until
 
 
 @pytest.fixture(scope="module")
@@ -13,6 +14,8 @@ def bench(tmp_path_factory):
         for title in ("one", "two"):
             found.owner.post("/tools/plan/try", do="run", **{"a/title": title})
         found.agent("plan", title=7).result()
+        failed = "/audit?kind=call&outcome=failed"
+        until(lambda: bool(entries(found.owner.get(failed).text)), deadline_s=20, what="all is written")
         yield found
 
 

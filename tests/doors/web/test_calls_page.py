@@ -89,6 +89,16 @@ def test_whoever_is_no_operator_sees_and_hears_of_their_own_calls_only(bench):
     assert "owner@page" not in guest.get("/calls").text
 
 
+def test_whoever_signs_out_hears_no_more(bench):
+    """The stream of a browser that left ends with the next news, and without them."""
+    guest = bench.guest()
+    with listening(guest, "/calls/stream") as stream:
+        guest.post("/signout")
+        bench.owner.post("/tools/shout/try", do="run", **{"a/text": "mine"})
+
+        assert list(stream) == []
+
+
 def test_a_stranger_hears_nothing(bench):
     """The stream needs somebody who is signed in."""
     assert Visitor(bench.owner.port).get("/calls/stream").place.startswith("/signin")

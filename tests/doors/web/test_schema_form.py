@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from jinja2 import Environment, PackageLoader
 from tests.doors.web.stand_ins import EVERYTHING, HOSTILE
 
-from toolcrib.doors.web.schema_form import first_values, make_form, read_form, read_object, refill, with_problems
+from toolcrib.doors.web.form_reading import read_form, read_object, refill, with_problems
+from toolcrib.doors.web.schema_form import first_values, make_form
 from toolcrib.doors.web.schema_parts import parameter_rows
 
 JINJA = Environment(

@@ -99,6 +99,7 @@ def test_wrong_fields_are_said_before_anything_runs(bench):
     assert (reply.status, unfit.status) == (422, 422)
     assert "&#39;heavy&#39; is not a number." in reply.text
     assert 'value="99"' in unfit.text
+    assert "<strong>Expected at most 10, got 99.</strong>" in unfit.text
     assert unfit.text.count('aria-invalid="true"') == 2
     assert _calls(bench) == before
 

@@ -5,11 +5,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.core.call import ToolResult
-from toolcrib.doors.http.answers import Answer, not_found
+from toolcrib.doors.http.answers import Answer, Problem
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.web import kb_reading
-from toolcrib.doors.web.kb_reading import ANSWER, DOCUMENT, LIST, MOST_COLLECTIONS, SEARCH, STATS, TOOLS
+from toolcrib.doors.web.kb_reading import (
+    ANSWER,
+    BEFORE,
+    DOCUMENT,
+    LIST,
+    MOST_COLLECTIONS,
+    SEARCH,
+    STATS,
+    TOOLS,
+    Reading,
+)
 from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.tool_rows import visible
 
@@ -26,13 +36,28 @@ def kb_routes(pages: Pages) -> list[RouteSpec]:
 
     async def read(visit: Visit) -> Answer:
         visit.need_known()
-        wanted, passage = visit.query.get("id", "")[:500], visit.query.get("passage", "")[:2_000]
-        result = await _ask(pages, visit, DOCUMENT, {"document_id": wanted})
-        if result.error is not None:
-            raise not_found("document", wanted, result.error.message[:300])
-        return pages.render(visit, "kb/document.html", document=kb_reading.document(result.data, passage))
+        reading = await _reading(pages, visit)
+        wanted = {"unit": "characters", "start": reading.start}
+        answer = await _document(pages, visit, {"document_id": reading.document, "range": wanted})
+        return pages.render(visit, "kb/document.html", document=kb_reading.document(answer, reading))
 
     return [RouteSpec("GET", "/kb", show), RouteSpec("GET", "/kb/document", read)]
+
+
+async def _reading(pages: Pages, visit: Visit) -> Reading:
+    """What an address asks for; where a passage stands is asked first."""
+    if chunk := visit.query.get("chunk", "")[:500]:
+        return kb_reading.reading_of(await _document(pages, visit, {"chunk_id": chunk, "neighbours": 0}))
+    start, end = visit.number("start", 0, 10**9), visit.number("end", 0, 10**9)
+    begin = visit.number("from", max(0, start - BEFORE), 10**9)
+    return Reading(visit.query.get("id", "")[:500], begin, (start, end) if end > start else None)
+
+
+async def _document(pages: Pages, visit: Visit, wanted: Mapping[str, Any]) -> Any:
+    result = await _ask(pages, visit, DOCUMENT, wanted)
+    if result.error is not None:
+        raise Problem(404, "RESOURCE_NOT_FOUND", f"This document cannot be shown. {result.error.message[:300]}")
+    return result.data
 
 
 async def _ask(pages: Pages, visit: Visit, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -53,6 +78,7 @@ async def _index(pages: Pages, visit: Visit) -> dict[str, Any]:
         "problem": "",
         "found": None,
         "answer": None,
+        "health": kb_reading.health(None),
         "took_s": 0.0,
     }
     if LIST not in here:
@@ -61,6 +87,7 @@ async def _index(pages: Pages, visit: Visit) -> dict[str, Any]:
     stats = await _ask(pages, visit, STATS, {}) if STATS in here else None
     values["problem"] = listing.error.message if listing.error else ""
     values["collections"] = kb_reading.collections(listing.data, stats.data if stats and stats.success else None)
+    values["health"] = kb_reading.health(stats.data if stats and stats.success else None)
     return values | (await _found(pages, visit, values) if query and values["collections"] else {})
 
 
@@ -69,7 +96,8 @@ async def _found(pages: Pages, visit: Visit, values: Mapping[str, Any]) -> dict[
     known = [entry["id"] for entry in values["collections"]]
     chosen = [values["collection"]] if values["collection"] in known else known[:MOST_COLLECTIONS]
     is_question = values["mode"] == "ask"
-    arguments = {"query": values["q"], "collection_ids": chosen} | ({} if is_question else {"top_k": TOP_K})
+    asked = {"question": values["q"]} if is_question else {"query": values["q"], "top_k": TOP_K}
+    arguments = {**asked, "collection_ids": chosen}
     began = time.perf_counter()
     result = await _ask(pages, visit, ANSWER if is_question else SEARCH, arguments)
     took = {"took_s": time.perf_counter() - began}
@@ -77,4 +105,4 @@ async def _found(pages: Pages, visit: Visit, values: Mapping[str, Any]) -> dict[
         return took | {"problem": result.error.message}
     if is_question:
         return took | {"answer": kb_reading.answered(result.data)}
-    return took | {"found": kb_reading.results(result.data, values["q"])}
+    return took | {"found": kb_reading.results(result.data)}

@@ -15,10 +15,10 @@ LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
 )
 TOOLS = (LIST, SEARCH, ANSWER, DOCUMENT, STATS)
 MOST_COLLECTIONS = 10
-LONGEST_SHOWN = 60_000
-_WORD = re.compile(r"\w{2,}")
+BEFORE = 2_000
+"""How many characters before a passage are shown with it."""
+TONES = {"healthy": "good", "degraded": "warn", "unhealthy": "bad"}
 _MARK = re.compile(r"\[(\d{1,3})\]")
-_SUPPORTED_FROM = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,68 +44,77 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None or isinstance(value, bool) else str(value)
 
 
-def marked(content: str, query: str) -> list[Run]:
-    """The text with the words of a query marked."""
-    words = {word.casefold() for word in _WORD.findall(query)}
-    if not words:
-        return [Run(content)]
-    any_word = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    pattern = re.compile(rf"\b(?:{any_word})\w{{0,3}}\b", re.IGNORECASE)
+def marked(content: str, spans: Sequence[tuple[int, int]]) -> list[Run]:
+    """The text with these ranges of it marked; what is out of order or out of it is left out."""
     runs, at = [], 0
-    for found in pattern.finditer(content):
-        runs += [Run(content[at : found.start()]), Run(found[0], is_marked=True)]
-        at = found.end()
+    for start, end in spans:
+        if at <= start < end <= len(content):
+            runs += [Run(content[at:start]), Run(content[start:end], is_marked=True)]
+            at = end
     return [run for run in (*runs, Run(content[at:])) if run.text]
 
 
+def _spans(value: Any) -> list[tuple[int, int]]:
+    pairs = [texts(pair) for pair in texts(value)]
+    return sorted((pair[0], pair[1]) for pair in pairs if len(pair) == 2 and all(isinstance(at, int) for at in pair))
+
+
 def collections(listing: Any, stats: Any) -> list[dict[str, Any]]:
-    """The collections with how they are doing."""
-    health = {text(entry.get("collection_id") or entry.get("id")): entry for entry in map(fields, _many(stats))}
-    return [_collection(fields(entry), health) for entry in _many(listing)]
+    """The collections with how they are doing; what is wrong with one begins with its name."""
+    counted = {text(entry.get("collection_id")): entry for entry in map(fields, _many(stats))}
+    reasons = [text(reason) for reason in texts(fields(stats).get("reasons"))]
+    return [_collection(fields(entry), counted, reasons) for entry in _many(listing)]
 
 
 def _many(answer: Any) -> Sequence[Any]:
     return texts(fields(answer).get("collections"))
 
 
-def _collection(entry: Mapping[str, Any], health: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    name = text(entry.get("collection_id") or entry.get("id"))
-    known = {**entry, **health.get(name, {})}
-    state = text(fields(known.get("health")).get("status") or known.get("health") or known.get("status"))
+def _collection(
+    entry: Mapping[str, Any], counted: Mapping[str, Mapping[str, Any]], reasons: Sequence[str]
+) -> dict[str, Any]:
+    name = text(entry.get("collection_id"))
+    known = {**entry, **counted.get(name, {})}
+    why = [reason.removeprefix(f"{name}: ") for reason in reasons if reason.startswith(f"{name}: ")]
+    state = "degraded" if why else "healthy" if name in counted else ""
     return {
         "id": name,
         "name": text(entry.get("name")) or name,
         "about": text(entry.get("description")),
-        "documents": _count(known, "document_count", "documents"),
-        "passages": _count(known, "chunk_count", "passage_count", "passages", "chunks"),
-        "updated": text(known.get("last_updated") or known.get("updated_at") or known.get("newest")),
+        "documents": known.get("documents") if isinstance(known.get("documents"), int) else None,
+        "passages": known.get("passages") if isinstance(known.get("passages"), int) else None,
+        "updated": text(known.get("last_added") or known.get("created")),
         "health": state,
-        "tone": {"healthy": "good", "degraded": "warn", "unhealthy": "bad"}.get(state, "quiet"),
-        "why": text(fields(known.get("health")).get("reason") or known.get("reason")),
+        "tone": TONES.get(state, "quiet"),
+        "why": " ".join(why),
     }
 
 
-def _count(known: Mapping[str, Any], *names: str) -> int | None:
-    found = next((known[name] for name in names if isinstance(known.get(name), int)), None)
-    return found if isinstance(found, int) else None
+def health(stats: Any) -> dict[str, Any]:
+    """How the whole is doing, and why."""
+    state = text(fields(stats).get("status"))
+    reasons = [text(reason) for reason in texts(fields(stats).get("reasons"))]
+    return {"state": state, "tone": TONES.get(state, "quiet"), "reasons": reasons}
 
 
-def results(answer: Any, query: str) -> list[dict[str, Any]]:
+def results(answer: Any) -> list[dict[str, Any]]:
     """The passages a search found."""
-    found = [fields(entry) for entry in texts(fields(answer).get("results"))]
-    return [_result(entry, query) for entry in found]
+    return [_result(fields(entry)) for entry in texts(fields(answer).get("results"))]
 
 
-def _result(entry: Mapping[str, Any], query: str) -> dict[str, Any]:
-    content, score = text(entry.get("content")), entry.get("score")
+def _result(entry: Mapping[str, Any]) -> dict[str, Any]:
+    score, place = entry.get("score"), fields(entry.get("place"))
+    where = {name: place[name] for name in ("start", "end") if isinstance(place.get(name), int)}
+    document = text(entry.get("document_id"))
     return {
-        "chunk": text(entry.get("chunk_id")),
         "title": text(entry.get("title")) or text(fields(entry.get("citation")).get("title")) or "Untitled",
-        "runs": marked(content, query),
+        "runs": marked(text(entry.get("content")), _spans(entry.get("highlights"))),
         "score": float(score) if isinstance(score, int | float) else None,
         "collection": text(entry.get("collection_id")),
+        "headings": [text(heading) for heading in texts(place.get("headings"))],
+        "page": place.get("page") if isinstance(place.get("page"), int) else None,
         "citation": citation(entry.get("citation")),
-        "href": document_address(text(entry.get("document_id")), content),
+        "href": document_address(id=document, **where) if document else "",
     }
 
 
@@ -122,48 +131,43 @@ def citation(value: Any) -> dict[str, str]:
     }
 
 
-def document_address(document_id: str, passage: str = "") -> str:
-    """The page of a document, with a passage to be marked."""
-    if not document_id:
-        return ""
-    return f"/kb/document?{urlencode({'id': document_id} | ({'passage': passage[:400]} if passage else {}))}"
+def document_address(**wanted: str | int) -> str:
+    """The page of a document: by its ``id``, with ``start`` and ``end`` to be marked, or by a passage (``chunk``)."""
+    return f"/kb/document?{urlencode(wanted)}"
 
 
 def answered(value: Any) -> dict[str, Any]:
     """An answer with its citations, and how far each sentence is supported by them."""
     found = fields(value)
-    cited = [_cited(fields(entry), place) for place, entry in enumerate(texts(found.get("citations")), 1)]
+    cited = [_cited(fields(entry)) for entry in texts(found.get("citations"))]
     return {
         "text": text(found.get("answer")),
         "mode": text(found.get("mode")),
         "model": text(found.get("model")),
-        "sentences": [_sentence(fields(entry)) for entry in texts(found.get("sentences"))],
+        "sentences": [_sentence(fields(entry)) for entry in texts(found.get("support"))],
         "citations": cited,
         "marks": {entry["mark"] for entry in cited},
-        "found": found.get("found", True) is not False,
     }
 
 
-def _cited(entry: Mapping[str, Any], place: int) -> dict[str, Any]:
-    mark = _MARK.search(text(entry.get("marker")))
-    content = text(entry.get("content") or entry.get("quote"))
-    where = citation({**entry, **fields(entry.get("citation"))})
+def _cited(entry: Mapping[str, Any]) -> dict[str, Any]:
+    chunk = text(entry.get("chunk_id"))
+    where = citation(entry.get("citation"))
     return {
-        "mark": mark[1] if mark else text(entry.get("marker") or entry.get("number") or place),
-        "content": content,
-        "href": document_address(text(entry.get("document_id")), content),
         **where,
+        "mark": text(entry.get("marker")).strip("[]"),
+        "content": text(entry.get("content")),
+        "href": document_address(chunk=chunk) if chunk else "",
         "title": where["title"] or "Untitled",
     }
 
 
 def _sentence(entry: Mapping[str, Any]) -> dict[str, Any]:
-    support, said = entry.get("support"), entry.get("supported")
-    is_supported = said if isinstance(said, bool) else isinstance(support, int | float) and support >= _SUPPORTED_FROM
+    score = entry.get("score")
     return {
-        "runs": linked(text(entry.get("text") or entry.get("sentence"))),
-        "is_supported": is_supported,
-        "support": float(support) if isinstance(support, int | float) and not isinstance(support, bool) else None,
+        "runs": linked(text(entry.get("sentence"))),
+        "is_supported": entry.get("supported") is True,
+        "support": float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None,
     }
 
 
@@ -176,21 +180,37 @@ def linked(sentence: str) -> list[Run]:
     return [run for run in (*runs, Run(sentence[at:])) if run.text]
 
 
-def document(value: Any, passage: str) -> dict[str, Any]:
-    """A document with one passage of it marked."""
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which document is read, from where, and what of it is marked; places are counted in characters."""
+
+    document: str
+    start: int = 0
+    marked: tuple[int, int] | None = None
+
+
+def reading_of(value: Any) -> Reading:
+    """Where a passage stands that was asked for alone."""
+    place = fields(fields(value).get("place"))
+    start, end = place.get("start"), place.get("end")
+    spans = (start, end) if isinstance(start, int) and isinstance(end, int) else None
+    return Reading(text(fields(value).get("document_id")), max(0, (spans or (0, 0))[0] - BEFORE), spans)
+
+
+def document(value: Any, reading: Reading) -> dict[str, Any]:
+    """A part of a document with one passage of it marked."""
     found = fields(value)
-    content = text(found.get("content") or found.get("text"))
-    place = content.find(passage) if passage else -1
-    start = max(0, place - LONGEST_SHOWN // 2) if len(content) > LONGEST_SHOWN else 0
-    shown, at = content[start : start + LONGEST_SHOWN], place - start
-    runs = [Run(shown)]
-    if place >= 0:
-        runs = [Run(shown[:at]), Run(shown[at : at + len(passage)], is_marked=True), Run(shown[at + len(passage) :])]
-    facts = {"Collection": "collection_id", "Type": "document_type", "Date": "date", "Source": "source"}
+    content, place = text(found.get("content")), fields(found.get("place"))
+    start = place.get("start") if isinstance(place.get("start"), int) else reading.start
+    start = start if isinstance(start, int) else 0
+    spans = [(reading.marked[0] - start, reading.marked[1] - start)] if reading.marked else []
+    further, name = found.get("next"), text(found.get("document_id"))
+    facts = {"Collection": "collection_id", "Type": "type", "Date": "date", "Pages": "pages"}
     return {
         "title": text(found.get("title")) or "Untitled",
-        "runs": [run for run in runs if run.text],
-        "is_cut": len(content) > len(shown),
-        "citation": citation(found.get("citation") or found),
-        "facts": [(label, text(found.get(name))) for label, name in facts.items() if text(found.get(name))],
+        "runs": marked(content, spans),
+        "citation": citation(found.get("citation")),
+        "facts": [(label, text(found.get(key))) for label, key in facts.items() if text(found.get(key))],
+        "from_start": document_address(id=name) if start > 0 else "",
+        "further": f"{document_address(id=name)}&from={further}" if isinstance(further, int) else "",
     }

@@ -9,18 +9,8 @@ from toolcrib.catalog.catalog import Route
 from toolcrib.core.call import ToolCall
 from toolcrib.crib import Crib
 from toolcrib.doors.http.visit import Visit
-from toolcrib.doors.web.schema_form import (
-    Field,
-    Fields,
-    Path,
-    first_values,
-    make_form,
-    paths_of,
-    read_form,
-    read_object,
-    refill,
-    with_problems,
-)
+from toolcrib.doors.web.form_reading import paths_of, read_form, read_object, refill, with_problems
+from toolcrib.doors.web.schema_form import Field, Fields, Path, first_values, make_form
 from toolcrib.doors.web.schema_parts import as_json
 from toolcrib.doors.web.tool_result import Outcome, outcome_of
 from toolcrib.schema.check import compile_check
@@ -82,8 +72,7 @@ def _misfits(route: Route, arguments: Mapping[str, Any]) -> dict[Path, str]:
             if not isinstance(step, str):
                 break
             path.append(step)
-        words = problem.message if not problem.expected else f"{problem.message} (expected {problem.expected})"
-        found.setdefault(tuple(path), words[:1].upper() + words[1:])
+        found.setdefault(tuple(path), f"{problem.message[:1].upper()}{problem.message[1:]}.")
     return found
 
 

@@ -8,6 +8,7 @@ import { startPairs } from "./pairs.js";
 import { startSwitch } from "./switch.js";
 import { startToasts } from "./toasts.js";
 import { startWatching } from "./watch.js";
+import { startWorking } from "./working.js";
 
 startSwitch();
 startBusy();
@@ -17,6 +18,7 @@ startPairs();
 startKeys(startPalette());
 startCountdown();
 startWatching();
+startWorking();
 
 // On a small screen navigation and tabs are long rows: bring the entry one is on into view.
 for (const link of document.querySelectorAll(":is(.side nav, .tabs) a[aria-current]")) {

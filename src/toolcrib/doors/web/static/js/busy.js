@@ -1,13 +1,9 @@
-// Forms that take a while say so, and are not sent twice: <form data-busy="Asking…">; one with a place of class
-// "busy" has it said there, and stays ready.
+// Forms that take a while say so, and are not sent twice: <form data-busy="Asking…">.
 export function startBusy() {
   document.addEventListener("submit", (event) => {
-    const form = event.target;
-    const place = form.querySelector?.(".busy");
-    const words = form.dataset?.busy;
+    const words = event.target.dataset?.busy;
     const button = event.submitter;
-    if (place && words !== undefined) place.textContent = button?.value === "show" ? "" : "Working…";
-    if (place || !words || !button) return;
+    if (!words || !button) return;
     if (button.getAttribute("aria-busy") === "true") { event.preventDefault(); return; }
     button.dataset.before = button.textContent;
     button.setAttribute("aria-busy", "true");
