@@ -6,6 +6,8 @@
     ├── CallerError               the request is wrong
     │   ├── UnknownTool
     │   ├── UnknownServer
+    │   ├── UnknownCollection
+    │   ├── UnknownDocument
     │   ├── InvalidName
     │   ├── InvalidArguments
     │   ├── PermissionDenied
@@ -23,6 +25,8 @@
     ├── CallTimeout
     ├── CallCancelled
     ├── AuditUnavailable          what may not go unrecorded cannot be recorded
+    ├── KnowledgeUnavailable      the knowledge base cannot be opened, read or written
+    ├── UnreadableSource          a file or page cannot become a document
     ├── ResultNotKept
     ├── NotImplementedHere
     ├── ConfigError               what the user wrote cannot be used
@@ -132,6 +136,26 @@ class UnknownServer(CallerError):
         super().__init__(f"No server named {name!r}.", hint=did_you_mean(name, known) or "See `toolcrib servers ls`.")
 
 
+class UnknownCollection(CallerError):
+    """The knowledge base has no collection of that name."""
+
+    code = "TOOL_NOT_FOUND"
+
+    def __init__(self, name: str, *, known: Sequence[str] = ()) -> None:
+        similar = nearest(name, known)
+        there = (
+            f"There are: {', '.join(sorted(known)[:10])}." if known else "There are none yet: `toolcrib kb add PATH`."
+        )
+        message = f"No collection named {name[:COMPARED_MAX]!r}."
+        super().__init__(message, hint=_ask(similar) or there, details={"similar": similar})
+
+
+class UnknownDocument(CallerError):
+    """The knowledge base has no such document or passage."""
+
+    code = "TOOL_NOT_FOUND"
+
+
 class InvalidName(CallerError):
     """A tool or server name breaks the naming rule."""
 
@@ -222,6 +246,18 @@ class AuditUnavailable(ToolcribError):
     """The audit log cannot be written, and this may not happen unrecorded."""
 
     code = "TOOL_UNAVAILABLE"
+
+
+class KnowledgeUnavailable(ToolcribError):
+    """The knowledge base cannot be opened, read or written."""
+
+    code = "TOOL_UNAVAILABLE"
+
+
+class UnreadableSource(ToolcribError):
+    """A file or page cannot become a document; says why."""
+
+    code = "TOOL_EXECUTION_FAILED"
 
 
 class ResultNotKept(ToolcribError):
