@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "sources": {"core", "wire", "schema", "transports", "config", "isolate"},
     "catalog": {"core", "search", "schema", "config"},
     "calls": {"core", "schema", "isolate"},
+    "knowledge": {"core", "search", "transports", "isolate"},
     "onlookers": {"core", "config", "stores", "calls", "version"},
     "maker": {"core", "config", "calls", "isolate", "sources", "transports", "surroundings", "version"},
     "finding": {"core", "catalog", "calls"},

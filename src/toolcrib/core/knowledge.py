@@ -49,6 +49,10 @@ class Outline:
     headings: tuple[Heading, ...] = ()
 
 
+PLAIN = Outline()
+"""A text without structure."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """What is known of one document besides its text."""
@@ -101,7 +105,7 @@ class Text:
     """A document's text and how it is built."""
 
     text: str
-    outline: Outline = Outline()
+    outline: Outline = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ class Arrival:
     document: Document
     text: str
     places: tuple[Place, ...]
-    outline: Outline = Outline()
+    outline: Outline = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
