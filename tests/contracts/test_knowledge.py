@@ -77,6 +77,7 @@ async def test_a_document_comes_back_with_its_text_outline_and_passages(notes):
     assert await notes.text(found.id) == Text(given.text, given.outline)
     assert await notes.passages(found.id) == passages_of(given)
     assert await notes.documents_of([found.key, 10_000]) == {found.key: found}
+    assert await notes.passages_at([(found.key, 1), (10_000, 0)]) == {(found.key, 1): passages_of(given)[1]}
     assert await notes.texts_of([found.key, 10_000]) == {found.key: given.text}
 
 
@@ -85,7 +86,7 @@ async def test_nothing_is_found_of_what_was_never_there(notes):
     assert await notes.text("nothing") is None
     assert await notes.passages("nothing") == []
     assert await notes.segment_bytes(99) is None
-    assert await notes.segment_rows(99) == SegmentRows((), (), ())
+    assert await notes.segment_rows(99) == SegmentRows()
     assert await notes.remove_collection("nothing") is False
 
 
@@ -120,6 +121,7 @@ async def test_a_segment_names_its_passages_in_the_order_they_came(notes):
         [b.key, b.key, a.key, a.key],
         [0, 1, 0, 1],
     )
+    assert (list(rows.starts), list(rows.ends)) == ([0, 9, 0, 9], [9, 19, 9, 19])
 
 
 async def test_a_replaced_document_dies_in_its_old_segment(notes):

@@ -146,12 +146,14 @@ class SegmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRows:
-    """The passages of a segment that are alive: three columns of one table, ordered by position."""
+    """The passages of a segment that are alive: columns of one table, ordered by position."""
 
-    positions: Sequence[int]
-    documents: Sequence[int]
+    positions: Sequence[int] = ()
+    documents: Sequence[int] = ()
     """Their documents' keys."""
-    ordinals: Sequence[int]
+    ordinals: Sequence[int] = ()
+    starts: Sequence[int] = ()
+    ends: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +238,9 @@ class KnowledgeStore(Protocol):
 
     async def passages(self, document: str) -> list[Passage]:
         """A document's passages in order."""
+
+    async def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
+        """Passages by document key and ordinal; those that are gone are missing."""
 
     async def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
         """The documents a filter lets pass."""

@@ -94,6 +94,10 @@ class SqliteKnowledge:
         """A document's passages in order."""
         return await self._read(reading.passages, document)
 
+    async def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
+        """Passages by document key and ordinal."""
+        return await self._read(reading.passages_at, rows)
+
     async def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
         """The documents a filter lets pass."""
         return await self._read(reading.keys, collections, wanted)

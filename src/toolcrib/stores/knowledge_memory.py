@@ -145,6 +145,10 @@ class MemoryKnowledge:
         key = self._keys.get(document)
         return [] if key is None else passages_of(self._arrivals[key])
 
+    async def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
+        """Passages by document key and ordinal."""
+        return {row: passages_of(self._arrivals[row[0]])[row[1]] for row in rows if row[0] in self._arrivals}
+
     async def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
         """The documents a filter lets pass."""
         return {each.key for each in self._documents() if each.collection in collections and _passes(each, wanted)}
@@ -162,9 +166,13 @@ class MemoryKnowledge:
     async def segment_rows(self, segment: int) -> SegmentRows:
         """What is alive in a segment."""
         found = self._segments.get(segment)
-        alive = [(at, *row) for at, row in enumerate(found.rows if found else ()) if row[0] in self._arrivals]
-        columns = list(zip(*alive, strict=True)) or [(), (), ()]
-        return SegmentRows(*columns)
+        alive = [
+            (at, key, ordinal, place.start, place.end)
+            for at, (key, ordinal) in enumerate(found.rows if found else ())
+            if key in self._arrivals
+            for place in [self._arrivals[key].places[ordinal]]
+        ]
+        return SegmentRows(*zip(*alive, strict=True)) if alive else SegmentRows()
 
     async def merge(self, merging: Merging) -> bool:
         """Put one segment in place of several."""

@@ -28,6 +28,8 @@ AT_ONCE = 500
 _DOCUMENT = """
 SELECT key, id, collection, source, title, type, hash, size, mtime_ns, date, licence, version, metadata, added
 FROM document """
+_PASSAGE = """
+SELECT id, ordinal, first, past, page, headings, mark FROM passage JOIN document ON document = key """
 _COUNTS = """
 SELECT (SELECT count(*) FROM document WHERE collection = ?1),
     (SELECT count(*) FROM passage WHERE segment IN (SELECT id FROM segment WHERE collection = ?1)),
@@ -94,12 +96,19 @@ def text(connection: "Connection", id: str) -> Text | None:  # noqa: A002
 
 def passages(connection: "Connection", id: str) -> list[Passage]:  # noqa: A002
     """A document's passages in order."""
-    query = """SELECT ordinal, first, past, page, headings, mark FROM passage JOIN document ON document = key
-        WHERE id = ? ORDER BY ordinal"""
-    return [
-        Passage(id, ordinal, Place(first, past, page, tuple(_json(headings))), mark)
-        for ordinal, first, past, page, headings, mark in _rows(connection.execute(query, (id,)))
-    ]
+    return [_passage(row) for row in connection.execute(f"{_PASSAGE} WHERE id = ? ORDER BY ordinal", (id,))]
+
+
+def passages_at(connection: "Connection", rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
+    """Passages by document key and ordinal."""
+    query = f"{_PASSAGE} WHERE document = ? AND ordinal = ?"
+    found = ((row, connection.execute(query, row).fetchone()) for row in rows)
+    return {row: _passage(values) for row, values in found if values is not None}
+
+
+def _passage(row: Any) -> Passage:
+    document, ordinal, first, past, page, headings, mark = row
+    return Passage(document, ordinal, Place(first, past, page, tuple(_json(headings))), mark)
 
 
 def keys(connection: "Connection", wanted_in: Sequence[str], wanted: DocumentFilter) -> set[int]:
@@ -143,10 +152,9 @@ def segment_bytes(connection: "Connection", segment: int) -> bytes | None:
 
 def segment_rows(connection: "Connection", segment: int) -> SegmentRows:
     """What is alive in a segment."""
-    query = "SELECT position, document, ordinal FROM passage WHERE segment = ? ORDER BY position"
-    rows = connection.execute(query, (segment,)).fetchall()
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    return SegmentRows(*columns)
+    query = "SELECT position, document, ordinal, first, past FROM passage WHERE segment = ? ORDER BY position"
+    rows: Any = connection.execute(query, (segment,)).fetchall()
+    return SegmentRows(*zip(*rows, strict=True)) if rows else SegmentRows()
 
 
 def counts(connection: "Connection", collection: str) -> CollectionCounts:
