@@ -24,6 +24,7 @@
     ├── CallCancelled
     ├── AuditUnavailable          what may not go unrecorded cannot be recorded
     ├── ResultNotKept
+    ├── DamagedIndex              a stored search index cannot be read
     ├── NotImplementedHere
     ├── ConfigError               what the user wrote cannot be used
     └── InternalError             our own fault
@@ -226,6 +227,13 @@ class AuditUnavailable(ToolcribError):
 
 class ResultNotKept(ToolcribError):
     """A large result cannot be put aside; it is passed on whole."""
+
+
+class DamagedIndex(ToolcribError):
+    """A stored search index is cut, altered, or of another format."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"A stored search index {reason}.", hint="Build it again from its documents.")
 
 
 class NotImplementedHere(ToolcribError):
