@@ -28,6 +28,7 @@
     ├── KnowledgeUnavailable      the knowledge base cannot be opened, read or written
     ├── UnreadableSource          a file or page cannot become a document
     ├── ResultNotKept
+    ├── DamagedIndex              a stored search index cannot be read
     ├── NotImplementedHere
     ├── ConfigError               what the user wrote cannot be used
     └── InternalError             our own fault
@@ -262,6 +263,13 @@ class UnreadableSource(ToolcribError):
 
 class ResultNotKept(ToolcribError):
     """A large result cannot be put aside; it is passed on whole."""
+
+
+class DamagedIndex(ToolcribError):
+    """A stored search index is cut, altered, or of another format."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"A stored search index {reason}.", hint="Build it again from its documents.")
 
 
 class NotImplementedHere(ToolcribError):
