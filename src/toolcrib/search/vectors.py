@@ -15,6 +15,7 @@ KIND = "vectors"
 EXACT_UP_TO = 8_000  # rows that are compared one by one
 LOOKED_AT = 12  # rows compared exactly for each one wanted
 LEAST_LOOKED_AT = 2_000
+EXACT_SUM = 2**24
 
 
 class Embedder(Protocol):
@@ -84,9 +85,11 @@ class Vectors:
         return pack(KIND, self._arrays, {})
 
     def similarities(self, query: Floats, rows: NDArray[np.intp] | slice) -> Floats:
-        """The cosines of these rows with a query of length 1."""
-        chosen = self._rows[rows].astype(np.float32)
-        result: Floats = (chosen @ query) * self._scales[rows]
+        """The cosines of these rows with a query of length 1, the same to the last bit however rows are grouped."""
+        # Whole numbers whose sums stay below 2^24 add up exactly in float32, in any order.
+        fine = np.float32(EXACT_SUM / (127 * np.sqrt(self.dimensions)))
+        whole = np.rint(query * fine)
+        result: Floats = (self._rows[rows].astype(np.float32) @ whole) * (self._scales[rows] / fine)
         return result
 
     def distances(self, query: Floats) -> NDArray[np.uint16]:
