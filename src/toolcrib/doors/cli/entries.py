@@ -8,7 +8,7 @@ from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.masks import shown_args, shown_url
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ToolcribError, UnknownTool
-from toolcrib.core.names import RESULT_READ
+from toolcrib.core.names import is_own
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.opening import is_unasked
@@ -99,7 +99,7 @@ def what_to_do(entry: Mapping[str, Any]) -> str:
 
 def native_entry(crib: Crib) -> list[dict[str, Any]]:
     """The native tools as one more row, if there are any beside toolcrib's own."""
-    routes = [route for route in crib.catalog.routes.values() if not route.server and route.name != RESULT_READ]
+    routes = [route for route in crib.catalog.routes.values() if not route.server and not is_own(route.name)]
     tokens = sum(map(approximate_tokens, routes))
     row = _entry(ServerConfig("native"), "ok") | {"tools": len(routes), "tokens": tokens, "runs": "in this process"}
     return [row] if routes else []
