@@ -13,6 +13,7 @@ FIGURES = {
     "help": "`toolcrib --help` against `python -c pass`",
     "register": "registering one native tool",
     "durability": "kill -9 in the middle of writes: nothing acknowledged may be lost",
+    "kbcrash": "kill -9 while documents are added: nothing acknowledged may be lost or not be found",
     "suites": "public JSON Schema and JSON parsing suites (--data), hostile schemas",
     "isolation": "starting a program at each level of isolation",
 }

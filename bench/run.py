@@ -8,7 +8,19 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from bench import report
-from bench.figures import calls, durability, fault, help_page, isolation, listing, memory, register, start, suites
+from bench.figures import (
+    calls,
+    durability,
+    fault,
+    help_page,
+    isolation,
+    kbcrash,
+    listing,
+    memory,
+    register,
+    start,
+    suites,
+)
 from bench.options import Options
 from bench.rounds import NobodyLeftError
 
@@ -21,6 +33,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "help": help_page.measure,
     "register": register.measure,
     "durability": durability.measure,
+    "kbcrash": kbcrash.measure,
     "suites": suites.measure,
     "isolation": isolation.measure,
 }
