@@ -24,7 +24,7 @@ WEAK = 0.34
 """Below this share of the question's words in the best passages, and no nearness in meaning, nothing was found."""
 WEAK_MEANING = 0.5
 QUOTED_MAX = 4
-SENTENCE_MAX = 500
+SENTENCE_MIN, SENTENCE_MAX = 12, 500
 
 INSTRUCTIONS = f"""\
 Answer the question from the numbered passages alone. After every sentence cite the passages it rests on, like [1] or \
@@ -164,7 +164,12 @@ def _relevance(question: str, found: FoundPassage, sentence: str) -> float:
 def _quotable(text: str) -> list[str]:
     """Sentences proper: no headings, rows of tables or code."""
     found = (" ".join(without_markers(sentence).split()) for sentence in sentences(text))
-    return [each for each in found if not each.startswith(("#", "|", "```")) and 20 <= len(each) <= SENTENCE_MAX]
+    return [each for each in found if SENTENCE_MIN <= len(each) <= SENTENCE_MAX and not _is_code(each)]
+
+
+def _is_code(sentence: str) -> bool:
+    signs = sum(char in "{}()[]=<>_$;" for char in sentence)
+    return sentence.startswith(("#", "|", "```", '"""')) or signs > len(sentence) / 20
 
 
 def _similarity(library: "Library") -> Similarity | None:
