@@ -15,6 +15,7 @@ from toolcrib.core.errors import UnreadableSource
 from toolcrib.core.knowledge import Arrival, Change, Collection, Document, KnowledgeStore, Stamp, document_id
 from toolcrib.knowledge.chunk import chunk
 from toolcrib.knowledge.compact import compact, reindex
+from toolcrib.knowledge.fetch import Page, fetch
 from toolcrib.knowledge.indexing import build_segment
 from toolcrib.knowledge.parse.dates import to_utc
 from toolcrib.knowledge.parse.parsed import FOREIGN, SAMPLE, Parsed, type_of
@@ -32,6 +33,7 @@ YOUNG_NS = 2_000_000_000
 """A file changed this shortly ago may change again without looking different."""
 
 ParseForeign = Callable[[str, bytes], Awaitable[Parsed]]
+FetchPage = Callable[[Page], Awaitable[Content]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +86,20 @@ class Ingest:
         store: KnowledgeStore,
         embedder: "Embedder | None",
         parse_foreign: ParseForeign,
+        fetch_page: FetchPage = fetch,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._store, self._embedder, self._parse_foreign, self._clock_ns = store, embedder, parse_foreign, clock_ns
+        self._store, self._embedder, self._clock_ns = store, embedder, clock_ns
+        self._parse_foreign, self._fetch_page = parse_foreign, fetch_page
 
     async def add(
-        self, roots: Sequence[Root], wanted: Adding, on_progress: Callable[[Progress], None] = lambda _: None
+        self,
+        roots: Sequence[Root],
+        wanted: Adding,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+        pages: Sequence[Page] = (),
     ) -> Report:
-        """Bring a collection up to date with what is below the roots; a new collection is made."""
+        """Bring a collection up to date with what is below the roots and on the pages; a new collection is made."""
         began = time.monotonic()
         report = Report(wanted.collection)
         await self._prepare_collection(wanted.collection)
@@ -99,8 +107,9 @@ class Ingest:
         found = await asyncio.to_thread(survey, roots, known, wanted)
         report.unchanged, report.skipped = found.unchanged, list(found.skipped)
         batch = _Batch(wanted.collection, removals=found.gone)
-        total = len(found.to_read)
-        async for done, outcome in _numbered(self._prepared(found.to_read, known, wanted)):
+        to_read: list[Candidate | Page] = [*found.to_read, *pages]
+        total = len(to_read)
+        async for done, outcome in _numbered(self._prepared(to_read, known, wanted)):
             batch.take(outcome, known, report)
             if batch.is_full:
                 await self._store_batch(batch, report)
@@ -123,7 +132,7 @@ class Ingest:
             await self._store.put_collection(replace(known, embedder=model, dimensions=size))
 
     async def _prepared(
-        self, candidates: Iterable[Candidate], known: Known, wanted: Adding
+        self, candidates: Iterable[Candidate | Page], known: Known, wanted: Adding
     ) -> AsyncIterator[Arrival | _Same | Skipped]:
         """Each candidate in order, with a few being worked on ahead."""
         waiting: deque[asyncio.Task[Arrival | _Same | Skipped]] = deque()
@@ -139,9 +148,9 @@ class Ingest:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
 
-    async def _prepare(self, candidate: Candidate, known: Known, wanted: Adding) -> Arrival | _Same | Skipped:
+    async def _prepare(self, candidate: Candidate | Page, known: Known, wanted: Adding) -> Arrival | _Same | Skipped:
         try:
-            content = await asyncio.to_thread(read, candidate, _size_max(candidate.name))
+            content = await self._content(candidate)
             digest = wanted.digest(content.bytes)
             stamp = replace(content.stamp, hash=digest, mtime_ns=self._trusted(content.stamp.mtime_ns))
             before = known.get(candidate.source)
@@ -155,17 +164,22 @@ class Ingest:
         except Exception as error:  # the edge of the parsers: no file, whatever is in it, stops the others
             return Skipped(candidate.source, f"it cannot be parsed ({type(error).__name__}: {str(error)[:200]})")
 
+    async def _content(self, candidate: Candidate | Page) -> Content:
+        if isinstance(candidate, Page):
+            return await self._fetch_page(candidate)
+        return await asyncio.to_thread(read, candidate, _size_max(candidate.name))
+
     def _trusted(self, mtime_ns: int) -> int:
         return mtime_ns if self._clock_ns() - mtime_ns > YOUNG_NS else 0
 
     async def _parse(self, name: str, content: Content) -> Parsed:
-        kind = type_of(name, content.bytes[:SAMPLE])
+        kind = content.type or type_of(name, content.bytes[:SAMPLE])
         if kind in FOREIGN:
             return await self._parse_foreign(kind, content.bytes)
         return await asyncio.to_thread(parse, kind, content.bytes)
 
     def _arrive(
-        self, candidate: Candidate, parsed: Parsed, stamp: Stamp, wanted: Adding, previous: Document | None
+        self, candidate: Candidate | Page, parsed: Parsed, stamp: Stamp, wanted: Adding, previous: Document | None
     ) -> Arrival:
         if not parsed.text.strip():
             raise UnreadableSource("there is no text in it")

@@ -57,6 +57,8 @@ class Content:
 
     bytes: bytes
     stamp: Stamp
+    type: str = ""
+    """What kind of document it is, where somebody said so."""
 
 
 def find_files(path: Path, label: str = "") -> Iterator[Candidate | Skipped]:

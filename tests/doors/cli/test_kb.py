@@ -102,7 +102,7 @@ def test_documents_are_carried_elsewhere(kb: Program):
     ("words", "code", "says"),
     [
         (("add", "nowhere"), 7, "There is no file or folder 'nowhere'"),
-        (("add", "https://example.org/"), 7, "address"),
+        (("add", "http://127.0.0.1:1/"), 1, "inside this machine or network"),
         (("search", "x", "--collection", "animal"), 7, "Did you mean 'animals'?"),
         (("add", "notes", "--meta", "x"), 2, "KEY=VALUE"),
         (("import", "nothing.jsonl"), 7, "There is no file"),

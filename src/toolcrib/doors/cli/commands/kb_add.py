@@ -9,6 +9,7 @@ from toolcrib.doors.cli.failures import FAILURE, OK, NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.knowledge import open_kb, read_pairs
 from toolcrib.doors.cli.running import run_once
+from toolcrib.knowledge.fetch import Page
 from toolcrib.knowledge.ingest import Progress, Report
 from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.survey import Adding, Root
@@ -19,12 +20,13 @@ EXAMPLES = """\
 examples:
   toolcrib kb add docs/ --collection handbook
   toolcrib kb add paper.pdf --collection papers --licence CC-BY-4.0 --meta year=2026
+  toolcrib kb add https://example.org/guide.html --collection web
   toolcrib kb add notes/ --collection notes --watch"""
 
 
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="files and folders")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders and addresses of pages")
     parser.add_argument("--collection", default="default", metavar="NAME", help="where they go; made if new [default]")
     parser.add_argument("--title", default="", help="what to call them, instead of what they say themselves")
     parser.add_argument("--licence", "--license", help="under which licence they are")
@@ -41,34 +43,37 @@ def run(options: Options, console: Console) -> int:
 
 
 async def _add(options: Options, console: Console) -> int:
-    roots = [Root(_existing(path)) for path in options.paths]
+    roots = [Root(_existing(path)) for path in options.paths if not _is_address(path)]
+    pages = [Page(path) for path in options.paths if _is_address(path)]
     said = read_pairs(options.meta)
     wanted = Adding(options.collection, options.title, options.licence, options.version, said)
     async with open_kb(options) as library:
-        report = await _once(library, roots, wanted, console)
+        report = await _once(library, (roots, pages), wanted, console)
         _tell(report, options, console)
         while options.watch:
             await asyncio.sleep(WATCH_S)
-            report = await _once(library, roots, Adding(options.collection), console)
+            report = await _once(library, (roots, []), Adding(options.collection), console)
             if report.added or report.changed or report.removed:
                 _tell(report, options, console)
     is_in_vain = report.skipped and not (report.added or report.changed or report.unchanged)
     return FAILURE if is_in_vain else OK
 
 
+def _is_address(path: str) -> bool:
+    return path.startswith(("http://", "https://"))
+
+
 def _existing(path: str) -> Path:
-    if "://" in path:
-        raise NotFound(f"{path!r} is an address, which cannot be added yet.", hint="Save the page, and add the file.")
     found = Path(path).expanduser()
     if not found.exists():
         raise NotFound(f"There is no file or folder {path!r}.", hint="Check the path.")
     return found
 
 
-async def _once(library: Library, roots: list[Root], wanted: Adding, console: Console) -> Report:
+async def _once(library: Library, given: tuple[list[Root], list[Page]], wanted: Adding, console: Console) -> Report:
     assert library.ingest is not None
     try:
-        return await library.ingest.add(roots, wanted, lambda progress: console.status(_progress(progress)))
+        return await library.ingest.add(given[0], wanted, lambda made: console.status(_progress(made)), given[1])
     finally:
         console.end_status()
 
