@@ -35,13 +35,11 @@ async def test_near_copies_are_shown_once(base, files):
     assert len({"a.md", "b.md"} & set(found)) == 1
 
 
-def test_folding_keeps_the_first_of_what_is_alike():
+def test_folding_keeps_the_first_of_what_is_alike_and_no_more_than_wanted():
     one = "one two three four five six seven eight nine ten"
+    other = "something else entirely here"
 
-    assert fold([one, one.upper(), f"{one} eleven", "something else entirely here"], str) == [
-        one,
-        "something else entirely here",
-    ]
+    assert fold([one, one.upper(), f"{one} eleven", other, "last"], str, 2) == [one, other]
 
 
 async def test_several_collections_are_searched_as_one(base, files):

@@ -1,32 +1,37 @@
 """Leaving out near copies: the same passage in two files, or in two versions of one, is shown once. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
+Shingles = frozenset[Hashable]
 
-SHINGLE = 4
 ALIKE = 0.8
 
 
-def fold(items: Sequence[T], text_of: Callable[[T], str]) -> list[T]:
-    """The items in order, without those that say nearly the same as an earlier one."""
-    kept: list[tuple[T, frozenset[int]]] = []
+def fold(items: Sequence[T], text_of: Callable[[T], str], most: int) -> list[T]:
+    """The first items in order, without those that say nearly the same as an earlier one."""
+    kept: list[T] = []
+    seen: list[Shingles] = []
     for item in items:
         shingles = _shingles(text_of(item))
-        if not any(_is_alike(shingles, other) for _, other in kept):
-            kept.append((item, shingles))
-    return [item for item, _ in kept]
+        if not any(_is_alike(shingles, other) for other in seen):
+            kept.append(item)
+            seen.append(shingles)
+        if len(kept) == most:
+            break
+    return kept
 
 
-def _shingles(text: str) -> frozenset[int]:
+def _shingles(text: str) -> Shingles:
+    """Every three words in a row."""
     words = text.lower().split()
-    return frozenset(hash(tuple(words[at : at + SHINGLE])) for at in range(max(len(words) - SHINGLE + 1, 1)))
+    return frozenset(zip(words, words[1:], words[2:], strict=False)) or frozenset(words)
 
 
-def _is_alike(one: frozenset[int], other: frozenset[int]) -> bool:
-    small, large = sorted((len(one), len(other)))
-    if small < ALIKE * large:
+def _is_alike(one: Shingles, other: Shingles) -> bool:
+    larger, smaller = max(len(one), len(other)), min(len(one), len(other))
+    if smaller < ALIKE * larger:
         return False
     shared = len(one & other)
-    return shared >= ALIKE * (len(one) + len(other) - shared)
+    return shared >= ALIKE * (larger + smaller - shared)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.errors import KnowledgeUnavailable
+from toolcrib.core.errors import KnowledgeUnavailable, UnknownCollection
 from toolcrib.core.knowledge import KnowledgeStore, SegmentRecord, SegmentRows
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Index:
         self._busy = asyncio.Lock()
 
     async def view(self, collections: Sequence[str]) -> View:
-        """These collections as they are now; costs one small query if nothing has changed."""
+        """These collections as they are now; costs one small query if nothing has changed. Raises for unknown ones."""
         wanted = tuple(sorted(set(collections)))
         generation = await self._store.generation()
         view = self._views.get(wanted)
@@ -66,6 +66,7 @@ class Index:
             known = self._views.get(wanted)
             if known is not None and known.generation == generation:
                 return known
+            await check_collections(self._store, wanted)
             parts = [await self._part(record) for record in await self._store.segments(wanted)]
             if await self._store.generation() == generation:
                 return await self._publish(wanted, generation, [part for part in parts if part is not None])
@@ -99,6 +100,14 @@ class Index:
         part = await asyncio.to_thread(_make_part, record, known.segment if known else encoded, rows)
         self._parts[record.id] = part
         return part
+
+
+async def check_collections(store: KnowledgeStore, wanted: Sequence[str]) -> None:
+    """Raise ``UnknownCollection``, with the nearest names, for one that is not there."""
+    known = [collection.id for collection in await store.collections()]
+    for name in wanted:
+        if name not in known:
+            raise UnknownCollection(name, known=known)
 
 
 def _make_part(record: SegmentRecord, held: "Segment | bytes | None", rows: SegmentRows) -> Part:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from toolcrib.core.errors import UnknownCollection
 from toolcrib.core.knowledge import Document, DocumentFilter, KnowledgeStore, Passage
 from toolcrib.knowledge.fold import fold
 from toolcrib.knowledge.index import Index, Part, View
@@ -64,7 +63,6 @@ class Retriever:
     async def search(self, search: Search) -> Findings:
         """The best passages that the filter lets pass; near copies of a better one are left out."""
         began = asyncio.get_running_loop().time()
-        await check_collections(self._store, search.collections)
         view = await self._index.view(search.collections)
         if not view.parts:
             return Findings((), search.query)
@@ -75,7 +73,7 @@ class Retriever:
         )
         passages = await self._read(view.parts, found.hits)
         ordered = sorted(passages, key=lambda each: (-each.score, each.document.source, each.passage.ordinal))
-        chosen = fold(ordered, lambda each: each.text)[: search.top_k]
+        chosen = fold(ordered, lambda each: each.text, search.top_k)
         timings = dict(found.timings_ms) | {"total": (asyncio.get_running_loop().time() - began) * 1000}
         return Findings(tuple(chosen), found.processed_query, _total(found, passages), timings)
 
@@ -104,14 +102,6 @@ class Retriever:
             for row, hit in zip(rows, hits, strict=True)
             if row[0] in texts and (passage := passages.get(row)) is not None
         ]
-
-
-async def check_collections(store: KnowledgeStore, wanted: Sequence[str]) -> None:
-    """Raise ``UnknownCollection``, with the nearest names, for one that is not there."""
-    known = [collection.id for collection in await store.collections()]
-    for name in wanted:
-        if name not in known:
-            raise UnknownCollection(name, known=known)
 
 
 def _row(part: Part, position: int) -> tuple[int, int]:

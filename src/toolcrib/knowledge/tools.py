@@ -161,7 +161,7 @@ async def _around(library: "Library", chunk: str, neighbours: int) -> tuple[Docu
 
 
 async def _collections(library: "Library", wanted: Sequence[str]) -> list[Collection]:
-    from toolcrib.knowledge.retrieve import check_collections
+    from toolcrib.knowledge.index import check_collections
 
     await check_collections(library.store, wanted)
     return [each for each in await library.store.collections() if not wanted or each.id in wanted]

@@ -11,8 +11,9 @@ from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.kb import make_answerer, open_library
 from toolcrib.knowledge.answer import Answerer
+from toolcrib.knowledge.index import check_collections
 from toolcrib.knowledge.library import Library
-from toolcrib.knowledge.retrieve import Search, check_collections
+from toolcrib.knowledge.retrieve import Search
 from toolcrib.knowledge.shapes import read_filter
 from toolcrib.knowledge.tools import KnowledgeTools
 from toolcrib.surroundings import Surroundings

@@ -11,7 +11,7 @@ from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.knowledge import open_kb
 from toolcrib.doors.cli.running import run_once
-from toolcrib.knowledge.retrieve import check_collections
+from toolcrib.knowledge.index import check_collections
 from toolcrib.knowledge.transfer import export_lines
 
 EXAMPLES = """\

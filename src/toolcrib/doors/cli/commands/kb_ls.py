@@ -7,8 +7,8 @@ from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.knowledge import document_entry, open_kb, tools_of
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
+from toolcrib.knowledge.index import check_collections
 from toolcrib.knowledge.library import Library
-from toolcrib.knowledge.retrieve import check_collections
 
 COLLECTIONS = (
     Column("COLLECTION", styles=("bold",)),

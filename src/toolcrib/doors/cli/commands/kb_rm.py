@@ -10,8 +10,8 @@ from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.knowledge import open_kb
 from toolcrib.doors.cli.running import run_once
 from toolcrib.knowledge.compact import compact
+from toolcrib.knowledge.index import check_collections
 from toolcrib.knowledge.library import Library
-from toolcrib.knowledge.retrieve import check_collections
 
 EXAMPLES = """\
 examples:
