@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.search.hybrid import Entry, Searcher, Segment
@@ -45,6 +45,7 @@ def found(searcher, groups, query, **options):
     return [(int(starts[hit.segment]) + hit.position, hit.score) for hit in hits]
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(TEXTS)), st.sampled_from(["hybrid", "lexical", "vector"]))
 def test_results_do_not_depend_on_how_entries_are_split(cut, mode):
     """Two segments give the hits and the scores that one gives."""
