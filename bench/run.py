@@ -8,7 +8,20 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from bench import report
-from bench.figures import calls, durability, fault, help_page, isolation, listing, memory, register, start, suites
+from bench.figures import (
+    calls,
+    durability,
+    fault,
+    help_page,
+    isolation,
+    kb,
+    listing,
+    memory,
+    register,
+    start,
+    suites,
+    toolsearch,
+)
 from bench.options import Options
 from bench.rounds import NobodyLeftError
 
@@ -23,6 +36,8 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "durability": durability.measure,
     "suites": suites.measure,
     "isolation": isolation.measure,
+    "kb": kb.measure,
+    "toolsearch": toolsearch.measure,
 }
 
 

@@ -122,3 +122,14 @@ def test_a_segment_survives_being_written_and_merged():
     over = Searcher([(merged, None)], Letters())
     assert len(merged) == len(kept)
     assert found(over, [kept], "cat bank") == found(searcher(kept), [kept], "cat bank")
+
+
+def test_a_quoted_phrase_wins_over_its_scattered_words():
+    """With the texts at hand, what is quoted must stand as it is."""
+    texts = ["layer upon layer, the boundary moved", "the boundary layer moved"]
+    over = searcher(texts)
+
+    hits = over.search('"boundary layer"', 2, texts=lambda segment, position: texts[position]).hits
+
+    assert [hit.position for hit in hits] == [1, 0]
+    assert hits[0].score > 1.5 * hits[1].score

@@ -12,7 +12,7 @@ from toolcrib.search.features import measure
 from toolcrib.search.fuse import Fusion, fuse
 from toolcrib.search.lexical import Bm25, Field, Lexical, Term
 from toolcrib.search.segment import Entry, Segment
-from toolcrib.search.tokens import read_query
+from toolcrib.search.tokens import Query, read_query, share_of_phrases
 from toolcrib.search.vectors import Embedder, cosines, nearest
 
 __all__ = ["Embedder", "Entry", "Found", "Hit", "Searcher", "Segment", "Settings"]
@@ -24,6 +24,7 @@ Mode = Literal["hybrid", "lexical", "vector"]
 Texts = Callable[[int, int], str]
 
 DOCUMENT_FIELDS = {"title": Field(2.0, 0.5), "headings": Field(1.5, 0.5), "text": Field(1.0, 0.75)}
+LOOKED_INTO = 100  # candidates whose text is read for quoted phrases
 LOOKED_AT = 10  # rows compared exactly for each candidate
 
 
@@ -97,7 +98,7 @@ class Searcher:
     ) -> Found:
         """The ``k`` best entries that are alive and under their segment's mask; equal scores keep their order.
 
-        ``texts`` gives the text of an entry by segment and position; with it the best are looked at more closely.
+        ``texts`` gives the text of an entry by segment and position; with it, what the query quotes counts as a phrase.
         Without an embedder, or where a segment has no vectors, words alone decide.
         """
         started = time.perf_counter()
@@ -114,6 +115,8 @@ class Searcher:
             features = measure(asked, {term: found.idf for term, found in terms.items()}, len(self))
             share = self._settings.fusion.weight(features) if vector is not None else 0.0
         scores = fuse(candidates.lexical, candidates.vector, share)
+        if texts is not None and asked.phrases:
+            scores = self._with_phrases(asked, candidates, scores, texts)
         hits = self._hits(candidates, scores, k)
         total = int(np.count_nonzero(lexical)) if mode != "vector" else len(self)
         timings = _milliseconds(lexical=words_done - started, vector=meaning_done - words_done)
@@ -140,6 +143,16 @@ class Searcher:
         entries = np.union1d(best(lexical, self._settings.candidates), near)
         near_by = np.zeros(len(entries), np.float32) if vector is None else cosines(self._vectors, vector, entries)
         return _Candidates(entries, lexical[entries], near_by)
+
+    def _with_phrases(self, query: Query, candidates: _Candidates, scores: Floats, texts: Texts) -> Floats:
+        """Halve what does not hold the quoted phrases, as far as it lacks them."""
+        looked_at = best(scores, LOOKED_INTO)
+        held = np.zeros(len(scores), np.float32)
+        for at in looked_at:
+            segment = int(np.searchsorted(self._offsets, candidates.entries[at], side="right")) - 1
+            held[at] = share_of_phrases(query, texts(segment, int(candidates.entries[at] - self._offsets[segment])))
+        result: Floats = scores * (np.float32(0.5) + np.float32(0.5) * held)
+        return result
 
     def _hits(self, candidates: _Candidates, scores: Floats, k: int) -> list[Hit]:
         chosen = best(scores, k)

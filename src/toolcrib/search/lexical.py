@@ -132,7 +132,8 @@ class _Gathered:
         numbers = self._numbers
         self._terms += [numbers.setdefault(term, len(numbers)) for term in held]
         for kept, counted in zip(self._counts, by_field, strict=True):
-            kept.extend([counted[term] for term in held] if counted else [0] * len(held))
+            count_of = counted.get
+            kept.extend([count_of(term, 0) for term in held] if counted else [0] * len(held))
         self._sizes.append(len(held))
         self._lengths.append([len(terms) for terms in fields])
 

@@ -70,6 +70,13 @@ def read_query(text: str) -> Query:
     return Query(text, terms, tuple(_phrases(text)), wholes)
 
 
+def share_of_phrases(query: Query, text: str) -> float:
+    """How many of the phrases a query quotes stand in a text, 0 to 1; 1 when it quotes none."""
+    spoken = f" {' '.join(analyse(text))} "
+    met = sum(f" {' '.join(phrase)} " in spoken for phrase in query.phrases)
+    return met / len(query.phrases) if query.phrases else 1.0
+
+
 def places(text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
     """Where each word stands in a text, and its terms; character positions are those of ``text`` itself."""
     for found in WORD.finditer(text):

@@ -133,5 +133,6 @@ def _allowed(part: Vectors, mask: Mask | None) -> NDArray[np.intp]:
 
 def _signs_of(rows: NDArray[Any]) -> NDArray[np.uint64]:
     bits = np.packbits(rows > 0, axis=1)
-    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
+    padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
+    padded[:, : bits.shape[1]] = bits
     return np.ascontiguousarray(padded.view(np.uint64).T)
