@@ -14,12 +14,14 @@ from bench.figures import (
     fault,
     help_page,
     isolation,
+    kb,
     kbcrash,
     listing,
     memory,
     register,
     start,
     suites,
+    toolsearch,
 )
 from bench.options import Options
 from bench.rounds import NobodyLeftError
@@ -36,6 +38,8 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "kbcrash": kbcrash.measure,
     "suites": suites.measure,
     "isolation": isolation.measure,
+    "kb": kb.measure,
+    "toolsearch": toolsearch.measure,
 }
 
 

@@ -75,6 +75,7 @@ MAY_IMPORT = {
         "assemble",
         "kb",
         "knowledge",
+        "search",
         "version",
     },
     "doors": set(),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.search.hybrid import Entry, Searcher, Segment
@@ -45,6 +45,7 @@ def found(searcher, groups, query, **options):
     return [(int(starts[hit.segment]) + hit.position, hit.score) for hit in hits]
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(TEXTS)), st.sampled_from(["hybrid", "lexical", "vector"]))
 def test_results_do_not_depend_on_how_entries_are_split(cut, mode):
     """Two segments give the hits and the scores that one gives."""
@@ -121,3 +122,14 @@ def test_a_segment_survives_being_written_and_merged():
     over = Searcher([(merged, None)], Letters())
     assert len(merged) == len(kept)
     assert found(over, [kept], "cat bank") == found(searcher(kept), [kept], "cat bank")
+
+
+def test_a_quoted_phrase_wins_over_its_scattered_words():
+    """With the texts at hand, what is quoted must stand as it is."""
+    texts = ["layer upon layer, the boundary moved", "the boundary layer moved"]
+    over = searcher(texts)
+
+    hits = over.search('"boundary layer"', 2, texts=lambda segment, position: texts[position]).hits
+
+    assert [hit.position for hit in hits] == [1, 0]
+    assert hits[0].score > 1.5 * hits[1].score

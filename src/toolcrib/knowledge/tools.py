@@ -37,9 +37,9 @@ class KnowledgeTools:
 
     async def hybrid_search(self, arguments: Arguments) -> Json:
         """Search by words and meaning."""
-        from toolcrib.knowledge.highlights import highlights
         from toolcrib.knowledge.retrieve import Search
         from toolcrib.knowledge.shapes import performance, read_filter, result
+        from toolcrib.search.highlight import highlights
 
         library = await self._open()
         wanted = read_filter(arguments.get("filters"))

@@ -1,8 +1,7 @@
 """Searching by words and by meaning at once, over several segments as if they were one."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,10 +10,10 @@ from numpy.typing import NDArray
 
 from toolcrib.search.features import measure
 from toolcrib.search.fuse import Fusion, fuse
-from toolcrib.search.lexical import Bm25, Field, Lexical
+from toolcrib.search.lexical import Bm25, Field, Lexical, Term
 from toolcrib.search.segment import Entry, Segment
-from toolcrib.search.tokens import Query, read_query
-from toolcrib.search.vectors import Embedder, nearest
+from toolcrib.search.tokens import Query, read_query, share_of_phrases
+from toolcrib.search.vectors import Embedder, cosines, nearest
 
 __all__ = ["Embedder", "Entry", "Found", "Hit", "Searcher", "Segment", "Settings"]
 
@@ -25,6 +24,8 @@ Mode = Literal["hybrid", "lexical", "vector"]
 Texts = Callable[[int, int], str]
 
 DOCUMENT_FIELDS = {"title": Field(2.0, 0.5), "headings": Field(1.5, 0.5), "text": Field(1.0, 0.75)}
+LOOKED_INTO = 100  # candidates whose text is read for quoted phrases
+LOOKED_AT = 10  # rows compared exactly for each candidate
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,36 +98,33 @@ class Searcher:
     ) -> Found:
         """The ``k`` best entries that are alive and under their segment's mask; equal scores keep their order.
 
-        ``texts`` gives the text of an entry by segment and position; with it the best are looked at more closely.
+        ``texts`` gives the text of an entry by segment and position; with it, what the query quotes counts as a phrase.
         Without an embedder, or where a segment has no vectors, words alone decide.
         """
         started = time.perf_counter()
         asked = read_query(query)
-        weights = self._weights(asked)
+        terms = self._lexical.look_up(asked.terms)
         allowed = [_both(alive, mask) for alive, mask in zip(self._alive, masks or self._alive, strict=True)]
-        lexical = self._by_words(weights, allowed)
+        lexical = self._by_words(terms.values(), allowed)
         words_done = time.perf_counter()
         near, vector = self._by_meaning(query if mode != "lexical" else "", allowed)
         meaning_done = time.perf_counter()
         candidates = self._candidates(lexical if mode != "vector" else np.zeros_like(lexical), near, vector)
         share = {"lexical": 0.0, "vector": 1.0}.get(mode)
         if share is None:
-            share = self._settings.fusion.weight(measure(asked, weights, len(self))) if vector is not None else 0.0
+            features = measure(asked, {term: found.idf for term, found in terms.items()}, len(self))
+            share = self._settings.fusion.weight(features) if vector is not None else 0.0
         scores = fuse(candidates.lexical, candidates.vector, share)
+        if texts is not None and asked.phrases:
+            scores = self._with_phrases(asked, candidates, scores, texts)
         hits = self._hits(candidates, scores, k)
         total = int(np.count_nonzero(lexical)) if mode != "vector" else len(self)
         timings = _milliseconds(lexical=words_done - started, vector=meaning_done - words_done)
         timings |= _milliseconds(total=time.perf_counter() - started)
-        return Found(hits, " ".join(weights), max(total, len(hits)), timings)
+        return Found(hits, " ".join(terms), max(total, len(hits)), timings)
 
-    def _weights(self, query: Query) -> dict[str, float]:
-        """What each term can add to a score: how rare it is, times how often the query says it."""
-        said = Counter(query.terms)
-        return {term: said[term] * idf for term, idf in self._lexical.idfs(said).items()}
-
-    def _by_words(self, weights: Mapping[str, float], allowed: Sequence[Mask | None]) -> Floats:
-        """For each entry the share of the query's weight it accounts for."""
-        scores = self._lexical.score(weights) / np.float32(max(sum(weights.values()), 1e-9))
+    def _by_words(self, terms: Iterable[Term], allowed: Sequence[Mask | None]) -> Floats:
+        scores = self._lexical.score(terms)
         for at, mask in enumerate(allowed):
             if mask is not None:
                 scores[self._offsets[at] : self._offsets[at + 1]] *= mask
@@ -137,23 +135,24 @@ class Searcher:
         if self._embedder is None or not query.strip():
             return np.zeros(0, np.intp), None
         vector = self._embedder.embed([query])[0]
-        rows = nearest(self._vectors, allowed, vector, self._settings.candidates)
+        rows = nearest(self._vectors, allowed, vector, LOOKED_AT * self._settings.candidates)
         near = np.concatenate([found + offset for found, offset in zip(rows, self._offsets[:-1], strict=True)])
-        return near[best(self._cosines(vector, near), self._settings.candidates)], vector
+        return near[best(cosines(self._vectors, vector, near), self._settings.candidates)], vector
 
     def _candidates(self, lexical: Floats, near: Positions, vector: Floats | None) -> _Candidates:
         entries = np.union1d(best(lexical, self._settings.candidates), near)
-        cosines = np.zeros(len(entries), np.float32) if vector is None else self._cosines(vector, entries)
-        return _Candidates(entries, lexical[entries], cosines)
+        near_by = np.zeros(len(entries), np.float32) if vector is None else cosines(self._vectors, vector, entries)
+        return _Candidates(entries, lexical[entries], near_by)
 
-    def _cosines(self, vector: Floats, entries: Positions) -> Floats:
-        """``entries`` must ascend."""
-        cuts = np.searchsorted(entries, self._offsets)
-        parts = [
-            vectors.similarities(vector, entries[start:end] - offset)
-            for vectors, start, end, offset in zip(self._vectors, cuts, cuts[1:], self._offsets, strict=False)
-        ]
-        return np.concatenate([*parts, np.zeros(0, np.float32)])
+    def _with_phrases(self, query: Query, candidates: _Candidates, scores: Floats, texts: Texts) -> Floats:
+        """Halve what does not hold the quoted phrases, as far as it lacks them."""
+        looked_at = best(scores, LOOKED_INTO)
+        held = np.zeros(len(scores), np.float32)
+        for at in looked_at:
+            segment = int(np.searchsorted(self._offsets, candidates.entries[at], side="right")) - 1
+            held[at] = share_of_phrases(query, texts(segment, int(candidates.entries[at] - self._offsets[segment])))
+        result: Floats = scores * (np.float32(0.5) + np.float32(0.5) * held)
+        return result
 
     def _hits(self, candidates: _Candidates, scores: Floats, k: int) -> list[Hit]:
         chosen = best(scores, k)

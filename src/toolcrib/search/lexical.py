@@ -22,6 +22,8 @@ Mask = NDArray[np.bool_]
 
 KIND = "postings"
 MOST_IN_ENTRY = 255  # counts saturate long before that
+MOST_REMEMBERED = 1_000_000  # postings of terms asked for lately, worked out
+MOST_MATCHED = 8  # terms: of a longer query, no entry is expected to hold all
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ class _Gathered:
         numbers = self._numbers
         self._terms += [numbers.setdefault(term, len(numbers)) for term in held]
         for kept, counted in zip(self._counts, by_field, strict=True):
-            kept.extend([counted[term] for term in held] if counted else [0] * len(held))
+            count_of = counted.get
+            kept.extend([count_of(term, 0) for term in held] if counted else [0] * len(held))
         self._sizes.append(len(held))
         self._lengths.append([len(terms) for terms in fields])
 
@@ -265,18 +268,48 @@ class Lexical:
     def __init__(self, parts: Sequence[Postings], formula: Bm25) -> None:
         self._parts = parts
         self._offsets = np.cumsum([0, *map(len, parts)])
-        self.statistics = Statistics(parts, formula)
+        self._statistics = Statistics(parts, formula)
+        self._known: dict[str, Term] = {}
+        self._remembered = 0
 
-    def idfs(self, terms: Iterable[str]) -> dict[str, float]:
-        """How rare each term is; one that no entry holds is the rarest."""
-        return {term: self.statistics.idf(self.statistics.find(term)) for term in terms}
+    def look_up(self, terms: Iterable[str]) -> dict[str, "Term"]:
+        """Each distinct term with its idf and what it adds to the entries that hold it."""
+        return {term: self._look_up(term) for term in dict.fromkeys(terms)}
 
-    def score(self, terms: Mapping[str, float]) -> Floats:
-        """Each entry's score: over the terms, their weight × 0 to 1."""
+    def score(self, terms: Iterable["Term"]) -> Floats:
+        """For each entry the share, 0 to 1, of what the terms could add to one entry at most."""
+        chosen = list(terms)
         scores = np.zeros(int(self._offsets[-1]), np.float32)
-        for term, weight in terms.items():
-            for at, place in enumerate(self.statistics.find(term)):
-                if place.stop > place.start:
-                    where = scores[self._offsets[at] : self._offsets[at + 1]]
-                    where[self._parts[at].entries(place)] += np.float32(weight) * self.statistics.weights(at, place)
-        return scores
+        for term in chosen:
+            for entries, gains in term.gains:
+                scores[entries] += gains
+        likely = sum(sorted((term.idf for term in chosen), reverse=True)[:MOST_MATCHED])
+        return scores / np.float32(max(likely, float(scores.max(initial=0.0)), 1e-9))
+
+    def _look_up(self, term: str) -> "Term":
+        known = self._known.get(term)
+        if known is None:
+            known = self._work_out(term)
+            self._remembered += 1 + sum(len(entries) for entries, _ in known.gains)
+            if self._remembered > MOST_REMEMBERED:
+                self._known, self._remembered = {}, 0
+            self._known[term] = known
+        return known
+
+    def _work_out(self, term: str) -> "Term":
+        places = self._statistics.find(term)
+        idf = self._statistics.idf(places)
+        gains = []
+        for at, place in enumerate(places):
+            if place.stop > place.start:
+                entries = self._parts[at].entries(place).astype(np.intp) + self._offsets[at]
+                gains.append((entries, np.float32(idf) * self._statistics.weights(at, place)))
+        return Term(idf, gains)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """How rare a term is, and what it adds to the score of each entry that holds it."""
+
+    idf: float
+    gains: list[tuple[NDArray[np.intp], Floats]]

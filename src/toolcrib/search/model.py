@@ -1,6 +1,6 @@
 """The meaning of texts without a neural network at run time: one vector for each piece of a word, averaged.
 
-The table is made by ``tools/make_embedding.py`` from all-MiniLM-L6-v2 (see ``data/README.md``); words are cut into
+The table is made by ``bench/make_embedding.py`` from all-MiniLM-L6-v2 (see ``data/README.md``); words are cut into
 pieces by the rule of its vocabulary: WordPiece, longest match first.
 """
 
@@ -21,8 +21,10 @@ BUNDLED = "english.bin"
 LONGEST_WORD = 100  # characters; longer ones say nothing
 MOST_REMEMBERED = 1 << 16  # words whose pieces are kept at hand
 BATCH = 256  # texts averaged at once
-SPLIT = re.compile(r"[^\W_]+|[^\w\s]|_")
-IDEOGRAPH = re.compile(r"([\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff])")
+SPLIT = re.compile(r"[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]")
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+IDEOGRAPHS = (("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0002ceaf"))
 
 
 class WordPieces:
@@ -63,15 +65,24 @@ class WordPieces:
 
 
 def _plain(text: str) -> str:
-    """Lower case, without accents and control characters; each ideograph is a word of its own."""
+    """Lower case, without accents and control characters; marks and ideographs are words of their own."""
+    text = CONTROL.sub("", text)
     if text.isascii():
         return text.lower()
-    spaced = IDEOGRAPH.sub(r" \1 ", text)
-    decomposed = unicodedata.normalize("NFD", spaced.lower())
-    return "".join(character for character in decomposed if unicodedata.category(character) not in _DROPPED)
+    decomposed = unicodedata.normalize("NFD", BEYOND_ASCII.sub(_spaced, text))
+    return BEYOND_ASCII.sub(_bare, decomposed).lower()
 
 
-_DROPPED = frozenset({"Mn", "Cc", "Cf"})
+def _bare(found: re.Match[str]) -> str:
+    return "" if unicodedata.category(found[0]) == "Mn" else found[0]
+
+
+def _spaced(found: re.Match[str]) -> str:
+    character = found[0]
+    category = unicodedata.category(character)
+    if category.startswith("P") or any(first <= character <= last for first, last in IDEOGRAPHS):
+        return f" {character} "
+    return "" if category in ("Cf", "Co", "Cn", "Cc") else character
 
 
 class StaticEmbedder:
@@ -85,7 +96,7 @@ class StaticEmbedder:
 
     @classmethod
     def from_bytes(cls, buffer: bytes | memoryview) -> "StaticEmbedder":
-        """The embedder of a file that ``tools/make_embedding.py`` wrote."""
+        """The embedder of a file that ``bench/make_embedding.py`` wrote."""
         arrays, about = unpack(KIND, buffer)
         vocabulary = arrays["vocabulary"].tobytes().decode().split("\n")
         return cls(about["name"], arrays["table"], arrays["scales"], vocabulary)

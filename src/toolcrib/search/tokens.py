@@ -15,7 +15,7 @@ from toolcrib.search.stem import stem
 WORD = re.compile(r"[^\W_]+(?:[._'’\-]+[^\W_]+)*")
 NUMBER = re.compile(r"[0-9]+(?:[.\-][0-9]+)*")
 SEPARATOR = re.compile(r"[._\-]+")
-CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 QUOTED = re.compile(r"[\"“”]([^\"“”]{3,200})[\"“”]")
 IDEOGRAPHS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
 LONGEST = 64  # characters of a term: longer ones (hashes, base64) are cut
@@ -23,12 +23,13 @@ LONGEST = 64  # characters of a term: longer ones (hashes, base64) are cut
 STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
-        """a about above after again all also am an and any are as at be because been before being below between both but
-        by can could did do does doing down during each few for from further had has have having he her here hers him
-        his how i if in into is it its itself just let me more most my no nor not now of off on once only or other our
-        ours out over own please same she should so some such than that the their theirs them then there these they
-        this those through to too under until up us very was we were what when where which while who whom why will with would
-        you your yours s t don im id ive""",
+        """a about above after again all also am an and any are as at be because been before being below
+        between both but by can could did do does doing down during each few for from further had has have
+        having he her here hers him his how i if in into is it its itself just let me more most my no nor
+        not now of off on once only or other our ours out over own please same she should so some such than
+        that the their theirs them then there these they this those through to too under until up us very
+        was we were what when where which while who whom why will with would you your yours s t don im id
+        ive""",
     )
 )
 
@@ -67,6 +68,13 @@ def read_query(text: str) -> Query:
     terms = tuple(term for group in grouped for term in group)
     wholes = frozenset(group[-1] for group in grouped if len(group) > 1 or group[-1][:1].isdigit())
     return Query(text, terms, tuple(_phrases(text)), wholes)
+
+
+def share_of_phrases(query: Query, text: str) -> float:
+    """How many of the phrases a query quotes stand in a text, 0 to 1; 1 when it quotes none."""
+    spoken = f" {' '.join(analyse(text))} "
+    met = sum(f" {' '.join(phrase)} " in spoken for phrase in query.phrases)
+    return met / len(query.phrases) if query.phrases else 1.0
 
 
 def places(text: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:

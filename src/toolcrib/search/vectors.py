@@ -12,9 +12,8 @@ Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 KIND = "vectors"
-EXACT_UP_TO = 8_000  # rows that are compared one by one
-LOOKED_AT = 12  # rows compared exactly for each one wanted
-LEAST_LOOKED_AT = 2_000
+EXACT_UP_TO = 1_000  # rows that are compared one by one
+FARTHEST = 4096  # signs that differ, at most
 EXACT_SUM = 2**24
 
 
@@ -89,7 +88,9 @@ class Vectors:
         # Whole numbers whose sums stay below 2^24 add up exactly in float32, in any order.
         fine = np.float32(EXACT_SUM / (127 * np.sqrt(self.dimensions)))
         whole = np.rint(query * fine)
-        result: Floats = (self._rows[rows].astype(np.float32) @ whole) * (self._scales[rows] / fine)
+        # Not by BLAS: for so few numbers its threads cost more than they bring.
+        sums = np.einsum("ij,j->i", self._rows[rows].astype(np.float32), whole)
+        result: Floats = sums * (self._scales[rows] / fine)
         return result
 
     def distances(self, query: Floats) -> NDArray[np.uint16]:
@@ -100,17 +101,30 @@ class Vectors:
         return total
 
 
-def nearest(parts: Sequence[Vectors], masks: Sequence[Mask | None], query: Floats, k: int) -> list[NDArray[np.intp]]:
-    """For each part the rows worth a closer look, ascending: all of them when few, else the k nearest and many more."""
-    if sum(map(len, parts)) <= EXACT_UP_TO:
+def nearest(
+    parts: Sequence[Vectors], masks: Sequence[Mask | None], query: Floats, wanted: int
+) -> list[NDArray[np.intp]]:
+    """For each part the rows, ascending, among which the nearest are: about ``wanted`` in all, or every row of few."""
+    if sum(map(len, parts)) <= max(EXACT_UP_TO, wanted):
         return [_allowed(part, mask) for part, mask in zip(parts, masks, strict=True)]
-    far = [part.distances(query) for part in parts]
+    far = [np.minimum(part.distances(query), FARTHEST - 1) for part in parts]
     for distances, mask in zip(far, masks, strict=True):
         if mask is not None:
-            distances[~mask] = np.iinfo(np.uint16).max
-    counts = np.sum([np.bincount(np.minimum(each, 4096), minlength=4097) for each in far], axis=0)
-    limit = int(np.searchsorted(np.cumsum(counts[:-1]), max(LEAST_LOOKED_AT, LOOKED_AT * k)))
-    return [np.flatnonzero(each <= min(limit, 4095)) for each in far]
+            distances[~mask] = FARTHEST
+    counts = np.sum([np.bincount(each, minlength=FARTHEST + 1) for each in far], axis=0)
+    limit = min(int(np.searchsorted(np.cumsum(counts), wanted)), FARTHEST - 1)
+    return [np.flatnonzero(each <= limit) for each in far]
+
+
+def cosines(parts: Sequence[Vectors], query: Floats, rows: NDArray[np.intp]) -> Floats:
+    """The cosines of rows that are numbered through all parts and ascend."""
+    offsets = np.cumsum([0, *map(len, parts)])
+    cuts = np.searchsorted(rows, offsets)
+    found = [
+        part.similarities(query, rows[start:end] - offset)
+        for part, start, end, offset in zip(parts, cuts, cuts[1:], offsets, strict=False)
+    ]
+    return np.concatenate([*found, np.zeros(0, np.float32)])
 
 
 def _allowed(part: Vectors, mask: Mask | None) -> NDArray[np.intp]:
@@ -119,5 +133,6 @@ def _allowed(part: Vectors, mask: Mask | None) -> NDArray[np.intp]:
 
 def _signs_of(rows: NDArray[Any]) -> NDArray[np.uint64]:
     bits = np.packbits(rows > 0, axis=1)
-    padded = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
+    padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
+    padded[:, : bits.shape[1]] = bits
     return np.ascontiguousarray(padded.view(np.uint64).T)

@@ -5,10 +5,10 @@ from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.knowledge import add_where, open_kb, print_location, search_of
 from toolcrib.doors.cli.running import run_once
-from toolcrib.knowledge.highlights import highlights
 from toolcrib.knowledge.retrieve import Findings, FoundPassage
 from toolcrib.knowledge.shapes import performance, result
 from toolcrib.schema.text import printable
+from toolcrib.search.highlight import highlights
 
 SHOWN_MAX = 400
 EXAMPLES = """\
