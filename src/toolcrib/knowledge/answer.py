@@ -157,19 +157,21 @@ def _extract(question: str, passages: Sequence[FoundPassage]) -> Answered:
 
 
 def _relevance(question: str, found: FoundPassage, sentence: str) -> float:
+    """How much of the question a sentence speaks of; what does not end like a sentence counts less."""
     said = f"{' '.join(found.passage.place.headings)} {sentence}"
-    return coverage(question, [said]) * (0.5 + found.score)
+    whole = 1.0 if sentence.endswith((".", "!", ":", "…", "。")) else 0.6
+    return coverage(question, [said]) * (0.5 + found.score) * whole
 
 
 def _quotable(text: str) -> list[str]:
-    """Sentences proper: no headings, rows of tables or code."""
+    """Sentences proper: no headings, rows of tables, code or questions."""
     found = (" ".join(without_markers(sentence).split()) for sentence in sentences(text))
-    return [each for each in found if SENTENCE_MIN <= len(each) <= SENTENCE_MAX and not _is_code(each)]
+    return [each for each in found if SENTENCE_MIN <= len(each) <= SENTENCE_MAX and not _is_no_statement(each)]
 
 
-def _is_code(sentence: str) -> bool:
+def _is_no_statement(sentence: str) -> bool:
     signs = sum(char in "{}()[]=<>_$;" for char in sentence)
-    return sentence.startswith(("#", "|", "```", '"""')) or signs > len(sentence) / 20
+    return sentence.startswith(("#", "|", "```", '"""')) or sentence.endswith("?") or signs > len(sentence) / 20
 
 
 def _similarity(library: "Library") -> Similarity | None:
