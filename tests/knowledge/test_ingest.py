@@ -110,6 +110,15 @@ async def test_saying_something_new_of_an_unchanged_file_updates_it(base, files)
     assert document.licence == "CC0"
 
 
+async def test_saying_the_same_again_reads_nothing(base, files):
+    root = files(ants_dot_md=ANTS)
+    await base.add(root, licence="CC0")
+    files(ants_dot_md=ANTS.replace("leaves", "stones"))
+    report = await base.add(root, licence="CC0")
+
+    assert (report.changed, report.unchanged) == (0, 1)
+
+
 async def test_what_cannot_be_read_is_told_and_the_rest_is_added(base, files):
     root = files(ants_dot_md=ANTS, empty_dot_md=" \n", page_dot_html="<p>x</p>", broken_dot_json="{")
     (root / "picture.png").write_bytes(b"\x89PNG\0\0")

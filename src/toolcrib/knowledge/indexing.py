@@ -1,11 +1,14 @@
 """From passages to a segment of the index, and from several segments to one. CPU work: run beside the event loop."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from toolcrib.core.knowledge import Arrival, Place, SegmentRows
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from toolcrib.search.vectors import Embedder
 
 EMBEDDED_AT_ONCE = 256
@@ -28,14 +31,12 @@ def fields_of(title: str, text: str, place: Place) -> dict[str, str]:
     return {"title": title, "headings": " · ".join(place.headings), "text": text[place.start : place.end]}
 
 
-def _embed(entries: Sequence, embedder: "Embedder"):  # type: ignore[no-untyped-def,type-arg]  # noqa: ANN202
+def _embed(entries: Sequence[Mapping[str, str]], embedder: "Embedder") -> "NDArray[np.float32]":
     import numpy as np
 
     texts = [f"{fields['title']}\n{fields['headings']}\n{fields['text']}" for fields in entries]
-    parts = [
-        embedder.embed(texts[start : start + EMBEDDED_AT_ONCE]) for start in range(0, len(texts), EMBEDDED_AT_ONCE)
-    ]
-    return np.concatenate(parts)
+    starts = range(0, len(texts), EMBEDDED_AT_ONCE)
+    return np.concatenate([embedder.embed(texts[start : start + EMBEDDED_AT_ONCE]) for start in starts])
 
 
 def merge_segments(parts: Sequence[tuple[bytes, int, SegmentRows]]) -> tuple[bytes, tuple[tuple[int, int], ...]]:

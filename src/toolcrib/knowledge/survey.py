@@ -101,9 +101,11 @@ def _candidates(roots: Sequence[Root]) -> Iterable[Candidate | Skipped]:
 
 def is_unchanged(candidate: Candidate, known: Known, wanted: Adding) -> bool:
     """Whether the cheap signs say that a file is as it was."""
-    if candidate.source not in known or wanted.says:
+    if candidate.source not in known:
         return False
     stamp = known[candidate.source][1]
+    if wanted.says and stamp.hash.partition(":")[2] != wanted.says:
+        return False
     try:
         signs = look(candidate)
     except UnreadableSource:

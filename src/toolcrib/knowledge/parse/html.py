@@ -29,7 +29,7 @@ def parse_html(content: bytes) -> Parsed:
     try:
         from selectolax.lexbor import LexborHTMLParser
     except ImportError:
-        raise UnreadableSource("HTML needs selectolax", hint="Install toolcrib[kb].") from None
+        raise UnreadableSource("HTML needs selectolax: install toolcrib[kb]") from None
     tree = LexborHTMLParser(decode(content))
     writer = _Page()
     writer.read(_main(tree))

@@ -19,7 +19,7 @@ def parse_pdf(content: bytes) -> Parsed:
     try:
         import pypdfium2
     except ImportError:
-        raise UnreadableSource("PDF needs pypdfium2", hint="Install toolcrib[kb].") from None
+        raise UnreadableSource("PDF needs pypdfium2: install toolcrib[kb]") from None
     try:
         document = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:

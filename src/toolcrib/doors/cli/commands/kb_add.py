@@ -52,7 +52,7 @@ async def _add(options: Options, console: Console) -> int:
         _tell(report, options, console)
         while options.watch:
             await asyncio.sleep(WATCH_S)
-            report = await _once(library, (roots, []), Adding(options.collection), console)
+            report = await _once(library, (roots, []), wanted, console)
             if report.added or report.changed or report.removed:
                 _tell(report, options, console)
     is_in_vain = report.skipped and not (report.added or report.changed or report.unchanged)
