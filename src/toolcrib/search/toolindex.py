@@ -7,6 +7,7 @@ counts as an answer. Nothing here knows how a tool is called.
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,12 @@ FORMULA = Bm25(TOOL_FIELDS, k1=2.0)
 CLAUSES = re.compile(r"(?<=[.!?;:\n])\s+|\n+|,\s+|\s+(?:and then|then|and|also|after that|finally)\s+", re.IGNORECASE)
 LONG = 10  # terms; a shorter query has one need
 LEAST_IN_CLAUSE = 3  # terms; less than that is no need of its own
-MOST_CLAUSES = 8
+MOST_CLAUSES = 12
 CLAUSE_SHARE = 0.4
 DEEPEST = 4  # levels of a schema that are read
 MOST_VALUES = 20  # of one enumeration
 MOST_PARTS = 8
-NEAR = 400  # tools whose meaning is compared exactly
+NEAR = 200  # tools whose meaning is compared exactly
 READ_FOR_MEANING = 600  # characters; the first sentences say what a tool does
 
 
@@ -110,7 +111,7 @@ class ToolIndex:
         readings = [read_query(text) for text in (query, *clauses_of(query))]
         whole, *clauses = self._scores(ready, readings)
         if clauses:
-            whole = np.float32(1 - CLAUSE_SHARE) * whole + np.float32(CLAUSE_SHARE) * np.max(clauses, axis=0)
+            whole = np.float32(1 - CLAUSE_SHARE) * whole + np.float32(CLAUSE_SHARE) * reduce(np.maximum, clauses)
         whole[~ready.alive] = 0
         if wanted is not None:
             whole[[id_ not in wanted for id_ in ready.ids]] = 0
@@ -151,7 +152,10 @@ def _meanings(ready: _Ready, lexical: Sequence[Floats], vectors: Floats) -> list
     for words, vector in zip(lexical, vectors, strict=True):
         rows = nearest(ready.vectors, masks, vector, NEAR)
         near = np.concatenate([each + offset for each, offset in zip(rows, offsets, strict=False)])
-        chosen = np.union1d(near, best(words, NEAR // 4))
+        is_chosen = np.zeros(len(words), np.bool_)
+        is_chosen[near] = True
+        is_chosen[best(words, NEAR // 4)] = True
+        chosen = np.flatnonzero(is_chosen)
         meaning = np.zeros(len(words), np.float32)
         meaning[chosen] = cosines(ready.vectors, vector, chosen)
         found.append(meaning)

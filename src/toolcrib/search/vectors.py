@@ -12,7 +12,7 @@ Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 KIND = "vectors"
-EXACT_UP_TO = 1_000  # rows that are compared one by one
+EXACT_UP_TO = 500  # rows that are compared one by one
 FARTHEST = 4096  # signs that differ, at most
 EXACT_SUM = 2**24
 
