@@ -27,7 +27,7 @@ class Survived:
 def kill_round(python: str, home: Path, first: int, chance: random.Random) -> Survived:
     """Let a process write, kill it at a random moment, look what is left; numbers begin at ``first``."""
     acknowledged = _write_and_kill(python, home, first, chance.uniform(0, LONGEST_S))
-    found = _check(python, home)
+    found = read_check(python, WORKER, home, LIMIT_S)
     audit = {number for kind, number in acknowledged if kind == "audit"}
     lost = len(audit - set(found["begun"])) + sum(_is_lost(kind, acknowledged, found) for kind in ("lock", "answer"))
     return Survived(len(acknowledged), lost, found["fault"] or "", found["reopened_s"])
@@ -51,9 +51,10 @@ def _write_and_kill(python: str, home: Path, first: int, after_s: float) -> list
     return [(kind, int(number)) for kind, number in map(str.split, whole.splitlines())]
 
 
-def _check(python: str, home: Path) -> dict[str, Any]:
+def read_check(python: str, worker: Path, home: Path, limit_s: float) -> dict[str, Any]:
+    """What a worker finds after the kill."""
     done = subprocess.run(
-        [python, str(WORKER), "check", str(home)], capture_output=True, text=True, timeout=LIMIT_S, check=False
+        [python, str(worker), "check", str(home)], capture_output=True, text=True, timeout=limit_s, check=False
     )
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])

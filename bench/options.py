@@ -13,8 +13,11 @@ FIGURES = {
     "help": "`toolcrib --help` against `python -c pass`",
     "register": "registering one native tool",
     "durability": "kill -9 in the middle of writes: nothing acknowledged may be lost",
+    "kbcrash": "kill -9 while documents are added: nothing acknowledged may be lost or not be found",
     "suites": "public JSON Schema and JSON parsing suites (--data), hostile schemas",
     "config": "a project of 50 servers and 2,000 tools looked at over REST, and every page",
+    "kb": "how well passages are found (--data): words, vectors, both",
+    "toolsearch": "how well and how fast tools are found (--data), beside others",
     "isolation": "starting a program at each level of isolation",
 }
 
@@ -37,6 +40,8 @@ def parse(argv: list[str]) -> Options:
     found = parser.parse_args(argv)
     if found.figure == "suites" and found.data is None:
         parser.error("suites needs --data DIR, the folder with json-schema/ and json-parsing/")
+    if found.figure in ("kb", "toolsearch") and found.data is None:
+        parser.error(f"{found.figure} needs --data DIR, a folder of evaluation sets")
     only = tuple(name for name in found.only.split(",") if name)
     return Options(
         figure=found.figure,
@@ -64,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--all-peers", action="store_true", help="also the peers that take longer to install or run")
     parser.add_argument("--front", choices=("http", "stdio"), default="http", help="calls: how the gateway is reached")
     parser.add_argument("--back", choices=("stdio", "http"), default="stdio", help="calls: what stands behind it")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="suites: where json-schema/ and json-parsing/ are")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="suites, kb, toolsearch: where the sets are")
     return parser
 
 

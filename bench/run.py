@@ -15,11 +15,14 @@ from bench.figures import (
     fault,
     help_page,
     isolation,
+    kb,
+    kbcrash,
     listing,
     memory,
     register,
     start,
     suites,
+    toolsearch,
 )
 from bench.options import Options
 from bench.rounds import NobodyLeftError
@@ -33,9 +36,12 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "help": help_page.measure,
     "register": register.measure,
     "durability": durability.measure,
+    "kbcrash": kbcrash.measure,
     "suites": suites.measure,
     "isolation": isolation.measure,
     "config": config.measure,
+    "kb": kb.measure,
+    "toolsearch": toolsearch.measure,
 }
 
 

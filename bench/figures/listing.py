@@ -64,6 +64,6 @@ async def _timed(running: Running) -> float:
     began = time.perf_counter()
     names = await running.reach.list_tools()
     seconds = time.perf_counter() - began
-    if len(names) != SHAPE.count:
+    if len(names) < SHAPE.count:  # a gateway may list tools of its own besides
         raise WireError(f"{len(names)} tools instead of {SHAPE.count}")
     return seconds

@@ -51,6 +51,7 @@ from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import RESULT_READ
 from toolcrib.crib import Crib, CribSettings, Parts
 from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.kb import LateLibrary
 from toolcrib.maker import SourceMaker
 from toolcrib.onlookers import NOBODY, Onlookers, find_tracer, open_audit
 from toolcrib.sources.native import MARK, NativeSource, NativeTool, define, native_tool
@@ -98,8 +99,9 @@ def load(
     return Loaded(config, project, None if chosen else user, lock)
 
 
-_FROM_FILES = ConfigLayer("default", {"audit.enabled": True}, origins={"audit.enabled": DEFAULT})
-"""What holds for a configuration of files only: a program that passes its own asks for an audit log if it wants one."""
+_ON = ("audit.enabled", "kb.enabled")
+_FROM_FILES = ConfigLayer("default", dict.fromkeys(_ON, True), origins=dict.fromkeys(_ON, DEFAULT))
+"""What holds for a configuration of files only: a program that passes its own asks for these if it wants them."""
 
 
 def _project_file(chosen: str | Path | None, around: Surroundings) -> Path | None:
@@ -218,6 +220,8 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     config, around = loaded.config, surroundings or Surroundings()
     maker = SourceMaker(config, around, emit)
     own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
+    library = LateLibrary(config.kb, around)
+    own += without_taken(library.tools() if config.kb.enabled else [], own)
     results = await open_results(config, around) if has_result_limit(config) else None
     if results is not None:
         own.append(reading_tool(results, config, own))
@@ -237,20 +241,27 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
         rig=rig,
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
-        close_last=_closing(maker, results),
+        close_last=_closing(maker, library, results),
     )
     return await Crib(parts).open(config.servers.values())
 
 
-def _closing(maker: SourceMaker, results: ResultStore | None) -> Callable[[], Any]:
+def _closing(maker: SourceMaker, library: LateLibrary, results: ResultStore | None) -> Callable[[], Any]:
     async def close() -> None:
         try:
             await maker.close()
+            await library.close()
         finally:
             if results is not None:
                 await results.close()
 
     return close
+
+
+def without_taken(offered: Sequence[NativeTool], taken: Sequence[NativeTool]) -> list[NativeTool]:
+    """The tools whose names a user's own tools do not have already: theirs count."""
+    names = {entry.tool.name for entry in taken}
+    return [entry for entry in offered if entry.tool.name not in names]
 
 
 async def open_results(config: Config, surroundings: Surroundings) -> ResultStore:

@@ -29,6 +29,7 @@ from toolcrib.config.model import Config, ServerConfig, is_bare
 from toolcrib.core.access import Caller, decide, matches, may_operate
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.kb import kb_tools
 from toolcrib.project import project_id
 from toolcrib.sources.native import native_tool
 from toolcrib.stores.lockfile import LockFile
@@ -233,8 +234,9 @@ def named_natives(config: Config, builtin: Sequence[Tool] = ()) -> Named:
 
     ``module:function`` tells its tool's name at least; what is in a ``module`` is not known before it is imported.
     """
+    own = kb_tools(config.kb) if config.kb.enabled else []
     if is_bare(config):
-        return Named(tuple(builtin))
+        return Named((*builtin, *own))
     tools: list[Tool] = []
     unseen: set[str] = set()
     for path in config.native:
@@ -244,7 +246,8 @@ def named_natives(config: Config, builtin: Sequence[Tool] = ()) -> Named:
         elif function:
             tools.append(Tool(function))
             unseen.add(function)
-    return Named(tuple(tools), frozenset(unseen))
+    taken = {tool.name for tool in tools}
+    return Named((*tools, *(tool for tool in own if tool.name not in taken)), frozenset(unseen))
 
 
 def stamp_of(path: Path) -> tuple[str, int, int, int]:

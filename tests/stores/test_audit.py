@@ -15,8 +15,9 @@ from tests.stores.audit_logs import find, numbered, tamper, walk, written
 from toolcrib.core.audit import AuditEntry, AuditStatus
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit import AuditSettings, SqliteAudit
-from toolcrib.stores.audit_database import refuse_old_sqlite
+from toolcrib.stores.audit_database import FORMAT
 from toolcrib.stores.audit_reading import Query
+from toolcrib.stores.sqlite_file import refuse_old_sqlite
 
 QUICK = AuditSettings(linger_s=0.001, retry_s=0.01)
 
@@ -313,8 +314,8 @@ async def test_a_caller_who_gives_up_does_not_disturb_the_others(path: Path):
 @pytest.mark.parametrize("version", ["3.40.1", "3.51.2"])
 def test_an_sqlite_that_may_damage_the_log_is_refused(version: str):
     """The WAL-reset bug was fixed in 3.51.3."""
-    refuse_old_sqlite("3.51.3")
-    refuse_old_sqlite("3.54.1")
+    refuse_old_sqlite("3.51.3", FORMAT)
+    refuse_old_sqlite("3.54.1", FORMAT)
 
     with pytest.raises(AuditUnavailable, match=f"SQLite {version} may damage"):
-        refuse_old_sqlite(version)
+        refuse_old_sqlite(version, FORMAT)

@@ -30,7 +30,8 @@ def explain(config: Config) -> tuple[Explained, ...]:
 def _general(config: Config) -> Iterator[tuple[str, Any]]:
     for name, key in SETTINGS.items():
         table = section_of(name)
-        yield name, _plain(getattr(getattr(config, table) if table else config, key.field))
+        value = getattr(getattr(config, table) if table else config, key.field)
+        yield name, shown_entry("key", value) if name == "kb.key" and value else _masked(key.field, value)
 
 
 def _server(server: ServerConfig) -> Iterator[tuple[str, Any]]:

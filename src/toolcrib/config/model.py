@@ -190,12 +190,37 @@ class IsolationConfig:
     """Security level → the least isolation its tools may run at; what is missing may run at any."""
 
 
+EMBEDDERS = ("bundled", "none")
+MODEL_PROVIDERS = ("openai", "anthropic", "ollama")
+
+
+@dataclass(frozen=True, slots=True)
+class KbConfig:
+    """The knowledge base: where it is, how it is searched, and who writes its answers."""
+
+    enabled: bool = False
+    """Whether the ``kb.*`` tools are in the catalogue; what comes from files has them unless it says no."""
+    path: str = ""
+    """Empty: ``kb.db`` in the user's state directory."""
+    docs: bool = True
+    """Whether toolcrib's own documentation is a collection of its own."""
+    embedder: str = "bundled"
+    provider: str = "openai"
+    model: str = ""
+    """Empty: answers are made of the best sentences, without a model."""
+    url: str = ""
+    """Empty: the provider's own address."""
+    key: str = field(default="", repr=False)
+    timeout_s: float = 60.0
+
+
 SECTIONS: Mapping[str, type] = {
     "access": AccessConfig,
     "audit": AuditConfig,
     "auth": AuthConfig,
     "connect": ConnectConfig,
     "isolation": IsolationConfig,
+    "kb": KbConfig,
     "limits": CommonLimits,
     "results": ResultsConfig,
     "security": SecurityConfig,
@@ -216,6 +241,7 @@ class Config:
     audit: AuditConfig = AuditConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
     isolation: IsolationConfig = IsolationConfig()
+    kb: KbConfig = KbConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000

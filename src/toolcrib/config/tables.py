@@ -3,7 +3,16 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.config.model import ASYMMETRIC, AUTH_MODES, ISOLATIONS, PIN_MODES, POLICIES, RELAYABLE
+from toolcrib.config.model import (
+    ASYMMETRIC,
+    AUTH_MODES,
+    EMBEDDERS,
+    ISOLATIONS,
+    MODEL_PROVIDERS,
+    PIN_MODES,
+    POLICIES,
+    RELAYABLE,
+)
 from toolcrib.config.values import (
     Mismatch,
     Reader,
@@ -123,10 +132,19 @@ SETTINGS: Mapping[str, Key] = {
     "telemetry.traces": Key("traces", flag),
     "isolation.level": Key("level", one_of(*ISOLATIONS, "auto")),
     "isolation.minimum": Key("minimum", one_of_each(tuple(SecurityLevel), ISOLATIONS)),
+    "kb.enabled": Key("enabled", flag),
+    "kb.path": Key("path", some_text),
+    "kb.docs": Key("docs", flag),
+    "kb.embedder": Key("embedder", one_of(*EMBEDDERS)),
+    "kb.provider": Key("provider", one_of(*MODEL_PROVIDERS)),
+    "kb.model": Key("model", some_text),
+    "kb.url": Key("url", address),
+    "kb.key": Key("key", some_text),
+    "kb.timeout": Key("timeout_s", timeout_s),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 
-_SECRET_PLACES = frozenset({"env", "headers"})
+_SECRET_PLACES = frozenset({"env", "headers", "key"})
 
 
 def check_table(written: Written, path: KeyPath, table: object) -> Mapping[str, Any]:

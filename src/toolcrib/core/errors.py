@@ -6,6 +6,8 @@
     ├── CallerError               the request is wrong
     │   ├── UnknownTool
     │   ├── UnknownServer
+    │   ├── UnknownCollection
+    │   ├── UnknownDocument
     │   ├── InvalidName
     │   ├── InvalidArguments
     │   ├── PermissionDenied
@@ -24,7 +26,10 @@
     ├── CallCancelled
     │   └── CallEnded
     ├── AuditUnavailable          what may not go unrecorded cannot be recorded
+    ├── KnowledgeUnavailable      the knowledge base cannot be opened, read or written
+    ├── UnreadableSource          a file or page cannot become a document
     ├── ResultNotKept
+    ├── DamagedIndex              a stored search index cannot be read
     ├── NotImplementedHere
     ├── ConfigError               what the user wrote cannot be used
     └── InternalError             our own fault
@@ -133,6 +138,26 @@ class UnknownServer(CallerError):
         super().__init__(f"No server named {name!r}.", hint=did_you_mean(name, known) or "See `toolcrib servers ls`.")
 
 
+class UnknownCollection(CallerError):
+    """The knowledge base has no collection of that name."""
+
+    code = "TOOL_NOT_FOUND"
+
+    def __init__(self, name: str, *, known: Sequence[str] = ()) -> None:
+        similar = nearest(name, known)
+        there = (
+            f"There are: {', '.join(sorted(known)[:10])}." if known else "There are none yet: `toolcrib kb add PATH`."
+        )
+        message = f"No collection named {name[:COMPARED_MAX]!r}."
+        super().__init__(message, hint=_ask(similar) or there, details={"similar": similar})
+
+
+class UnknownDocument(CallerError):
+    """The knowledge base has no such document or passage."""
+
+    code = "TOOL_NOT_FOUND"
+
+
 class InvalidName(CallerError):
     """A tool or server name breaks the naming rule."""
 
@@ -229,8 +254,27 @@ class AuditUnavailable(ToolcribError):
     code = "TOOL_UNAVAILABLE"
 
 
+class KnowledgeUnavailable(ToolcribError):
+    """The knowledge base cannot be opened, read or written."""
+
+    code = "TOOL_UNAVAILABLE"
+
+
+class UnreadableSource(ToolcribError):
+    """A file or page cannot become a document; says why."""
+
+    code = "TOOL_EXECUTION_FAILED"
+
+
 class ResultNotKept(ToolcribError):
     """A large result cannot be put aside; it is passed on whole."""
+
+
+class DamagedIndex(ToolcribError):
+    """A stored search index is cut, altered, or of another format."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"A stored search index {reason}.", hint="Build it again from its documents.")
 
 
 class NotImplementedHere(ToolcribError):

@@ -10,6 +10,8 @@ SERVER_NAME_MAX = 32
 TOOL_NAME_MAX = 128
 RESULT_READ = "result_read"
 """toolcrib's own tool that reads what a large result left out."""
+KB_PREFIX = "kb."
+"""How the names of the knowledge base's tools begin."""
 
 _SERVER = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _TOOL = re.compile(r"(?!__proto__$)[A-Za-z0-9_-]+(?:[.:/][A-Za-z0-9_-]+)*")
@@ -47,6 +49,11 @@ def to_server_name(name: str) -> str:
     if not snake:
         return "server"
     return snake if snake[0].isalpha() else f"s_{snake}"[:SERVER_NAME_MAX].rstrip("_")
+
+
+def is_own(name: str) -> bool:
+    """Whether a tool without a server is one that toolcrib itself puts beside those of the user."""
+    return name == RESULT_READ or name.startswith(KB_PREFIX)
 
 
 def is_tool_name(name: str) -> bool:

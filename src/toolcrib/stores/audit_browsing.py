@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.audit import CALL
-from toolcrib.stores.audit_database import GENESIS, link, read_sql
+from toolcrib.stores.audit_database import GENESIS, link
 from toolcrib.stores.audit_reading import Stored, stored
+from toolcrib.stores.sqlite_file import read_sql
 
 if TYPE_CHECKING:
     import apsw

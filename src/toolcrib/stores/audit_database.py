@@ -3,35 +3,23 @@
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from toolcrib.core.audit import CUT, AuditEntry
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.files import sync_directory
+from toolcrib.stores.sqlite_file import Format, open_file
 
-if TYPE_CHECKING:
-    import apsw
-
-VERSION = 1
+FORMAT = Format("audit", 1, AuditUnavailable, "audit log", "[audit] path")
 GENESIS = bytes(32)
-BUSY_MS = 5_000
-SAFE_SQLITE = (3, 51, 3)
-"""Older ones can damage a database that two processes write (the WAL-reset bug)."""
 
-_SQL = Path(__file__).with_name("sql")
 _APPEND = "INSERT INTO append VALUES (?, ?, ?, ?)"
 _SHA256 = hashlib.sha256()
 _encode = msgspec.json.Encoder(enc_hook=str).encode
-
-
-def read_sql(name: str) -> str:
-    """One of the statements that are kept as files."""
-    return (_SQL / f"{name}.sql").read_text()
 
 
 def link(previous: bytes, seq: int, body: bytes) -> bytes:
@@ -69,9 +57,8 @@ class AuditDatabase:
     """One connection that appends; used by one thread."""
 
     def __init__(self, path: Path) -> None:
-        _make_file(path)
         self._path = path
-        self._connection = _patiently(lambda: _open(path))
+        self._connection = open_file(path, FORMAT)
         self._identity = _identity(path)
         self._first, self._previous = self._read_tail()
 
@@ -121,82 +108,9 @@ class AuditDatabase:
             self._connection.close()
 
 
-def _make_file(path: Path) -> None:
-    """Nobody else may read it; SQLite gives its side files the same mode."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if os.fstat(descriptor).st_mode & 0o077:
-            os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
-    sync_directory(path.parent)
-
-
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         status = os.stat(path)  # noqa: PTH116 - on the way of every batch
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _open(path: Path) -> "apsw.Connection":
-    import apsw
-
-    refuse_old_sqlite(apsw.sqlite_lib_version())
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    try:
-        connection.set_busy_timeout(BUSY_MS)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        _migrate(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def refuse_old_sqlite(version: str) -> None:
-    """Stop before an SQLite that may damage the file gets hold of it."""
-    if tuple(map(int, version.split(".")[:3])) < SAFE_SQLITE:
-        needed = ".".join(map(str, SAFE_SQLITE))
-        raise AuditUnavailable(
-            f"SQLite {version} may damage a log that two processes write.",
-            hint=f"Install a current apsw: it brings SQLite {needed} or newer.",
-        )
-
-
-def _patiently(work: Callable[[], "apsw.Connection"]) -> "apsw.Connection":
-    """Two processes that create the file at once disturb each other, and SQLite does not wait in every such case."""
-    import apsw
-
-    deadline = time.monotonic() + BUSY_MS / 1000
-    while True:
-        try:
-            return work()
-        except (apsw.BusyError, apsw.LockedError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-
-
-def _migrate(connection: "apsw.Connection", path: Path) -> None:
-    """Bring an older file up to date, step by step; a newer one is left alone."""
-    if _version(connection) == VERSION:
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    for step in range(_version(connection) + 1, VERSION + 1):
-        connection.execute(read_sql(f"audit_{step}"))
-        connection.execute(f"PRAGMA user_version = {step}")
-    connection.execute("COMMIT")
-    if (found := _version(connection)) > VERSION:
-        raise AuditUnavailable(
-            f"The audit log {path} was written by a newer toolcrib (format {found}).",
-            hint="Update toolcrib, or give this one another file with [audit] path.",
-        )
-
-
-def _version(connection: "apsw.Connection") -> int:
-    found: int = connection.execute("PRAGMA user_version").get
-    return found

@@ -10,7 +10,7 @@ import msgspec
 
 from toolcrib.core.audit import CALL, CALL_BEGUN, AuditEntry
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit_database import BUSY_MS, read_sql
+from toolcrib.stores.sqlite_file import BUSY_MS, read_sql
 
 if TYPE_CHECKING:
     import apsw

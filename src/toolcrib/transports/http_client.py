@@ -7,6 +7,7 @@ like ``HTTPS_PROXY`` name are not used; a server that can only be reached throug
 import asyncio
 import ssl as tls
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from toolcrib.core.errors import InternalError
@@ -29,11 +30,13 @@ class HttpPool:
         connect_timeout_s: float = 5,
         ssl: tls.SSLContext | None = None,
         limits: PoolLimits | None = None,
+        may_reach: Callable[[str], bool] | None = None,
     ) -> None:
         self.origin = Origin.parse(base_url)
         self.limits = limits or PoolLimits()
         self._connect_timeout_s = connect_timeout_s
         self._ssl = ssl
+        self._may_reach = may_reach
         self._connections: set[ClientConnection] = set()
         self._idle: list[ClientConnection] = []
         self._waiting: deque[asyncio.Future[ClientConnection | None]] = deque()
@@ -143,7 +146,11 @@ class HttpPool:
     async def _dial(self) -> ClientConnection:
         try:
             connection = await dial(
-                self.origin, lambda: ClientConnection(self), self._context(), self._connect_timeout_s
+                self.origin,
+                lambda: ClientConnection(self),
+                self._context(),
+                self._connect_timeout_s,
+                self._may_reach,
             )
         except BaseException:
             self._vacate()
@@ -182,4 +189,7 @@ class HttpPool:
     def _redirected(self, response: Response) -> HttpFailure:
         where = (response.header(b"location") or b"nowhere").decode("latin-1")
         message = f"{self.origin} answered {response.status} and points to {where!r}; redirects are not followed."
-        return HttpFailure(message, phase="redirect", sent=True, hint="If you trust that address, use it as the URL.")
+        hint = "If you trust that address, use it as the URL."
+        failure = HttpFailure(message, phase="redirect", sent=True, hint=hint)
+        failure.details["location"] = where
+        return failure

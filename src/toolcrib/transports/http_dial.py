@@ -87,12 +87,20 @@ def encode_own_headers(server: str, given: Mapping[str, str]) -> list[tuple[byte
     return encoded
 
 
-async def dial(origin: Origin, build: Callable[[], P], tls: ssl.SSLContext | None, timeout_s: float) -> P:
+async def dial(
+    origin: Origin,
+    build: Callable[[], P],
+    tls: ssl.SSLContext | None,
+    timeout_s: float,
+    may_reach: Callable[[str], bool] | None = None,
+) -> P:
     """A connection to the first of the origin's addresses that accepts one; finding them is part of the time."""
     loop = asyncio.get_running_loop()
     due = loop.time() + timeout_s
     failure = HttpFailure(f"{origin.host} has no address.", phase="resolve")
     addresses = await resolve(origin, timeout_s)
+    if may_reach is not None and not all(map(may_reach, addresses)):
+        raise HttpFailure(f"{origin.host} is an address inside this machine or network.", phase="connect")
     for number, address in enumerate(addresses):
         try:
             async with asyncio.timeout((due - loop.time()) / (len(addresses) - number)):

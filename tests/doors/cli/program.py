@@ -137,8 +137,10 @@ class Program:
                 process.wait()
 
     def write(self, *tables: str) -> Path:
-        """Write the project's configuration; connections are tried once, so that failures are quick."""
-        self.config.write_text("\n\n".join(["[connect]\nattempts = 1", *tables]) + "\n")
+        """Write the project's configuration; connections are tried once, so that failures are quick, and the knowledge
+        base's tools are left out unless a test wants them, so that catalogues are short."""
+        without = [] if any("[kb]" in table for table in tables) else ["[kb]\nenabled = false"]
+        self.config.write_text("\n\n".join(["[connect]\nattempts = 1", *tables, *without]) + "\n")
         return self.config
 
     def tiny(self, name: str = "tiny", more: str = "") -> str:

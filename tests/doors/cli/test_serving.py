@@ -57,7 +57,8 @@ def test_up_without_any_configuration_shows_something_working(toolcrib):
 
         assert ["native", "4"] in [line.split()[:2] for line in serving.output.splitlines()]
         assert f"claude mcp add --transport http toolcrib {serving.url}" in serving.output
-        assert serving.tool_names() == ["calculate", "clock_now", "json_query", "result_read", "text_count"]
+        own = [name for name in serving.tool_names() if not name.startswith("kb.")]
+        assert own == ["calculate", "clock_now", "json_query", "result_read", "text_count"]
 
 
 def test_up_shows_one_row_for_each_server(tiny):
@@ -236,7 +237,7 @@ def test_a_serving_gateway_cannot_be_looked_into(toolcrib, debug, dumpable):
         "@toolcrib.tool(name=f'dumpable_{ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)}')\n"
         "def probe() -> None: ...\n"
     )
-    toolcrib.config.write_text('native = ["probe"]\n')
+    toolcrib.config.write_text('native = ["probe"]\n[kb]\nenabled = false\n')
     toolcrib.env |= {"PYTHONPATH": str(toolcrib.project), "TOOLCRIB_DEBUG": debug}
 
     with toolcrib.serving("serve") as serving:

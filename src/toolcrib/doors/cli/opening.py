@@ -9,7 +9,7 @@ from toolcrib.assemble import Loaded, assemble, load
 from toolcrib.config.lock import Record
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.events import Emit
-from toolcrib.core.names import RESULT_READ, split_name
+from toolcrib.core.names import is_own, split_name
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.console import Console
@@ -47,7 +47,8 @@ async def assemble_here(
 def has_only_builtin(crib: Crib) -> bool:
     """Whether the built-in tools stand in for a configuration."""
     names = {tool.__name__ for tool in BUILTIN}
-    return not crib.shelves and not crib.disabled and crib.catalog.routes.keys() - {RESULT_READ} == names
+    others = {name for name in crib.catalog.routes if not is_own(name)}
+    return not crib.shelves and not crib.disabled and others == names
 
 
 @asynccontextmanager

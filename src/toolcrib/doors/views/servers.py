@@ -9,7 +9,7 @@ from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.tables import SERVER_KEYS
 from toolcrib.core.limits import Rate
-from toolcrib.core.names import RESULT_READ
+from toolcrib.core.names import is_own
 from toolcrib.crib import Crib
 
 
@@ -61,7 +61,7 @@ def _entry(server: ServerConfig, state: str) -> dict[str, Any]:
 
 def native_entry(crib: Crib) -> list[dict[str, Any]]:
     """The native tools as one more row, if there are any beside toolcrib's own."""
-    routes = [route for route in crib.catalog.routes.values() if not route.server and route.name != RESULT_READ]
+    routes = [route for route in crib.catalog.routes.values() if not route.server and not is_own(route.name)]
     tokens = sum(map(approximate_tokens, routes))
     row = _entry(ServerConfig("native"), "ok") | {"tools": len(routes), "tokens": tokens, "runs": "in this process"}
     return [row] if routes else []

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from toolcrib.calls.metrics import ToolMetrics
-from toolcrib.core.names import RESULT_READ
+from toolcrib.core.names import is_own
 from toolcrib.crib import Crib
 from toolcrib.doors.http.answers import Answer
 from toolcrib.doors.http.router import RouteSpec
@@ -50,7 +50,7 @@ def overview_routes(pages: Pages, samples: Samples, costs: Costs) -> list[RouteS
 def _values(pages: Pages, visit: Visit, samples: Samples, costs: Costs) -> dict[str, Any]:
     crib = pages.premises.crib
     rows, counted = server_rows(crib, costs), costs.of(crib.catalog)
-    own = sum(1 for name, route in crib.catalog.routes.items() if not route.server and name != RESULT_READ)
+    own = sum(1 for name, route in crib.catalog.routes.items() if not route.server and not is_own(name))
     return {
         "rows": rows,
         "ready": sum(row.state == "ok" for row in rows),

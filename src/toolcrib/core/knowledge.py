@@ -1,0 +1,285 @@
+"""Documents, the passages they are found by, and where both are kept."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+MetadataValue = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A set of documents that are searched together."""
+
+    id: str
+    name: str = ""
+    description: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    embedder: str = ""
+    """Which model its vectors were made with; empty if it has none."""
+    dimensions: int = 0
+    created: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What tells whether a source has changed: first the cheap signs, then the hash of its bytes."""
+
+    hash: str
+    size: int = 0
+    mtime_ns: int = 0
+    """Zero: never take the cheap signs' word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A title inside a document, and where its part begins."""
+
+    start: int
+    level: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """How a document is built: where its pages begin, and its headings in order."""
+
+    pages: tuple[int, ...] = ()
+    headings: tuple[Heading, ...] = ()
+
+
+PLAIN = Outline()
+"""A text without structure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is known of one document besides its text."""
+
+    id: str
+    collection: str
+    source: str
+    """A path, or an address."""
+    title: str
+    type: str
+    stamp: Stamp
+    date: str = ""
+    """UTC, as ``2026-01-31T12:00:00Z``, so that dates compare as strings."""
+    licence: str | None = None
+    version: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    added: str = ""
+    key: int = 0
+    """The store's own number for it; changes when the document does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a document a passage stands: ``text[start:end]``, in characters."""
+
+    start: int
+    end: int
+    page: int | None = None
+    headings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One piece of a document, of a size to be found and read."""
+
+    document: str
+    ordinal: int
+    place: Place
+    check: str
+    """A short hash of its text, so that a citation notices when the text is another one."""
+
+    @property
+    def id(self) -> str:
+        """How it is cited."""
+        return f"{self.document}-{self.ordinal}-{self.check}"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A document's text and how it is built."""
+
+    text: str
+    outline: Outline = PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A document as it comes in, cut into passages."""
+
+    document: Document
+    text: str
+    places: tuple[Place, ...]
+    outline: Outline = PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happens to a collection in one step: all of it, or nothing."""
+
+    collection: str
+    arrivals: tuple[Arrival, ...] = ()
+    """A document of the same id is replaced."""
+    removals: tuple[str, ...] = ()
+    """Ids of documents that leave."""
+    segment: bytes = b""
+    """The index of the arrivals' passages, in their order; empty if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRecord:
+    """One part of a collection's index, without its bytes."""
+
+    id: int
+    collection: str
+    level: int
+    size: int
+    """How many passages it was built from, dead ones included."""
+    changed: int
+    """The generation in which a passage of it died last."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRows:
+    """The passages of a segment that are alive: columns of one table, ordered by position."""
+
+    positions: Sequence[int] = ()
+    documents: Sequence[int] = ()
+    """Their documents' keys."""
+    ordinals: Sequence[int] = ()
+    starts: Sequence[int] = ()
+    ends: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Merging:
+    """Segments that become one; ``rows`` gives the passages of the new one in order, as (document key, ordinal)."""
+
+    collection: str
+    replaced: tuple[SegmentRecord, ...]
+    segment: bytes
+    rows: tuple[tuple[int, int], ...]
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFilter:
+    """Which documents are searched; what is empty does not restrict."""
+
+    types: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+    metadata: Mapping[str, MetadataValue] = field(default_factory=dict)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it lets every document pass."""
+        return not (self.types or self.since or self.until or self.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionCounts:
+    """How much a collection holds."""
+
+    documents: int = 0
+    passages: int = 0
+    characters: int = 0
+    segments: int = 0
+    index_bytes: int = 0
+    dead_passages: int = 0
+    types: Mapping[str, int] = field(default_factory=dict)
+    newest: str = ""
+    """When a document came in last."""
+
+
+class KnowledgeStore(Protocol):
+    """Where documents, passages and their index are kept. What a method acknowledged survives a power cut."""
+
+    async def generation(self) -> int:
+        """A number that grows with every change; cheap."""
+
+    async def collections(self) -> list[Collection]:
+        """All collections, by id."""
+
+    async def put_collection(self, collection: Collection) -> None:
+        """Make it, or change what is said of it; its documents stay."""
+
+    async def remove_collection(self, collection: str) -> bool:
+        """Take it away with everything in it; whether it was there."""
+
+    async def apply(self, change: Change) -> int:
+        """Carry out a change as a whole; the generation it made. Raises ``UnknownCollection``."""
+
+    async def restamp(self, stamps: Mapping[str, Stamp]) -> None:
+        """Remember newer cheap signs of documents whose bytes are the same."""
+
+    async def stamps(self, collection: str) -> dict[str, tuple[str, Stamp]]:
+        """Source → document id and stamp, of all documents."""
+
+    async def documents(self, collection: str) -> list[Document]:
+        """All documents of a collection, by source."""
+
+    async def document(self, document: str) -> Document | None:
+        """One document by its id."""
+
+    async def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+        """Documents by key; those that are gone are missing."""
+
+    async def text(self, document: str) -> Text | None:
+        """A document's text."""
+
+    async def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
+        """Texts of documents by key; those that are gone are missing."""
+
+    async def passages(self, document: str) -> list[Passage]:
+        """A document's passages in order."""
+
+    async def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
+        """Passages by document key and ordinal; those that are gone are missing."""
+
+    async def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
+        """The documents a filter lets pass."""
+
+    async def segments(self, collections: Sequence[str] | None = None) -> list[SegmentRecord]:
+        """The segments of these collections, or of all, in the order they were made."""
+
+    async def segment_bytes(self, segment: int) -> bytes | None:
+        """A segment's index; ``None`` if it was merged away meanwhile."""
+
+    async def segment_rows(self, segment: int) -> SegmentRows:
+        """Which of a segment's passages are alive, and whose they are."""
+
+    async def merge(self, merging: Merging) -> bool:
+        """Put one segment in place of several; not done, and false, if one of them has changed meanwhile."""
+
+    async def counts(self, collection: str) -> CollectionCounts:
+        """How much it holds."""
+
+    async def verify(self) -> list[str]:
+        """What is not as it should be, in plain words; nothing if all is well."""
+
+    async def close(self) -> None:
+        """Let go of everything."""
+
+
+def document_id(collection: str, source: str) -> str:
+    """The same source in the same collection always has the same id."""
+    return hashlib.sha256(f"{collection}\0{source}".encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def text_check(text: str) -> str:
+    """A short hash of a passage's words: how it is spaced does not count."""
+    return hashlib.sha256(" ".join(text.split()).encode(errors="surrogatepass")).hexdigest()[:8]
+
+
+def passages_of(arrival: Arrival) -> list[Passage]:
+    """An arrival's passages, numbered."""
+    return [
+        Passage(arrival.document.id, ordinal, place, text_check(arrival.text[place.start : place.end]))
+        for ordinal, place in enumerate(arrival.places)
+    ]

@@ -1,0 +1,129 @@
+"""From configuration to the knowledge base: its tools for the catalogue, and the library that is opened behind them.
+
+Nothing is opened or imported before a ``kb.*`` tool or command is used for the first time.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolcrib.config.model import Config, KbConfig
+from toolcrib.config.references import resolve
+from toolcrib.core.tool import Tool
+from toolcrib.knowledge.tools import KnowledgeTools
+from toolcrib.sources.native import NativeTool, define
+from toolcrib.stores.paths import state_directory
+from toolcrib.surroundings import Surroundings
+from toolcrib.version import VERSION
+
+if TYPE_CHECKING:
+    from toolcrib.knowledge.answer import Answerer
+    from toolcrib.knowledge.ingest import ParseForeign
+    from toolcrib.knowledge.library import Library
+    from toolcrib.search.vectors import Embedder
+
+
+def kb_tools(config: KbConfig) -> list[Tool]:
+    """The definitions of the ``kb.*`` tools, for a catalogue that calls nothing."""
+    return [made.tool for made in LateLibrary(config, Surroundings()).tools()]
+
+
+class LateLibrary:
+    """The knowledge base of a configuration, opened when it is first needed."""
+
+    def __init__(self, config: KbConfig, surroundings: Surroundings) -> None:
+        self._config, self._around = config, surroundings
+        self._library: Library | None = None
+        self._opening = asyncio.Lock()
+
+    def tools(self) -> list[NativeTool]:
+        """The ``kb.*`` tools, none of which has opened anything yet."""
+        made = KnowledgeTools(self.open, self.answerer)
+        return [define(tool, **options, security_level="read_only") for tool, options in made.declarations()]
+
+    async def open(self) -> "Library":
+        """The library; what could not be opened is tried again the next time."""
+        async with self._opening:
+            if self._library is None:
+                library = make_library(self._config, self._around)
+                try:
+                    await library.open()
+                except BaseException:
+                    await library.close()
+                    raise
+                self._library = library
+        return self._library
+
+    def answerer(self) -> "Answerer":
+        """Who writes answers, as configured."""
+        return make_answerer(self._config, self._around)
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        if self._library is not None:
+            await self._library.close()
+
+
+def make_library(
+    config: KbConfig, surroundings: Surroundings, parse_foreign: "ParseForeign | None" = None
+) -> "Library":
+    """The library that a configuration describes; to be opened and closed by the caller."""
+    from toolcrib.knowledge.library import Library, own_documents, refuse_foreign
+    from toolcrib.stores.knowledge import SqliteKnowledge
+
+    own = own_documents(Path(__file__).parent, VERSION) if config.docs else None
+    store = SqliteKnowledge(kb_path(config, surroundings))
+    return Library(store, lambda: load_embedder(config.embedder), own, parse_foreign or refuse_foreign)
+
+
+def load_embedder(name: str) -> "Embedder | None":
+    """The embedder of that name."""
+    if name == "none":
+        return None
+    from toolcrib.search.model import bundled
+
+    return bundled()
+
+
+def kb_path(config: KbConfig, surroundings: Surroundings) -> Path:
+    """Where the knowledge base is; a relative path is seen from the working directory."""
+    if not config.path:
+        return state_directory(surroundings.env) / "kb.db"
+    return (surroundings.cwd / Path(resolve(config.path, surroundings.env, field="kb.path")).expanduser()).absolute()
+
+
+def make_answerer(config: KbConfig, surroundings: Surroundings) -> "Answerer":
+    """Who writes answers: the configured model, or nobody, which leaves the best sentences."""
+    from toolcrib.knowledge.answer import Answerer
+
+    if not config.model:
+        return Answerer()
+    from toolcrib.knowledge.models import HttpModel, ModelSettings
+
+    def read(name: str) -> str:
+        return resolve(getattr(config, name), surroundings.env, field=f"kb.{name}")
+
+    return Answerer(
+        HttpModel(ModelSettings(config.provider, read("model"), read("url"), read("key"), config.timeout_s))
+    )
+
+
+@asynccontextmanager
+async def open_library(config: Config, surroundings: Surroundings) -> AsyncIterator["Library"]:
+    """The library with all it takes to add documents: foreign formats are parsed in workers of their own."""
+    from toolcrib.isolate.worker import Workers
+    from toolcrib.knowledge.parse.confined import in_workers
+    from toolcrib.sources.bounds import Bounds
+    from toolcrib.transports.spawn import Spawner
+
+    spawner = Spawner()
+    bounds = Bounds(spawner, surroundings.env, config.isolation, VERSION)
+    workers = Workers(spawner, bounds.host, bounds.prover, surroundings.env)
+    library = make_library(config.kb, surroundings, in_workers(workers))
+    try:
+        yield await library.open()
+    finally:
+        await library.close()
+        await spawner.close()

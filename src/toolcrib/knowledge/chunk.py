@@ -1,0 +1,110 @@
+"""Cutting a document into passages that follow its structure. Pure: the same text is always cut the same way.
+
+Every character that is not white space is in exactly one passage; passages are in order and never overlap. They are
+small so that they are found well; whoever reads one is handed its neighbours.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+
+from toolcrib.core.knowledge import PLAIN, Outline, Place
+
+TARGET = 1200
+LEAST = 200
+"""What a passage should have before a heading ends it."""
+
+_GAP = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+|\f")
+_SENTENCE_END = re.compile(r"[.!?…。！？]+[\"'’”)\]]*\s")
+
+Span = tuple[int, int]
+
+
+def chunk(text: str, outline: Outline = PLAIN, target: int = TARGET) -> tuple[Place, ...]:
+    """The passages of a text, as places in it."""
+    paths = _Paths(outline)
+    return tuple(paths.place(start, end) for start, end in _pack(text, outline, target))
+
+
+def _pack(text: str, outline: Outline, target: int) -> Iterator[Span]:
+    """Blocks put together as long as they fit and belong together."""
+    headings = {heading.start for heading in outline.headings}
+    pages = set(outline.pages)
+    begun: Span | None = None
+    for start, end in _blocks(text, outline, target):
+        if begun is not None:
+            size = begun[1] - begun[0]
+            is_full = end - begun[0] > target
+            is_other_part = (start in headings and size >= LEAST) or (start in pages and size >= target // 2)
+            if not is_full and not is_other_part:
+                begun = begun[0], end
+                continue
+            yield begun
+        begun = start, end
+    if begun is not None:
+        yield begun
+
+
+def _blocks(text: str, outline: Outline, target: int) -> Iterator[Span]:
+    """Paragraphs, cut at headings and pages as well, none longer than the target; no white space at their ends."""
+    cuts = sorted({*(heading.start for heading in outline.headings), *outline.pages, 0, len(text)})
+    for first, past in pairwise(cuts):
+        start = first
+        for gap in _GAP.finditer(text, first, past):
+            yield from _pieces(text, start, gap.start(), target)
+            start = gap.end()
+        yield from _pieces(text, start, past, target)
+
+
+def _pieces(text: str, start: int, end: int, target: int) -> Iterator[Span]:
+    start, end = _stripped(text, start, end)
+    while end - start > target:
+        cut = _cut(text, start, start + target)
+        yield _stripped(text, start, cut)
+        start, end = _stripped(text, cut, end)
+    if start < end:
+        yield start, end
+
+
+def _cut(text: str, start: int, limit: int) -> int:
+    """The best place to cut before the limit: a line's end, a sentence's, a word's, or none."""
+    middle = start + (limit - start) // 2
+    if (line := text.rfind("\n", middle, limit)) > 0:
+        return line
+    sentence = None
+    for sentence in _SENTENCE_END.finditer(text, middle, limit):  # noqa: B007 - the last one
+        pass
+    if sentence is not None:
+        return sentence.end()
+    for at in range(limit, middle, -1):
+        if text[at - 1].isspace():
+            return at
+    return limit
+
+
+def _stripped(text: str, start: int, end: int) -> Span:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end
+
+
+class _Paths:
+    """Which headings, and which page, a place stands under."""
+
+    def __init__(self, outline: Outline) -> None:
+        self._pages = outline.pages
+        self._starts = [heading.start for heading in outline.headings]
+        self._trails: list[tuple[str, ...]] = []
+        above: list[tuple[int, str]] = []
+        for heading in outline.headings:
+            above = [*((level, title) for level, title in above if level < heading.level)]
+            above.append((heading.level, heading.title))
+            self._trails.append(tuple(title for _, title in above))
+
+    def place(self, start: int, end: int) -> Place:
+        under = bisect_right(self._starts, start)
+        page = bisect_right(self._pages, start)
+        return Place(start, end, max(page, 1) if self._pages else None, self._trails[under - 1] if under else ())

@@ -1,0 +1,68 @@
+"""Keeping the index in few segments: small ones are merged into larger ones, tier by tier, without the dead."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from toolcrib.core.knowledge import Arrival, KnowledgeStore, Merging, Place, SegmentRecord, SegmentRows
+from toolcrib.knowledge.indexing import build_segment, merge_segments
+
+if TYPE_CHECKING:
+    from toolcrib.search.vectors import Embedder
+
+FAN_IN = 8
+"""How many segments of one tier become one of the next."""
+
+
+async def compact(store: KnowledgeStore, collection: str, *, drop_dead: bool = False) -> int:
+    """Merge until there is nothing more to merge; how many merges were done."""
+    done = 0
+    while True:
+        records = await store.segments([collection])
+        rows = {record.id: await store.segment_rows(record.id) for record in records} if drop_dead else {}
+        chosen = choose(records, {number: len(found.positions) for number, found in rows.items()})
+        if not chosen or not await _merge(store, collection, chosen):
+            return done
+        done += 1
+
+
+def choose(records: Sequence[SegmentRecord], alive: Mapping[int, int]) -> Sequence[SegmentRecord]:
+    """What to merge next: the lowest tier that is full, else a segment most of whose passages are dead."""
+    tiers: dict[int, list[SegmentRecord]] = defaultdict(list)
+    for record in records:
+        tiers[record.level].append(record)
+    for level in sorted(tiers):
+        if len(tiers[level]) >= FAN_IN:
+            return tiers[level][:FAN_IN]
+    for record in records:
+        if alive.get(record.id, record.size) < record.size / 2:
+            return [record]
+    return []
+
+
+async def _merge(store: KnowledgeStore, collection: str, chosen: Sequence[SegmentRecord]) -> bool:
+    parts: list[tuple[bytes, int, SegmentRows]] = []
+    for record in chosen:
+        encoded = await store.segment_bytes(record.id)
+        if encoded is None:
+            return False
+        parts.append((encoded, record.size, await store.segment_rows(record.id)))
+    merged, owners = await asyncio.to_thread(merge_segments, parts)
+    level = chosen[0].level + (len(chosen) > 1)
+    return await store.merge(Merging(collection, tuple(chosen), merged, owners, level))
+
+
+async def reindex(store: KnowledgeStore, collection: str, embedder: "Embedder | None") -> bool:
+    """Build the whole index anew from the texts that are kept, for another embedder; whether nobody interfered."""
+    records = tuple(await store.segments([collection]))
+    arrivals, owners = list[Arrival](), list[tuple[int, int]]()
+    for document in await store.documents(collection):
+        kept, passages = await store.text(document.id), await store.passages(document.id)
+        if kept is None:
+            return False
+        places = tuple[Place, ...](passage.place for passage in passages)
+        arrivals.append(Arrival(document, kept.text, places))
+        owners += [(document.key, passage.ordinal) for passage in passages]
+    encoded = await asyncio.to_thread(build_segment, arrivals, embedder)
+    return await store.merge(Merging(collection, records, encoded, tuple(owners), 1))

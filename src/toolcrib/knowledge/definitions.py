@@ -1,0 +1,309 @@
+"""How the ``kb.*`` tools are described to a model: their schemas, and one example each. Data only."""
+
+from typing import Any
+
+Schema = dict[str, Any]
+
+
+def _object(properties: Schema, *required: str, **more: Any) -> Schema:
+    return {"type": "object", "properties": properties} | ({"required": list(required)} if required else {}) | more
+
+
+def _list(items: Schema, **more: Any) -> Schema:
+    return {"type": "array", "items": items} | more
+
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+COUNT: Schema = {"type": "integer"}
+MAYBE: Schema = {"type": ["string", "null"]}
+FREE: Schema = {"type": "object"}
+
+COLLECTION_IDS = _list(
+    TEXT, minItems=1, maxItems=10, description="Collections to search; kb.list_collections names them"
+)
+FILTERS = _object(
+    {
+        "document_types": _list(TEXT, description="markdown, text, html, pdf, docx, code, csv, json, email"),
+        "date_range": _object(
+            {"start": TEXT | {"format": "date-time"}, "end": TEXT | {"format": "date-time"}}, description="Inclusive"
+        ),
+        "metadata": FREE | {"description": 'Values that a document\'s metadata must have, such as {"team": "a"}'},
+    },
+    description="Only documents that fit are searched",
+)
+CITATION = _object({"title": TEXT, "source_url": MAYBE, "license": MAYBE, "version": MAYBE}, "title")
+PLACE = _object(
+    {"start": COUNT, "end": COUNT, "page": {"type": ["integer", "null"]}, "headings": _list(TEXT)}, "start", "end"
+)
+PERFORMANCE = _object({"total_time_ms": COUNT, "vector_search_time_ms": COUNT, "bm25_search_time_ms": COUNT})
+RESULT = _object(
+    {
+        "chunk_id": TEXT,
+        "document_id": TEXT,
+        "collection_id": TEXT,
+        "content": TEXT,
+        "title": TEXT,
+        "score": NUMBER,
+        "citation": CITATION,
+        "place": PLACE,
+        "highlights": _list(_list(COUNT), description="Character ranges of content that the query's words stand in"),
+    },
+    "chunk_id",
+    "content",
+    "score",
+    "citation",
+)
+
+SEARCH: Schema = {
+    "name": "kb.hybrid_search",
+    "description": (
+        "Search the knowledge base by words and by meaning at once. Returns the best passages with where they come"
+        " from. Read more of a document around a passage with kb.get_document."
+    ),
+    "category": "search",
+    "capabilities": ["hybrid_search", "citations"],
+    "timeout_s": 5.0,
+    "input_schema": _object(
+        {
+            "query": TEXT | {"minLength": 1, "maxLength": 1000, "description": "Search query text"},
+            "collection_ids": COLLECTION_IDS,
+            "top_k": COUNT | {"minimum": 1, "maximum": 100, "default": 10, "description": "Most results to return"},
+            "filters": FILTERS,
+        },
+        "query",
+        "collection_ids",
+    ),
+    "output_schema": _object(
+        {
+            "results": _list(RESULT),
+            "query_info": _object({"processed_query": TEXT, "total_results": COUNT}),
+            "performance_metrics": PERFORMANCE,
+        },
+        "results",
+    ),
+    "examples": [{"query": "how are tools isolated", "collection_ids": ["toolcrib"], "top_k": 5}],
+}
+
+DOCUMENT: Schema = {
+    "name": "kb.get_document",
+    "description": (
+        "Read a document of the knowledge base, whole or in part: a range of characters, lines or pages, the part under"
+        " a heading, or a passage with its neighbours. Long texts come in pieces; next says where to go on."
+    ),
+    "category": "document",
+    "capabilities": ["documents"],
+    "timeout_s": 5.0,
+    "input_schema": _object(
+        {
+            "document_id": TEXT | {"description": "From a search result; not needed with chunk_id"},
+            "chunk_id": TEXT | {"description": "A passage from a search result, to read it with its neighbours"},
+            "neighbours": COUNT
+            | {"minimum": 0, "maximum": 50, "default": 1, "description": "Passages before and after"},
+            "range": _object(
+                {
+                    "unit": TEXT | {"enum": ["characters", "lines", "pages"]},
+                    "start": COUNT | {"minimum": 0, "description": "Characters from 0; lines and pages from 1"},
+                    "end": COUNT | {"minimum": 0, "description": "Characters: exclusive; lines and pages: inclusive"},
+                },
+                "unit",
+                "start",
+            ),
+            "heading": TEXT | {"description": "Only the part under this heading, as the outline names it"},
+            "max_characters": COUNT | {"minimum": 100, "maximum": 200000, "default": 20000},
+        }
+    ),
+    "output_schema": _object(
+        {
+            "document_id": TEXT,
+            "collection_id": TEXT,
+            "title": TEXT,
+            "type": TEXT,
+            "date": MAYBE,
+            "metadata": FREE,
+            "citation": CITATION,
+            "content": TEXT,
+            "place": PLACE,
+            "total_characters": COUNT,
+            "next": {"type": ["integer", "null"], "description": "Character to go on from, if the text was cut"},
+            "outline": _list(_object({"level": COUNT, "title": TEXT, "start": COUNT})),
+            "pages": {"type": ["integer", "null"]},
+        },
+        "document_id",
+        "content",
+        "total_characters",
+    ),
+    "examples": [{"document_id": "0f3c", "range": {"unit": "lines", "start": 1, "end": 40}}, {"chunk_id": "0f3c-2-ab"}],
+}
+
+STATS: Schema = {
+    "name": "kb.stats",
+    "description": "How much the knowledge base holds, and whether it is healthy, degraded or unhealthy, and why.",
+    "category": "collection",
+    "capabilities": ["statistics"],
+    "timeout_s": 5.0,
+    "input_schema": _object({"collection_ids": _list(TEXT, maxItems=10, description="All collections if not given")}),
+    "output_schema": _object(
+        {
+            "status": TEXT | {"enum": ["healthy", "degraded", "unhealthy"]},
+            "reasons": _list(TEXT),
+            "collections": _list(
+                _object(
+                    {
+                        "collection_id": TEXT,
+                        "documents": COUNT,
+                        "passages": COUNT,
+                        "characters": COUNT,
+                        "document_types": FREE,
+                        "embedder": TEXT,
+                        "segments": COUNT,
+                        "index_bytes": COUNT,
+                        "last_added": MAYBE,
+                    },
+                    "collection_id",
+                    "documents",
+                    "passages",
+                )
+            ),
+            "totals": _object({"collections": COUNT, "documents": COUNT, "passages": COUNT, "index_bytes": COUNT}),
+        },
+        "status",
+        "reasons",
+        "collections",
+    ),
+    "examples": [{}],
+}
+
+COLLECTIONS: Schema = {
+    "name": "kb.list_collections",
+    "description": "List the collections of the knowledge base that can be searched, with what is in them.",
+    "category": "collection",
+    "capabilities": ["collections"],
+    "timeout_s": 5.0,
+    "input_schema": _object(
+        {
+            "name_contains": TEXT | {"description": "Only collections whose id, name or description contains this"},
+            "metadata": FREE | {"description": "Values that a collection's metadata must have"},
+        }
+    ),
+    "output_schema": _object(
+        {
+            "collections": _list(
+                _object(
+                    {
+                        "collection_id": TEXT,
+                        "name": TEXT,
+                        "description": TEXT,
+                        "metadata": FREE,
+                        "documents": COUNT,
+                        "passages": COUNT,
+                        "created": TEXT,
+                    },
+                    "collection_id",
+                    "name",
+                )
+            )
+        },
+        "collections",
+    ),
+    "examples": [{}, {"name_contains": "handbook"}],
+}
+
+CITATIONS: Schema = {
+    "name": "kb.resolve_citations",
+    "description": (
+        "Turn passage ids into full references: title, source, licence, version, page, headings; and check that the"
+        " passage, or a quote from it, still stands there. Markers such as [2] in text mean the second citation."
+    ),
+    "category": "document",
+    "capabilities": ["citations"],
+    "timeout_s": 5.0,
+    "input_schema": _object(
+        {
+            "citations": _list(
+                {
+                    "anyOf": [
+                        TEXT | {"minLength": 1, "maxLength": 200},
+                        _object({"chunk_id": TEXT, "quote": TEXT}, "chunk_id"),
+                    ]
+                },
+                minItems=1,
+                maxItems=100,
+                description="Passage ids, each alone or with a quote to be checked",
+            ),
+            "text": TEXT | {"description": "A text with markers like [1], to be told which of them mean what"},
+        },
+        "citations",
+    ),
+    "output_schema": _object(
+        {
+            "references": _list(
+                _object(
+                    {
+                        "number": COUNT,
+                        "chunk_id": TEXT,
+                        "status": TEXT | {"enum": ["stands", "moved", "changed", "missing"]},
+                        "quote_stands": {"type": ["boolean", "null"]},
+                        "content": MAYBE,
+                        "document_id": MAYBE,
+                        "collection_id": MAYBE,
+                        "citation": CITATION,
+                        "place": PLACE,
+                        "reference": TEXT,
+                    },
+                    "number",
+                    "chunk_id",
+                    "status",
+                )
+            ),
+            "markers": _list(
+                _object({"marker": TEXT, "number": COUNT, "known": {"type": "boolean"}}, "marker", "known")
+            ),
+        },
+        "references",
+    ),
+    "examples": [{"citations": ["0f3c-2-ab12cd34"]}],
+}
+
+ANSWER: Schema = {
+    "name": "kb.answer",
+    "description": (
+        "Answer a question from the knowledge base, with citations like [1] and a check of which sentences the cited"
+        " passages support. Says so plainly when the documents do not contain the answer."
+    ),
+    "category": "analysis",
+    "capabilities": ["answers", "citations"],
+    "timeout_s": 120.0,
+    "input_schema": _object(
+        {
+            "question": TEXT | {"minLength": 1, "maxLength": 1000},
+            "collection_ids": COLLECTION_IDS,
+            "top_k": COUNT | {"minimum": 1, "maximum": 50, "default": 8, "description": "Passages to answer from"},
+            "filters": FILTERS,
+        },
+        "question",
+        "collection_ids",
+    ),
+    "output_schema": _object(
+        {
+            "answer": TEXT,
+            "mode": TEXT | {"enum": ["generated", "extractive", "none"]},
+            "citations": _list(
+                _object({"marker": TEXT, "chunk_id": TEXT, "citation": CITATION, "content": TEXT}, "marker", "chunk_id")
+            ),
+            "support": _list(
+                _object(
+                    {"sentence": TEXT, "supported": {"type": "boolean"}, "score": NUMBER, "markers": _list(TEXT)},
+                    "sentence",
+                    "supported",
+                )
+            ),
+            "model": MAYBE,
+            "performance_metrics": _object({"total_time_ms": COUNT, "search_time_ms": COUNT, "model_time_ms": COUNT}),
+        },
+        "answer",
+        "mode",
+        "citations",
+    ),
+    "examples": [{"question": "How do I add a server?", "collection_ids": ["toolcrib"]}],
+}

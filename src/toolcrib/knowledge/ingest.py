@@ -1,0 +1,257 @@
+"""Files become documents: read, parsed, cut, indexed and stored, some at a time, each time all or nothing.
+
+Whatever was stored stays if the work is interrupted, and is not done again when it is taken up.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from toolcrib.core.errors import UnreadableSource
+from toolcrib.core.knowledge import Arrival, Change, Collection, Document, KnowledgeStore, Stamp, document_id
+from toolcrib.knowledge.chunk import chunk
+from toolcrib.knowledge.compact import compact, reindex
+from toolcrib.knowledge.fetch import Page, fetch
+from toolcrib.knowledge.indexing import build_segment
+from toolcrib.knowledge.parse.dates import to_utc
+from toolcrib.knowledge.parse.parsed import FOREIGN, SAMPLE, Parsed, type_of
+from toolcrib.knowledge.parse.reading import FOREIGN_MAX, TEXT_MAX, parse
+from toolcrib.knowledge.survey import Adding, Known, Root, survey
+from toolcrib.knowledge.walk import Candidate, Content, Skipped, read
+
+if TYPE_CHECKING:
+    from toolcrib.search.vectors import Embedder
+
+PASSAGES_AT_ONCE = 500
+SECONDS_AT_ONCE = 1.0
+AHEAD = 4
+YOUNG_NS = 2_000_000_000
+"""A file changed this shortly ago may change again without looking different."""
+
+ParseForeign = Callable[[str, bytes], Awaitable[Parsed]]
+FetchPage = Callable[[Page], Awaitable[Content]]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an addition has come."""
+
+    done: int
+    total: int
+    passages: int
+    elapsed_s: float
+
+    @property
+    def rate(self) -> float:
+        """Files per second."""
+        return self.done / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def left_s(self) -> float:
+        """How much longer it may take."""
+        return (self.total - self.done) / self.rate if self.rate else 0.0
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of an addition."""
+
+    collection: str
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    passages: int = 0
+    seconds: float = 0.0
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Same:
+    """A file whose bytes are what they were, with newer signs."""
+
+    document: str
+    stamp: Stamp
+
+
+class Ingest:
+    """Adds documents to a store; one addition to a collection at a time."""
+
+    def __init__(
+        self,
+        store: KnowledgeStore,
+        embedder: "Embedder | None",
+        parse_foreign: ParseForeign,
+        fetch_page: FetchPage = fetch,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._store, self._embedder, self._clock_ns = store, embedder, clock_ns
+        self._parse_foreign, self._fetch_page = parse_foreign, fetch_page
+
+    async def add(
+        self,
+        roots: Sequence[Root],
+        wanted: Adding,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+        pages: Sequence[Page] = (),
+    ) -> Report:
+        """Bring a collection up to date with what is below the roots and on the pages; a new collection is made."""
+        began = time.monotonic()
+        report = Report(wanted.collection)
+        await self._prepare_collection(wanted.collection)
+        known = await self._store.stamps(wanted.collection)
+        found = await asyncio.to_thread(survey, roots, known, wanted)
+        report.unchanged, report.skipped = found.unchanged, list(found.skipped)
+        batch = _Batch(wanted.collection, removals=found.gone)
+        to_read: list[Candidate | Page] = [*found.to_read, *pages]
+        total = len(to_read)
+        async for done, outcome in _numbered(self._prepared(to_read, known, wanted)):
+            batch.take(outcome, known, report)
+            if batch.is_full:
+                await self._store_batch(batch, report)
+                batch = _Batch(wanted.collection)
+            on_progress(Progress(done, total, report.passages + batch.passages, time.monotonic() - began))
+        await self._store_batch(batch, report)
+        await compact(self._store, wanted.collection, drop_dead=bool(report.removed or report.changed))
+        report.seconds = time.monotonic() - began
+        return report
+
+    async def _prepare_collection(self, name: str) -> None:
+        """Make it if it is new; if another embedder made its vectors, make them anew from the texts that are kept."""
+        model, size = (self._embedder.name, self._embedder.dimensions) if self._embedder else ("", 0)
+        known = {collection.id: collection for collection in await self._store.collections()}.get(name)
+        if known is None:
+            created = to_utc(self._clock_ns() / 1e9)
+            await self._store.put_collection(Collection(name, name, "", {}, model, size, created))
+        elif (known.embedder, known.dimensions) != (model, size):
+            await reindex(self._store, name, self._embedder)
+            await self._store.put_collection(replace(known, embedder=model, dimensions=size))
+
+    async def _prepared(
+        self, candidates: Iterable[Candidate | Page], known: Known, wanted: Adding
+    ) -> AsyncIterator[Arrival | _Same | Skipped]:
+        """Each candidate in order, with a few being worked on ahead."""
+        waiting: deque[asyncio.Task[Arrival | _Same | Skipped]] = deque()
+        try:
+            for candidate in candidates:
+                waiting.append(asyncio.create_task(self._prepare(candidate, known, wanted)))
+                if len(waiting) >= AHEAD:
+                    yield await waiting.popleft()
+            while waiting:
+                yield await waiting.popleft()
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _prepare(self, candidate: Candidate | Page, known: Known, wanted: Adding) -> Arrival | _Same | Skipped:
+        try:
+            content = await self._content(candidate)
+            digest = wanted.digest(content.bytes)
+            stamp = replace(content.stamp, hash=digest, mtime_ns=self._trusted(content.stamp.mtime_ns))
+            before = known.get(candidate.source)
+            if before is not None and wanted.is_same(digest, before[1]):
+                return _Same(before[0], replace(stamp, hash=before[1].hash))
+            parsed = await self._parse(candidate.name, content)
+            previous = await self._store.document(before[0]) if before else None
+            return await asyncio.to_thread(self._arrive, candidate, parsed, stamp, wanted, previous)
+        except UnreadableSource as error:
+            return Skipped(candidate.source, error.message)
+        except Exception as error:  # the edge of the parsers: no file, whatever is in it, stops the others
+            return Skipped(candidate.source, f"it cannot be parsed ({type(error).__name__}: {str(error)[:200]})")
+
+    async def _content(self, candidate: Candidate | Page) -> Content:
+        if isinstance(candidate, Page):
+            return await self._fetch_page(candidate)
+        return await asyncio.to_thread(read, candidate, _size_max(candidate.name))
+
+    def _trusted(self, mtime_ns: int) -> int:
+        return mtime_ns if self._clock_ns() - mtime_ns > YOUNG_NS else 0
+
+    async def _parse(self, name: str, content: Content) -> Parsed:
+        kind = content.type or type_of(name, content.bytes[:SAMPLE])
+        if kind in FOREIGN:
+            return await self._parse_foreign(kind, content.bytes)
+        return await asyncio.to_thread(parse, kind, content.bytes)
+
+    def _arrive(
+        self, candidate: Candidate | Page, parsed: Parsed, stamp: Stamp, wanted: Adding, previous: Document | None
+    ) -> Arrival:
+        if not parsed.text.strip():
+            raise UnreadableSource("there is no text in it")
+        kept = previous if previous is not None and not wanted.says else None
+        document = Document(
+            id=document_id(wanted.collection, candidate.source),
+            collection=wanted.collection,
+            source=candidate.source,
+            title=wanted.title or parsed.title or PurePath(candidate.name).stem,
+            type=parsed.type,
+            stamp=stamp,
+            date=parsed.date or to_utc((stamp.mtime_ns or self._clock_ns()) / 1e9),
+            licence=wanted.licence or parsed.licence or (kept.licence if kept else None),
+            version=wanted.version or parsed.version or (kept.version if kept else None),
+            metadata={**parsed.metadata, **wanted.metadata},
+            added=to_utc(self._clock_ns() / 1e9),
+        )
+        return Arrival(document, parsed.text, chunk(parsed.text, parsed.outline), parsed.outline)
+
+    async def _store_batch(self, batch: "_Batch", report: Report) -> None:
+        if batch.same:
+            await self._store.restamp({same.document: same.stamp for same in batch.same})
+        if not batch.arrivals and not batch.removals:
+            return
+        segment = await asyncio.to_thread(build_segment, batch.arrivals, self._embedder)
+        change = Change(batch.collection, tuple(batch.arrivals), tuple(batch.removals), segment)
+        await self._store.apply(change)
+        report.removed += len(batch.removals)
+        report.passages += batch.passages
+        await compact(self._store, batch.collection)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What is stored in one step."""
+
+    collection: str
+    arrivals: list[Arrival] = field(default_factory=list)
+    removals: list[str] = field(default_factory=list)
+    same: list[_Same] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def take(self, outcome: Arrival | _Same | Skipped, known: Known, report: Report) -> None:
+        if isinstance(outcome, Skipped):
+            report.skipped.append(outcome)
+        elif isinstance(outcome, _Same):
+            report.unchanged += 1
+            self.same.append(outcome)
+        else:
+            is_new = outcome.document.source not in known
+            report.added += is_new
+            report.changed += not is_new
+            self.arrivals.append(outcome)
+
+    @property
+    def passages(self) -> int:
+        return sum(len(arrival.places) for arrival in self.arrivals)
+
+    @property
+    def is_full(self) -> bool:
+        is_due = time.monotonic() - self.began >= SECONDS_AT_ONCE
+        return self.passages >= PASSAGES_AT_ONCE or (is_due and bool(self.arrivals))
+
+
+async def _numbered(
+    outcomes: AsyncIterator[Arrival | _Same | Skipped],
+) -> AsyncIterator[tuple[int, Arrival | _Same | Skipped]]:
+    done = 0
+    async for outcome in outcomes:
+        done += 1
+        yield done, outcome
+
+
+def _size_max(name: str) -> int:
+    return FOREIGN_MAX if PurePath(name.lower()).suffix in (".pdf", ".docx", ".html", ".htm", ".eml") else TEXT_MAX

@@ -1,0 +1,69 @@
+"""Foreign formats are parsed in a process of their own: no network, no files, little memory, little time.
+
+A file that breaks its parser, or makes it eat memory or time without end, ends that process and nothing else.
+"""
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from toolcrib.core.errors import ToolFailed, UnreadableSource
+from toolcrib.isolate.grants import MIB, Limits, Wish
+from toolcrib.isolate.levels import AUTO
+from toolcrib.isolate.worker import Task, Workers, module_places
+from toolcrib.knowledge.parse.parsed import Parsed
+
+LIMITS = Limits(memory_bytes=768 * MIB, address_bytes=4096 * MIB, file_bytes=MIB, open_files=64, cpu_s=30)
+PATIENCE_S = 90.0
+_TARGET = f"{__name__}:perform"
+
+
+def in_workers(workers: Workers, limits: Limits = LIMITS) -> Callable[[str, bytes], Awaitable[Parsed]]:
+    """A parser of foreign formats that trusts no file."""
+    wish = Wish(AUTO, limits=limits)
+    places = module_places(__name__)
+
+    async def parse(kind: str, content: bytes) -> Parsed:
+        given = {"kind": kind, "content": base64.b64encode(content).decode()}
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                answer = await workers.run(Task(f"parsing {kind}", _TARGET, given, places), wish)
+        except ToolFailed as failure:
+            raise UnreadableSource(_why(failure)) from None
+        except TimeoutError:
+            raise UnreadableSource(f"parsing it took longer than {PATIENCE_S:.0f} s") from None
+        return _read_answer(answer)
+
+    return parse
+
+
+def _why(failure: ToolFailed) -> str:
+    said = " ".join(failure.details.get("stderr", ()))
+    if "MemoryError" in said or "cannot allocate" in said.lower():
+        return "parsing it needs too much memory"
+    return "its parser broke, or used up its memory or time"
+
+
+def _read_answer(answer: bytes) -> Parsed:
+    outcome = msgspec.json.decode(answer)
+    if "error" in outcome:
+        raise UnreadableSource(str(outcome["error"]), hint=str(outcome.get("hint", "")))
+    return msgspec.convert(outcome["parsed"], Parsed)
+
+
+def perform(given: Mapping[str, Any]) -> bytes:
+    """In the worker: parse one document, and encode what came of it."""
+    from toolcrib.knowledge.parse.reading import parse
+
+    try:
+        parsed = parse(given["kind"], base64.b64decode(given["content"]))
+        return msgspec.json.encode({"parsed": parsed})
+    except UnreadableSource as error:
+        return msgspec.json.encode({"error": error.message, "hint": error.hint})
+    except MemoryError:
+        return b'{"error": "parsing it needs too much memory"}'
+    except Exception as error:  # the edge of the parsers
+        return msgspec.json.encode({"error": f"it cannot be parsed ({type(error).__name__})"})

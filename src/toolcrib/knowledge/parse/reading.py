@@ -1,0 +1,29 @@
+"""Which parser reads what; each is imported when it is first needed."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+from toolcrib.knowledge.parse.parsed import Parsed
+
+TEXT_MAX = 16_000_000
+FOREIGN_MAX = 64_000_000
+"""The most bytes of a file, by how carefully it is read."""
+
+PARSERS: Mapping[str, str] = {
+    "code": "code:parse_code",
+    "csv": "tables:parse_csv",
+    "docx": "docx:parse_docx",
+    "email": "mail:parse_email",
+    "html": "html:parse_html",
+    "json": "tables:parse_json",
+    "markdown": "markdown:parse_markdown",
+    "pdf": "pdf:parse_pdf",
+    "text": "text:parse_text",
+}
+
+
+def parse(kind: str, content: bytes) -> Parsed:
+    """The document in these bytes; raises ``UnreadableSource``."""
+    module, _, name = PARSERS[kind].partition(":")
+    parser: Callable[[bytes], Parsed] = getattr(import_module(f"toolcrib.knowledge.parse.{module}"), name)
+    return parser(content)

@@ -1,0 +1,230 @@
+"""The six ``kb.*`` tools: each takes the arguments of a call and answers as its definition says."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.core.errors import InvalidArguments, KnowledgeUnavailable
+from toolcrib.core.knowledge import Collection, CollectionCounts, Document, Passage, Text
+from toolcrib.knowledge import definitions
+
+if TYPE_CHECKING:
+    from toolcrib.knowledge.answer import Answerer
+    from toolcrib.knowledge.library import Library
+
+Arguments = Mapping[str, Any]
+Json = dict[str, Any]
+Tool = Callable[[dict[str, Any]], Awaitable[Json]]
+
+MANY_SEGMENTS = 40
+_MARKER = re.compile(r"\[(\d{1,3})\]")
+
+
+class KnowledgeTools:
+    """The tools over one library, which is opened when the first of them is called."""
+
+    def __init__(self, open_library: "Callable[[], Awaitable[Library]]", answerer: "Callable[[], Answerer]") -> None:
+        self._open, self._answerer = open_library, answerer
+
+    def declarations(self) -> Iterator[tuple[Tool, Json]]:
+        """Each tool with what a registry has to know of it."""
+        yield self.hybrid_search, definitions.SEARCH
+        yield self.get_document, definitions.DOCUMENT
+        yield self.stats, definitions.STATS
+        yield self.list_collections, definitions.COLLECTIONS
+        yield self.resolve_citations, definitions.CITATIONS
+        yield self.answer, definitions.ANSWER
+
+    async def hybrid_search(self, arguments: Arguments) -> Json:
+        """Search by words and meaning."""
+        from toolcrib.knowledge.retrieve import Search
+        from toolcrib.knowledge.shapes import performance, read_filter, result
+        from toolcrib.search.highlight import highlights
+
+        library = await self._open()
+        wanted = read_filter(arguments.get("filters"))
+        search = Search(arguments["query"], tuple(arguments["collection_ids"]), arguments.get("top_k", 10), wanted)
+        findings = await library.search(search)
+        return {
+            "results": [result(found, highlights(search.query, found.text)) for found in findings.passages],
+            "query_info": {"processed_query": findings.processed_query, "total_results": findings.total},
+            "performance_metrics": performance(findings),
+        }
+
+    async def get_document(self, arguments: Arguments) -> Json:
+        """Read a document, or a part of it."""
+        from toolcrib.knowledge.ranges import page_of
+        from toolcrib.knowledge.shapes import citation
+
+        library = await self._open()
+        document, kept, (start, end) = await self._wanted_part(library, arguments)
+        cut = min(end, start + arguments.get("max_characters", 20_000))
+        return {
+            "document_id": document.id,
+            "collection_id": document.collection,
+            "title": document.title,
+            "type": document.type,
+            "date": document.date or None,
+            "metadata": dict(document.metadata),
+            "citation": citation(document),
+            "content": kept.text[start:cut],
+            "place": {"start": start, "end": cut, "page": page_of(kept.outline, start)},
+            "total_characters": len(kept.text),
+            "next": cut if cut < end else None,
+            "outline": [{"level": h.level, "title": h.title, "start": h.start} for h in kept.outline.headings[:200]],
+            "pages": len(kept.outline.pages) or None,
+        }
+
+    async def _wanted_part(self, library: "Library", arguments: Arguments) -> tuple[Document, Text, tuple[int, int]]:
+        from toolcrib.knowledge.ranges import span_of, span_under
+
+        if arguments.get("chunk_id"):
+            return await _around(library, arguments["chunk_id"], arguments.get("neighbours", 1))
+        if not arguments.get("document_id"):
+            raise InvalidArguments("Neither document_id nor chunk_id is given.", hint="Give one of them.")
+        document, kept = await library.read(arguments["document_id"])
+        if arguments.get("heading"):
+            return document, kept, span_under(kept, arguments["heading"])
+        if arguments.get("range"):
+            return document, kept, span_of(kept, arguments["range"])
+        return document, kept, (0, len(kept.text))
+
+    async def stats(self, arguments: Arguments) -> Json:
+        """How much there is, and whether all is well."""
+        try:
+            library = await self._open()
+            wanted = await _collections(library, arguments.get("collection_ids") or ())
+        except KnowledgeUnavailable as trouble:
+            return {"status": "unhealthy", "reasons": [str(trouble)], "collections": []}
+        counted = [(collection, await library.store.counts(collection.id)) for collection in wanted]
+        reasons = [reason for pair in counted for reason in _complaints(library, *pair)]
+        return {
+            "status": "degraded" if reasons else "healthy",
+            "reasons": reasons,
+            "collections": [_counts(*pair) for pair in counted],
+            "totals": {
+                "collections": len(counted),
+                "documents": sum(held.documents for _, held in counted),
+                "passages": sum(held.passages for _, held in counted),
+                "index_bytes": sum(held.index_bytes for _, held in counted),
+            },
+        }
+
+    async def list_collections(self, arguments: Arguments) -> Json:
+        """What can be searched."""
+        library = await self._open()
+        wanted = str(arguments.get("name_contains") or "").casefold()
+        listed = [
+            collection
+            for collection in await library.store.collections()
+            if wanted in f"{collection.id}\n{collection.name}\n{collection.description}".casefold()
+            and all(collection.metadata.get(key) == value for key, value in (arguments.get("metadata") or {}).items())
+        ]
+        return {"collections": [_shown(each, await library.store.counts(each.id)) for each in listed]}
+
+    async def resolve_citations(self, arguments: Arguments) -> Json:
+        """Full references, each checked against what the documents say now."""
+        library = await self._open()
+        asked = [each if isinstance(each, Mapping) else {"chunk_id": each} for each in arguments["citations"]]
+        references = [
+            {"number": number, **await _resolve(library, each["chunk_id"], each.get("quote"))}
+            for number, each in enumerate(asked, 1)
+        ]
+        markers = [
+            {"marker": f"[{number}]", "number": number, "known": 0 < number <= len(asked)}
+            for number in sorted({int(found) for found in _MARKER.findall(arguments.get("text") or "")})
+        ]
+        return {"references": references, "markers": markers}
+
+    async def answer(self, arguments: Arguments) -> Json:
+        """Answer from the documents."""
+        from toolcrib.knowledge.retrieve import Search
+        from toolcrib.knowledge.shapes import read_filter
+
+        library = await self._open()
+        wanted = read_filter(arguments.get("filters"))
+        search = Search(arguments["question"], tuple(arguments["collection_ids"]), arguments.get("top_k", 8), wanted)
+        answered = await self._answerer().answer(library, search)
+        return answered.to_json()
+
+
+async def _around(library: "Library", chunk: str, neighbours: int) -> tuple[Document, Text, tuple[int, int]]:
+    """A passage with so many before and after it."""
+    resolved = await library.passage(chunk)
+    if resolved.document is None or resolved.passage is None:
+        raise InvalidArguments(f"No passage {chunk[:100]!r}.", hint="Take chunk_id from a result of kb.hybrid_search.")
+    document, kept = await library.read(resolved.document.id)
+    passages: Sequence[Passage] = await library.store.passages(document.id)
+    at = resolved.passage.ordinal
+    first, last = passages[max(at - neighbours, 0)], passages[min(at + neighbours, len(passages) - 1)]
+    return document, kept, (first.place.start, last.place.end)
+
+
+async def _collections(library: "Library", wanted: Sequence[str]) -> list[Collection]:
+    from toolcrib.knowledge.index import check_collections
+
+    await check_collections(library.store, wanted)
+    return [each for each in await library.store.collections() if not wanted or each.id in wanted]
+
+
+def _complaints(library: "Library", collection: Collection, held: CollectionCounts) -> Iterator[str]:
+    ours = library.embedder.name if library.embedder else ""
+    if collection.embedder != ours:
+        made = f"with {collection.embedder!r}" if collection.embedder else "without vectors"
+        yield f"{collection.id}: indexed {made}, so only words count; `toolcrib kb add` to it makes the vectors anew."
+    if held.segments > MANY_SEGMENTS:
+        yield f"{collection.id}: its index is in {held.segments} pieces, which slows searches."
+    if held.dead_passages > max(held.passages, 1000):
+        yield f"{collection.id}: most of its index is of documents that are gone."
+
+
+def _counts(collection: Collection, held: CollectionCounts) -> Json:
+    return {
+        "collection_id": collection.id,
+        "documents": held.documents,
+        "passages": held.passages,
+        "characters": held.characters,
+        "document_types": dict(held.types),
+        "embedder": collection.embedder,
+        "segments": held.segments,
+        "index_bytes": held.index_bytes,
+        "last_added": held.newest or None,
+    }
+
+
+def _shown(collection: Collection, held: CollectionCounts) -> Json:
+    return {
+        "collection_id": collection.id,
+        "name": collection.name,
+        "description": collection.description,
+        "metadata": dict(collection.metadata),
+        "documents": held.documents,
+        "passages": held.passages,
+        "created": collection.created,
+    }
+
+
+async def _resolve(library: "Library", chunk: str, quote: str | None) -> Json:
+    from toolcrib.knowledge.shapes import citation, place, reference
+
+    resolved = await library.passage(chunk)
+    document, passage = resolved.document, resolved.passage
+    if document is None or passage is None:
+        return {"chunk_id": chunk, "status": "missing", "quote_stands": None if quote is None else False}
+    _, kept = await library.read(document.id)
+    return {
+        "chunk_id": passage.id,
+        "status": resolved.status,
+        "quote_stands": None if quote is None else _plain(quote) in _plain(kept.text),
+        "content": kept.text[passage.place.start : passage.place.end],
+        "document_id": document.id,
+        "collection_id": document.collection,
+        "citation": citation(document),
+        "place": place(passage.place),
+        "reference": reference(document, passage),
+    }
+
+
+def _plain(text: str) -> str:
+    """Words alone: a quote may be spaced otherwise."""
+    return " ".join(text.split()).casefold()

@@ -1,0 +1,37 @@
+"""Putting what words say and what meaning says into one score from 0 to 1.
+
+Both halves are calibrated, not ranked: the lexical score is the share of the query's weight that an entry accounts for,
+the vector score is a cosine. So a half that cannot tell entries apart changes little, and scores of two queries can be
+compared.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolcrib.search.features import Features
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """How much meaning counts, and what takes weight from it."""
+
+    vector: float = 0.28  # in a small collection, for a query of plain words
+    exact: float = 0.7  # is taken away as far as the query consists of identifiers, numbers and quotations
+    small: int = 5_000  # entries; beyond, chance neighbours grow in number
+    fading: float = 0.25  # is taken away for each tenfold beyond
+
+    def weight(self, features: Features) -> float:
+        """The share of the vector score in the whole."""
+        beyond = max(0.0, float(np.log10(max(features.entries, 1) / self.small)))
+        fading = max(0.3, 1 - self.fading * beyond)
+        return self.vector * (1 - self.exact * features.exact) * fading
+
+
+def fuse(lexical: Floats, vector: Floats, weight: float) -> Floats:
+    """One score for each candidate; a cosine below zero says no more than zero."""
+    meaning = np.maximum(vector, np.float32(0))
+    return (np.float32(1 - weight) * lexical + np.float32(weight) * meaning).astype(np.float32)

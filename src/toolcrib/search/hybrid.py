@@ -1,0 +1,197 @@
+"""Searching by words and by meaning at once, over several segments as if they were one."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolcrib.search.features import measure
+from toolcrib.search.fuse import Fusion, fuse
+from toolcrib.search.lexical import Bm25, Field, Lexical, Term
+from toolcrib.search.segment import Entry, Segment
+from toolcrib.search.tokens import Query, read_query, share_of_phrases
+from toolcrib.search.vectors import Embedder, cosines, nearest
+
+__all__ = ["Embedder", "Entry", "Found", "Hit", "Searcher", "Segment", "Settings"]
+
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Positions = NDArray[np.intp]
+Mode = Literal["hybrid", "lexical", "vector"]
+Texts = Callable[[int, int], str]
+
+DOCUMENT_FIELDS = {"title": Field(2.0, 0.5), "headings": Field(1.5, 0.5), "text": Field(1.0, 0.75)}
+LOOKED_INTO = 100  # candidates whose text is read for quoted phrases
+LOOKED_AT = 10  # rows compared exactly for each candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How entries are scored."""
+
+    formula: Bm25 = field(default_factory=lambda: Bm25(DOCUMENT_FIELDS))
+    fusion: Fusion = field(default_factory=Fusion)
+    candidates: int = 200  # of each half that are considered together
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One entry found; its scores are 0 to 1 and can be compared between queries."""
+
+    segment: int
+    position: int
+    score: float
+    lexical: float
+    vector: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best entries; ``total`` counts all that share a word with the query (or, by meaning alone, all there are)."""
+
+    hits: list[Hit]
+    processed_query: str
+    total: int
+    timings_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Entries under consideration, ascending, with what each half says of them."""
+
+    entries: Positions
+    lexical: Floats
+    vector: Floats
+
+
+class Searcher:
+    """Searches segments together; the mask beside a segment says which of its entries are alive (``None``: all)."""
+
+    def __init__(
+        self,
+        segments: Sequence[tuple[Segment, Mask | None]],
+        embedder: Embedder | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self._segments = [segment for segment, _ in segments]
+        self._alive = [alive for _, alive in segments]
+        self._settings = settings or Settings()
+        self._offsets = np.cumsum([0, *map(len, self._segments)])
+        self._lexical = Lexical([segment.postings for segment in self._segments], self._settings.formula)
+        self._vectors = [segment.vectors for segment in self._segments if segment.vectors is not None]
+        has_all = len(self._vectors) == len(self._segments) > 0
+        self._embedder = embedder if has_all else None
+
+    def __len__(self) -> int:
+        return int(self._offsets[-1])
+
+    def search(
+        self,
+        query: str,
+        k: int,
+        masks: Sequence[Mask | None] | None = None,
+        mode: Mode = "hybrid",
+        texts: Texts | None = None,
+    ) -> Found:
+        """The ``k`` best entries that are alive and under their segment's mask; equal scores keep their order.
+
+        ``texts`` gives the text of an entry by segment and position; with it, what the query quotes counts as a phrase.
+        Without an embedder, or where a segment has no vectors, words alone decide.
+        """
+        started = time.perf_counter()
+        asked = read_query(query)
+        terms = self._lexical.look_up(asked.terms)
+        allowed = [_both(alive, mask) for alive, mask in zip(self._alive, masks or self._alive, strict=True)]
+        lexical = self._by_words(terms.values(), allowed)
+        words_done = time.perf_counter()
+        near, vector = self._by_meaning(query if mode != "lexical" else "", allowed)
+        meaning_done = time.perf_counter()
+        candidates = self._candidates(lexical if mode != "vector" else np.zeros_like(lexical), near, vector)
+        share = {"lexical": 0.0, "vector": 1.0}.get(mode)
+        if share is None:
+            features = measure(asked, {term: found.idf for term, found in terms.items()}, len(self))
+            share = self._settings.fusion.weight(features) if vector is not None else 0.0
+        scores = fuse(candidates.lexical, candidates.vector, share)
+        if texts is not None and asked.phrases:
+            scores = self._with_phrases(asked, candidates, scores, texts)
+        hits = self._hits(candidates, scores, k)
+        total = int(np.count_nonzero(lexical)) if mode != "vector" else len(self)
+        timings = _milliseconds(lexical=words_done - started, vector=meaning_done - words_done)
+        timings |= _milliseconds(total=time.perf_counter() - started)
+        return Found(hits, " ".join(terms), max(total, len(hits)), timings)
+
+    def _by_words(self, terms: Iterable[Term], allowed: Sequence[Mask | None]) -> Floats:
+        scores = self._lexical.score(terms)
+        for at, mask in enumerate(allowed):
+            if mask is not None:
+                scores[self._offsets[at] : self._offsets[at + 1]] *= mask
+        return scores
+
+    def _by_meaning(self, query: str, allowed: Sequence[Mask | None]) -> tuple[Positions, Floats | None]:
+        """The entries nearest in meaning, and the query's vector."""
+        if self._embedder is None or not query.strip():
+            return np.zeros(0, np.intp), None
+        vector = self._embedder.embed([query])[0]
+        rows = nearest(self._vectors, allowed, vector, LOOKED_AT * self._settings.candidates)
+        near = np.concatenate([found + offset for found, offset in zip(rows, self._offsets[:-1], strict=True)])
+        return near[best(cosines(self._vectors, vector, near), self._settings.candidates)], vector
+
+    def _candidates(self, lexical: Floats, near: Positions, vector: Floats | None) -> _Candidates:
+        entries = np.union1d(best(lexical, self._settings.candidates), near)
+        near_by = np.zeros(len(entries), np.float32) if vector is None else cosines(self._vectors, vector, entries)
+        return _Candidates(entries, lexical[entries], near_by)
+
+    def _with_phrases(self, query: Query, candidates: _Candidates, scores: Floats, texts: Texts) -> Floats:
+        """Halve what does not hold the quoted phrases, as far as it lacks them."""
+        looked_at = best(scores, LOOKED_INTO)
+        held = np.zeros(len(scores), np.float32)
+        for at in looked_at:
+            segment = int(np.searchsorted(self._offsets, candidates.entries[at], side="right")) - 1
+            held[at] = share_of_phrases(query, texts(segment, int(candidates.entries[at] - self._offsets[segment])))
+        result: Floats = scores * (np.float32(0.5) + np.float32(0.5) * held)
+        return result
+
+    def _hits(self, candidates: _Candidates, scores: Floats, k: int) -> list[Hit]:
+        chosen = best(scores, k)
+        entries = candidates.entries[chosen]
+        segments = np.searchsorted(self._offsets, entries, side="right") - 1
+        return [
+            Hit(int(segment), int(position), _rounded(score), _rounded(lexical), _rounded(vector))
+            for segment, position, score, lexical, vector in zip(
+                segments,
+                entries - self._offsets[segments],
+                scores[chosen],
+                candidates.lexical[chosen],
+                candidates.vector[chosen],
+                strict=True,
+            )
+        ]
+
+
+def best(scores: Floats, k: int) -> Positions:
+    """The positions of the ``k`` highest scores above zero, highest first, equal ones in order."""
+    if len(scores) > 4 * k:
+        limit = np.partition(scores, len(scores) - k)[len(scores) - k]
+        chosen = np.flatnonzero(scores >= max(limit, np.float32(1e-9)))
+    else:
+        chosen = np.flatnonzero(scores > 0)
+    order = np.argsort(-scores[chosen], kind="stable")
+    result: Positions = chosen[order[:k]]
+    return result
+
+
+def _both(first: Mask | None, second: Mask | None) -> Mask | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
+
+
+def _rounded(score: np.float32) -> float:
+    return round(min(max(float(score), 0.0), 1.0), 6)
+
+
+def _milliseconds(**seconds: float) -> dict[str, float]:
+    return {name: round(value * 1000, 3) for name, value in seconds.items()}

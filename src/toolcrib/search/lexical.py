@@ -1,0 +1,315 @@
+"""BM25F over immutable postings: what a query's words say about each entry.
+
+Term statistics are added up over all postings searched together (:class:`Statistics`), so that a score does not depend
+on how entries were split over segments. The formula is BM25F with a length norm for each field:
+https://www.staff.city.ac.uk/~sbrp622/papers/foundations_bm25_review.pdf (3.6).
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolcrib.search.pack import pack, unpack
+from toolcrib.search.tokens import analyse
+
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+
+KIND = "postings"
+MOST_IN_ENTRY = 255  # counts saturate long before that
+MOST_REMEMBERED = 1_000_000  # postings of terms asked for lately, worked out
+MOST_MATCHED = 8  # terms: of a longer query, no entry is expected to hold all
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """How much a field counts, and how strongly its length is held against it."""
+
+    weight: float = 1.0
+    norm: float = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25:
+    """What the formula is tuned by; fields that are not named count like ``Field()``."""
+
+    fields: Mapping[str, Field]
+    k1: float = 1.2
+
+    def field(self, name: str) -> Field:
+        """What is said of the field, or the default."""
+        return self.fields.get(name, Field())
+
+
+class Postings:
+    """For each term the entries that hold it, with a count for each field; built once, never changed."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], fields: Sequence[str]) -> None:
+        self.fields = tuple(fields)
+        self._arrays = dict(arrays)
+        self._words: memoryview = memoryview(arrays["words"]).cast("B")  # type: ignore[arg-type]
+        self._word_ends = arrays["word_ends"]
+        self._starts = arrays["starts"]
+        self._entries = arrays["entries"]
+        self._counts = arrays["counts"]  # (field, posting)
+        self.lengths: NDArray[np.uint32] = arrays["lengths"]  # (field, entry)
+
+    def __len__(self) -> int:
+        return int(self.lengths.shape[1])
+
+    @classmethod
+    def build(cls, entries: Iterable[Mapping[str, str]], fields: Sequence[str]) -> "Postings":
+        """Index the named fields of each entry, in order; what else an entry holds is left out."""
+        gathered = _Gathered(len(fields))
+        for entry in entries:
+            gathered.add([analyse(entry.get(name, "")) for name in fields])
+        return cls(gathered.arrays(), fields)
+
+    @classmethod
+    def merge(cls, parts: Sequence["Postings"], keeps: Sequence[Mask | None]) -> "Postings":
+        """One in place of several: the kept entries in order, without reading any text again."""
+        fields = list(dict.fromkeys(name for part in parts for name in part.fields))
+        return cls(_merged(parts, keeps, fields), fields)
+
+    @classmethod
+    def from_bytes(cls, buffer: bytes | memoryview) -> "Postings":
+        """Postings whose arrays are views into ``buffer``."""
+        arrays, about = unpack(KIND, buffer)
+        return cls(arrays, about["fields"])
+
+    def to_bytes(self) -> bytes:
+        """A frame that ``from_bytes`` reads."""
+        return pack(KIND, self._arrays, {"fields": self.fields})
+
+    def find(self, term: str) -> slice:
+        """Where the term's postings stand; an empty slice when no entry holds it."""
+        wanted = term.encode()
+        at = bisect_left(range(len(self._word_ends)), wanted, key=self._word)
+        if at == len(self._word_ends) or self._word(at) != wanted:
+            return slice(0, 0)
+        return slice(int(self._starts[at]), int(self._starts[at + 1]))
+
+    def entries(self, where: slice) -> NDArray[np.uint32]:
+        """The entries of the postings there, ascending."""
+        found: NDArray[np.uint32] = self._entries[where]
+        return found
+
+    def counts(self, where: slice) -> NDArray[np.uint8]:
+        """How often each of these entries holds the term, by field."""
+        found: NDArray[np.uint8] = self._counts[:, where]
+        return found
+
+    def terms(self) -> list[bytes]:
+        """Every term there is, sorted."""
+        return [self._word(at) for at in range(len(self._word_ends))]
+
+    def _word(self, at: int) -> bytes:
+        start = int(self._word_ends[at - 1]) if at else 0
+        return self._words[start : int(self._word_ends[at])].tobytes()
+
+
+class _Gathered:
+    """Postings in the making: numbers in arrival order, sorted once at the end."""
+
+    def __init__(self, fields: int) -> None:
+        self._fields = fields
+        self._numbers: dict[str, int] = {}
+        self._terms: list[int] = []
+        self._sizes: list[int] = []
+        self._counts: list[list[int]] = [[] for _ in range(fields)]
+        self._lengths: list[list[int]] = []
+
+    def add(self, fields: Sequence[Sequence[str]]) -> None:
+        by_field = [Counter(terms) for terms in fields]
+        held: dict[str, None] = {}
+        for counted in by_field:
+            held.update(dict.fromkeys(counted))
+        numbers = self._numbers
+        self._terms += [numbers.setdefault(term, len(numbers)) for term in held]
+        for kept, counted in zip(self._counts, by_field, strict=True):
+            count_of = counted.get
+            kept.extend([count_of(term, 0) for term in held] if counted else [0] * len(held))
+        self._sizes.append(len(held))
+        self._lengths.append([len(terms) for terms in fields])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        words = sorted((term.encode(), number) for term, number in self._numbers.items())
+        rank = np.empty(len(words), np.uint32)
+        rank[[number for _, number in words]] = np.arange(len(words), dtype=np.uint32)
+        terms = rank[np.array(self._terms, np.uint32)]
+        entries = np.repeat(np.arange(len(self._sizes), dtype=np.uint32), self._sizes)
+        counts = np.array([np.minimum(kept, MOST_IN_ENTRY) for kept in self._counts], np.uint8)
+        lengths = np.array(self._lengths, np.uint32).reshape(len(self._sizes), self._fields).T
+        return _arranged([word for word, _ in words], terms, entries, counts.reshape(self._fields, len(terms)), lengths)
+
+
+def _arranged(
+    words: Sequence[bytes],
+    terms: NDArray[np.uint32],
+    entries: NDArray[np.uint32],
+    counts: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+) -> dict[str, NDArray[Any]]:
+    """Postings sorted by term, then entry; ``entries`` must already ascend within each term."""
+    order = np.argsort(terms, kind="stable")
+    starts = np.zeros(len(words) + 1, np.uint64)
+    np.cumsum(np.bincount(terms, minlength=len(words)), out=starts[1:])
+    return {
+        "words": np.frombuffer(b"".join(words), np.uint8),
+        "word_ends": np.cumsum([len(word) for word in words], dtype=np.uint64),
+        "starts": starts,
+        "entries": entries[order],
+        "counts": np.ascontiguousarray(counts[:, order]),
+        "lengths": np.ascontiguousarray(lengths),
+    }
+
+
+def _merged(parts: Sequence[Postings], keeps: Sequence[Mask | None], fields: Sequence[str]) -> dict[str, NDArray[Any]]:
+    words = sorted(set().union(*(part.terms() for part in parts)))
+    ranks = {word: rank for rank, word in enumerate(words)}
+    pieces, base = [], 0
+    for part, keep in zip(parts, keeps, strict=True):
+        mask = np.ones(len(part), np.bool_) if keep is None else keep
+        pieces.append(_kept(part, mask, ranks, base))
+        base += int(mask.sum())
+    terms = np.concatenate([piece.terms for piece in pieces])
+    used, terms = np.unique(terms, return_inverse=True)
+    return _arranged(
+        [words[at] for at in used],
+        terms.astype(np.uint32),
+        np.concatenate([piece.entries for piece in pieces]),
+        np.concatenate([_aligned(piece.counts, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
+        np.concatenate([_aligned(piece.lengths, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    terms: NDArray[np.uint32]
+    entries: NDArray[np.uint32]
+    counts: NDArray[Any]
+    lengths: NDArray[Any]
+
+
+def _kept(part: Postings, mask: Mask, ranks: Mapping[bytes, int], base: int) -> _Kept:
+    """The postings of the entries under the mask, with their new numbers."""
+    numbers = (np.cumsum(mask) - 1 + base).astype(np.uint32)
+    held = mask[part._entries]
+    own = np.array([ranks[word] for word in part.terms()], np.uint32)
+    sizes: NDArray[np.int64] = (part._starts[1:] - part._starts[:-1]).astype(np.int64)
+    terms = np.repeat(own, sizes)
+    return _Kept(terms[held], numbers[part._entries[held]], part._counts[:, held], part.lengths[:, mask])
+
+
+def _aligned(rows: NDArray[Any], part: Postings, fields: Sequence[str]) -> NDArray[Any]:
+    """One row for each of ``fields``; zeros where the part has no such field."""
+    empty = np.zeros(rows.shape[1], rows.dtype)
+    by_name = dict(zip(part.fields, rows, strict=True))
+    return np.array([by_name.get(name, empty) for name in fields], rows.dtype).reshape(len(fields), rows.shape[1])
+
+
+class Statistics:
+    """What the formula needs to know of all postings together."""
+
+    def __init__(self, parts: Sequence[Postings], formula: Bm25) -> None:
+        self.size = sum(map(len, parts))
+        self._parts = parts
+        self._formula = formula
+        self._means = {name: self._mean_length(name) for part in parts for name in part.fields}
+        self._scales = [self._scale(part) for part in parts]
+
+    def idf(self, places: Sequence[slice]) -> float:
+        """How rare a term is that stands at these places, part by part; never negative."""
+        held = sum(place.stop - place.start for place in places)
+        return float(np.log1p((self.size - held + 0.5) / (held + 0.5)))
+
+    def find(self, term: str) -> list[slice]:
+        """The term's place in each part."""
+        return [part.find(term) for part in self._parts]
+
+    def weights(self, part: int, place: slice) -> Floats:
+        """From 0 to 1 for each posting: how much its entry is about the term, as counts and lengths say."""
+        postings = self._parts[part]
+        entries, counts = postings.entries(place), postings.counts(place)
+        mass = np.zeros(len(entries), np.float32)
+        for scale, count in zip(self._scales[part], counts, strict=True):
+            mass += count * scale[entries]
+        result: Floats = mass / (mass + np.float32(self._formula.k1))
+        return result
+
+    def _scale(self, part: Postings) -> list[Floats]:
+        """For each field and entry what one occurrence there is worth."""
+        return [
+            _worth(lengths, self._means[name], self._formula.field(name))
+            for name, lengths in zip(part.fields, part.lengths, strict=True)
+        ]
+
+    def _mean_length(self, field: str) -> float:
+        """Over the entries that have the field at all."""
+        lengths = [part.lengths[part.fields.index(field)] for part in self._parts if field in part.fields]
+        held = sum(int(np.count_nonzero(each)) for each in lengths)
+        return sum(int(each.sum()) for each in lengths) / max(held, 1)
+
+
+def _worth(lengths: NDArray[np.uint32], mean: float, field: Field) -> Floats:
+    relative = lengths.astype(np.float32) / np.float32(max(mean, 1e-6))
+    worth: Floats = field.weight / (1 - field.norm + field.norm * np.maximum(relative, np.float32(1e-3)))
+    return worth
+
+
+class Lexical:
+    """Scores every entry of several postings, numbered through from the first to the last."""
+
+    def __init__(self, parts: Sequence[Postings], formula: Bm25) -> None:
+        self._parts = parts
+        self._offsets = np.cumsum([0, *map(len, parts)])
+        self._statistics = Statistics(parts, formula)
+        self._known: dict[str, Term] = {}
+        self._remembered = 0
+
+    def look_up(self, terms: Iterable[str]) -> dict[str, "Term"]:
+        """Each distinct term with its idf and what it adds to the entries that hold it."""
+        return {term: self._look_up(term) for term in dict.fromkeys(terms)}
+
+    def score(self, terms: Iterable["Term"]) -> Floats:
+        """For each entry the share, 0 to 1, of what the terms could add to one entry at most."""
+        chosen = list(terms)
+        scores = np.zeros(int(self._offsets[-1]), np.float32)
+        for term in chosen:
+            for entries, gains in term.gains:
+                scores[entries] += gains
+        likely = sum(sorted((term.idf for term in chosen), reverse=True)[:MOST_MATCHED])
+        return scores / np.float32(max(likely, float(scores.max(initial=0.0)), 1e-9))
+
+    def _look_up(self, term: str) -> "Term":
+        known = self._known.get(term)
+        if known is None:
+            known = self._work_out(term)
+            self._remembered += 1 + sum(len(entries) for entries, _ in known.gains)
+            if self._remembered > MOST_REMEMBERED:
+                self._known, self._remembered = {}, 0
+            self._known[term] = known
+        return known
+
+    def _work_out(self, term: str) -> "Term":
+        places = self._statistics.find(term)
+        idf = self._statistics.idf(places)
+        gains = []
+        for at, place in enumerate(places):
+            if place.stop > place.start:
+                entries = self._parts[at].entries(place).astype(np.intp) + self._offsets[at]
+                gains.append((entries, np.float32(idf) * self._statistics.weights(at, place)))
+        return Term(idf, gains)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """How rare a term is, and what it adds to the score of each entry that holds it."""
+
+    idf: float
+    gains: list[tuple[NDArray[np.intp], Floats]]

@@ -1,0 +1,184 @@
+"""The knowledge base's file: every statement that changes it. Used by one thread; each may wait for the disk."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolcrib.core.errors import KnowledgeUnavailable, UnknownCollection
+from toolcrib.core.knowledge import (
+    Arrival,
+    Change,
+    Collection,
+    Merging,
+    Passage,
+    SegmentRecord,
+    Stamp,
+    passages_of,
+)
+from toolcrib.stores.sqlite_file import Format, open_file
+
+FORMAT = Format("knowledge", 1, KnowledgeUnavailable, "knowledge base", "[kb] path")
+
+_PUT_COLLECTION = """
+INSERT INTO collection VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, description = excluded.description,
+    metadata = excluded.metadata, embedder = excluded.embedder, dimensions = excluded.dimensions"""
+_ADD_DOCUMENT = """
+INSERT INTO document (id, collection, source, title, type, hash, size, mtime_ns, date, licence, version,
+    metadata, added, characters)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key"""
+_ADD_PASSAGE = "INSERT INTO passage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_SEGMENT = "INSERT INTO segment (collection, level, size, changed, bytes) VALUES (?, ?, ?, ?, ?) RETURNING id"
+_DOCUMENT_DIES = """
+UPDATE segment SET changed = ?1
+WHERE id IN (SELECT DISTINCT segment FROM passage WHERE document IN (SELECT key FROM document WHERE id = ?2))"""
+
+
+def to_json(value: Any) -> str:
+    """A small value as it is stored."""
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+class KnowledgeDatabase:
+    """One connection that writes, and reads what it needs for that."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = open_file(path, FORMAT)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """All or nothing; takes the writer's place before anything is read."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.connection.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
+
+    def put_collection(self, collection: Collection) -> None:
+        """Make it, or change what is said of it."""
+        row = (
+            collection.id,
+            collection.name or collection.id,
+            collection.description,
+            to_json(collection.metadata),
+            collection.embedder,
+            collection.dimensions,
+            collection.created,
+        )
+        with self._transaction():
+            self._advance()
+            self.connection.execute(_PUT_COLLECTION, row)
+
+    def remove_collection(self, collection: str) -> bool:
+        """Take it away; foreign keys take the rest."""
+        with self._transaction():
+            self._advance()
+            self.connection.execute("DELETE FROM collection WHERE id = ?", (collection,))
+            return self.connection.changes() > 0
+
+    def apply(self, change: Change) -> int:
+        """Carry out a change in one transaction."""
+        with self._transaction():
+            generation = self._advance()
+            self._check_collection(change.collection)
+            for document in (*change.removals, *(arrival.document.id for arrival in change.arrivals)):
+                self._remove(document, generation)
+            keys = [self._add_document(arrival) for arrival in change.arrivals]
+            if change.segment:
+                self._add_passages(change, keys, generation)
+            return generation
+
+    def _advance(self) -> int:
+        return _int(self.connection.execute("UPDATE state SET generation = generation + 1 RETURNING generation").get)
+
+    def _check_collection(self, collection: str) -> None:
+        known = [str(row[0]) for row in self.connection.execute("SELECT id FROM collection")]
+        if collection not in known:
+            raise UnknownCollection(collection, known=known)
+
+    def _remove(self, document: str, generation: int) -> None:
+        self.connection.execute(_DOCUMENT_DIES, (generation, document))
+        self.connection.execute("DELETE FROM document WHERE id = ?", (document,))
+
+    def _add_document(self, arrival: Arrival) -> int:
+        document = arrival.document
+        row = (
+            document.id,
+            document.collection,
+            document.source,
+            document.title,
+            document.type,
+            document.stamp.hash,
+            document.stamp.size,
+            document.stamp.mtime_ns,
+            document.date,
+            document.licence,
+            document.version,
+            to_json(document.metadata),
+            document.added,
+            len(arrival.text),
+        )
+        key = _int(self.connection.execute(_ADD_DOCUMENT, row).get)
+        body = (key, arrival.text, to_json(arrival.outline))
+        self.connection.execute("INSERT INTO body VALUES (?, ?, ?)", body)
+        return key
+
+    def _add_passages(self, change: Change, keys: Sequence[int], generation: int) -> None:
+        passages = [
+            (key, passage)
+            for key, arrival in zip(keys, change.arrivals, strict=True)
+            for passage in passages_of(arrival)
+        ]
+        row = (change.collection, 0, len(passages), generation, change.segment)
+        segment = _int(self.connection.execute(_ADD_SEGMENT, row).get)
+        rows = (_passage_row(key, passage, segment, at) for at, (key, passage) in enumerate(passages))
+        self.connection.executemany(_ADD_PASSAGE, rows)
+
+    def restamp(self, stamps: Mapping[str, Stamp]) -> None:
+        """Remember newer cheap signs; nothing that readers see changes."""
+        rows = ((stamp.size, stamp.mtime_ns, document, stamp.hash) for document, stamp in stamps.items())
+        with self._transaction():
+            self.connection.executemany("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ? AND hash = ?", rows)
+
+    def merge(self, merging: Merging) -> bool:
+        """Put one segment in place of several, unless a passage of theirs has died since they were read."""
+        with self._transaction():
+            if not all(self._is_unchanged(record) for record in merging.replaced):
+                return False
+            generation = self._advance()
+            row = (merging.collection, merging.level, len(merging.rows), generation, merging.segment)
+            segment = _int(self.connection.execute(_ADD_SEGMENT, row).get) if merging.rows else 0
+            moves = ((segment, at, key, ordinal) for at, (key, ordinal) in enumerate(merging.rows))
+            self.connection.executemany(
+                "UPDATE passage SET segment = ?, position = ? WHERE document = ? AND ordinal = ?", moves
+            )
+            self.connection.executemany("DELETE FROM segment WHERE id = ?", _ids(merging.replaced))
+            return True
+
+    def _is_unchanged(self, record: SegmentRecord) -> bool:
+        found = self.connection.execute("SELECT changed FROM segment WHERE id = ?", (record.id,)).get
+        return bool(found == record.changed)
+
+
+def _ids(records: Iterable[SegmentRecord]) -> Iterable[tuple[int]]:
+    return ((record.id,) for record in records)
+
+
+def _passage_row(key: int, passage: Passage, segment: int, position: int) -> tuple[Any, ...]:
+    place = passage.place
+    headings = to_json(place.headings)
+    return key, passage.ordinal, place.start, place.end, place.page, headings, passage.check, segment, position
+
+
+def _int(value: Any) -> int:
+    return int(value)

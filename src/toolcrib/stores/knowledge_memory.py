@@ -1,0 +1,224 @@
+"""A knowledge base in memory: the reference that every other engine is held to."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from toolcrib.core.errors import UnknownCollection
+from toolcrib.core.knowledge import (
+    Arrival,
+    Change,
+    Collection,
+    CollectionCounts,
+    Document,
+    DocumentFilter,
+    Merging,
+    Passage,
+    SegmentRecord,
+    SegmentRows,
+    Stamp,
+    Text,
+    passages_of,
+    text_check,
+)
+from toolcrib.stores.knowledge_reading import has_metadata
+
+Row = tuple[int, int]
+"""A document's key and the ordinal of a passage."""
+
+
+@dataclass(slots=True)
+class _Segment:
+    record: SegmentRecord
+    encoded: bytes
+    rows: list[Row]
+
+
+class MemoryKnowledge:
+    """Everything in dictionaries, gone with the process."""
+
+    def __init__(self) -> None:
+        self._generation = 1
+        self._collections: dict[str, Collection] = {}
+        self._arrivals: dict[int, Arrival] = {}
+        self._keys: dict[str, int] = {}
+        self._segments: dict[int, _Segment] = {}
+        self._numbers = count(1)
+
+    async def generation(self) -> int:
+        """The number of the last change."""
+        return self._generation
+
+    async def collections(self) -> list[Collection]:
+        """All collections, by id."""
+        return [self._collections[name] for name in sorted(self._collections)]
+
+    async def put_collection(self, collection: Collection) -> None:
+        """Make it, or change what is said of it."""
+        self._generation += 1
+        known = self._collections.get(collection.id)
+        named = replace(collection, name=collection.name or collection.id)
+        self._collections[collection.id] = replace(named, created=known.created) if known else named
+
+    async def remove_collection(self, collection: str) -> bool:
+        """Take it away with everything in it."""
+        self._generation += 1
+        for document in [each for each in self._documents() if each.collection == collection]:
+            self._remove(document.id)
+        self._segments = {
+            number: segment for number, segment in self._segments.items() if segment.record.collection != collection
+        }
+        return self._collections.pop(collection, None) is not None
+
+    async def apply(self, change: Change) -> int:
+        """Carry out a change as a whole."""
+        if change.collection not in self._collections:
+            raise UnknownCollection(change.collection, known=list(self._collections))
+        self._generation += 1
+        for document in (*change.removals, *(arrival.document.id for arrival in change.arrivals)):
+            self._remove(document)
+        rows = [row for arrival in change.arrivals for row in self._add(arrival)]
+        if change.segment:
+            self._add_segment(change.collection, 0, rows, change.segment)
+        return self._generation
+
+    def _remove(self, document: str) -> None:
+        key = self._keys.pop(document, None)
+        if key is None:
+            return
+        del self._arrivals[key]
+        for segment in self._segments.values():
+            if any(row[0] == key for row in segment.rows):
+                segment.record = replace(segment.record, changed=self._generation)
+
+    def _add(self, arrival: Arrival) -> list[Row]:
+        key = next(self._numbers)
+        self._arrivals[key] = replace(arrival, document=replace(arrival.document, key=key))
+        self._keys[arrival.document.id] = key
+        return [(key, ordinal) for ordinal in range(len(arrival.places))]
+
+    def _add_segment(self, collection: str, level: int, rows: Sequence[Row], encoded: bytes) -> None:
+        record = SegmentRecord(next(self._numbers), collection, level, len(rows), self._generation)
+        self._segments[record.id] = _Segment(record, encoded, list(rows))
+
+    async def restamp(self, stamps: Mapping[str, Stamp]) -> None:
+        """Remember newer cheap signs."""
+        for document, stamp in stamps.items():
+            arrival = self._arrivals.get(self._keys.get(document, 0))
+            if arrival is not None and arrival.document.stamp.hash == stamp.hash:
+                kept = replace(arrival.document, stamp=stamp)
+                self._arrivals[kept.key] = replace(arrival, document=kept)
+
+    def _documents(self) -> Iterable[Document]:
+        return [arrival.document for arrival in self._arrivals.values()]
+
+    async def stamps(self, collection: str) -> dict[str, tuple[str, Stamp]]:
+        """Source → document id and stamp."""
+        return {each.source: (each.id, each.stamp) for each in await self.documents(collection)}
+
+    async def documents(self, collection: str) -> list[Document]:
+        """All documents of a collection."""
+        found = [each for each in self._documents() if each.collection == collection]
+        return sorted(found, key=lambda each: each.source)
+
+    async def document(self, document: str) -> Document | None:
+        """One document by its id."""
+        key = self._keys.get(document)
+        return None if key is None else self._arrivals[key].document
+
+    async def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+        """Documents by key."""
+        return {key: self._arrivals[key].document for key in sorted(keys) if key in self._arrivals}
+
+    async def text(self, document: str) -> Text | None:
+        """A document's text."""
+        key = self._keys.get(document)
+        return None if key is None else Text(self._arrivals[key].text, self._arrivals[key].outline)
+
+    async def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
+        """Texts of documents by key."""
+        return {key: self._arrivals[key].text for key in sorted(keys) if key in self._arrivals}
+
+    async def passages(self, document: str) -> list[Passage]:
+        """A document's passages in order."""
+        key = self._keys.get(document)
+        return [] if key is None else passages_of(self._arrivals[key])
+
+    async def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
+        """Passages by document key and ordinal."""
+        return {row: passages_of(self._arrivals[row[0]])[row[1]] for row in rows if row[0] in self._arrivals}
+
+    async def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
+        """The documents a filter lets pass."""
+        return {each.key for each in self._documents() if each.collection in collections and _passes(each, wanted)}
+
+    async def segments(self, collections: Sequence[str] | None = None) -> list[SegmentRecord]:
+        """The segments of these collections, or of all."""
+        records = [segment.record for segment in self._segments.values()]
+        return [record for record in records if collections is None or record.collection in collections]
+
+    async def segment_bytes(self, segment: int) -> bytes | None:
+        """A segment's index."""
+        found = self._segments.get(segment)
+        return None if found is None else found.encoded
+
+    async def segment_rows(self, segment: int) -> SegmentRows:
+        """What is alive in a segment."""
+        found = self._segments.get(segment)
+        alive = [
+            (at, key, ordinal, place.start, place.end)
+            for at, (key, ordinal) in enumerate(found.rows if found else ())
+            if key in self._arrivals
+            for place in [self._arrivals[key].places[ordinal]]
+        ]
+        return SegmentRows(*zip(*alive, strict=True)) if alive else SegmentRows()
+
+    async def merge(self, merging: Merging) -> bool:
+        """Put one segment in place of several."""
+        for record in merging.replaced:
+            if record.id not in self._segments or self._segments[record.id].record.changed != record.changed:
+                return False
+        self._generation += 1
+        for record in merging.replaced:
+            del self._segments[record.id]
+        if merging.rows:
+            self._add_segment(merging.collection, merging.level, merging.rows, merging.segment)
+        return True
+
+    async def counts(self, collection: str) -> CollectionCounts:
+        """How much a collection holds."""
+        held = [each for each in self._arrivals.values() if each.document.collection == collection]
+        parts = [segment for segment in self._segments.values() if segment.record.collection == collection]
+        passages = sum(row[0] in self._arrivals for segment in parts for row in segment.rows)
+        return CollectionCounts(
+            documents=len(held),
+            passages=passages,
+            characters=sum(len(each.text) for each in held),
+            segments=len(parts),
+            index_bytes=sum(len(segment.encoded) for segment in parts),
+            dead_passages=sum(segment.record.size for segment in parts) - passages,
+            types=dict(sorted(Counter(each.document.type for each in held).items())),
+            newest=max((each.document.added for each in held), default=""),
+        )
+
+    async def verify(self) -> list[str]:
+        """What is not as it should be."""
+        return [
+            f"{arrival.document.source}: the text is not the one that was indexed."
+            for arrival in self._arrivals.values()
+            if any(text_check(arrival.text[p.place.start : p.place.end]) != p.check for p in passages_of(arrival))
+        ]
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+def _passes(document: Document, wanted: DocumentFilter) -> bool:
+    if wanted.types and document.type not in wanted.types:
+        return False
+    if wanted.since and document.date < wanted.since:
+        return False
+    if wanted.until and (not document.date or document.date > wanted.until):
+        return False
+    return has_metadata(dict(document.metadata), wanted)

@@ -1,0 +1,214 @@
+"""What is read from the knowledge base's file. Used by one thread; every function may wait for the disk."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolcrib.core.knowledge import (
+    Collection,
+    CollectionCounts,
+    Document,
+    DocumentFilter,
+    Outline,
+    Passage,
+    Place,
+    SegmentRecord,
+    SegmentRows,
+    Stamp,
+    Text,
+    text_check,
+)
+
+if TYPE_CHECKING:
+    from apsw import Connection
+
+AT_ONCE = 500
+_DOCUMENT = """
+SELECT key, id, collection, source, title, type, hash, size, mtime_ns, date, licence, version, metadata, added
+FROM document """
+_PASSAGE = """
+SELECT id, ordinal, first, past, page, headings, mark FROM passage JOIN document ON document = key """
+_COUNTS = """
+SELECT (SELECT count(*) FROM document WHERE collection = ?1),
+    (SELECT count(*) FROM passage WHERE segment IN (SELECT id FROM segment WHERE collection = ?1)),
+    (SELECT coalesce(sum(characters), 0) FROM document WHERE collection = ?1),
+    (SELECT count(*) FROM segment WHERE collection = ?1),
+    (SELECT coalesce(sum(length(bytes)), 0) FROM segment WHERE collection = ?1),
+    (SELECT coalesce(sum(size), 0) FROM segment WHERE collection = ?1),
+    (SELECT coalesce(max(added), '') FROM document WHERE collection = ?1)"""
+_TYPES = "SELECT type, count(*) FROM document WHERE collection = ? GROUP BY type ORDER BY type"
+_STRAY = """
+SELECT count(*) FROM passage LEFT JOIN segment ON segment.id = passage.segment
+WHERE segment.id IS NULL OR position < 0 OR position >= size"""
+_DOUBLED = "SELECT count(*) - count(DISTINCT segment || ':' || position) FROM passage"
+
+
+def generation(connection: "Connection") -> int:
+    """The number of the last change."""
+    found: Any = connection.execute("SELECT generation FROM state").get
+    return int(found)
+
+
+def collections(connection: "Connection") -> list[Collection]:
+    """All of them, by id."""
+    rows = _rows(connection.execute("SELECT * FROM collection ORDER BY id"))
+    return [Collection(row[0], row[1], row[2], _json(row[3]), row[4], row[5], row[6]) for row in rows]
+
+
+def stamps(connection: "Connection", collection: str) -> dict[str, tuple[str, Stamp]]:
+    """Source → document id and stamp."""
+    query = "SELECT source, id, hash, size, mtime_ns FROM document WHERE collection = ?"
+    rows = _rows(connection.execute(query, (collection,)))
+    return {source: (known, Stamp(*stamp)) for source, known, *stamp in rows}
+
+
+def documents(connection: "Connection", collection: str) -> list[Document]:
+    """All documents of a collection, by source."""
+    rows = connection.execute(f"{_DOCUMENT} WHERE collection = ? ORDER BY source", (collection,))
+    return [_document(row) for row in rows]
+
+
+def document(connection: "Connection", id: str) -> Document | None:  # noqa: A002
+    """One document."""
+    row = connection.execute(f"{_DOCUMENT} WHERE id = ?", (id,)).fetchone()
+    return None if row is None else _document(row)
+
+
+def documents_of(connection: "Connection", keys: Iterable[int]) -> dict[int, Document]:
+    """Documents by key."""
+    found = _by_keys(connection, f"{_DOCUMENT} WHERE key IN", keys)
+    return {document.key: document for document in map(_document, found)}
+
+
+def texts_of(connection: "Connection", keys: Iterable[int]) -> dict[int, str]:
+    """Texts by key."""
+    return dict(_by_keys(connection, "SELECT document, text FROM body WHERE document IN", keys))
+
+
+def text(connection: "Connection", id: str) -> Text | None:  # noqa: A002
+    """A document's text and outline."""
+    query = "SELECT text, outline FROM body JOIN document ON document = key WHERE id = ?"
+    row: Any = connection.execute(query, (id,)).fetchone()
+    return None if row is None else Text(row[0], msgspec.json.decode(row[1], type=Outline))
+
+
+def passages(connection: "Connection", id: str) -> list[Passage]:  # noqa: A002
+    """A document's passages in order."""
+    return [_passage(row) for row in connection.execute(f"{_PASSAGE} WHERE id = ? ORDER BY ordinal", (id,))]
+
+
+def passages_at(connection: "Connection", rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
+    """Passages by document key and ordinal."""
+    query = f"{_PASSAGE} WHERE document = ? AND ordinal = ?"
+    found = ((row, connection.execute(query, row).fetchone()) for row in rows)
+    return {row: _passage(values) for row, values in found if values is not None}
+
+
+def _passage(row: Any) -> Passage:
+    document, ordinal, first, past, page, headings, mark = row
+    return Passage(document, ordinal, Place(first, past, page, tuple(_json(headings))), mark)
+
+
+def keys(connection: "Connection", wanted_in: Sequence[str], wanted: DocumentFilter) -> set[int]:
+    """The documents a filter lets pass; metadata is compared as JSON values."""
+    clauses, bindings = [f"collection IN ({_marks(wanted_in)})"], list[Any](wanted_in)
+    if wanted.types:
+        clauses.append(f"type IN ({_marks(wanted.types)})")
+        bindings += wanted.types
+    if wanted.since:
+        clauses.append("date >= ?")
+        bindings.append(wanted.since)
+    if wanted.until:
+        clauses.append("date != '' AND date <= ?")
+        bindings.append(wanted.until)
+    query = f"SELECT key, metadata FROM document WHERE {' AND '.join(clauses)}"  # noqa: S608 - marks only
+    rows = _rows(connection.execute(query, bindings))
+    return {key for key, metadata in rows if not wanted.metadata or has_metadata(_json(metadata), wanted)}
+
+
+def has_metadata(found: dict[str, Any], wanted: DocumentFilter) -> bool:
+    """Whether every wanted value is there; a list has each of its items."""
+    return all(_fits(found.get(name), value) for name, value in wanted.metadata.items())
+
+
+def _fits(found: Any, value: Any) -> bool:
+    return value in found if isinstance(found, list) else bool(found == value)
+
+
+def segments(connection: "Connection", wanted_in: Sequence[str] | None) -> list[SegmentRecord]:
+    """Segments in the order they were made."""
+    where = "" if wanted_in is None else f"WHERE collection IN ({_marks(wanted_in)})"
+    query = f"SELECT id, collection, level, size, changed FROM segment {where} ORDER BY id"  # noqa: S608
+    return [SegmentRecord(*row) for row in _rows(connection.execute(query, tuple(wanted_in or ())))]
+
+
+def segment_bytes(connection: "Connection", segment: int) -> bytes | None:
+    """A segment's index."""
+    found: Any = connection.execute("SELECT bytes FROM segment WHERE id = ?", (segment,)).get
+    return found  # type: ignore[no-any-return]
+
+
+def segment_rows(connection: "Connection", segment: int) -> SegmentRows:
+    """What is alive in a segment."""
+    query = "SELECT position, document, ordinal, first, past FROM passage WHERE segment = ? ORDER BY position"
+    rows: Any = connection.execute(query, (segment,)).fetchall()
+    return SegmentRows(*zip(*rows, strict=True)) if rows else SegmentRows()
+
+
+def counts(connection: "Connection", collection: str) -> CollectionCounts:
+    """How much a collection holds."""
+    row: Any = connection.execute(_COUNTS, (collection,)).fetchone()
+    types = dict(_rows(connection.execute(_TYPES, (collection,))))
+    held, passage, characters, parts, size, positions, newest = row
+    return CollectionCounts(held, passage, characters, parts, size, positions - passage, types, newest)
+
+
+def verify(connection: "Connection") -> list[str]:
+    """What is not as it should be."""
+    found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
+    problems = [] if found == ["ok"] else [f"The file is damaged: {line}" for line in found]
+    strays: Any = connection.execute(_STRAY).get
+    if strays:
+        problems.append(f"{strays} passages are in no segment.")
+    doubled: Any = connection.execute(_DOUBLED).get
+    if doubled:
+        problems.append(f"{doubled} passages share a place in a segment.")
+    return problems + _changed_texts(connection)
+
+
+def _changed_texts(connection: "Connection") -> list[str]:
+    """Every passage must be the text it was made from."""
+    problems = []
+    for key, source, body in _rows(
+        connection.execute("SELECT key, source, text FROM document JOIN body ON document = key")
+    ):
+        rows = _rows(connection.execute("SELECT ordinal, first, past, mark FROM passage WHERE document = ?", (key,)))
+        if any(text_check(body[first:past]) != mark for _, first, past, mark in rows):
+            problems.append(f"{source}: the text is not the one that was indexed.")
+    return problems
+
+
+def _document(row: Any) -> Document:
+    key, id, collection, source, title, kind, digest, size, mtime_ns, date, licence, version, metadata, added = row  # noqa: A001
+    stamp = Stamp(digest, size, mtime_ns)
+    return Document(id, collection, source, title, kind, stamp, date, licence, version, _json(metadata), added, key)
+
+
+def _by_keys(connection: "Connection", query: str, wanted: Iterable[int]) -> Iterable[Any]:
+    remaining = iter(sorted(set(wanted)))
+    while some := list(islice(remaining, AT_ONCE)):
+        yield from connection.execute(f"{query} ({_marks(some)})", some)
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _rows(cursor: Iterable[Any]) -> Iterable[Any]:
+    return cursor
+
+
+def _json(encoded: Any) -> Any:
+    return msgspec.json.decode(encoded)

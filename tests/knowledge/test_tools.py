@@ -1,0 +1,279 @@
+"""The kb.* tools as a caller meets them: through a Crib, with every schema checked."""
+
+import pytest
+from tests.knowledge.conftest import Base
+
+from toolcrib import open_crib
+from toolcrib.config.model import Config, KbConfig
+from toolcrib.kb import LateLibrary
+from toolcrib.surroundings import Surroundings
+
+GUIDE = """---
+title: The ant guide
+license: CC-BY-4.0
+version: 3
+team: insects
+---
+# Ants
+
+Ants carry leaves many times their own weight. They walk in lines.
+
+# Food
+
+Ants farm mushrooms on the leaves. The queen eats first.
+"""
+
+
+@pytest.fixture
+async def kb(tmp_path, files):
+    path = tmp_path / "kb.db"
+    base = Base(path, None)
+    root = files(
+        ants_dot_md=GUIDE,
+        bees_dot_md="# Bees\n\n" + "Bees dance to tell where flowers are. " * 40,
+        notes_dot_txt="Zebra.",
+    )
+    await base.add(root, collection="animals")
+    await base.store.close()
+    async with open_crib(Config(kb=KbConfig(enabled=True, path=str(path), docs=False, embedder="none"))) as crib:
+        yield Caller(crib, root, path)
+
+
+class Caller:
+    def __init__(self, crib, root, path):
+        self.crib, self.root, self.path = crib, root, path
+
+    async def __call__(self, tool, **arguments):
+        result = await self.crib.call(f"kb.{tool}", arguments)
+        assert result.error is None, result.text
+        return result.structured
+
+    async def fails(self, tool, **arguments):
+        result = await self.crib.call(f"kb.{tool}", arguments)
+        assert result.error is not None
+        return result.text
+
+    async def first(self, query):
+        return (await self("hybrid_search", query=query, collection_ids=["animals"]))["results"][0]
+
+
+async def test_nothing_is_opened_before_a_tool_is_called(tmp_path):
+    path = tmp_path / "none" / "kb.db"
+    async with open_crib(Config(kb=KbConfig(enabled=True, path=str(path)))) as crib:
+        assert {name for name in crib.catalog.routes if name.startswith("kb.")} == {
+            "kb.hybrid_search",
+            "kb.get_document",
+            "kb.stats",
+            "kb.list_collections",
+            "kb.resolve_citations",
+            "kb.answer",
+        }
+    assert not path.parent.exists()
+
+
+def test_the_tools_only_read_and_say_what_they_are_for():
+    tools = [entry.tool for entry in LateLibrary(KbConfig(), Surroundings()).tools()]
+
+    assert {tool.security_level for tool in tools} == {"read_only"}
+    assert all(tool.examples and tool.category and tool.output_schema and tool.timeout_s for tool in tools)
+
+
+async def test_a_search_answers_in_its_written_shape(kb):
+    found = await kb("hybrid_search", query="what do ants carry", collection_ids=["animals"], top_k=1)
+    (result,) = found["results"]
+
+    assert result["content"].startswith("# Ants")
+    assert result["citation"] == {
+        "title": "The ant guide",
+        "source_url": (kb.root / "ants.md").as_uri(),
+        "license": "CC-BY-4.0",
+        "version": "3",
+    }
+    assert (result["collection_id"], result["title"]) == ("animals", "The ant guide")
+    assert 0 < result["score"] <= 1
+    assert result["place"]["headings"] == ["Ants"]
+    marked = " ".join(result["content"][start:end] for start, end in result["highlights"])
+    assert set(marked.split()) == {"Ants", "carry"}
+    assert found["query_info"]["total_results"] >= 1
+    assert set(found["performance_metrics"]) == {"total_time_ms", "vector_search_time_ms", "bm25_search_time_ms"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "names"),
+    [
+        ({"document_types": ["text"]}, []),
+        ({"document_types": ["markdown"], "metadata": {"team": "insects"}}, ["The ant guide"]),
+        ({"date_range": {"start": "2999-01-01T00:00:00Z"}}, []),
+        ({"date_range": {"end": "2999-01-01T00:00:00Z"}}, ["The ant guide"]),
+    ],
+)
+async def test_filters_hold_before_anything_is_ranked(kb, filters, names):
+    found = await kb("hybrid_search", query="ants mushrooms", collection_ids=["animals"], filters=filters)
+
+    assert [result["title"] for result in found["results"]] == names
+
+
+async def test_an_unknown_collection_is_an_error_with_the_nearest_name(kb):
+    assert "Did you mean 'animals'?" in await kb.fails("hybrid_search", query="x", collection_ids=["animal"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"query": "", "collection_ids": ["a"]}, {"query": "x", "collection_ids": []},
+     {"query": "x" * 1001, "collection_ids": ["a"]}, {"query": "x", "collection_ids": ["a"], "top_k": 101},
+     {"query": "x"}],
+)  # fmt: skip
+async def test_arguments_outside_the_limits_are_refused(kb, arguments):
+    result = await kb.crib.call("kb.hybrid_search", arguments)
+
+    assert result.error.code == "TOOL_INVALID_INPUT"
+
+
+async def test_a_document_is_read_whole_and_in_parts(kb):
+    found = await kb.first("ants mushrooms")
+    whole = await kb("get_document", document_id=found["document_id"])
+    text = whole["content"]
+
+    async def part(**wanted):
+        return (await kb("get_document", document_id=found["document_id"], **wanted))["content"]
+
+    assert (text[:7], text[-22:]) == ("# Ants\n", "The queen eats first.\n")
+    assert [(entry["level"], entry["title"]) for entry in whole["outline"]] == [(1, "Ants"), (1, "Food")]
+    assert await part(range={"unit": "characters", "start": 2, "end": 6}) == "Ants"
+    assert await part(range={"unit": "lines", "start": 5, "end": 5}) == "# Food\n"
+    assert await part(heading="food") == text[text.index("# Food") :]
+    assert await part(range={"unit": "characters", "start": 9_999}) == ""
+    assert "no pages" in await kb.fails(
+        "get_document", document_id=found["document_id"], range={"unit": "pages", "start": 1}
+    )
+    assert "'Ants', 'Food'" in await kb.fails("get_document", document_id=found["document_id"], heading="Drink")
+    assert "No document" in await kb.fails("get_document", document_id="nothing")
+
+
+async def test_a_long_document_comes_in_pieces_that_make_the_whole(kb):
+    found = await kb.first("bees dance flowers")
+    pieces, at = [], 0
+    while at is not None:
+        wanted = {"unit": "characters", "start": at}
+        answer = await kb("get_document", document_id=found["document_id"], range=wanted, max_characters=500)
+        pieces.append(answer["content"])
+        at = answer["next"]
+
+    assert len(pieces) > 2
+    assert "".join(pieces) == (await kb("get_document", document_id=found["document_id"]))["content"]
+
+
+async def test_a_passage_is_read_with_its_neighbours(kb):
+    found = await kb.first("bees dance flowers")
+    alone = await kb("get_document", chunk_id=found["chunk_id"], neighbours=0)
+    more = await kb("get_document", chunk_id=found["chunk_id"], neighbours=5)
+
+    assert alone["content"] == found["content"]
+    assert len(more["content"]) > len(alone["content"])
+
+
+async def test_citations_are_resolved_and_checked(kb):
+    found = await kb.first("ants carry leaves")
+    quote = {"chunk_id": found["chunk_id"], "quote": "ants carry  leaves"}
+    wrong = {"chunk_id": found["chunk_id"], "quote": "ants carry stones"}
+    answer = await kb(
+        "resolve_citations", citations=[found["chunk_id"], quote, wrong, "none-1-x"], text="So [1], not [7]."
+    )
+    first, second, third, fourth = answer["references"]
+
+    assert (first["status"], first["quote_stands"], first["citation"]["license"]) == ("stands", None, "CC-BY-4.0")
+    assert first["reference"] == (
+        f"The ant guide, version 3, “Ants”, {(kb.root / 'ants.md').as_uri()}, licence CC-BY-4.0"
+    )
+    assert (second["quote_stands"], third["quote_stands"]) == (True, False)
+    assert (fourth["status"], fourth["number"]) == ("missing", 4)
+    assert answer["markers"] == [
+        {"marker": "[1]", "number": 1, "known": True},
+        {"marker": "[7]", "number": 7, "known": False},
+    ]
+
+
+async def test_a_citation_notices_that_its_text_has_moved_or_changed(kb, files):
+    cats, dogs = ("# Cats\n\n" + "Cats sleep on warm roofs. " * 20), ("# Dogs\n\n" + "Dogs guard the yard. " * 20)
+    files(pets_dot_md=f"{cats}\n\n{dogs}")
+    base = Base(kb.path, None)
+    await base.add(kb.root, collection="animals")
+    cited = [(await kb.first(query))["chunk_id"] for query in ("cats sleep", "dogs guard")]
+    files(pets_dot_md=f"{cats.replace('warm', 'cold')}\n\n# New\n\n{'Birds sing at dawn. ' * 20}\n\n{dogs}")
+    await base.add(kb.root, collection="animals")
+    await base.store.close()
+    answer = await kb("resolve_citations", citations=cited)
+
+    assert [reference["status"] for reference in answer["references"]] == ["changed", "moved"]
+
+
+async def test_statistics_count_and_judge(kb):
+    stats = await kb("stats", collection_ids=["animals"])
+
+    assert (stats["status"], stats["reasons"]) == ("healthy", [])
+    assert stats["collections"][0]["documents"] == 3
+    assert stats["collections"][0]["document_types"] == {"markdown": 2, "text": 1}
+    assert stats["totals"]["passages"] == stats["collections"][0]["passages"] > 3
+
+
+async def test_statistics_say_what_is_wrong(tmp_path, files, embedder):
+    base = Base(tmp_path / "kb.db", embedder)
+    await base.add(files(a_dot_md="Some words."), collection="other")
+    await base.store.close()
+    async with open_crib(
+        Config(kb=KbConfig(enabled=True, path=str(tmp_path / "kb.db"), docs=False, embedder="none"))
+    ) as crib:
+        degraded = (await crib.call("kb.stats", {})).structured
+
+    assert degraded["status"] == "degraded"
+    assert "indexed with 'words', so only words count" in degraded["reasons"][0]
+
+
+async def test_a_file_that_is_no_knowledge_base_is_unhealthy_and_told(tmp_path):
+    (tmp_path / "kb.db").write_bytes(b"something else entirely, and long enough" * 100)
+    async with open_crib(Config(kb=KbConfig(enabled=True, path=str(tmp_path / "kb.db"), docs=False))) as crib:
+        stats = (await crib.call("kb.stats", {})).structured
+        failed = await crib.call("kb.list_collections", {})
+
+    assert stats["status"] == "unhealthy"
+    assert "not a database" in stats["reasons"][0]
+    assert failed.error.code == "TOOL_UNAVAILABLE"
+
+
+async def test_collections_are_listed_and_filtered(kb):
+    listed = (await kb("list_collections"))["collections"]
+
+    assert [(entry["collection_id"], entry["documents"]) for entry in listed] == [("animals", 3)]
+    assert (await kb("list_collections", name_contains="ANIM"))["collections"] == listed
+    assert (await kb("list_collections", name_contains="plants"))["collections"] == []
+    assert (await kb("list_collections", metadata={"a": 1}))["collections"] == []
+
+
+async def test_without_a_model_an_answer_is_made_of_the_best_sentences(kb):
+    answer = await kb("answer", question="What do ants farm?", collection_ids=["animals"])
+
+    assert answer["mode"] == "extractive"
+    assert "Ants farm mushrooms on the leaves. [1]" in answer["answer"]
+    assert answer["citations"][0]["citation"]["title"] == "The ant guide"
+    assert all(entry["supported"] for entry in answer["support"])
+    assert answer["model"] is None
+
+
+async def test_what_the_documents_do_not_say_is_said_plainly(kb):
+    answer = await kb("answer", question="Who invented the steam engine?", collection_ids=["animals"])
+
+    assert (answer["mode"], answer["answer"]) == ("none", "The documents do not contain the answer.")
+    assert answer["citations"] == []
+
+
+async def test_a_tool_of_the_users_own_keeps_its_name(tmp_path):
+    from toolcrib import tool
+
+    @tool(name="kb.stats", security_level="read_only")
+    def mine() -> str:
+        """Mine."""
+        return "mine"
+
+    config = Config(kb=KbConfig(enabled=True, path=str(tmp_path / "kb.db")))
+    async with open_crib(config, tools=[mine]) as crib:
+        assert (await crib.call("kb.stats", {})).text == "mine"
