@@ -34,6 +34,9 @@ url = "https://example.com/mcp?key=sekrit"
 [servers.resting]
 command = "resting"
 enabled = false
+
+[kb]
+enabled = false
 """
 
 
@@ -187,7 +190,7 @@ async def test_native_tools_are_known_by_name_until_somebody_imports_them(place:
         'from toolcrib import tool\n\n@tool(name="add_up")\ndef add(a: int) -> int:\n    """Add."""\n    return a\n'
     )
     monkeypatch.syspath_prepend(str(place.directory))
-    (place.directory / "toolcrib.toml").write_text('native = ["dossier_tools:add"]\n')
+    (place.directory / "toolcrib.toml").write_text('native = ["dossier_tools:add"]\nkb.enabled = false\n')
     dossier = Dossier(place)
 
     before = (await dossier.read()).entries(None)
@@ -199,6 +202,18 @@ async def test_native_tools_are_known_by_name_until_somebody_imports_them(place:
     assert not was_imported
     assert [(entry["name"], entry["discoveryStatus"]) for entry in before] == [("add", "never")]
     assert [(entry["name"], entry["description"]) for entry in after] == [("add_up", "Add.")]
+
+
+async def test_the_tools_of_the_knowledge_base_are_told_too(place: Place):
+    """They are there as soon as toolcrib is; nothing is opened for it."""
+    (place.directory / "toolcrib.toml").write_text('[servers.files]\ncommand = "files"\n')
+
+    names = [entry["name"] for entry in (await Dossier(place).read()).entries(None)]
+
+    assert [name for name in names if name.startswith("kb.")] == sorted(
+        f"kb.{name}"
+        for name in ("answer", "get_document", "hybrid_search", "list_collections", "resolve_citations", "stats")
+    )
 
 
 def test_the_builtin_tools_stand_in_where_nothing_is_configured():

@@ -42,7 +42,9 @@ class Bench:
     def project(self, name: str, *tables: str) -> Path:
         directory = self.home / name
         directory.mkdir(exist_ok=True)
-        (directory / "toolcrib.toml").write_text("\n\n".join(["audit.enabled = false", *tables]) + "\n")
+        (directory / "toolcrib.toml").write_text(
+            "\n\n".join(["audit.enabled = false\nkb.enabled = false", *tables]) + "\n"
+        )
         return directory
 
     def tiny(self, name: str = "tiny") -> str:
@@ -354,7 +356,7 @@ async def test_questions_of_another_project_say_where_they_come_from(bench: Benc
         await happens(session, "catalog.changed")
         calling = asyncio.ensure_future(session.workplace.crib.call("tiny__echo", {"text": "x"}, caller=session.caller))
         waiting = await inbox.look(viewer, 20)
-        inbox.answer(waiting[0].question.id, Reply.ONCE)
+        inbox.answer(waiting[0].question.id, Reply.ONCE, viewer)
         result = await calling
 
     assert [one.question.server for one in waiting] == ["tiny (project other)"]
