@@ -224,3 +224,14 @@ def test_changes_are_in_the_audit_log(api):
 
     [entry] = [entry for entry in entries if entry["event"] == "server"]
     assert (entry["server"], entry["decision"], entry["caller"]) == ("tiny", "disabled", "owner")
+
+
+def test_a_file_that_is_given_a_secret_is_closed_to_others(api):
+    """Nobody else on the machine reads the token of a server that was added from afar."""
+    api.program.config.chmod(0o644)
+    headers = {"Authorization": "Bearer abc"}
+
+    added = api.send("POST", "/servers", {"name": "docs", "url": "http://127.0.0.1:9/mcp", "headers": headers})
+
+    assert added.status == 201
+    assert api.program.config.stat().st_mode & 0o777 == 0o600
