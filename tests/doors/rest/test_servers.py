@@ -217,6 +217,20 @@ def test_who_may_not_look_after_toolcrib_does_not_learn_how_servers_are_run(prog
     assert hidden == ({"servers": []}, 404)
 
 
+def test_what_a_server_wrote_before_it_died_is_told_to_operators_only(program):
+    """Its last words may name files and secrets; that it does not work is no secret."""
+    program.write(program.broken())
+    near = program.json("tokens", "create", "near", "--level", "read_only", "--server", "broken")["token"]
+    with serving_api(program) as api:
+        api.send("POST", "/servers/broken/refresh")
+        [entry] = api.get("/servers", token=near)["servers"]
+        told = [api.raw("GET", path, token=near).body for path in ("/servers", "/servers/broken", "/health")]
+        known = api.raw("GET", "/servers", token=api.token).body
+
+    assert (entry["state"], entry["error"]) == ("failed", None)
+    assert [b"no luck today" in body for body in (*told, known)] == [False, False, False, True]
+
+
 def test_changes_are_in_the_audit_log(api):
     """With who made them."""
     api.send("POST", "/servers/tiny/disable")
