@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.doors.web.schema_parts import (
+    DEEPEST_JSON,
     MOST_ROWS,
     Part,
     Schema,
     as_json,
     brief,
+    is_within,
     limit_words,
     parameter_rows,
     part_of,
@@ -347,9 +349,12 @@ def _number(kind: str, text: str) -> int | float:
 
 def _read_json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        found = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise Wrong(f"This is not JSON: {error}"[:200]) from None
+    if not is_within(found, DEEPEST_JSON):
+        raise Wrong(f"This is nested more than {DEEPEST_JSON} levels deep.")
+    return found
 
 
 def _no_constant(word: str) -> Any:
