@@ -18,20 +18,20 @@ from toolcrib.config.foreign.links import is_link, read_link
 from toolcrib.config.foreign.locations import Location, Machine, locations
 from toolcrib.config.foreign.plan import ACTED_ON, Candidate, Remembered, Sides, plan, remember
 from toolcrib.config.jsonc import read_jsonc
-from toolcrib.config.masks import looks_secret, shown_args, shown_entry, shown_url
+from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.merge import merge
 from toolcrib.config.model import POLICIES, Config, Layer, ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
 from toolcrib.config.values import one_of
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
 from toolcrib.core.names import join_name
-from toolcrib.stores.files import locked, read_text, replace_text
+from toolcrib.stores.configuration import write_config
+from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import FoundHere, Source, exists, read_source
 from toolcrib.stores.origins import Origins
 from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, state_directory, user_config_path
 from toolcrib.surroundings import Surroundings
 
-_PRIVATE, _PUBLIC = 0o600, 0o644
 OPEN_WEBUI_VARIABLE = "TOOL_SERVER_CONNECTIONS"
 
 
@@ -110,12 +110,12 @@ def take_over(found: Found, names: Collection[str], target: Path, around: Surrou
     if not chosen:
         return []
     with locked(target):
-        text = read_text(target) or NEW_FILE
+        before = text = read_text(target) or NEW_FILE
         config = _settings(parse(text, str(target)))
         changes: dict[str, Remembered | None] = {}
         for candidate in chosen:
             text, changes[candidate.name] = _applied(text, candidate, config, str(target))
-        replace_text(target, text, _PRIVATE if any(map(_holds_secret, chosen)) else _PUBLIC)
+        write_config(target, before, text)
     Origins(state_directory(around.env)).update(target, changes)
     return chosen
 
@@ -130,12 +130,6 @@ def forget_origin(target: Path, path: Path, around: Surroundings) -> None:
             changes[name] = Remembered(left, memory.found, memory.written) if left else None
     if changes:
         origins.update(target, changes)
-
-
-def _holds_secret(candidate: Candidate) -> bool:
-    server = candidate.server
-    pairs = (*server.env.items(), *server.headers.items()) if server else ()
-    return any("${" not in value and looks_secret(name, value) for name, value in pairs)
 
 
 def _applied(text: str, candidate: Candidate, config: Config, where: str) -> tuple[str, Remembered | None]:

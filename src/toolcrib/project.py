@@ -15,7 +15,8 @@ from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
-from toolcrib.stores.files import locked, read_text, replace_text
+from toolcrib.stores.configuration import write_config
+from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, find_project, user_config_path
 from toolcrib.surroundings import Surroundings
@@ -34,7 +35,7 @@ def edit_file(path: Path, change: Edit) -> None:
         text = read_text(path)
         if text is None:
             text = NEW_FILE if path.suffix == ".toml" else ""
-        replace_text(path, change(text))
+        write_config(path, text, change(text))
 
 
 def project_file(chosen: str | None, around: Surroundings) -> Path:

@@ -90,3 +90,12 @@ def test_a_server_name_stays_recognisable(given_name, expected):
 def test_tool_names_are_visible_ascii(name, expected):
     """Whatever a server may call its tools."""
     assert is_tool_name(name) is expected
+
+
+@pytest.mark.parametrize("name", ["native", "add", "import"])
+def test_words_with_a_meaning_of_their_own_name_no_server(name):
+    """A token for ``native`` must not reach a server that took the name; the page has forms at the others."""
+    with pytest.raises(InvalidName, match="meaning of its own"):
+        check_server_name(name)
+
+    assert check_server_name(to_server_name(name)) == f"{name}_server"

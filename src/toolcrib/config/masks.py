@@ -1,7 +1,7 @@
 """Which values may be shown. In doubt a value is secret: a mask that was not needed harms nobody."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 MASK = "***"
@@ -84,6 +84,17 @@ def shown_url(url: str) -> str:
 def shown_args(args: tuple[str, ...]) -> list[str]:
     """Arguments without the values of ``--api-key …``, ``--token=…`` and ``-e TOKEN=…``."""
     return [_shown_arg(before, arg) for before, arg in zip(("", *args), args, strict=False)]
+
+
+def written_secrets(fields: Mapping[str, Any]) -> Iterator[str]:
+    """What looks secret and is written out in the fields of a server; a reference is none."""
+    args, url = tuple(fields.get("args") or ()), fields.get("url") or ""
+    yield from (arg for arg, shown in zip(args, shown_args(args), strict=True) if arg != shown)
+    if shown_url(url) != url:
+        yield url
+    for key in ("env", "headers"):
+        pairs = (fields.get(key) or {}).items()
+        yield from (value for name, value in pairs if "${" not in value and looks_secret(name, value))
 
 
 def shown_values(value: Any, name: str = "") -> Any:

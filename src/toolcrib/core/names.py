@@ -13,6 +13,9 @@ RESULT_READ = "result_read"
 KB_PREFIX = "kb."
 """How the names of the knowledge base's tools begin."""
 
+RESERVED = frozenset({"native", "add", "import"})
+"""``native`` names the tools of this process where a server is named; the others are addresses of the page."""
+
 _SERVER = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _TOOL = re.compile(r"(?!__proto__$)[A-Za-z0-9_-]+(?:[.:/][A-Za-z0-9_-]+)*")
 
@@ -32,6 +35,8 @@ def split_name(name: str) -> tuple[str, str]:
 
 def check_server_name(name: str) -> str:
     """``name`` if it may name a server."""
+    if name in RESERVED:
+        raise InvalidName(f"{name!r} cannot name a server: the word has a meaning of its own.", hint="Choose another.")
     if len(name) > SERVER_NAME_MAX or not _SERVER.fullmatch(name):
         raise InvalidName(
             f"{name!r} cannot name a server.",
@@ -48,6 +53,8 @@ def to_server_name(name: str) -> str:
     snake = re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")[:SERVER_NAME_MAX].rstrip("_")
     if not snake:
         return "server"
+    if snake in RESERVED:
+        return f"{snake}_server"
     return snake if snake[0].isalpha() else f"s_{snake}"[:SERVER_NAME_MAX].rstrip("_")
 
 

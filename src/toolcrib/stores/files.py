@@ -36,17 +36,20 @@ def read_text(path: Path) -> str | None:
         raise _cannot("read", path, error) from error
 
 
-def replace_text(path: Path, text: str, mode: int = 0o644) -> None:
-    """Put ``text`` in place of the file, whole and durable; an existing file keeps its mode, a link stays a link."""
-    replace_bytes(path, text.encode(), mode)
+def replace_text(path: Path, text: str, mode: int = 0o644, *, keep: int = 0o7777) -> None:
+    """Put ``text`` in place of the file, whole and durable; a link stays a link.
+
+    An existing file keeps its mode, as far as ``keep`` goes.
+    """
+    replace_bytes(path, text.encode(), mode, keep=keep)
 
 
-def replace_bytes(path: Path, content: bytes, mode: int = 0o644) -> None:
+def replace_bytes(path: Path, content: bytes, mode: int = 0o644, *, keep: int = 0o7777) -> None:
     """Put ``content`` in place of the file, byte for byte, as ``replace_text`` does."""
     target = path.resolve()
     try:
         _make_directory(target.parent)
-        _replace(target, content, mode)
+        _replace(target, content, mode, keep)
     except OSError as error:
         raise _cannot("written", path, error, hint="What was there before is unchanged.") from error
 
@@ -71,12 +74,12 @@ def discard_leftovers(path: Path) -> None:
             leftover.unlink()
 
 
-def _replace(target: Path, content: bytes, mode: int) -> None:
+def _replace(target: Path, content: bytes, mode: int, keep: int) -> None:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_TEMPORARY}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-            _keep_mode(target, descriptor)
+            _keep_mode(target, descriptor, keep)
             file.write(content)
             file.flush()
             os.fsync(descriptor)
@@ -104,9 +107,9 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _keep_mode(target: Path, descriptor: int) -> None:
+def _keep_mode(target: Path, descriptor: int, keep: int) -> None:
     with suppress(FileNotFoundError):
-        os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
+        os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode) & keep)
 
 
 def _open_guard(target: Path) -> int:

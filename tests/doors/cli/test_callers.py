@@ -131,6 +131,16 @@ async def test_a_fresh_jwt_keeps_its_subject_here(here):
     assert here.callers.is_current(ann)
 
 
+async def test_a_fresh_jwt_that_grants_less_does_not_keep_what_was_granted_before(here):
+    """Whoever signed in with the wider one is out when that one ends."""
+    wide = here.callers.identify(signed(claims(scope="toolcrib:level:admin")))
+    here.clock.advance(500)
+    narrow = here.callers.identify(signed(claims(iat=NOW + 500, exp=NOW + 1100, scope="toolcrib:level:read_only")))
+    here.clock.advance(500)
+
+    assert [here.callers.is_current(caller) for caller in (wide, narrow)] == [False, True]
+
+
 async def test_the_caller_of_a_jwt_is_the_same_object_each_time(here):
     """Whoever compares callers need not compare their grants."""
     token = signed()

@@ -217,6 +217,20 @@ def test_who_may_not_look_after_toolcrib_does_not_learn_how_servers_are_run(prog
     assert hidden == ({"servers": []}, 404)
 
 
+def test_what_a_server_wrote_before_it_died_is_told_to_operators_only(program):
+    """Its last words may name files and secrets; that it does not work is no secret."""
+    program.write(program.broken())
+    near = program.json("tokens", "create", "near", "--level", "read_only", "--server", "broken")["token"]
+    with serving_api(program) as api:
+        api.send("POST", "/servers/broken/refresh")
+        [entry] = api.get("/servers", token=near)["servers"]
+        told = [api.raw("GET", path, token=near).body for path in ("/servers", "/servers/broken", "/health")]
+        known = api.raw("GET", "/servers", token=api.token).body
+
+    assert (entry["state"], entry["error"]) == ("failed", None)
+    assert [b"no luck today" in body for body in (*told, known)] == [False, False, False, True]
+
+
 def test_changes_are_in_the_audit_log(api):
     """With who made them."""
     api.send("POST", "/servers/tiny/disable")
@@ -224,3 +238,14 @@ def test_changes_are_in_the_audit_log(api):
 
     [entry] = [entry for entry in entries if entry["event"] == "server"]
     assert (entry["server"], entry["decision"], entry["caller"]) == ("tiny", "disabled", "owner")
+
+
+def test_a_file_that_is_given_a_secret_is_closed_to_others(api):
+    """Nobody else on the machine reads the token of a server that was added from afar."""
+    api.program.config.chmod(0o644)
+    headers = {"Authorization": "Bearer abc"}
+
+    added = api.send("POST", "/servers", {"name": "docs", "url": "http://127.0.0.1:9/mcp", "headers": headers})
+
+    assert added.status == 201
+    assert api.program.config.stat().st_mode & 0o777 == 0o600

@@ -1,5 +1,6 @@
 """Live calls on the page: seen while they run, ended by a person, and told of as they come."""
 
+import http.client
 import signal
 
 import pytest
@@ -97,6 +98,21 @@ def test_whoever_signs_out_hears_no_more(bench):
         bench.owner.post("/tools/shout/try", do="run", **{"a/text": "mine"})
 
         assert list(stream) == []
+
+
+def test_a_stream_ends_with_the_token_it_was_asked_for_with(bench):
+    """Also where the token itself was shown, and no cookie."""
+    program, owner = bench.program, bench.owner
+    token = program.json("tokens", "create", "listener", "--level", "admin")["token"]
+    connection = http.client.HTTPConnection("127.0.0.1", owner.port, timeout=10)
+    connection.request("GET", "/calls/stream", headers={"authorization": f"Bearer {token}"})
+    response = connection.getresponse()
+    assert response.readline() == b"retry: 3000\n"
+    assert program.run("tokens", "revoke", "listener").returncode == 0
+    bench.agent("shout", text="news").result()
+
+    assert b"data:" not in response.read()
+    connection.close()
 
 
 def test_a_stranger_hears_nothing(bench):

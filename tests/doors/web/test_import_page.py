@@ -86,3 +86,13 @@ def test_choosing_nothing_is_said(tiny):
     write_foreign(tiny, FOREIGN)
     with opened(tiny) as visitor:
         assert "Choose at least one server." in visitor.post("/servers/import").text
+
+
+def test_what_hides_in_a_foreign_server_is_made_visible(tiny):
+    """A person decides by what stands here, so nothing may stand here in another order than it is written."""
+    write_foreign(tiny, {"mcpServers": {"far": {"url": "https://example.com/mcp/\u202egro.live"}}})
+    with opened(tiny) as visitor:
+        page = visitor.get("/servers/import").text
+
+    assert "\u202e" not in page
+    assert "\\u{202e}gro.live" in page

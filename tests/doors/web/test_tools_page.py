@@ -118,6 +118,26 @@ def test_the_json_editor_runs_the_same_tool(bench):
     assert "This is not JSON" in bad.text
 
 
+def test_json_nested_too_deeply_is_refused_in_words(bench):
+    """Not by a failure of ours."""
+    text = json.dumps({"title": "Tea"})[:-1] + ', "more": ' + "[" * 400 + "]" * 400 + "}"
+
+    reply = bench.owner.post("/tools/plan/try", do="show", **{"as": "json", "json": text})
+
+    assert reply.status == 422
+    assert "nested more than 100 levels" in reply.text
+
+
+def test_a_try_too_large_to_be_shown_again_is_refused(bench):
+    """It would be written into the page many times, and hold everybody else up."""
+    long = json.dumps({"title": "x" * 1_000_000})
+
+    reply = bench.owner.post("/tools/plan/try", do="show", **{"as": "json", "json": long})
+
+    assert reply.status == 413
+    assert len(reply.body) < 100_000
+
+
 def test_a_call_is_shown_as_code_without_running(bench):
     """For those who want to copy it."""
     before = _calls(bench)

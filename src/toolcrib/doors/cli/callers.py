@@ -67,8 +67,8 @@ class Callers:
     def __init__(self, owner: str, kept: TokenFile, jwt: "JwtGate | None", now: Callable[[], float]) -> None:
         self._owner, self._kept, self._jwt, self._now = owner.encode(), kept, jwt, now
         self._subjects: dict[Claims, Caller] = {}
-        self._ends: dict[str, int] = {}
-        """When the last token of each subject that came in expires."""
+        self._ends: dict[tuple[str, Grants], int] = {}
+        """When the last token of each subject that came in expires, by what it grants."""
         self._ends_max = KNOWN_MAX
 
     def identify(self, presented: bytes) -> Caller | Refusal | None:
@@ -89,7 +89,7 @@ class Callers:
         kind, _, rest = caller.id.partition(":")
         if kind == "token":
             return self._kept.is_active(rest)
-        return kind != "jwt" or self._ends.get(caller.id, 0) > self._now()
+        return kind != "jwt" or self._ends.get((caller.id, caller.grants), 0) > self._now()
 
     def _subject(self, presented: bytes) -> Caller | Refusal | None:
         claims = self._jwt.check(presented) if self._jwt is not None else None
@@ -106,5 +106,6 @@ class Callers:
             self._ends = {subject: end for subject, end in self._ends.items() if end > now}
             self._ends_max = max(KNOWN_MAX, 2 * len(self._ends))
         self._subjects[claims] = caller
-        self._ends[caller.id] = max(claims.expires, self._ends.get(caller.id, 0))
+        known = caller.id, caller.grants
+        self._ends[known] = max(claims.expires, self._ends.get(known, 0))
         return caller

@@ -201,15 +201,24 @@ def detail(premises: Premises, visit: Visit, name: str) -> dict[str, Any]:
     routes = crib.catalog.of_server(name)
     shown = routes if visit.is_operator() else [r for r in crib.catalog.visible_to(visit.caller.grants) if r in routes]
     config = shelf.config if shelf else crib.disabled.get(name)
+    health = crib.health()["servers"].get(name)
     return _for(visit, entry) | {
         "toolNames": [route.name for route in shown],
-        "health": crib.health()["servers"].get(name),
+        "health": health and shown_health(visit, health),
         "config": shown_config(config) if visit.is_operator() and config is not None else None,
     }
 
 
 def _for(visit: Visit, entry: dict[str, Any]) -> dict[str, Any]:
-    return entry if visit.is_operator() else entry | {"runs": None, "origin": None}
+    """What went wrong quotes what a server wrote and where it is; that is for operators, as its log is."""
+    if visit.is_operator():
+        return entry
+    return entry | {"runs": None, "origin": None, "error": None, "problems": [], "held": []}
+
+
+def shown_health(visit: Visit, health: dict[str, Any]) -> dict[str, Any]:
+    """How a server is doing, as far as the visitor may know."""
+    return health if visit.is_operator() else health | {"error": ""}
 
 
 def _outcome(premises: Premises, visit: Visit, name: str, record: Record | None, *, status: int = 200) -> Answer:

@@ -10,7 +10,7 @@ from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About
-from toolcrib.doors.rest.servers import may_see
+from toolcrib.doors.rest.servers import may_see, shown_health
 from toolcrib.doors.rest.watch_shapes import HealthView, MetricsView, VersionView
 from toolcrib.version import VERSION
 
@@ -49,7 +49,7 @@ def _health(premises: Premises, visit: Visit) -> dict[str, Any]:
     whole = crib.health()
     if visit.is_operator():
         return whole
-    servers = {name: server for name, server in whole["servers"].items() if may_see(visit, name)}
+    servers = {name: shown_health(visit, one) for name, one in whole["servers"].items() if may_see(visit, name)}
     routes = crib.catalog.visible_to(visit.caller.grants)
     native = sum(1 for route in routes if not route.server)
     counts = {"native": native, "mcp": len(routes) - native}

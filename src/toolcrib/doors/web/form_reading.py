@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.doors.web.schema_form import LONGEST_NUMBER, MISSING, Field, Fields, Path, pointer
+from toolcrib.doors.web.schema_parts import DEEPEST_JSON, is_within
 
 NEEDED = "This is needed."
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -129,9 +130,12 @@ def _number(kind: str, text: str) -> int | float:
 
 def _read_json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        found = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise Wrong(f"This is not JSON: {error}"[:200]) from None
+    if not is_within(found, DEEPEST_JSON):
+        raise Wrong(f"This is nested more than {DEEPEST_JSON} levels deep.")
+    return found
 
 
 def _no_constant(word: str) -> Any:

@@ -14,6 +14,7 @@ from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.server_form_page import may_run, need_right
 from toolcrib.doors.web.servers_page import shown_value
 from toolcrib.importing import Found, Wanted, find_imports, import_target, label_of, shown_server, take_over
+from toolcrib.schema.text import printable
 
 ORDER = ("new", "changed", "removed", "edited", "left out", "same")
 WORDS = {
@@ -88,7 +89,7 @@ def _page(pages: Pages, visit: Visit, found: Found, problem: str = "") -> Answer
         "total": len(ordered),
         "takeable": sum(one.state in ACTED_ON and (may or not runs_command(one)) for one in ordered),
         "needs_commands": not may and any(one.state in ACTED_ON and runs_command(one) for one in ordered),
-        "problems": found.problems,
+        "problems": [printable(text) for text in found.problems],
         "files": found.files,
         "target": import_target(pages.premises.project.around, pages.premises.project.chosen),
         "problem": problem,
@@ -109,13 +110,13 @@ def _shown(candidate: Candidate, may_run_commands: bool) -> dict[str, Any]:
         "labels": ", ".join(dict.fromkeys(label_of(origin.client) for origin in candidate.origins)),
         "paths": [origin.path for origin in candidate.origins],
         "lines": list(_lines(candidate)),
-        "notes": candidate.notes,
-        "reason": candidate.reason,
+        "notes": [printable(text) for text in candidate.notes],
+        "reason": printable(candidate.reason),
     }
 
 
 def _lines(candidate: Candidate) -> Iterator[tuple[str, str]]:
-    """What would be written, with what it replaces; secrets are masked."""
+    """What would be written, with what it replaces; secrets are masked, and what hides in it is made visible."""
     old = _settings(shown_server(candidate.before)) if candidate.before else []
     new = _settings(shown_server(candidate.server)) if candidate.server else []
     yield from (("minus", line) for line in old if line not in new)
@@ -123,10 +124,10 @@ def _lines(candidate: Candidate) -> Iterator[tuple[str, str]]:
 
 
 def _settings(shown: dict[str, Any]) -> list[str]:
-    lines = []
+    lines: list[str] = []
     for key, value in shown.items():
         if isinstance(value, dict):
             lines += [f"{key}.{name} = {text}" for name, text in value.items()]
         else:
             lines.append(f"{key} = {shown_value(value)}")
-    return lines
+    return list(map(printable, lines))

@@ -8,6 +8,7 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 DEEPEST = 4
+DEEPEST_JSON = 100
 MOST_FIELDS = 60
 MOST_CHOICES = 200
 MOST_ROWS = 200
@@ -140,6 +141,14 @@ def _list_kind(part: Schema) -> str:
 def as_json(value: Any) -> str:
     """A value as people read JSON."""
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def is_within(value: Any, levels: int) -> bool:
+    """Whether a value is nested no deeper than that."""
+    if not isinstance(value, dict | list):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return levels > 0 and all(is_within(item, levels - 1) for item in inner)
 
 
 def brief(value: Any) -> str:

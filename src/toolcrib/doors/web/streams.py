@@ -50,7 +50,8 @@ async def stream_news(
 
 
 def _is_signed_in(pages: Pages, visit: Visit) -> bool:
-    return visit.signed_in is None or pages.premises.sign_ins.of(visit.request) is not None
+    sign_ins = pages.premises.sign_ins
+    return sign_ins.is_current(visit.caller) if visit.signed_in is None else sign_ins.of(visit.request) is not None
 
 
 async def with_pauses(news: AsyncIterator[News], pause_s: float) -> AsyncGenerator[News | None]:

@@ -14,12 +14,15 @@ from toolcrib.doors.web.tool_rows import known_tool, tool_address
 from toolcrib.doors.web.tools_page import POLICIES, render_tool
 from toolcrib.doors.web.trying import read_try, run_try
 
+LARGEST_TRY = 200_000
+
 
 def tool_deed_routes(pages: Pages) -> list[RouteSpec]:
     """The routes of what can be done."""
 
     async def attempt(visit: Visit) -> Answer:
         visit.need_known()
+        _refuse_large(visit)
         route, sent = known_tool(pages.premises.crib, visit), visit.form()
         trying = read_try(route, sent)
         if trying.is_wrong:
@@ -56,6 +59,13 @@ def tool_deed_routes(pages: Pages) -> list[RouteSpec]:
         RouteSpec("POST", "/tools/{name}/policy", set_policy),
         RouteSpec("POST", "/tools/{name}/approve", approve),
     ]
+
+
+def _refuse_large(visit: Visit) -> None:
+    """What was sent is shown again, several times over; while that is made, nobody else is served."""
+    if len(visit.request.body) > LARGEST_TRY:
+        detail = "This is too much for the page. Call the tool over REST or with `toolcrib call`."
+        raise Problem(413, "HTTP_BODY_TOO_LARGE", detail)
 
 
 async def _back(visit: Visit) -> Answer:
