@@ -12,8 +12,8 @@ def count(number: float, one: str, many: str = "") -> str:
 
 
 def sentence(text: str) -> str:
-    """The text with a capital at its beginning."""
-    return text[:1].upper() + text[1:]
+    """The text with a capital at its beginning; a command stays as it is typed."""
+    return text if text.startswith("toolcrib ") else text[:1].upper() + text[1:]
 
 
 def short(number: float) -> str:
