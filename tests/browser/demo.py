@@ -114,7 +114,7 @@ def furnish(program: Program) -> None:
         server_table(program, "calendar", "Who has time, and when"),
         server_table(program, "weather", "Forecasts"),
         f"[servers.database]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(['-c', BROKEN])}\n"
-        'description = "Orders and customers"\nenv = { DATABASE_URL = "postgres://shop:hunter2hunter2@localhost/shop" }',
+        'description = "Orders and customers"\nenv = { DATABASE_URL = "postgres://shop:hunter2@localhost/shop" }',
     ]
     head = 'native = ["demo_tools"]\n\n[connect]\nattempts = 1'
     program.config.write_text("\n\n".join([head, *tables, REST]))

@@ -19,6 +19,7 @@ from toolcrib.testing import memory_crib
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 EXPECTED = {"not-found": ["console error: Failed to load resource", "404: "]}
+CLIPPED = "[...document.querySelectorAll('.card.flush')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FOCUS = """() => {
   const at = document.activeElement;
@@ -30,12 +31,6 @@ FOCUS = """() => {
 
 def pages(demo) -> list[Look]:
     return [look for found in looks(demo).values() for look in found]
-
-
-async def sign_in(person: Person, demo) -> None:
-    """Like somebody who was here before."""
-    name, _, value = demo.owner.cookie.partition("=")
-    await person.context.add_cookies([{"name": name, "value": value, "url": person.url, "sameSite": "Strict"}])
 
 
 def unexpected(person: Person, look: Look) -> list[str]:
@@ -59,7 +54,7 @@ async def test_pages_are_quiet_fit_and_can_be_read_by_everybody(demo, chromium):
     """No complaint, no stranger asked, nothing serious found by axe, nothing to push sideways on a phone."""
     found = []
     async with open_person(chromium, demo.url) as person:
-        await sign_in(person, demo)
+        await person.come_back(demo.owner.cookie)
         for look in pages(demo):
             await person.go(look.path)
             found += unexpected(person, look) + [f"{look.path}: {words}" async for words in obstacles(person)]
@@ -70,6 +65,10 @@ async def test_pages_are_quiet_fit_and_can_be_read_by_everybody(demo, chromium):
 async def obstacles(person: Person) -> AsyncIterator[str]:
     for words in await person.axe():
         yield words
+    if await person.page.evaluate(CLIPPED):
+        yield "a card hides a part of what is in it"
+    if await person.page.evaluate("scrollY"):
+        yield "it does not begin at its beginning"
     await person.page.emulate_media(color_scheme="dark")
     for words in await person.axe("color-contrast"):
         yield f"in the dark: {words}"
@@ -84,7 +83,7 @@ async def test_the_main_action_of_a_page_is_reached_with_the_tab_key(demo, chrom
     """And one sees where one is on the way."""
     found = []
     async with open_person(chromium, demo.url) as person:
-        await sign_in(person, demo)
+        await person.come_back(demo.owner.cookie)
         for look in pages(demo):
             await person.go(look.path)
             found += [f"{look.path}: {words}" for words in await tab_to(person, look)]
@@ -108,7 +107,7 @@ async def test_pages_can_be_read_and_used_without_scripts(demo, chromium):
     """The heading and the main action are there, and nothing that would do nothing."""
     found = []
     async with open_person(chromium, demo.url, java_script_enabled=False) as person:
-        await sign_in(person, demo)
+        await person.come_back(demo.owner.cookie)
         for look in pages(demo):
             await person.go(look.path)
             if await person.page.locator("h1").count() != 1 and look.name != "not-found":

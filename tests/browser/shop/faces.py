@@ -35,7 +35,7 @@ FACES: dict[str, list[Json]] = {
             labels={"type": "array", "items": {"type": "string"}, "description": "Only with all of these"},
             limit=whole("At most this many", minimum=1, maximum=100, default=20),
         ),
-        offer("get_issue", "One issue with its comments.", needs=("repo", "number"), repo=REPO, number=whole("Its no.")),
+        offer("get_issue", "One issue with its comments.", needs=("repo", "number"), repo=REPO, number=whole("No.")),
         offer(
             "create_issue",
             "Open a new issue.",
@@ -59,9 +59,9 @@ FACES: dict[str, list[Json]] = {
     ],
     "files": [
         offer("read_file", "Read a file of the project.", needs=("path",), path=text("Where it is, from the top")),
-        offer("write_file", "Write a file.", reads=False, needs=("path", "text"), path=text("Where"), text=text("What")),
+        offer("write_file", "Write one.", reads=False, needs=("path", "text"), path=text("Where"), text=text("What")),
         offer("list_folder", "What is in a folder.", path=text("Where it is", default=".")),
-        offer("index_folder", "Read every file of a folder for search. Takes a while.", path=text("Where", default=".")),
+        offer("index_folder", "Read a whole folder for search. Takes a while.", path=text("Where", default=".")),
     ],
     "calendar": [
         offer("free_slots", "When somebody has time.", needs=("person",), person=text("Name or address"), after=WHEN),
