@@ -48,7 +48,8 @@ async def test_a_call_is_seen_while_it_runs_and_ended(demo, owner: Person):
     await expect(running).to_have_count(1)
     await running.get_by_role("button", name="End").click()
 
-    await expect(owner.page.locator("section:has(#ended) tr", has_text="index_folder")).to_contain_text("TOOL_CANCELLED")
+    ended = owner.page.locator("section:has(#ended) tr", has_text="index_folder")
+    await expect(ended).to_contain_text("TOOL_CANCELLED")
     assert called.result()["isError"] is True
 
 
