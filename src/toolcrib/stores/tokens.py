@@ -173,6 +173,13 @@ class TokenFile:
             return token is not None and token.state(self._now()) == "active"
         return False
 
+    def names(self) -> dict[str, str]:
+        """The name of every token there is or was, by its id; of none while the file cannot be trusted."""
+        with suppress(ConfigError):
+            self._look()
+            return {token.id: token.name for token in self._by_id.values()}
+        return {}
+
     def _recognise(self, presented: bytes) -> tuple[Caller, float] | None:
         token_id, secret = _split(presented)
         token = self._by_id.get(token_id)

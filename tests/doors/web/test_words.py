@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from toolcrib.doors.web.words import ago, count, duration, short, span
+from toolcrib.doors.web.words import ago, count, duration, kind, short, span
 
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 
@@ -35,3 +35,17 @@ NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 )
 def test_words(made: str, expected: str):
     assert made == expected
+
+
+def test_kinds_of_arguments_are_told_with_their_size():
+    """As the live view keeps them."""
+    shapes = ["string 9", "string 1", "array 2", "object 1", "integer", "other"]
+
+    assert [kind(shape) for shape in shapes] == [
+        "string of 9 characters",
+        "string of 1 character",
+        "array of 2 items",
+        "object of 1 field",
+        "integer",
+        "other",
+    ]

@@ -112,7 +112,7 @@ class Asked:
         return f"/audit?{query}" if query else "/audit"
 
 
-def asked_of(visit: Visit) -> Asked:
+def asked_of(pages: Pages, visit: Visit) -> Asked:
     """From an address; a time that is none is said, and left out."""
     values = {name: visit.query.get(name, "").strip()[:200] for name in NAMES}
     problems: list[str] = []
@@ -126,7 +126,7 @@ def asked_of(visit: Visit) -> Asked:
 
     wanted = Browse(
         tool=_pattern(values["tool"]),
-        caller=_pattern(values["caller"]),
+        caller=_pattern(next(iter(pages.callers.ids_of(values["caller"])), values["caller"])),
         outcome=values["outcome"] or None,
         event=values["kind"] or None,
         execution=values["call"] or None,
@@ -143,7 +143,7 @@ def _pattern(text: str) -> str | None:
 
 
 async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
-    asked, project = asked_of(visit), pages.premises.project
+    asked, project = asked_of(pages, visit), pages.premises.project
     path = project.audit_file
     shared = {"asked": asked.values, "problem": asked.problem, "kinds": KINDS, "is_on": project.config.audit.enabled}
     if not path.is_file():

@@ -1,7 +1,9 @@
 """Pages: a template and its values become an answer; htmx gets a part of the page, everybody else the whole."""
 
+import time
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.access import may_approve, may_operate
@@ -10,8 +12,10 @@ from toolcrib.doors.http.answers import HTML, Answer
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.web import words
+from toolcrib.doors.web.callers import CallerNames
 from toolcrib.doors.web.notices import notice_of
 from toolcrib.doors.web.static_files import StaticFiles, load_static_files
+from toolcrib.stores.paths import state_directory
 from toolcrib.version import VERSION
 
 if TYPE_CHECKING:
@@ -79,6 +83,17 @@ class Pages:
         return load_static_files()
 
     @cached_property
+    def callers(self) -> CallerNames:
+        """What callers are called."""
+        return CallerNames(state_directory(self.premises.project.around.env) / "tokens.json", time.time)
+
+    def at_home(self, path: Path | str) -> str:
+        """A path as a person writes it: their own directory is ``~``."""
+        home = self.premises.project.around.env.get("HOME", "")
+        text = str(path)
+        return f"~{text.removeprefix(home)}" if home and text.startswith(f"{home}/") else text
+
+    @cached_property
     def environment(self) -> "Environment":
         """Jinja, with every value escaped and nothing missing passed over."""
         from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -96,8 +111,9 @@ class Pages:
         )
         made.globals |= {"icon": icon, "charts": charts, "static": self.static.url, "version": VERSION}
         made.filters |= {
-            name: getattr(words, name) for name in ("ago", "at", "clock", "count", "duration", "short", "span")
+            name: getattr(words, name) for name in ("ago", "at", "clock", "count", "duration", "kind", "short", "span")
         }
+        made.filters |= {"who": self.callers.name_of, "at_home": self.at_home}
         return made
 
     def warm(self) -> None:

@@ -172,7 +172,12 @@ def type_words(part: Part) -> str:
 
 def limit_words(schema: Schema) -> str:
     """The limits of a value in words."""
-    return ", ".join(words.format(str(schema[key])[:LONGEST]) for key, words in _LIMITS.items() if key in schema)
+    return ", ".join(_limit(words, schema[key]) for key, words in _LIMITS.items() if key in schema)
+
+
+def _limit(words: str, value: Any) -> str:
+    told = words.format(str(value)[:LONGEST])
+    return told.removesuffix("s") if value == 1 and words.endswith((" characters", " items")) else told
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,10 +102,8 @@ def _form(pages: Pages, visit: Visit, problem: str = "", status: int = 200) -> A
 
 
 def shown_path(pages: Pages, path: Path) -> str:
-    """A path as a person writes it: their own directory is ``~``."""
-    home = pages.premises.project.around.env.get("HOME", "")
-    text = str(path)
-    return f"~{text.removeprefix(home)}" if home and text.startswith(f"{home}/") else text
+    """A path as a person writes it."""
+    return pages.at_home(path)
 
 
 def safe_place(wanted: str) -> str:

@@ -11,6 +11,14 @@ def count(number: float, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def kind(shape: str) -> str:
+    """The kind of an argument with its size: ``string 9`` becomes ``string of 9 characters``."""
+    name, _, size = shape.partition(" ")
+    if not size.isdigit():
+        return shape
+    return f"{name} of {count(int(size), {'string': 'character', 'object': 'field'}.get(name, 'item'))}"
+
+
 def sentence(text: str) -> str:
     """The text with a capital at its beginning; a command stays as it is typed."""
     return text if text.startswith("toolcrib ") else text[:1].upper() + text[1:]

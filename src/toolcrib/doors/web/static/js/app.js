@@ -22,5 +22,6 @@ startWorking();
 
 // On a small screen navigation and tabs are long rows: bring the entry one is on into view.
 for (const link of document.querySelectorAll(":is(.side nav, .tabs) a[aria-current]")) {
-  link.scrollIntoView({ inline: "center", block: "nearest" });
+  const row = link.closest("nav"); // moved by itself: scrollIntoView would take the whole page along
+  row.scrollLeft += link.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - link.offsetWidth) / 2;
 }

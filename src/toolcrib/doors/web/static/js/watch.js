@@ -47,7 +47,7 @@ function watch(element) {
   const open = () => {
     if (stream || isPaused) return;
     stream = new EventSource(element.dataset.watch);
-    stream.addEventListener("open", () => setState("on"));
+    stream.addEventListener("open", () => { setState("on"); soon(); }); // what came before it listened is caught up with
     stream.addEventListener("error", () => setState("off", "Connecting again"));
     stream.addEventListener("news", hear);
   };

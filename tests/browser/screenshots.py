@@ -1,0 +1,70 @@
+"""Take a picture of every page of a demonstration: ``python -m tests.browser.screenshots [FOLDER] [PAGE ...]``."""
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+from playwright.async_api import Browser, expect
+from tests.browser.chromium import NARROW, WIDE, Person, open_chromium, open_person
+from tests.browser.demo import Demo, open_demo
+from tests.browser.places import Look, looks
+
+THEMES = ("light", "dark")
+SIZES = {"1280": WIDE, "390": NARROW}
+
+
+def wanted(demo: Demo, names: list[str]) -> Iterator[Look]:
+    for found in looks(demo).values():
+        yield from (look for look in found if not names or look.name in names)
+
+
+async def take_all(demo: Demo, folder: Path, names: list[str]) -> int:
+    """Every wanted page in both themes and sizes; the count of pictures."""
+    todo = list(wanted(demo, names))
+    async with open_chromium() as chromium:
+        for theme, size in product(THEMES, SIZES):
+            await take(chromium, demo, todo, folder / f"{theme}-{size}")
+    return len(todo) * len(THEMES) * len(SIZES)
+
+
+async def take(chromium: Browser, demo: Demo, todo: list[Look], folder: Path) -> None:
+    theme, _, size = folder.name.partition("-")
+    folder.mkdir(parents=True, exist_ok=True)
+    async with open_person(chromium, demo.url, color_scheme=theme, viewport=SIZES[size]) as person:
+        await take_sign_in(person, folder, todo)
+        await person.page.goto(demo.link())
+        for look in todo:
+            if look.name != "signin":
+                await person.go(look.path)
+                await take_one(person, folder / f"{look.name}.png")
+
+
+async def take_sign_in(person: Person, folder: Path, todo: list[Look]) -> None:
+    """The only page one sees before one is somebody."""
+    if any(look.name == "signin" for look in todo):
+        await person.go("/signin")
+        await take_one(person, folder / "signin.png")
+
+
+async def take_one(person: Person, path: Path) -> None:
+    await expect(person.page.locator("main")).to_be_visible()
+    await person.page.screenshot(path=path, full_page=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Take a picture of every page, in both themes and two sizes.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("screenshots"), help="where they go [screenshots]")
+    parser.add_argument("pages", nargs="*", help="only these, by name")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="toolcrib-") as home, open_demo(Path(home)) as demo:
+        count = asyncio.run(take_all(demo, options.folder, options.pages))
+    print(f"{count} pictures in {options.folder}")
+    return 0 if count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""What holds for every page in a real browser: quiet, within bounds, for every sense, by keyboard, without scripts."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.browser.chromium import NARROW, WIDE, Person, open_person
+from tests.browser.places import NO_PAGES, Look, looks
+from tests.doors.http.conftest import Doorman
+
+from toolcrib.assemble import Loaded
+from toolcrib.config.model import Config
+from toolcrib.core.events import drop
+from toolcrib.doors.http.entering import Entering
+from toolcrib.doors.http.premises import Premises
+from toolcrib.doors.web.site import Site
+from toolcrib.project import Project
+from toolcrib.testing import memory_crib
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EXPECTED = {"not-found": ["console error: Failed to load resource", "404: "]}
+CLIPPED = "[...document.querySelectorAll('.card.flush')].filter(e => e.scrollWidth > e.clientWidth + 1).length"
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+FOCUS = """target => {
+  const at = document.activeElement;
+  const style = getComputedStyle(at);
+  const ring = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0;
+  return { ring, isThere: at === target, name: at.outerHTML.slice(0, 120) };
+}"""
+
+
+def pages(demo) -> list[Look]:
+    return [look for found in looks(demo).values() for look in found]
+
+
+def unexpected(person: Person, look: Look) -> list[str]:
+    known = tuple(EXPECTED.get(look.name, ()))
+    told, person.troubles.told[:] = list(person.troubles.told), []
+    return [f"{look.path}: {words}" for words in told if not (known and words.startswith(known))]
+
+
+async def test_no_page_is_left_out(demo):
+    """A new page needs a line in places.py."""
+    async with memory_crib() as memory:
+        project = Project(memory.crib, Loaded(Config()))
+        premises = Premises(project, Doorman().sign_ins(), "http://127.0.0.1:1/mcp", 0.0)
+        site = Site(premises, Entering(premises.sign_ins, lambda _token: None), drop)
+        await site.close()
+
+    assert site.pages.paths == {*looks(demo), *NO_PAGES}
+
+
+async def test_pages_are_quiet_fit_and_can_be_read_by_everybody(demo, chromium):
+    """No complaint, no stranger asked, nothing serious found by axe, nothing to push sideways on a phone."""
+    found = []
+    async with open_person(chromium, demo.url) as person:
+        await person.come_back(demo.owner.cookie)
+        for look in pages(demo):
+            await person.go(look.path)
+            found += unexpected(person, look) + [f"{look.path}: {words}" async for words in obstacles(person)]
+
+    assert found == []
+
+
+async def obstacles(person: Person) -> AsyncIterator[str]:
+    for words in await person.axe():
+        yield words
+    if await person.page.evaluate(CLIPPED):
+        yield "a card hides a part of what is in it"
+    if await person.page.evaluate("scrollY"):
+        yield "it does not begin at its beginning"
+    await person.page.emulate_media(color_scheme="dark")
+    for words in await person.axe("color-contrast"):
+        yield f"in the dark: {words}"
+    await person.page.emulate_media(color_scheme="light")
+    await person.page.set_viewport_size(NARROW)
+    if over := await person.page.evaluate(OVERFLOW):
+        yield f"{over} px too wide"
+    await person.page.set_viewport_size(WIDE)
+
+
+async def test_the_main_action_of_a_page_is_reached_with_the_tab_key(demo, chromium):
+    """And one sees where one is on the way."""
+    found = []
+    async with open_person(chromium, demo.url) as person:
+        await person.come_back(demo.owner.cookie)
+        for look in pages(demo):
+            await person.go(look.path)
+            found += [f"{look.path}: {words}" for words in await tab_to(person, look)]
+
+    assert found == []
+
+
+async def tab_to(person: Person, look: Look) -> list[str]:
+    target = await person.page.locator(look.action).first.element_handle()
+    for _ in range(80):
+        await person.page.keyboard.press("Tab")
+        at = await person.page.evaluate(FOCUS, target)
+        if not at["ring"]:
+            return [f"no ring around {at['name']}"]
+        if at["isThere"]:
+            return []
+    return [f"{look.action} was not reached"]
+
+
+async def test_pages_can_be_read_and_used_without_scripts(demo, chromium):
+    """The heading and the main action are there, and nothing that would do nothing."""
+    found = []
+    async with open_person(chromium, demo.url, java_script_enabled=False) as person:
+        await person.come_back(demo.owner.cookie)
+        for look in pages(demo):
+            await person.go(look.path)
+            if await person.page.locator("h1").count() != 1 and look.name != "not-found":
+                found.append(f"{look.path}: not one heading")
+            if not await person.page.locator(look.action).first.is_visible():
+                found.append(f"{look.path}: no {look.action}")
+            idle = person.page.locator("button[type=button]:visible")
+            found += [f"{look.path}: does nothing: {await one.inner_text()}" for one in await idle.all()]
+
+    assert found == []
