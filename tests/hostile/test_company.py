@@ -18,6 +18,7 @@ from toolcrib.surroundings import Surroundings
 
 Hostile = Callable[[str], HostileServer]
 
+ALONE = "[kb]\nenabled = false\n"
 QUICK = "[catalog]\ngrace = 20\n[connect]\nattempts = 2\ndelays = [0, 0]\n"
 
 
@@ -45,7 +46,7 @@ def company(tmp_path: Path, hostile: Hostile):
     async def open_company(mode: str, settings: str = QUICK, bad: str = "") -> AsyncIterator[Company]:
         servers = {"good": hostile("proper"), "bad": hostile(mode)}
         config = tmp_path / "toolcrib.toml"
-        config.write_text(settings + "".join(_entry(name, server) for name, server in servers.items()) + bad)
+        config.write_text(settings + ALONE + "".join(_entry(name, server) for name, server in servers.items()) + bad)
         events: list[Event] = []
         around = Surroundings(tmp_path, {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GATEWAY_SECRET": "x" * 12})
         async with toolcrib.open_crib(config, emit=events.append, surroundings=around, keep_results=False) as crib:

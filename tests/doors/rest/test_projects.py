@@ -82,7 +82,8 @@ class House:
         directory = self.home / name
         directory.mkdir(exist_ok=True)
         args = json.dumps([str(TINY), str(self.diary)])
-        table = f"audit.enabled = false\n[servers.tiny]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n"
+        settings = "audit.enabled = false\nkb.enabled = false\n"
+        table = f"{settings}[servers.tiny]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n"
         (directory / "toolcrib.toml").write_text(f'{table}env = {{ TOKEN = "very-secret" }}\n{more}')
         return directory
 
