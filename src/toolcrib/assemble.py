@@ -125,7 +125,7 @@ def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
         return Loaded(config)
     if isinstance(config, Mapping):
         text = msgspec.json.encode(config).decode()
-        return Loaded(merge(parse_mcp_servers(text, "config"), flags_layer({})))
+        return Loaded(merge(parse_mcp_servers(text, "config", is_file=False), flags_layer({})))
     return load(config, surroundings)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARES = (
-    ("tests/doors/cli", "tests/doors/mcp", "tests/journeys"),
+    ("tests/doors/cli",),
     ("tests/doors/rest", "tests/doors/web", "tests/doors/http", "tests/doors/views", "tests/browser"),
 )
 

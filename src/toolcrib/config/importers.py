@@ -26,7 +26,7 @@ _NOT_READ = ("envFile", "headersHelper")
 _WANTED = 'Expected {"mcpServers": {"name": {"command": "…"}}}.'
 
 
-def parse_mcp_servers(text: str, where: str) -> Layer:
+def parse_mcp_servers(text: str, where: str, *, is_file: bool = True) -> Layer:
     """The layer of another program's JSON file; only its servers are looked at."""
     written = read_jsonc(text, where)
     path = find_servers(written.root)
@@ -36,7 +36,7 @@ def parse_mcp_servers(text: str, where: str) -> Layer:
     table = check_table(written, path, value_at(written.root, path))
     named = _by_name(written, path, table)
     servers = {name: _server(written, (*path, key), table[key]) for name, key in named.items()}
-    own = [name for name, entry in servers.items() if _is_toolcrib(name, entry)]
+    own = [name for name, entry in servers.items() if is_file and _is_toolcrib(name, entry)]
     unread = [problem for key in table for problem in _unread(written, (*path, key), table[key])]
     return Layer(
         where=where,
@@ -46,7 +46,8 @@ def parse_mcp_servers(text: str, where: str) -> Layer:
 
 
 def _is_toolcrib(name: str, entry: ServerEntry) -> bool:
-    """A client that was connected to toolcrib names it in its file; read from there it would start itself."""
+    """A client that was connected to toolcrib names it in its file; read from there it would start itself. A program
+    that passes such an entry wants one toolcrib behind another."""
     return is_toolcrib(name, ServerConfig(name, **entry.fields))
 
 
