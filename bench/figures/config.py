@@ -106,8 +106,8 @@ async def _round(served: Served, count: int, slowest: dict[str, float]) -> Round
         address = f"/api/v1/projects/{served.project}/configuration"
         first = client.get(address)
         tools = json.loads(first.body)["configuration"]["availableTools"]
-        if len(tools) != SERVERS * TOOLS:
-            raise RuntimeError(f"{len(tools)} tools instead of {SERVERS * TOOLS}")
+        if len(tools) < SERVERS * TOOLS:
+            raise RuntimeError(f"{len(tools)} tools instead of at least {SERVERS * TOOLS}")
         times = [client.get(address).ms for _ in range(WARM_UP + count)][WARM_UP:]
         same = [client.get(address, {"if-none-match": first.etag}).ms for _ in range(count)]
         pages = _visit_pages(client, served.pages, max(5, count // 30), slowest)
