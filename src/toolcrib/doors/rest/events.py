@@ -1,6 +1,5 @@
 """News over REST, as server-sent events: calls, servers, catalogue, questions and configuration."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -8,6 +7,7 @@ import msgspec
 
 from toolcrib.core.news import TOPICS, News
 from toolcrib.doors.http.answers import Answer, Problem
+from toolcrib.doors.http.pauses import with_pauses
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
@@ -71,7 +71,7 @@ async def _while_current(
     news: AsyncGenerator[News, None], pause_s: float, premises: Premises, visit: Visit
 ) -> AsyncGenerator[News | None, None]:
     """The news and the pauses between them, until the token they were asked for with ends."""
-    async with aclosing(_with_pauses(news, pause_s)) as told:
+    async with aclosing(with_pauses(news, pause_s)) as told:
         async for item in told:
             if not premises.sign_ins.is_current(visit.caller):
                 return
@@ -90,26 +90,6 @@ async def _stream(exchange: Exchange, news: AsyncGenerator[News | None, None]) -
     finally:
         if exchange.streaming:
             exchange.end()
-
-
-async def _with_pauses(news: AsyncGenerator[News, None], pause_s: float) -> AsyncGenerator[News | None, None]:
-    """The news, and ``None`` whenever there was none for a while."""
-    coming = asyncio.ensure_future(anext(news, None))
-    try:
-        while True:
-            done, _ = await asyncio.wait({coming}, timeout=pause_s)
-            if not done:
-                yield None
-                continue
-            item = coming.result()
-            if item is None:
-                return
-            yield item
-            coming = asyncio.ensure_future(anext(news, None))
-    finally:
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
-        await news.aclose()
 
 
 def _event(news: News) -> bytes:

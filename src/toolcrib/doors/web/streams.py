@@ -1,13 +1,13 @@
 """News for pages that are open: server-sent events that say something is new, never what; the page asks for that."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 
 import msgspec
 
 from toolcrib.core.news import News
 from toolcrib.doors.http.answers import Answer, Problem
+from toolcrib.doors.http.pauses import with_pauses
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.web.headers import GUARDING, NO_STORE
 from toolcrib.doors.web.render import Pages
@@ -52,25 +52,6 @@ async def stream_news(
 def _is_signed_in(pages: Pages, visit: Visit) -> bool:
     sign_ins = pages.premises.sign_ins
     return sign_ins.is_current(visit.caller) if visit.signed_in is None else sign_ins.of(visit.request) is not None
-
-
-async def with_pauses(news: AsyncIterator[News], pause_s: float) -> AsyncGenerator[News | None]:
-    """The news, and ``None`` whenever there was none for a while."""
-    coming = asyncio.ensure_future(anext(news, None))
-    try:
-        while True:
-            done, _ = await asyncio.wait({coming}, timeout=pause_s)
-            if not done:
-                yield None
-                continue
-            item = coming.result()
-            if item is None:
-                return
-            yield item
-            coming = asyncio.ensure_future(anext(news, None))
-    finally:
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
 
 
 def _event(news: News) -> bytes:
