@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.schema.dialects.drafts import make_plain
 from toolcrib.schema.dialects.merge import ALSO, REMARKS, both, fields_of_forms
 from toolcrib.schema.dialects.references import References, name_of
-from toolcrib.schema.dialects.subset import Subset, may_stay
+from toolcrib.schema.dialects.subset import FITS, Subset, may_stay
 from toolcrib.schema.dialects.wellformed import types_of
 from toolcrib.schema.dialects.words import LONGEST, add_words, in_words, shorten
 from toolcrib.schema.document import NOWHERE
@@ -109,7 +109,7 @@ class _Reduction:
 
     def _flat(self, schema: Any, place: _Place) -> tuple[dict[str, Any], _Place]:
         """A schema with what it refers to and all it is composed of in one object."""
-        node = make_plain(schema)
+        node = self._plain(schema)
         if (reference := node.pop("$ref", None)) is not None:
             if self._references.is_old:
                 node = _remarks(node)
@@ -121,12 +121,15 @@ class _Reduction:
             node = both(node, flat)
         return node, place
 
+    def _plain(self, schema: Any) -> dict[str, Any]:
+        return make_plain(schema, is_old=self._references.is_old)
+
     def _follow(self, reference: str, place: _Place) -> tuple[Any, _Place]:
         target = self._references.find(reference)
         if target is NOWHERE:
             return {ALSO: [("$ref", reference)]}, place
         if reference in place.trail or self._is_exhausted(place):
-            return _opened(make_plain(target)) | {ALSO: [("again", name_of(reference))]}, place
+            return _opened(self._plain(target)) | {ALSO: [("again", name_of(reference))]}, place
         return target, place.along(reference)
 
     def _is_exhausted(self, place: _Place) -> bool:
@@ -135,7 +138,7 @@ class _Reduction:
     def _node(self, schema: Any, place: _Place) -> dict[str, Any]:
         """One part of the schema, reduced, with what it loses in its description."""
         self._parts += 1
-        node = make_plain(schema)
+        node = self._plain(schema)
         if self._is_exhausted(place):
             return _described(_opened(node), [in_words("unsaid", "")])
         has_composition = "allOf" in node and not self._subset.keeps("allOf")
@@ -183,7 +186,7 @@ class _Reduction:
 
     def _reduced(self, keyword: str, value: Any, place: _Place) -> Any:
         if keyword in _OPAQUE:
-            return value if may_stay(keyword, value) else _DROPPED
+            return value if may_stay(keyword, value) and not self._references.is_old else _DROPPED
         if keyword == "properties":
             return {name: self._node(part, place) for name, part in value.items()}
         if keyword in _LISTS:
@@ -195,8 +198,8 @@ class _Reduction:
     def _fitted(self, node: dict[str, Any]) -> dict[str, Any]:
         """A part in the provider's way of saying the same, or a little less."""
         node = dict(node)
-        for fit in self._subset.fits:
-            fit(node, self._subset)
+        for fit in FITS:
+            fit(node, self._subset if not self._references.is_old else self._subset.for_old_drafts)
         return node
 
     def _completed(self, kept: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What a provider takes of JSON Schema, as a table, and the rewriting that makes more of it fit."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.schema.dialects.merge import ALSO, REMARKS
@@ -39,9 +39,9 @@ class Subset:
         return keyword not in self.without if self.keywords is None else keyword in self.keywords
 
     @property
-    def fits(self) -> tuple[Callable[[dict[str, Any], "Subset"], None], ...]:
-        """What is done to each part, in this order."""
-        return _FITS
+    def for_old_drafts(self) -> "Subset":
+        """The same without the keywords that would have to stay word for word: an old draft's words mean other things."""
+        return replace(self, without=self.without | {"oneOf", "patternProperties"})
 
 
 def may_stay(keyword: str, value: Any) -> bool:
@@ -140,4 +140,12 @@ def fit_unions(node: dict[str, Any], subset: Subset) -> None:
         _set_aside(node, keyword)
 
 
-_FITS = (fit_one_of, fit_names, fit_places, fit_choices, fit_formats, fit_unions)
+FITS: Sequence[Callable[[dict[str, Any], Subset], None]] = (
+    fit_one_of,
+    fit_names,
+    fit_places,
+    fit_choices,
+    fit_formats,
+    fit_unions,
+)
+"""What is done to each part, in this order."""
