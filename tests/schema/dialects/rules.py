@@ -51,7 +51,7 @@ def check_anthropic(definition: dict[str, Any]) -> dict[str, Any]:
     schema = definition["input_schema"]
     check_name(definition["name"])
     check_top(schema)
-    assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in schema["properties"])
+    assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in schema.get("properties", ()))
     return schema
 
 

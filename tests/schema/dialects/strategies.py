@@ -40,13 +40,8 @@ LEAVES = {
     "x-more": lambda random: 1,
 }
 MAPS = ["properties", "properties", "properties", "dependentSchemas"]
-SINGLE = ["additionalProperties", "unevaluatedProperties", "propertyNames", "items", "items", "contains"] + [
-    "unevaluatedItems",
-    "not",
-    "if",
-    "then",
-    "else",
-]
+SINGLE = ["additionalProperties", "unevaluatedProperties", "propertyNames", "items", "items", "contains"]
+SINGLE += ["unevaluatedItems", "not", "if", "then", "else"]
 LISTS = ["anyOf", "oneOf", "allOf", "prefixItems"]
 KEYWORDS = [*LEAVES, *MAPS, *SINGLE, *LISTS, *LISTS, "$ref", "$ref", "patternProperties"]
 MALFORMED = {"type": "str", "required": True, "items": [{}], "enum": [], "pattern": "(?=", "minLength": -1, "anyOf": []}

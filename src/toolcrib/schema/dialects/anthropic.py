@@ -22,7 +22,7 @@ _RENAMED = replace(SUBSET, root_without=ROOT_UNIONS | _BY_NAME)
 
 def _view(tool: Tool, _options: Options) -> tuple[View, NameTable | None]:
     view = reduce_schema(tool.input_schema, SUBSET)
-    names = NameTable.of(view.schema["properties"], PARAMETER_NAMES)
+    names = NameTable.of(view.schema.get("properties", ()), PARAMETER_NAMES)
     if names.is_plain:
         return view, None
     view = reduce_schema(tool.input_schema, _RENAMED)

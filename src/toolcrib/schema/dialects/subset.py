@@ -11,6 +11,13 @@ from toolcrib.schema.dialects.wellformed import is_valid
 ROOT_UNIONS = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const"})
 """What must not stand at the top of the arguments."""
 
+WORD_FOR_WORD = frozenset({"not", "if", "then", "else", "contains", "propertyNames"}) | {
+    "dependentSchemas",
+    "patternProperties",
+}
+"""Under these, a schema that accepts more can make the whole accept less: they stay as they are or go."""
+_HEADS = {"if": ("then", "else"), "contains": ("minContains", "maxContains")}
+
 
 @dataclass(frozen=True, slots=True)
 class Subset:
@@ -31,6 +38,8 @@ class Subset:
     """Whether nothing but remarks may stand beside ``anyOf``."""
     needs_items: bool = False
     """Whether an array must say what its items are."""
+    needs_properties: bool = False
+    """Whether the arguments must say which they are, even if none."""
     root_without: frozenset[str] = ROOT_UNIONS
     most_parts: int = 20_000
 
@@ -40,8 +49,8 @@ class Subset:
 
     @property
     def for_old_drafts(self) -> "Subset":
-        """The same without the keywords that would have to stay word for word: an old draft's words mean other things."""
-        return replace(self, without=self.without | {"oneOf", "patternProperties"})
+        """The same without the keywords that stay word for word or not at all: old drafts mean other things by them."""
+        return replace(self, without=self.without | WORD_FOR_WORD | {"oneOf"})
 
 
 def may_stay(keyword: str, value: Any) -> bool:
@@ -76,6 +85,14 @@ def fit_names(node: dict[str, Any], subset: Subset) -> None:
     if not subset.keeps("patternProperties") or not may_stay("patternProperties", node["patternProperties"]):
         _set_aside(node, "patternProperties")
         _set_aside(node, "additionalProperties")
+
+
+def fit_groups(node: dict[str, Any], subset: Subset) -> None:
+    """Keywords that mean nothing without another one go with it."""
+    for head, others in _HEADS.items():
+        if head in node and not (subset.keeps(head) and may_stay(head, node[head])):
+            for keyword in (head, *others):
+                _set_aside(node, keyword)
 
 
 def fit_places(node: dict[str, Any], subset: Subset) -> None:
@@ -143,6 +160,7 @@ def fit_unions(node: dict[str, Any], subset: Subset) -> None:
 FITS: Sequence[Callable[[dict[str, Any], Subset], None]] = (
     fit_one_of,
     fit_names,
+    fit_groups,
     fit_places,
     fit_choices,
     fit_formats,
