@@ -50,7 +50,6 @@ _PLAIN = {
     "required": "needs {}",
     "properties": "with fields {}",
     "usually": "usually fits {}",
-    "again": "the same form again as {}",
 }
 
 
@@ -128,6 +127,7 @@ _SPECIAL: Mapping[str, Callable[[Any], str]] = {
     "default": lambda value: "" if value is None else f"default {as_json(value)}",
     "uniqueItems": lambda value: "items differ from each other" if value is True else "",
     "deprecated": lambda value: "deprecated" if value is True else "",
+    "again": lambda value: f"the same form again as {value}",
     "never": lambda _: "must not be given",
     "unsaid": lambda _: "more rules apply than are said here",
     "one": lambda _: "fits exactly one of the forms",
