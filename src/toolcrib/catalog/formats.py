@@ -3,12 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from toolcrib.catalog.catalog import Route
 from toolcrib.core.errors import CallerError, did_you_mean
-
-BYTES_PER_TOKEN = 4
 
 
 def _anthropic(route: Route) -> dict[str, Any]:
@@ -43,5 +39,5 @@ def render(route: Route, format: str) -> dict[str, Any]:  # noqa: A002
 
 
 def approximate_tokens(route: Route) -> int:
-    """Roughly what the definition costs a model's context."""
-    return len(msgspec.json.encode(_anthropic(route))) // BYTES_PER_TOKEN
+    """About what the definition costs a model's context."""
+    return route.tokens
