@@ -56,7 +56,7 @@ def test_a_bare_tool_fits_every_format(format_):
 
 
 def test_the_cost_grows_with_the_definition():
-    """About a token for four bytes."""
-    long = Route("a", "", Tool("a", description="x" * 400), NativeSource())
+    """By a token for each common word."""
+    wordy = Route("a", "", Tool("a", description="word " * 100), NativeSource())
 
-    assert approximate_tokens(long) - approximate_tokens(Route("a", "", Tool("a"), NativeSource())) == 100
+    assert approximate_tokens(wordy) - approximate_tokens(Route("a", "", Tool("a"), NativeSource())) == 100

@@ -6,6 +6,8 @@ from toolcrib.catalog.catalog import Route
 from toolcrib.search.model import bundled
 from toolcrib.search.toolindex import ToolIndex, ToolText
 
+LEAST = 0.06  # of a score; below, tools have no more to do with a query than any others
+
 
 def tool_text(route: Route) -> ToolText:
     """What can be searched of a tool; its own name says more than the exposed one, which repeats the server."""
@@ -21,3 +23,8 @@ def index_of(routes: Iterable[Route]) -> ToolIndex:
     index = ToolIndex(bundled())
     index.put_all(servers)
     return index
+
+
+def find_names(index: ToolIndex, query: str, count: int) -> tuple[str, ...]:
+    """The names of the best tools for a query, best first; none that have nothing to do with it."""
+    return tuple(name for name, score in index.find(query, count) if score >= LEAST)

@@ -1,21 +1,23 @@
 """How many tokens a text takes of a model's context: an estimate that needs no vocabulary, no network, no start-up.
 
 The text is cut exactly as the o200k tokenizer cuts it before it looks into its vocabulary; what each piece comes to is
-told by its kind and length. The figures were fitted to half of 7,867 real tool definitions (``bench/token_figures.py``
-measures them again). On the other half the sum of a set is off by less than 3 %, one server's list by 1.4 % in the
-median. Other tokenizers of today count within some 10 % of it.
+told by its kind and length. The figures were fitted to half of 7,867 published tool definitions; on the other half the
+sums of five sets are off by at most 3.2 %. Of 55 real servers, the list of one is off by 1.3 % in the median, by 3.4 %
+in 95 of 100 cases. Words in other alphabets than the English are counted too high rather than too low. Other
+tokenizers of today differ from o200k by some 5 to 10 % themselves.
 """
 
 import re
 from functools import lru_cache
 
 _PIECE = re.compile(
-    r"[ -/:-@\[-`{-~\t]?(?:[a-z]++|[A-Z]++[a-z]*+)(?![^\x00-\x7f\W\d_])(?:'(?:s|t|re|ve|m|ll|d)\b)?"  # sign and word
-    r"|[^\w\r\n]?[^\W\d_]+"  # the same in other alphabets
+    r"[ -/:-@\[-`{-~\t]?(?:[a-z]{1,99}+|[A-Z]{1,99}+[a-z]{0,99}+)(?![^\x00-\x7f\W\d_])(?:'(?:s|t|re|ve|m|ll|d)\b)?"
+    r"|[^\w\r\n]?[^\W\d_]{1,99}"  # the same in other alphabets: a word, with the sign before it
     r"|\d{1,3}"
-    r"| ?(?:[!-/:-@\[-`{-~]+|[^\w\s])+[\r\n/]*"  # signs
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    r"| ?(?:[!-/:-@\[-`{-~]|[^\w\s]){1,99}[\r\n/]{0,99}"  # signs
+    r"|\s{0,99}[\r\n]{1,99}|\s{1,99}(?!\S)|\s{1,99}"
 )
+"""Nothing without an end: the pieces are remembered."""
 _WORDS = {
     "plain lower": (100, 100, 102, 102, 103, 112, 117, 116, 133, 132, 142, 135, 191, 241, 281, 340),
     "plain title": (100, 100, 102, 103, 104, 106, 107, 111, 126, 133, 134, 134, 172, 190, 201, 239),

@@ -1,19 +1,20 @@
-"""What the audit log knows of how often each tool is used: only the last part of it is read, counted inside SQLite."""
+"""What the audit log knows of how often each tool is used: only its last part is read, and counted inside SQLite."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from toolcrib.core.audit import CALL
 from toolcrib.stores.audit_reading import reading
 from toolcrib.stores.sqlite_file import read_sql
 
 if TYPE_CHECKING:
     import apsw
 
-DISORDER_US = 3_600_000_000
-"""Processes that share a log may write a little out of turn, or by clocks that differ."""
-
+_REFUSED = frozenset({"denied", "hidden", "held", "unknown", "refused"})
 _TIME = "SELECT body ->> 'time' FROM entry WHERE seq = ?"
 _ENDS = "SELECT min(seq), max(seq) FROM entry"
 
@@ -36,7 +37,7 @@ class Usage:
 
 
 def read_usage(path: Path, since_us: int) -> Usage | None:
-    """The calls since a moment, whatever came of them; ``None`` if there is no log that goes back at all."""
+    """The calls since a moment, whatever came of them; ``None`` if nothing was ever written down."""
     if not path.is_file():
         return None
     with reading(path) as log:
@@ -44,18 +45,23 @@ def read_usage(path: Path, since_us: int) -> Usage | None:
 
 
 def usage(log: "apsw.Connection", since_us: int) -> Usage | None:
-    """The same, of a log that is open. What was refused to its caller does not count as use."""
+    """The same, of a log that is open. What was refused to its caller is no use of a tool."""
     ends: Any = log.execute(_ENDS).fetchone()
     if ends is None or ends[0] is None:
         return None
-    first = first_since(log, since_us - DISORDER_US, *ends)
-    rows: Any = log.execute(read_sql("audit_usage"), {"first": first, "since": since_us})
-    used = {str(tool): Use(int(calls), int(last)) for tool, calls, last in rows if tool}
+    rows: Any = log.execute(read_sql("audit_usage"), {"first": _first_since(log, since_us, ends)})
+    used: dict[str, Use] = {}
+    for what, calls, last in rows:
+        event, decision, tool = msgspec.json.decode(what)
+        if event == CALL and tool and decision not in _REFUSED:
+            known = used.get(tool, Use(0, 0))
+            used[tool] = Use(known.calls + calls, max(known.last_us, _time(log, last)))
     return Usage(max(since_us, _time(log, ends[0])), used)
 
 
-def first_since(log: "apsw.Connection", moment_us: int, low: int, high: int) -> int:
+def _first_since(log: "apsw.Connection", moment_us: int, ends: tuple[int, int]) -> int:
     """The number of the first entry since a moment, found by halving: entries are numbered as time goes by."""
+    low, high = ends[0], ends[1] + 1
     while low < high:
         middle = (low + high) // 2
         low, high = (middle + 1, high) if _time(log, middle) < moment_us else (low, middle)
@@ -64,4 +70,4 @@ def first_since(log: "apsw.Connection", moment_us: int, low: int, high: int) -> 
 
 def _time(log: "apsw.Connection", seq: int) -> int:
     row: Any = log.execute(_TIME, (seq,)).fetchone()
-    return int(row[0] or 0) if row else 0
+    return row[0] if row and isinstance(row[0], int) else 0

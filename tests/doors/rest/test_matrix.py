@@ -24,6 +24,7 @@ MATRIX = {
     ("GET", "/tools"): "+++++",
     ("GET", "/tools/{name}"): "+++++",
     ("POST", "/tools/{name}/call"): "+++++",
+    ("GET", "/costs"): "+++++",
     ("GET", "/servers"): "?++++",
     ("GET", "/servers/{name}"): "?++++",
     ("GET", "/servers/{name}/logs"): "?--++",

@@ -1,7 +1,8 @@
 """What the tools cost in tokens, what of it is used, and what to leave out: the same for CLI, REST and page."""
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from toolcrib.catalog.accounting import (
 )
 from toolcrib.catalog.catalog import Route
 from toolcrib.core.errors import AuditUnavailable
+from toolcrib.core.tasks import TaskScope
 from toolcrib.doors.views.audit import iso
 from toolcrib.stores.audit_usage import Usage, read_usage
 
@@ -23,6 +25,7 @@ DAYS = 30
 DAY_US = 86_400_000_000
 NEW = 0.95
 """A log that covers a smaller share of the days asked for is said to be younger than that."""
+FRESH_S = 600.0
 
 Profiles = Mapping[str, Sequence[Route]]
 """The tools that each profile shows, by its name."""
@@ -46,6 +49,25 @@ def usage_of(path: Path, days: int) -> Usage | None:
         return read_usage(path, time.time_ns() // 1000 - days * DAY_US)
     except AuditUnavailable:
         return None
+
+
+class RecentUsage:
+    """What was called lately, for whoever looks again and again: read anew, beside them, when it has become old."""
+
+    def __init__(self, path: Callable[[], Path], tasks: TaskScope, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path, self._tasks, self._clock = path, tasks, clock
+        self._known: Usage | None = None
+        self._due_at = 0.0
+
+    def look(self) -> Usage | None:
+        """What is known by now; never waits."""
+        if self._clock() >= self._due_at:
+            self._due_at = self._clock() + FRESH_S
+            self._tasks.spawn(self._read(), "costs.usage")
+        return self._known
+
+    async def _read(self) -> None:
+        self._known = await asyncio.to_thread(usage_of, self._path(), DAYS)
 
 
 def cost_report(routes: Sequence[Route], asked: Asked) -> dict[str, Any]:
@@ -116,13 +138,18 @@ def _proposal(routes: Sequence[Route], used: Mapping[str, Any]) -> dict[str, Any
 
 
 def summary(routes: Sequence[Route], usage: Usage | None, days: int = DAYS) -> str:
-    """One line: how much there is, and how much of it nobody uses. A young log is not held against the tools."""
+    """One line: how much there is, and how much of it nobody uses."""
     cost = cost_of("", routes)
     told = f"{cost.tools} tool{'s' * (cost.tools != 1)}, ~{cost.tokens:,} tokens"
+    return "; ".join(filter(None, (told, unused_line(routes, usage, days))))
+
+
+def unused_line(routes: Sequence[Route], usage: Usage | None, days: int = DAYS) -> str:
+    """How much nobody uses; nothing while the log is too young, or too empty, to be held against the tools."""
     if usage is None or not usage.tools or covered_days(usage, days) < 1:
-        return told
+        return ""
     unused = len(dead_weight(routes, usage.tools))
-    return f"{told}; {unused} not used in {span(usage, days)}" if unused else told
+    return f"{unused} not used in {span(usage, days)}" if unused else ""
 
 
 def span(usage: Usage, days: int) -> str:

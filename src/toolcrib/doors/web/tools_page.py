@@ -81,6 +81,7 @@ def _row(pages: Pages, route: Route) -> dict[str, Any]:
         "level": str(route.tool.security_level),
         "policy": route.policy,
         "held": route.held,
+        "tokens": approximate_tokens(route),
         "calls": tally.executed if tally else 0,
         "health": tally.health if tally else "",
     }

@@ -1,7 +1,4 @@
-SELECT body ->> 'tool' AS tool, count(*), max(body ->> 'time')
-FROM entry
-WHERE seq >= :first
-    AND body ->> 'event' = 'call'
-    AND body ->> 'time' >= :since
-    AND ifnull(body ->> 'decision', '') NOT IN ('denied', 'hidden', 'held', 'unknown', 'refused')
-GROUP BY tool
+-- One look into each entry for all three fields; who groups by them separately reads every body three times.
+SELECT what, count(*), max(seq)
+FROM (SELECT seq, json_extract(body, '$.event', '$.decision', '$.tool') AS what FROM entry WHERE seq >= :first)
+GROUP BY what

@@ -79,10 +79,10 @@ async def _hold(options: Options, console: Console, text: str) -> int:
 
 
 def _grade(routes: Sequence[Route], questions: Sequence[Question]) -> list[Graded]:
-    from toolcrib.catalog.indexing import index_of  # late: loads numpy
+    from toolcrib.catalog.indexing import find_names, index_of  # late: loads numpy
 
     index = index_of(routes)
-    return [Graded(each, tuple(name for name, _ in index.find(each.text, DEEPEST))) for each in questions]
+    return [Graded(each, find_names(index, each.text, DEEPEST)) for each in questions]
 
 
 def _print(console: Console, told: Mapping[str, Any]) -> None:
