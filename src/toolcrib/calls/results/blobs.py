@@ -28,11 +28,8 @@ class Blob:
     end: int
     kind: str
     """What it is, if that can be told; else ``binary``."""
-
-    @property
-    def size(self) -> int:
-        """Of the bytes themselves, about."""
-        return (self.end - self.start) * 3 // 4
+    size: int
+    """Of the bytes themselves."""
 
 
 def find_blob(text: str, start: int, end: int) -> Blob | None:
@@ -42,7 +39,8 @@ def find_blob(text: str, start: int, end: int) -> Blob | None:
             return None
         if _is_mixed(match[0][:SHORTEST]):
             whole = _STRETCH.match(text, match.start()) or match
-            return Blob(whole.start(), whole.end(), _kind(text, whole.start()))
+            size = len(whole[0].rstrip("=")) * 3 // 4
+            return Blob(whole.start(), whole.end(), _kind(text, whole.start()), size)
         start = match.end()
     return None
 

@@ -75,7 +75,8 @@ def _follow(document: Document, path: str) -> Found:
         return find(Raw(document.raw), parse_path(path[1:]))
     if document.data is None:
         raise InvalidArguments(
-            "path: the text of this result is not JSON.", hint="Read it by line or offset, or begin the path with $."
+            "path: the text of this result is neither JSON nor rows.",
+            hint="Read it by line or offset, or begin with $.",
         )
     return find(document.data, parse_path(path))
 
