@@ -1,6 +1,6 @@
 """What tools cost a model before it begins, what of it was used, and what could be left out."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from toolcrib.catalog.catalog import Route
@@ -62,16 +62,15 @@ def dearest_first(routes: Iterable[Route]) -> list[Route]:
 
 
 def dead_weight(routes: Iterable[Route], used: Collection[str]) -> list[Route]:
-    """What nobody called, the dearest first; toolcrib's own tools come and go with its settings, not with profiles."""
-    return dearest_first(route for route in routes if route.name not in used and not is_own(route.name))
+    """What nobody called, the dearest first; what reads large results is part of every profile."""
+    return dearest_first(route for route in routes if route.name not in used and not route.tool.reads_results)
 
 
-def propose(routes: Sequence[Route], used: Mapping[str, object]) -> Proposal | None:
+def propose(routes: Sequence[Route], used: Collection[str]) -> Proposal | None:
     """A profile of the used tools; nothing if none was used, or if it would save next to nothing."""
-    kept = [route for route in routes if route.name in used and not is_own(route.name)]
-    own = sum(route.tokens for route in routes if is_own(route.name))
-    saved = sum(route.tokens for route in dead_weight(routes, used))
+    kept = sorted(route.name for route in routes if route.name in used and not route.tool.reads_results)
+    saved = cost_of("", dead_weight(routes, used)).tokens
     total = cost_of("", routes).tokens
     if not kept or saved < ENOUGH * total:
         return None
-    return Proposal(tuple(sorted(route.name for route in kept)), cost_of("", kept).tokens + own, saved)
+    return Proposal(tuple(kept), total - saved, saved)
