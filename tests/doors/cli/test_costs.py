@@ -1,31 +1,9 @@
 """``toolcrib tokens`` alone: what the tools cost, what is used, and what could be left out."""
 
-import asyncio
-import time
 import tomllib
-from pathlib import Path
 
 import pytest
-from tests.doors.cli.program import Program
-
-from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit import SqliteAudit
-
-DAY_NS = 86_400 * 10**9
-
-
-def log_calls(program: Program, *calls: tuple[int, str]) -> None:
-    """Write down calls that are so many days old, the oldest first."""
-
-    async def write() -> None:
-        moments = iter([time.time_ns() - age * DAY_NS for age, _ in calls])
-        log = SqliteAudit(program.home / "state" / "toolcrib" / "audit.db", lambda: next(moments))
-        for _, tool in calls:
-            await log.commit(AuditEntry("call", tool=tool, decision="allowed", outcome="success"))
-        await log.close()
-
-    Path(program.home / "state" / "toolcrib").mkdir(parents=True, exist_ok=True)
-    asyncio.run(write())
+from tests.doors.cli.past import log_calls
 
 
 def test_every_server_and_tool_has_its_price(tiny):
