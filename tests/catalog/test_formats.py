@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.formats import FORMATS, Options, approximate_tokens, offer_routes
+from toolcrib.catalog.formats import FORMATS, Options, offer_routes
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool, from_mcp
 from toolcrib.sources.native import NativeSource
@@ -71,7 +71,7 @@ def test_a_bare_tool_fits_every_format(format_):
 
 
 def test_the_cost_grows_with_the_definition():
-    """About a token for four bytes."""
-    long = Route("a", "", Tool("a", description="x" * 400), NativeSource())
+    """By a token for each common word."""
+    wordy = Route("a", "", Tool("a", description="word " * 100), NativeSource())
 
-    assert approximate_tokens(long) - approximate_tokens(Route("a", "", Tool("a"), NativeSource())) == 100
+    assert wordy.tokens - Route("a", "", Tool("a"), NativeSource()).tokens == 100

@@ -1,10 +1,7 @@
-"""The catalog in the words of model providers, and what it costs them to read."""
+"""The catalog in the words of model providers."""
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
-
-import msgspec
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.core.errors import CallerError, did_you_mean
@@ -12,9 +9,8 @@ from toolcrib.schema.dialects.known import DIALECTS, dialect_of
 from toolcrib.schema.dialects.names import NameTable
 from toolcrib.schema.dialects.offer import Offer, Options
 
-__all__ = ["FORMATS", "MCP", "Offer", "Options", "approximate_tokens", "offer_routes"]
+__all__ = ["FORMATS", "MCP", "Offer", "Options", "offer_routes"]
 
-BYTES_PER_TOKEN = 4
 MCP = "mcp"
 FORMATS = (MCP, *DIALECTS)
 
@@ -34,12 +30,3 @@ def _as_they_are(routes: list[Route]) -> Offer:
     definitions = [route.to_mcp() for route in routes]
     same = {route.name: route.name for route in routes}
     return Offer(definitions, definitions, NameTable(same, same))
-
-
-def approximate_tokens(route: Route) -> int:
-    """Roughly what the definition costs a model's context."""
-    return len(msgspec.json.encode(_plainly(route))) // BYTES_PER_TOKEN
-
-
-def _plainly(route: Route) -> dict[str, Any]:
-    return {"name": route.name, "description": route.tool.description, "input_schema": route.tool.input_schema}

@@ -25,6 +25,7 @@ MATRIX = {
     ("GET", "/tools/{name}"): "+++++",
     ("POST", "/tools/{name}/call"): "+++++",
     ("GET", "/definitions"): "+++++",
+    ("GET", "/costs"): "+++++",
     ("GET", "/servers"): "?++++",
     ("GET", "/servers/{name}"): "?++++",
     ("GET", "/servers/{name}/logs"): "?--++",

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import tool_entry
-from toolcrib.catalog.formats import FORMATS, MCP, approximate_tokens, offer_routes
+from toolcrib.catalog.formats import FORMATS, MCP, offer_routes
 from toolcrib.catalog.pins import fingerprint
 from toolcrib.crib import Crib
 from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
@@ -113,7 +113,7 @@ def _fits(route: Route, visit: Visit) -> bool:
 
 
 def _entry(crib: Crib, route: Route) -> dict[str, Any]:
-    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": approximate_tokens(route)}
+    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": route.tokens}
 
 
 def _detail(crib: Crib, visit: Visit, route: Route) -> dict[str, Any]:

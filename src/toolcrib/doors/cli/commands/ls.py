@@ -4,7 +4,7 @@ from typing import Any
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import tool_entry
-from toolcrib.catalog.formats import FORMATS, approximate_tokens, offer_routes
+from toolcrib.catalog.formats import FORMATS, offer_routes
 from toolcrib.core.access import LOCAL_USER, decide
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
@@ -69,7 +69,7 @@ def _show_definitions(console: Console, routes: list[Route], format: str) -> Non
 
 
 def _entry(crib: Crib, route: Route) -> dict[str, Any]:
-    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": approximate_tokens(route)}
+    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": route.tokens}
 
 
 def _check_server(crib: Crib, name: str | None) -> None:
