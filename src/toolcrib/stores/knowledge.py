@@ -14,11 +14,13 @@ from toolcrib.core.knowledge import (
     CollectionCounts,
     Document,
     DocumentFilter,
+    Embedding,
     Merging,
     Passage,
     SegmentRecord,
     SegmentRows,
     Stamp,
+    Swap,
     Text,
 )
 from toolcrib.stores import knowledge_reading as reading
@@ -117,6 +119,24 @@ class SqliteKnowledge:
     async def merge(self, merging: Merging) -> bool:
         """Put one segment in place of several."""
         return await self._writer.do(lambda database: database.merge(merging))
+
+    async def waiting(self, collection: str, limit: int, after: tuple[int, int] = (0, -1)) -> list[tuple[int, int]]:
+        """Passages that need vectors and have none staged."""
+        return await self._read(reading.waiting, collection, limit, after)
+
+    async def stage(
+        self, collection: str, expected: Embedding | None, vectors: Mapping[tuple[int, int], bytes]
+    ) -> bool:
+        """Put vectors aside."""
+        return await self._writer.do(lambda database: database.stage(collection, expected, vectors))
+
+    async def staged(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+        """The vectors that were put aside."""
+        return await self._read(reading.staged, rows)
+
+    async def swap(self, swap: Swap) -> bool:
+        """Bring staged vectors into the index."""
+        return await self._writer.do(lambda database: database.swap(swap))
 
     async def counts(self, collection: str) -> CollectionCounts:
         """How much a collection holds."""

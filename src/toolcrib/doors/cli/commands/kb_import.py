@@ -45,7 +45,7 @@ def _lines(file: str) -> Iterator[BinaryIO]:
 
 async def _import(options: Options, console: Console, lines: BinaryIO) -> int:
     async with open_kb(options) as library:
-        count = await import_lines(library.store, library.embedder, lines)
+        count = await import_lines(library.store, library.embedders, lines)
     if options.json:
         console.print_json({"documents": count})
     else:
