@@ -126,7 +126,8 @@ class EndpointEmbedder:
         if response.status != 200:
             raise self._refusal(response)
         try:
-            rows = np.asarray(self._speech.rows(msgspec.json.decode(response.body)), np.float32)
+            with np.errstate(over="ignore"):
+                rows = np.asarray(self._speech.rows(msgspec.json.decode(response.body)), np.float32)
         except (msgspec.DecodeError, KeyError, TypeError, ValueError):
             raise self._trouble("its answer holds no vectors", f"Does {self._url} make embeddings?") from None
         if rows.ndim != 2 or len(rows) != count or not rows.shape[1]:
