@@ -370,10 +370,10 @@ async def test_a_swap_that_comes_too_late_is_not_done(notes, change):
 
 async def test_what_came_without_vectors_is_filled_in_beside_the_rest(notes):
     await add(notes, arrival("c"), segment=b"whole")
-    a, b, c = [*await two(notes, is_lacking=True)]
+    a, b, _ = await two(notes, is_lacking=True)
     lacking = await notes.waiting("notes", 10)
     mergings = [each for each in await replacing(notes) if each.rows[0][0] == a]
-    await notes.stage("notes", None, {row: b"x" for row in lacking})
+    await notes.stage("notes", None, dict.fromkeys(lacking, b"x"))
     is_done = await notes.swap(Swap("notes", None, NOTES.embedding, tuple(mergings), (a, b)))
 
     assert lacking == [(a, 0), (a, 1), (b, 0), (b, 1)]

@@ -27,6 +27,8 @@ class EmbeddingServer:
     size: int = DIMENSIONS
     failures: list = field(default_factory=list)
     """Answers to give first: (status, headers, body)."""
+    fails_at: int = 0
+    """The number of the request that fails."""
     asked: list = field(default_factory=list)
     heads: list = field(default_factory=list)
     url: str = ""
@@ -40,6 +42,8 @@ class EmbeddingServer:
     def answer(self, path, head, body):
         if self.failures:
             return self.failures.pop(0)
+        if len(self.asked) == self.fails_at:
+            return 500, {}, {"error": {"message": "The server had an error"}}
         if self.key and f"authorization: bearer {self.key}".lower() not in head.lower():
             message = f"Incorrect API key provided: {re.findall('(?i)bearer (.*)', head)[:1]}"
             return 401, {}, {"error": {"message": message, "type": "invalid_request_error", "code": "invalid_api_key"}}
@@ -69,7 +73,9 @@ class EmbeddingServer:
                 status, headers, answer = self.answer(head.split(" ")[1], head, body)
                 encoded = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 extra = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
-                writer.write(b"HTTP/1.1 %d X\r\n%bcontent-length: %d\r\n\r\n%b" % (status, extra, len(encoded), encoded))
+                writer.write(
+                    b"HTTP/1.1 %d X\r\n%bcontent-length: %d\r\n\r\n%b" % (status, extra, len(encoded), encoded)
+                )
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass

@@ -8,7 +8,7 @@ from toolcrib.core.errors import EmbedderUnavailable
 from toolcrib.knowledge.embedding import Prefixes
 from toolcrib.knowledge.endpoints import Endpoint, EndpointEmbedder, model_name
 
-SECRET = "sk-very-secret-indeed"  # noqa: S105
+SECRET = "sk-very-secret-indeed"
 BUSY = (429, {"retry-after": "0"}, {"error": {"message": "Rate limit reached"}})
 
 

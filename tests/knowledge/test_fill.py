@@ -7,7 +7,7 @@ from tests.knowledge.conftest import WordEmbedder
 from tests.knowledge.embedding_server import DIMENSIONS, embedding_server
 
 from toolcrib.core.errors import EmbedderUnavailable, UnknownEmbedder
-from toolcrib.core.knowledge import Change, document_id
+from toolcrib.core.knowledge import Change, DocumentFilter, document_id
 from toolcrib.knowledge.background import Background
 from toolcrib.knowledge.embedding import Embedders, InProcess
 from toolcrib.knowledge.endpoints import Endpoint, EndpointEmbedder
@@ -133,10 +133,7 @@ async def test_vectors_made_later_are_those_that_would_have_been_made_at_once(sh
 async def test_an_interrupted_change_goes_on_where_it_was(shelf, store, server, animals):
     await shelf.add(animals)
     await shelf.change()
-    server.failures = [None, (500, {}, {})]
-    server.failures[0] = server.answer.__func__(
-        type(server)("openai"), "/v1/embeddings", "", {"model": "small", "input": ["x"] * 4}
-    )
+    server.fails_at = 2
     with pytest.raises(EmbedderUnavailable, match="HTTP 500"):
         await shelf.fill()
     asked = len(server.asked)
@@ -162,7 +159,7 @@ async def test_documents_that_come_and_go_meanwhile_are_not_forgotten(shelf, ser
     await filling
     found = (await shelf.search("whales sing songs")).passages[0]
 
-    assert (found.document.title, found.vector > 0.5) == ("Late", True)
+    assert (found.document.title, found.vector > 0.3) == ("Late", True)
     assert (await shelf.collection()).embedder == SMALL
     assert (await shelf.store.counts("notes")).waiting == 0
     assert await shelf.store.verify() == []
@@ -182,7 +179,7 @@ async def test_what_comes_in_while_the_endpoint_is_away_waits_and_is_filled_in(s
     assert "HTTP 503: overloaded" in report.trouble
     assert (found.document.title, found.vector, near.vector > 0) == ("Late", 0.0, True)
     assert (held.lacking, held.waiting, percents) == (1, 1, [100])
-    assert filled.vector > 0.5
+    assert filled.vector > 0.3
     assert (await shelf.store.counts("notes")).lacking == 0
     assert len([text for text in server.texts if "leaf3" in text and "Animal" in text]) == 1
 
@@ -198,11 +195,11 @@ async def test_merging_keeps_vectors_beside_those_that_are_still_missing(shelf, 
 
     assert len(await shelf.store.segments()) < 10
     assert near.vector > 0
-    assert (await shelf.search("whales song7")).passages[0].vector > 0.5
+    assert (await shelf.search("whales song7")).passages[0].vector > 0.3
 
 
 async def test_a_new_collection_can_begin_while_the_endpoint_is_away(shelf, server, animals):
-    server.failures = [(503, {}, {})] * 2
+    server.failures = [(503, {}, {})]
     report = await shelf.add(animals, embedder="far")
     findings = await shelf.search("leaf3")
     await shelf.fill()
@@ -257,8 +254,6 @@ async def test_filters_hold_for_every_embedder(shelf, files):
     root = files(a__ants_dot_md="ants carry leaves", a__ants_dot_txt="ants carry leaves too", b__b_dot_md="ants, too")
     await shelf.add(root / "a", "near", "words")
     await shelf.add(root / "b", "far", "far")
-    from toolcrib.core.knowledge import DocumentFilter
-
     wanted = Search("ants", ("near", "far"), 5, DocumentFilter(types=("markdown",)))
     found = (await shelf.retriever.search(wanted)).passages
 
