@@ -381,3 +381,21 @@ async def test_what_came_without_vectors_is_filled_in_beside_the_rest(notes):
     assert {await notes.segment_bytes(each.id) for each in await notes.segments()} == {b"whole", b"new"}
     assert (await notes.counts("notes")).lacking == 0
     assert await notes.staged(lacking) == {}
+
+
+async def test_what_is_not_complete_is_named(notes):
+    await notes.put_collection(replace(NOTES, id="other", coming=BETTER))
+    before = await notes.incomplete()
+    await two(notes, is_lacking=True)
+    during = await notes.incomplete()
+    for document in await notes.documents("notes"):
+        await notes.apply(Change("notes", removals=(document.id,)))
+
+    assert (before, during, await notes.incomplete()) == (["other"], ["notes", "other"], ["other"])
+
+
+async def test_one_at_a_time_makes_vectors(notes):
+    turns = [await notes.take_turn(), await notes.take_turn()]
+    await notes.end_turn()
+
+    assert (turns, await notes.take_turn()) == ([True, False], True)

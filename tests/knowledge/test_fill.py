@@ -327,3 +327,20 @@ async def test_a_removed_document_leaves_nothing_to_wait_for(shelf, server, anim
 
     assert (await shelf.store.counts("notes")).lacking == 0
     assert await shelf.fill() == []
+
+
+async def test_whoever_comes_second_waits_for_the_first_and_asks_nobody(shelf, store, server, animals):
+    await shelf.add(animals)
+    server.gate = asyncio.Event()
+    await shelf.change()
+    first = asyncio.create_task(shelf.fill())
+    while len(server.asked) < 2:
+        await asyncio.sleep(0)
+    seen = asyncio.Event()
+    second = asyncio.create_task(fill(store, shelf.embedders, "notes", lambda _: seen.set()))
+    await seen.wait()
+    server.gate.set()
+    await asyncio.gather(first, second)
+
+    assert len(server.asked) == 3
+    assert (await shelf.collection()).embedder == SMALL

@@ -297,6 +297,15 @@ class KnowledgeStore(Protocol):
     async def merge(self, merging: Merging) -> bool:
         """Put one segment in place of several; not done, and false, if one of them has changed meanwhile."""
 
+    async def incomplete(self) -> list[str]:
+        """Collections that lack vectors, or get others; cheap."""
+
+    async def take_turn(self) -> bool:
+        """Be the only one who makes vectors for this store; false if another, in whichever process, is at it."""
+
+    async def end_turn(self) -> None:
+        """Let the next one make vectors; a process that dies does so, too."""
+
     async def waiting(self, collection: str, limit: int, after: tuple[int, int] = (0, -1)) -> list[tuple[int, int]]:
         """Passages that need vectors and have none staged, in order, as (document key, ordinal).
 

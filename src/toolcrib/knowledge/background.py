@@ -59,7 +59,7 @@ class Background:
     async def _fill_all(self) -> None:
         self._troubles = {}
         try:
-            for collection in [each.id for each in await self._store.collections()]:
+            for collection in await self._store.incomplete():
                 await self._fill(collection)
         except ToolcribError as error:  # the store: told by whoever uses it; here it is tried again
             self._note("", error)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolcrib.core.errors import EmbedderUnavailable, SourceUnavailable
+from toolcrib.core.errors import ConfigError, EmbedderUnavailable, SourceUnavailable
 from toolcrib.knowledge.embedding import NO_PREFIXES, Prefixes, check_dimensions, to_unit
 from toolcrib.transports.http_client import HttpPool, PoolLimits, Response
 from toolcrib.transports.http_dial import encode_own_headers
@@ -111,7 +111,7 @@ class EndpointEmbedder:
                 return await pool.exchange(self._head(pool), msgspec.json.encode(body), replayable=True)
         except TimeoutError:
             raise self._trouble(f"{pool.origin} did not answer in time", "Is it running, and not busy?") from None
-        except SourceUnavailable as error:
+        except (SourceUnavailable, ConfigError) as error:
             raise self._trouble(self._masked(error.message).rstrip("."), "Is it running, and url right?") from error
 
     def _head(self, pool: HttpPool) -> bytes:

@@ -22,6 +22,8 @@ Row = tuple[int, int]
 AT_ONCE = 512
 """Passages read at once; each batch of the embedder is put aside as soon as it is made."""
 ATTEMPTS = 50
+TURN_S = 0.5
+"""How often to look whether another process that makes vectors is done."""
 START: Row = (0, -1)
 PROBE = "Is anybody there?"
 """A query to find out whether an embedder answers; its vector is kept like any other query's."""
@@ -80,7 +82,24 @@ async def find_collection(store: KnowledgeStore, collection: str) -> Collection:
 async def fill(
     store: KnowledgeStore, embedders: Embedders, collection: str, on_filling: OnFilling = lambda _: None
 ) -> None:
-    """Make what is missing and bring it into the index; raises ``EmbedderUnavailable``, and what was made stays."""
+    """Make what is missing and bring it into the index; raises ``EmbedderUnavailable``, and what was made stays.
+
+    If another process is at it already, only wait and tell how far it is.
+    """
+    await find_collection(store, collection)
+    while collection in await store.incomplete():
+        if await store.take_turn():
+            try:
+                return await _fill(store, embedders, collection, on_filling)
+            finally:
+                await store.end_turn()
+        held = await store.counts(collection)
+        on_filling(Filling(collection, held.passages - held.waiting, held.passages))
+        await asyncio.sleep(TURN_S)
+    return None
+
+
+async def _fill(store: KnowledgeStore, embedders: Embedders, collection: str, on_filling: OnFilling) -> None:
     for _ in range(ATTEMPTS):
         known = await find_collection(store, collection)
         held = await store.counts(collection)

@@ -49,6 +49,7 @@ class MemoryKnowledge:
         self._numbers = count(1)
         self._staged: dict[Row, bytes] = {}
         self._lacking: set[int] = set()
+        self._is_turn_taken = False
 
     async def generation(self) -> int:
         """The number of the last change."""
@@ -212,6 +213,20 @@ class MemoryKnowledge:
             and (known.coming is not None or row[0] in self._lacking)
             and row not in self._staged
         ]
+
+    async def incomplete(self) -> list[str]:
+        """Collections that lack vectors, or get others."""
+        lacking = {self._arrivals[key].document.collection for key in self._lacking}
+        return [each.id for each in await self.collections() if each.coming is not None or each.id in lacking]
+
+    async def take_turn(self) -> bool:
+        """Be the only one who makes vectors."""
+        is_free, self._is_turn_taken = not self._is_turn_taken, True
+        return is_free
+
+    async def end_turn(self) -> None:
+        """Let the next one make vectors."""
+        self._is_turn_taken = False
 
     async def waiting(self, collection: str, limit: int, after: Row = (0, -1)) -> list[Row]:
         """Passages that need vectors and have none staged."""

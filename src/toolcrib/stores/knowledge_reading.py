@@ -48,6 +48,9 @@ WHERE document.collection = ?1
 _WAITING_AFTER = f"""
 SELECT passage.document, passage.ordinal {_WAITING} AND (passage.document, passage.ordinal) > (?2, ?3)
 ORDER BY passage.document, passage.ordinal LIMIT ?4"""
+_INCOMPLETE = """
+SELECT id FROM collection
+WHERE coming <> '' OR id IN (SELECT collection FROM lacking JOIN document ON key = lacking.document) ORDER BY id"""
 _LACKING = """
 SELECT count(*) FROM lacking JOIN document ON key = lacking.document JOIN passage ON passage.document = key
 WHERE collection = ?"""
@@ -174,6 +177,11 @@ def segment_rows(connection: "Connection", segment: int) -> SegmentRows:
     query = "SELECT position, document, ordinal, first, past FROM passage WHERE segment = ? ORDER BY position"
     rows: Any = connection.execute(query, (segment,)).fetchall()
     return SegmentRows(*zip(*rows, strict=True)) if rows else SegmentRows()
+
+
+def incomplete(connection: "Connection") -> list[str]:
+    """Collections that lack vectors, or get others."""
+    return [str(row[0]) for row in connection.execute(_INCOMPLETE)]
 
 
 def waiting(connection: "Connection", collection: str, limit: int, after: tuple[int, int]) -> list[tuple[int, int]]:

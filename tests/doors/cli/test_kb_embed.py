@@ -81,7 +81,8 @@ def test_a_collection_gets_another_embedder_and_is_searched_with_it(kb: Program,
     assert (healthy["status"], healthy["collections"][0]["dimensions"]) == ("healthy", 48)
     assert (found["results"][0]["title"], "warnings" in found) == ("Ants", False)
     assert (nearest.returncode != 0, "Did you mean 'far'?" in nearest.stderr) == (True, True)
-    assert KEY.encode() not in b"".join(path.read_bytes() for path in kb.home.rglob("kb.db*"))
+    kept = b"".join(path.read_bytes() for path in kb.home.rglob("kb.db*"))
+    assert (b"openai:small" in kept, KEY.encode() in kept) == (True, False)
 
 
 def test_what_is_added_while_the_key_is_wrong_waits_and_nothing_is_lost(kb: Program, server: EmbeddingServer):
