@@ -9,7 +9,7 @@ from tests.knowledge.embedding_server import DIMENSIONS, embedding_server
 from toolcrib.core.errors import EmbedderUnavailable, UnknownEmbedder
 from toolcrib.core.knowledge import Change, DocumentFilter, document_id
 from toolcrib.knowledge.background import Background
-from toolcrib.knowledge.embedding import Embedders, InProcess
+from toolcrib.knowledge.embedding import Embedders, InProcess, Prefixes
 from toolcrib.knowledge.endpoints import Endpoint, EndpointEmbedder
 from toolcrib.knowledge.fill import choose_embedder, fill, vector_complaints
 from toolcrib.knowledge.index import Index
@@ -224,6 +224,41 @@ async def test_words_alone_search_while_the_endpoint_is_away_and_it_is_said(shel
     assert again.warnings == findings.warnings
     assert len(server.asked) == asked
     assert "only words count" in (await shelf.complaints())[0]
+
+
+async def test_statistics_notice_an_endpoint_that_goes_away_later(shelf, server, animals):
+    await shelf.add(animals, embedder="far")
+    healthy = await shelf.complaints()
+    server.failures = [(401, {}, {"error": {"message": "expired"}})]
+    await shelf.search("leaf3")
+    degraded = await shelf.complaints()
+
+    assert healthy == []
+    assert "its key was refused (HTTP 401: expired)" in degraded[0]
+
+
+async def test_statistics_tell_why_new_vectors_do_not_come(shelf, server, animals):
+    await shelf.add(animals)
+    await shelf.change()
+    server.failures = [(404, {}, {"error": "model not found"})]
+    told = await shelf.complaints()
+
+    assert told[0] == "notes: re-embedding 0 % by 'far'; until then, the vectors of 'words' answer."
+    assert "notes: the new vectors cannot be made now. The embedder 'far': it knows no model 'small'" in told[1]
+
+
+async def test_a_name_that_means_another_model_by_now_makes_all_vectors_anew(shelf, store, server, animals):
+    await shelf.add(animals, embedder="far")
+    other = Shelf(store, server, prefixes=Prefixes(document="passage: "))
+    report = await other.add(animals)
+    during = await other.search("leaf3")
+    await other.fill()
+    after = await other.search("leaf3")
+    await other.embedders.close()
+
+    assert (report.unchanged, during.passages[0].vector, after.passages[0].vector > 0) == (10, 0.0, True)
+    assert "No embedder here makes vectors of 'openai:small'" in during.warnings[0]
+    assert (await shelf.collection()).embedder.startswith("openai:small#")
 
 
 async def test_a_query_is_embedded_once_however_often_it_is_asked(shelf, server, animals):

@@ -51,5 +51,6 @@ class Arriving:
         vectors = await embedder.embed_documents(texts)
         check_dimensions(known.embedder_name, vectors.shape[1], known.dimensions)
         if not known.dimensions:
-            await self._store.put_collection(replace(known, dimensions=vectors.shape[1]))
+            fresh = await find_collection(self._store, self._collection)
+            await self._store.put_collection(replace(fresh, dimensions=vectors.shape[1]))
         return vectors

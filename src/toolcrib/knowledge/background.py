@@ -1,7 +1,6 @@
 """Vectors that are missing are made while a server runs, quietly, and again after a while if their embedder is away."""
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import suppress
 
 from toolcrib.core.errors import EmbedderUnavailable, ToolcribError
@@ -19,15 +18,10 @@ class Background:
 
     def __init__(self, store: KnowledgeStore, embedders: Embedders, first_wait_s: float = FIRST_WAIT_S) -> None:
         self._store, self._embedders, self._first_wait_s = store, embedders, first_wait_s
-        self._scope = TaskScope(lambda _, error: self._note("", error))
+        self._scope = TaskScope(lambda *_: None)
         self._wanted = asyncio.Event()
         self._seen = 0
-        self._troubles: dict[str, str] = {}
-
-    @property
-    def troubles(self) -> Mapping[str, str]:
-        """Collection → why its vectors could not be made at the last attempt."""
-        return self._troubles
+        self._is_in_trouble = False
 
     def start(self) -> None:
         """Begin with what an earlier process left undone."""
@@ -47,7 +41,7 @@ class Background:
             await self._wanted.wait()
             self._wanted.clear()
             await self._fill_all()
-            if not self._troubles:
+            if not self._is_in_trouble:
                 wait_s = self._first_wait_s
                 continue
             with suppress(TimeoutError):
@@ -57,21 +51,19 @@ class Background:
             wait_s = min(wait_s * 2, LONGEST_WAIT_S)
 
     async def _fill_all(self) -> None:
-        self._troubles = {}
+        """Whatever is wrong is told by the statistics, which ask for themselves; here it is only tried again."""
+        self._is_in_trouble = False
         try:
             for collection in await self._store.incomplete():
                 await self._fill(collection)
-        except ToolcribError as error:  # the store: told by whoever uses it; here it is tried again
-            self._note("", error)
+        except ToolcribError:
+            self._is_in_trouble = True
 
     async def _fill(self, collection: str) -> None:
         try:
             await fill(self._store, self._embedders, collection)
-        except EmbedderUnavailable as error:
-            self._note(collection, error)
-
-    def _note(self, collection: str, error: BaseException) -> None:
-        self._troubles[collection] = str(error)
+        except EmbedderUnavailable:
+            self._is_in_trouble = True
 
     async def close(self) -> None:
         """Stop; what was made stays, and the next process goes on from there."""

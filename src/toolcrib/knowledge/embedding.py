@@ -1,6 +1,7 @@
 """Who turns texts into vectors: the protocol, the embedders of a configuration, and the vectors of queries."""
 
 import asyncio
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from toolcrib.core.errors import EmbedderUnavailable, UnknownEmbedder
-from toolcrib.core.knowledge import Collection, Embedding
+from toolcrib.core.knowledge import Embedding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +24,10 @@ NONE = "none"
 QUERIES_KEPT = 256
 AWAY_S = 10.0
 """How long an embedder that failed is not asked for a query's vector, so that searches do not wait for it."""
+TRUSTED_S = 30.0
+"""How long an embedder that answered counts as being there."""
+PROBE = "Is anybody there?"
+"""A query to find out whether an embedder answers."""
 EMBEDDED_AT_ONCE = 256
 
 
@@ -96,6 +101,7 @@ class Asking:
         self._embedder, self._embedding = embedder, embedding
         self._known: OrderedDict[str, Floats] = OrderedDict()
         self._away: tuple[float, EmbedderUnavailable] | None = None
+        self._answered = -math.inf
 
     @property
     def name(self) -> str:
@@ -119,19 +125,28 @@ class Asking:
         """Make the vector of a query; raises ``EmbedderUnavailable``, for a while without trying again."""
         if isinstance(self._embedder, InProcess) or query in self._known:
             return
-        now = asyncio.get_running_loop().time()
-        if self._away is not None and now < self._away[0]:
-            raise self._away[1]
+        self._refuse_while_away()
         try:
             vector = await self._embedder.embed_query(query)
             check_dimensions(self._embedding.name, len(vector), self.dimensions)
         except EmbedderUnavailable as error:
             self._away = (asyncio.get_running_loop().time() + AWAY_S, error)
             raise
-        self._away = None
+        self._away, self._answered = None, asyncio.get_running_loop().time()
         self._known[query] = vector
         if len(self._known) > QUERIES_KEPT:
             self._known.popitem(last=False)
+
+    def _refuse_while_away(self) -> None:
+        if self._away is not None and asyncio.get_running_loop().time() < self._away[0]:
+            raise self._away[1]
+
+    async def check(self) -> None:
+        """Find out whether the embedder answers, unless it did a moment ago; raises ``EmbedderUnavailable``."""
+        self._refuse_while_away()
+        if asyncio.get_running_loop().time() - self._answered > TRUSTED_S:
+            self._known.pop(PROBE, None)
+            await self.prepare(PROBE)
 
 
 class Embedders:
@@ -205,13 +220,10 @@ class Embedders:
     def _shown(self) -> str:
         return ", ".join(sorted(self.names))
 
-    async def asking(self, collection: Collection) -> Asking | None:
-        """Who makes the vectors of queries for a collection; nobody if it has no vectors."""
-        wanted = collection.embedding
+    async def asking(self, wanted: Embedding) -> Asking | None:
+        """Who makes the vectors of queries for such an embedding; nobody if it is none."""
         embedder = await self.find(wanted)
-        if embedder is None or not wanted.dimensions:
-            return None
-        return self._asking.setdefault(wanted, Asking(embedder, wanted))
+        return None if embedder is None else self._asking.setdefault(wanted, Asking(embedder, wanted))
 
     async def close(self) -> None:
         """Let go of all that were made."""

@@ -25,8 +25,6 @@ ATTEMPTS = 50
 TURN_S = 0.5
 """How often to look whether another process that makes vectors is done."""
 START: Row = (0, -1)
-PROBE = "Is anybody there?"
-"""A query to find out whether an embedder answers; its vector is kept like any other query's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,15 +237,21 @@ async def vector_complaints(embedders: Embedders, collection: Collection, held: 
         )
     elif held.lacking:
         found.append(f"{held.lacking} of {held.passages} passages wait for their vectors and are found by words alone.")
-    try:
-        asking = await embedders.asking(collection)
-        if asking is not None:
-            await asking.prepare(PROBE)
-        elif collection.coming is not None and collection.coming.name != NONE:
-            await embedders.find(collection.coming)
-    except EmbedderUnavailable as error:
-        found.append(f"only words count. {error}")
+    if trouble := await _trouble(embedders, collection.embedding):
+        found.append(f"only words count. {trouble}")
+    if collection.coming is not None and (trouble := await _trouble(embedders, collection.coming)):
+        found.append(f"the new vectors cannot be made now. {trouble}")
     return [f"{collection.id}: {each}" for each in found]
+
+
+async def _trouble(embedders: Embedders, embedding: Embedding) -> str:
+    try:
+        asking = await embedders.asking(embedding)
+        if asking is not None:
+            await asking.check()
+    except EmbedderUnavailable as error:
+        return str(error)
+    return ""
 
 
 def _until(collection: Collection) -> str:

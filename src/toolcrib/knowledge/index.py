@@ -103,7 +103,8 @@ class Index:
             if collection.id not in wanted:
                 continue
             try:
-                asking = await self._embedders.asking(collection)
+                asking = await self._embedders.asking(collection.embedding)
+                asking = asking if collection.dimensions else None
             except EmbedderUnavailable as error:
                 warnings.append(f"{collection.id}: only words count. {error}")
             else:
@@ -176,5 +177,6 @@ def _make_group(asking: Asking, parts: Sequence[Part], numbers: Sequence[int]) -
 def _make_searcher(parts: Sequence[Part], asking: Asking | None) -> "Searcher":
     from toolcrib.search.hybrid import Searcher
 
-    segments = [part.segment for part in parts] if asking is None else even_out([part.segment for part in parts])
+    held = [part.segment for part in parts]
+    segments = held if asking is None else even_out(held, asking.dimensions)
     return Searcher([(segment, part.alive) for segment, part in zip(segments, parts, strict=True)], asking)

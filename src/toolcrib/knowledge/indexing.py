@@ -61,24 +61,22 @@ def merge_segments(parts: Sequence[tuple[bytes, int, SegmentRows]]) -> tuple[byt
     )
     if not owners:
         return b"", ()
-    segments = even_out([Segment.from_bytes(encoded) for encoded, _, _ in parts])
+    segments = [Segment.from_bytes(encoded) for encoded, _, _ in parts]
+    sizes = {segment.vectors.dimensions for segment in segments if segment.vectors is not None}
+    segments = even_out(segments, sizes.pop()) if len(sizes) == 1 else segments
     return Segment.merge(segments, keeps).to_bytes(), owners
 
 
-def even_out(segments: "Sequence[Segment]") -> "list[Segment]":
-    """Segments that lack vectors get some that say nothing, if others have vectors: those go on being found by them."""
+def even_out(segments: "Sequence[Segment]", size: int) -> "list[Segment]":
+    """Segments without vectors of this length get some that say nothing, so that the others are found by theirs."""
     import numpy as np
 
     from toolcrib.search.hybrid import Segment
     from toolcrib.search.vectors import Vectors
 
-    sizes = {segment.vectors.dimensions for segment in segments if segment.vectors is not None}
-    if len(sizes) != 1 or all(segment.vectors is not None for segment in segments):
-        return list(segments)
-    (size,) = sizes
     return [
         segment
-        if segment.vectors is not None
+        if segment.vectors is not None and segment.vectors.dimensions == size
         else Segment(segment.postings, Vectors.build(np.zeros((len(segment), size), np.float32)))
         for segment in segments
     ]

@@ -137,7 +137,7 @@ class Ingest:
             await self._store.put_collection(new)
         elif wanted.embedder:
             await choose_embedder(self._store, self._embedders, name, wanted.embedder)
-        elif (usual := (known.coming or known.embedding).name) in self._embedders.names:
+        elif (usual := (known.coming or known.embedding).name or self._embedders.default) in self._embedders.names:
             with suppress(EmbedderUnavailable):  # then what comes in waits for its vectors
                 await choose_embedder(self._store, self._embedders, name, usual)
 

@@ -108,10 +108,12 @@ class Library:
             return
         wanted = Adding(OWN, licence="Apache-2.0", version=self._own.version)
         with suppress(KnowledgeUnavailable):
-            if OWN not in {each.id for each in await self.store.collections()}:
-                wanted = replace(wanted, embedder=await self.embedders.at_hand())
-            await ingest.add(self._own.roots, wanted)
+            at_hand = await self.embedders.at_hand()
+            named = {each.id: each.embedder_name for each in await self.store.collections()}
+            await ingest.add(self._own.roots, wanted if named.get(OWN) else replace(wanted, embedder=at_hand))
             (known,) = [each for each in await self.store.collections() if each.id == OWN]
+            if known.coming is not None and known.coming.name == at_hand:
+                await fill(self.store, self.embedders, OWN)
             if not known.description:
                 await self.store.put_collection(replace(known, description=OWN_DESCRIPTION))
 
