@@ -190,7 +190,30 @@ class IsolationConfig:
     """Security level → the least isolation its tools may run at; what is missing may run at any."""
 
 
-EMBEDDERS = ("bundled", "none")
+BUILT_IN_EMBEDDERS = ("bundled", "none")
+EMBEDDER_KINDS = ("bundled", "onnx", "openai", "ollama")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderConfig:
+    """One way to make vectors of documents; references stay references here."""
+
+    kind: str
+    model: str = ""
+    url: str = ""
+    """Empty: the provider's own address."""
+    path: str = ""
+    """The folder of an ONNX model."""
+    api_key: str = field(default="", repr=False)
+    dimensions: int = 0
+    """Zero: as long as the model makes them."""
+    query_prefix: str = ""
+    document_prefix: str = ""
+    batch: int = 0
+    """How many texts are given at once; zero leaves it to the kind."""
+    timeout_s: float = 30.0
+
+
 MODEL_PROVIDERS = ("openai", "anthropic", "ollama")
 
 
@@ -205,6 +228,8 @@ class KbConfig:
     docs: bool = True
     """Whether toolcrib's own documentation is a collection of its own."""
     embedder: str = "bundled"
+    """For new collections: what is built in, or a name out of ``embedders``."""
+    embedders: Mapping[str, EmbedderConfig] = field(default_factory=dict)
     provider: str = "openai"
     model: str = ""
     """Empty: answers are made of the best sentences, without a model."""

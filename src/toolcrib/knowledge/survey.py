@@ -25,6 +25,8 @@ class Adding:
     licence: str | None = None
     version: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    embedder: str = ""
+    """Who makes the collection's vectors; empty leaves it as it is, or to the configuration."""
 
     @property
     def says(self) -> str:

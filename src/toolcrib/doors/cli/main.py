@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kb show": ("kb_show", "Print a document, or a part of it."),
     "kb search": ("kb_search", "Find passages by words and by meaning."),
     "kb ask": ("kb_ask", "Answer a question from the documents, with citations."),
+    "kb embed": ("kb_embed", "Choose who makes a collection's vectors, and make those that are missing."),
     "kb rm": ("kb_rm", "Take a collection, or documents of it, out of the knowledge base."),
     "kb stats": ("kb_stats", "Show how much there is, and whether all is well."),
     "kb export": ("kb_export", "Write documents as JSON lines."),

@@ -7,7 +7,7 @@ from typing import Any
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK, NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.knowledge import open_kb, read_pairs
+from toolcrib.doors.cli.knowledge import make_vectors, open_kb, read_pairs
 from toolcrib.doors.cli.running import run_once
 from toolcrib.knowledge.fetch import Page
 from toolcrib.knowledge.ingest import Progress, Report
@@ -32,6 +32,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--licence", "--license", help="under which licence they are")
     parser.add_argument("--version", help="which version they are")
     parser.add_argument("--meta", action="append", metavar="KEY=VALUE", help="something to filter by; may be repeated")
+    parser.add_argument("--embedder", default="", metavar="NAME", help="who makes the collection's vectors")
     parser.add_argument("--watch", action="store_true", help="go on following changes, until Ctrl-C")
     add_json(parser, "what became of it")
     add_common(parser)
@@ -46,7 +47,7 @@ async def _add(options: Options, console: Console) -> int:
     roots = [Root(_existing(path)) for path in options.paths if not _is_address(path)]
     pages = [Page(path) for path in options.paths if _is_address(path)]
     said = read_pairs(options.meta)
-    wanted = Adding(options.collection, options.title, options.licence, options.version, said)
+    wanted = Adding(options.collection, options.title, options.licence, options.version, said, options.embedder)
     async with open_kb(options) as library:
         report = await _once(library, (roots, pages), wanted, console)
         _tell(report, options, console)
@@ -73,7 +74,9 @@ def _existing(path: str) -> Path:
 async def _once(library: Library, given: tuple[list[Root], list[Page]], wanted: Adding, console: Console) -> Report:
     assert library.ingest is not None
     try:
-        return await library.ingest.add(given[0], wanted, lambda made: console.status(_progress(made)), given[1])
+        report = await library.ingest.add(given[0], wanted, lambda made: console.status(_progress(made)), given[1])
+        report.trouble = report.trouble or await make_vectors(library, wanted.collection, console)
+        return report
     finally:
         console.end_status()
 
@@ -100,6 +103,9 @@ def _tell(report: Report, options: Options, console: Console) -> None:
         f" {report.unchanged} unchanged, {len(report.skipped)} skipped; {report.passages} passages"
         f" in {report.seconds:.1f} s."
     )
+    if report.trouble:
+        console.say(f"Found by words alone until their vectors are made: {report.trouble}", "yellow")
+        console.say(f"`toolcrib kb embed {report.collection}` makes them, or a running toolcrib does.", "yellow")
 
 
 def _entry(report: Report) -> dict[str, Any]:
@@ -111,5 +117,6 @@ def _entry(report: Report) -> dict[str, Any]:
         "unchanged": report.unchanged,
         "passages": report.passages,
         "seconds": round(report.seconds, 3),
+        "vectors_missing": report.trouble or None,
         "skipped": [{"source": skipped.source, "reason": skipped.reason} for skipped in report.skipped],
     }
