@@ -6,22 +6,9 @@ import pytest
 from tests.knowledge.conftest import Base
 from tests.knowledge.documents import laughing_docx, make_docx, make_pdf, paragraph, zip_bomb
 
-from toolcrib.config.model import IsolationConfig
 from toolcrib.core.errors import UnreadableSource
 from toolcrib.isolate.grants import MIB, Limits
-from toolcrib.isolate.worker import Workers
 from toolcrib.knowledge.parse.confined import LIMITS, in_workers
-from toolcrib.sources.bounds import Bounds
-from toolcrib.transports.spawn import Spawner
-
-
-@pytest.fixture
-async def workers(tmp_path):
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
-    spawner = Spawner()
-    bounds = Bounds(spawner, env, IsolationConfig(), "test")
-    yield Workers(spawner, bounds.host, bounds.prover, env)
-    await spawner.close()
 
 
 async def test_foreign_files_become_documents_with_pages_and_headings(workers, base, tmp_path):
