@@ -55,6 +55,7 @@ BOMBS = {
     "loop.pdf": lambda: make_pdf("x").replace(b"/Kids [5 0 R]", b"/Kids [2 0 R]"),
     "noise.pdf": lambda: b"%PDF-1.7\n" + os.urandom(2000),
     "deep.html": lambda: b"<div>" * 1_000_000,
+    "closed.html": lambda: b"<div>" * 300_000 + b"deep" + b"</div>" * 300_000,
     "utf16.txt": lambda: "no mark at all".encode("utf-16-le"),
     "nuls.txt": lambda: b"a\0b\0" * 100,
     "named.pdf": lambda: b"this is no PDF",
@@ -83,6 +84,7 @@ async def test_each_bomb_is_told_and_leaves_no_trace(workers, tmp_path):
     assert set(told) == {*BOMBS, "line.txt"}
     assert all(0 < len(reason) < 300 for reason in told.values())
     assert (told["line.txt"], told["archive.zip"]) == ("it has 100 MB, the limit is 16 MB", "it is an archive")
+    assert "nested" in told["deep.html"]
     assert "entities" in told["laughs.docx"]
     assert "entities" in told["stealing.docx"]
     assert (sources, sorted(found), problems) == ({"before.md", "later.md"}, ["before.md", "later.md"], [])
