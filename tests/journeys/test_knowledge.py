@@ -178,7 +178,15 @@ def good(home: Path) -> dict[str, Json]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(home: Path, good: dict[str, Json]) -> "Iterator[Callable[[str], list[tuple[bool, Json, str]]]]":
+def tools() -> dict[str, Json]:
+    """The tools as clients are shown them, by name; filled by the conversations."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def outcomes(
+    home: Path, good: dict[str, Json], tools: dict[str, Json]
+) -> "Iterator[Callable[[str], list[tuple[bool, Json, str]]]]":
     """What each call came to by a door: whether it went well, its data, and all of its words."""
     asked = [*good.items(), *((tool, arguments) for tool, arguments, _ in BAD)]
     known: dict[str, list[tuple[bool, Json, str]]] = {}
@@ -191,7 +199,8 @@ def outcomes(home: Path, good: dict[str, Json]) -> "Iterator[Callable[[str], lis
         def through(door: str) -> list[tuple[bool, Json, str]]:
             if door not in known and door in places:
                 script = [{"op": "call", "tool": tool, "arguments": arguments} for tool, arguments in asked]
-                said = CLIENTS[door].converse(places[door], script)["outcomes"]
+                listing, *said = CLIENTS[door].converse(places[door], [{"op": "list"}, *script])["outcomes"]
+                tools.update({tool["name"]: tool for tool in listing["tools"]})
                 known[door] = [_of_client(each) for each in said]
             elif door not in known:
                 known[door] = [_of_command(home, tool, arguments) for tool, arguments in asked]
@@ -238,10 +247,8 @@ def test_what_cannot_be_meant_is_refused_with_what_was_probably_meant(door: str,
         assert "Traceback" not in text
 
 
-def test_clients_are_shown_the_written_limits(home: Path):
-    place = Place(home, argv=stdio_command(home / "toolcrib.toml"))
-    (outcome,) = CLIENTS["stdio"].converse(place, [{"op": "list"}])["outcomes"]
-    tools = {tool["name"]: tool for tool in outcome["tools"]}
+def test_clients_are_shown_the_written_limits(outcomes: Any, tools: dict[str, Json]):
+    outcomes("stdio")
     search = tools["kb.hybrid_search"]["inputSchema"]
 
     assert set(OUTPUTS) <= set(tools)

@@ -1,10 +1,8 @@
 """Foreign files are parsed in workers of their own: what breaks one harms nothing else."""
 
-import os
-
 import pytest
 from tests.knowledge.conftest import Base
-from tests.knowledge.documents import laughing_docx, make_docx, make_pdf, paragraph, zip_bomb
+from tests.knowledge.documents import make_docx, make_pdf, paragraph
 
 from toolcrib.core.errors import UnreadableSource
 from toolcrib.isolate.grants import MIB, Limits
@@ -27,26 +25,6 @@ async def test_foreign_files_become_documents_with_pages_and_headings(workers, b
     assert set(found) == {"pdf", "docx", "html", "email"}
     assert (found["pdf"].passage.place.page, found["pdf"].document.title) == (1, "A paper")
     assert found["docx"].passage.place.headings == ("Top",)
-
-
-async def test_bombs_and_broken_files_are_told_and_the_rest_is_added(workers, tmp_path):
-    base = Base(tmp_path / "other.db", None, in_workers(workers))
-    root = tmp_path / "files"
-    root.mkdir()
-    bombs = {
-        "zip.docx": zip_bomb(),
-        "laughs.docx": laughing_docx(),
-        "broken.pdf": b"%PDF-1.7\n" + os.urandom(2000),
-        "loop.pdf": make_pdf("x").replace(b"/Kids [5 0 R]", b"/Kids [2 0 R]"),
-    }
-    for name, content in bombs.items():
-        (root / name).write_bytes(content)
-    (root / "good.md").write_text("Still here.")
-    report = await base.add(root)
-    await base.store.close()
-
-    assert report.added == 1
-    assert {skipped.source.rpartition("/")[2] for skipped in report.skipped} == set(bombs)
 
 
 async def test_a_parser_that_takes_too_much_memory_or_time_is_ended(workers):
