@@ -52,6 +52,8 @@ class Findings:
     processed_query: str = ""
     total: int = 0
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    rarity: Mapping[str, float] = field(default_factory=dict)
+    """How rare each term of the query is in all that was searched."""
     warnings: tuple[str, ...] = ()
     """Why something was searched by words alone."""
 
@@ -76,7 +78,7 @@ class Retriever:
         ordered = sorted(passages, key=lambda each: (-each.score, each.document.source, each.passage.ordinal))
         chosen = fold(ordered, lambda each: each.text, search.top_k)
         timings = dict(found.timings_ms) | {"total": (asyncio.get_running_loop().time() - began) * 1000}
-        return Findings(tuple(chosen), found.processed_query, _total(found, passages), timings, warnings)
+        return Findings(tuple(chosen), found.processed_query, _total(found, passages), timings, found.rarity, warnings)
 
     async def _masks(self, view: View, search: Search) -> "list[NDArray[np.bool_] | None] | None":
         if search.wanted.is_open:

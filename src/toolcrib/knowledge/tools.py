@@ -237,5 +237,7 @@ async def _resolve(library: "Library", chunk: str, quote: str | None) -> Json:
 
 
 def _plain(text: str) -> str:
-    """Words alone: a quote may be spaced otherwise."""
-    return " ".join(text.split()).casefold()
+    """Words alone: a quote may be spaced otherwise, and without links and bold type."""
+    from toolcrib.knowledge.statements import plain
+
+    return plain(text).casefold()

@@ -167,6 +167,10 @@ class SqliteKnowledge:
         """What is not as it should be."""
         return await self._read(reading.verify)
 
+    async def quick_check(self) -> list[str]:
+        """Whether the file itself is sound, without looking at what is in it."""
+        return await self._read(reading.quick_check)
+
     async def close(self) -> None:
         """Let go of the file."""
         await self.end_turn()

@@ -215,6 +215,12 @@ def counts(connection: "Connection", collection: str) -> CollectionCounts:
     return CollectionCounts(held, passage, characters, parts, size, dead, types, newest, *missing)
 
 
+def quick_check(connection: "Connection") -> list[str]:
+    """What is wrong with the file itself."""
+    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
+    return [] if found == ["ok"] else [f"The file is damaged: {line}" for line in found]
+
+
 def verify(connection: "Connection") -> list[str]:
     """What is not as it should be."""
     found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]

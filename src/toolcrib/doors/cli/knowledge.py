@@ -18,6 +18,7 @@ from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.retrieve import Search
 from toolcrib.knowledge.shapes import read_filter
 from toolcrib.knowledge.tools import KnowledgeTools
+from toolcrib.schema.text import printable
 from toolcrib.surroundings import Surroundings
 
 
@@ -118,4 +119,4 @@ def document_entry(document: Document) -> Mapping[str, Any]:
 def print_location(console: Console, document: Document, page: int | None, headings: Sequence[str]) -> str:
     """Where something stands, in one line."""
     parts = [document.source, *([f"page {page}"] if page else []), *([" › ".join(headings)] if headings else [])]
-    return console.paint(", ".join(parts), "dim")
+    return console.paint(printable(", ".join(parts)), "dim")

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.call import ErrorInfo, SilentChannel, ToolResult
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import ToolcribError, UnknownTool
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.arguments import read_arguments
 from toolcrib.doors.cli.asking import attach_terminal
@@ -81,7 +81,7 @@ def _explain_failure(crib: Crib, error: ErrorInfo, options: Options) -> int:
     """The result itself is on stdout with ``--json``; a person is told here."""
     if options.json:
         return exit_code(error.code, error.details)
-    if error.code == "TOOL_NOT_FOUND":
+    if error.code == "TOOL_NOT_FOUND" and error.message.startswith(UnknownTool(options.tool).message):
         raise missing_tool(crib, options.tool)
     raise _Failed(error)
 
