@@ -15,7 +15,7 @@ from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool
 from toolcrib.models.model import Model
 from toolcrib.models.talk import Reply, Request, ToolAnswer, ToolUse, Turn, Usage, user
-from toolcrib.schema.dialects.known import find_dialect
+from toolcrib.schema.dialects.known import dialect_of
 from toolcrib.schema.dialects.offer import Offer
 
 UNFINISHED = "The answer was cut off at the limit of tokens, so this call was not made. Try again, with less."
@@ -24,7 +24,7 @@ UNFINISHED = "The answer was cut off at the limit of tokens, so this call was no
 class Toolbox(Protocol):
     """Whose tools an agent may use; a Crib is one."""
 
-    async def list_tools(self, caller: Caller) -> Sequence[Tool]:
+    async def tools(self, *, caller: Caller) -> Sequence[Tool]:
         """The tools, under the names they are called by."""
 
     async def call(
@@ -120,10 +120,10 @@ class Agent:
         return Done(reply.turn.text, reason, turns, spent)
 
     async def _offer(self) -> Offer:
-        tools = await self._tools.list_tools(self._caller)
+        tools = await self._tools.tools(caller=self._caller)
         chosen = self._settings.tools
         wanted = [tool for tool in tools if chosen is None or tool.name in chosen]
-        return find_dialect(self._model.api.dialect).offer(wanted)
+        return dialect_of(self._model.api.dialect).offer(wanted)
 
     async def _turn(self, offer: Offer) -> AsyncGenerator[str | Reply, None]:
         settings = self._settings
@@ -143,28 +143,30 @@ class Agent:
         """Run all calls of a turn at once; their answers go back in the order of the calls."""
         uses = reply.turn.uses
         answers: dict[int, ToolAnswer] = {}
-        happened: asyncio.Queue[AgentEvent] = asyncio.Queue()
+        happened: asyncio.Queue[AgentEvent | Exception] = asyncio.Queue()
         places = asyncio.Semaphore(self._settings.parallel)
         was_cut = reply.stop == "length"
 
         async def one(position: int, use: ToolUse) -> None:
-            async with places:
-                is_last = position == len(uses) - 1
-                answers[position] = await self._one(
-                    offer, use, happened.put_nowait, UNFINISHED if was_cut and is_last else ""
-                )
+            refusal = UNFINISHED if was_cut and position == len(uses) - 1 else ""
+            try:
+                async with places:
+                    answers[position] = await self._one(offer, use, happened.put_nowait, refusal)
+            except Exception as error:  # told where somebody listens, not when the task is thrown away
+                happened.put_nowait(error)
 
         tasks = [asyncio.create_task(one(position, use)) for position, use in enumerate(uses)]
         try:
-            for _ in range(2 * len(uses)):
-                yield await _next(happened, tasks)
+            while len(answers) < len(uses) or not happened.empty():
+                event = await happened.get()
+                if isinstance(event, Exception):
+                    raise event
+                yield event
         finally:
             await _end(tasks)
         self.turns.append(Turn("user", tuple(answers[position] for position in range(len(uses)))))
 
-    async def _one(
-        self, offer: Offer, use: ToolUse, tell: Callable[[AgentEvent], None], refusal: str
-    ) -> ToolAnswer:
+    async def _one(self, offer: Offer, use: ToolUse, tell: Callable[[AgentEvent], None], refusal: str) -> ToolAnswer:
         """One call; whatever is wrong with it is an answer for the model."""
         name, arguments = offer.call(use.name, use.arguments)
         tell(Started(use.id, name, arguments))
@@ -193,24 +195,6 @@ class Agent:
 
 async def _closed(name: str) -> ToolResult:
     return ToolResult.failed(CallerError(f"{name} is not one of the tools of this agent."))
-
-
-async def _next(happened: "asyncio.Queue[AgentEvent]", tasks: Sequence["asyncio.Task[None]"]) -> AgentEvent:
-    """The next thing that happens; a call that breaks instead of answering breaks the run."""
-    waiting = asyncio.ensure_future(happened.get())
-    try:
-        while not waiting.done():
-            for task in tasks:
-                if task.done():
-                    task.result()
-            running = [task for task in tasks if not task.done()]
-            if not running and happened.empty() and not waiting.done():
-                await asyncio.sleep(0)
-                continue
-            await asyncio.wait([waiting, *running], return_when=asyncio.FIRST_COMPLETED)
-        return waiting.result()
-    finally:
-        waiting.cancel()
 
 
 async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:

@@ -105,7 +105,7 @@ class Reader:
                 parts.append(self._use(index, block))
         raw = [block for _, block in sorted(self._blocks.items()) if block.get("type") != "text" or block.get("text")]
         turn = Turn("assistant", tuple(parts), raw, NAME)
-        return Reply(turn, _STOPS.get(self._stop, self._stop or "end"), self._spent())
+        return Reply(turn, _STOPS.get(self._stop, self._stop), self._spent())
 
     def _use(self, index: int, block: dict[str, Any]) -> ToolUse:
         """The call; what is sent back of a broken one is a call without arguments, because the API takes no other."""

@@ -15,7 +15,6 @@ APIS: Mapping[str, Api] = {api.name: api for api in (ANTHROPIC, OPENAI, RESPONSE
 def find_api(name: str) -> Api:
     """The API of that name."""
     if name not in APIS:
-        raise ConfigError(
-            f"There is no model provider {name!r}. {did_you_mean(name, set(APIS))}".rstrip(), hint=f"Known are {', '.join(APIS)}."
-        )
+        hint = did_you_mean(name, set(APIS)) or f"Known are {', '.join(APIS)}."
+        raise ConfigError(f"There is no model provider {name!r}.", hint=hint)
     return APIS[name]

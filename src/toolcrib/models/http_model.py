@@ -67,8 +67,8 @@ class HttpModel:
 
     def _reply(self, reader: Reader) -> Reply:
         reply = reader.reply()
-        if not reply.turn.parts and reply.stop == "end" and not reply.usage.total:
-            raise self._refusal("its answer is empty")
+        if not reply.stop:
+            raise self._refusal("its answer broke off")
         return reply
 
     def _event(self, document: bytes) -> Event:

@@ -93,7 +93,9 @@ class Reader:
         """The model's turn."""
         raw = _assistant(self._text, self._uses) | ({"thinking": self._thinking} if self._thinking else {})
         turn = Turn("assistant", (*((Text(self._text),) if self._text else ()), *self._uses), raw, NAME)
-        return Reply(turn, "tools" if self._uses else _STOPS.get(self._stop, self._stop or "end"), self._usage)
+        return Reply(
+            turn, "tools" if self._uses and self._stop == "stop" else _STOPS.get(self._stop, self._stop), self._usage
+        )
 
 
 OLLAMA = Api(NAME, "ollama", "http://127.0.0.1:11434", "/api/chat", bearer, body, Reader, is_lines=True)

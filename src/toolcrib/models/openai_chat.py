@@ -125,7 +125,7 @@ class Reader:
             written[use.id] = "{}" if use.problem else call["arguments"]
         raw = _assistant(self._text, uses, written)
         turn = Turn("assistant", (*((Text(self._text),) if self._text else ()), *uses), raw, NAME)
-        stop = "tools" if uses and self._stop != "length" else _STOPS.get(self._stop, self._stop or "end")
+        stop = "tools" if uses and self._stop == "stop" else _STOPS.get(self._stop, self._stop)
         return Reply(turn, stop, self._usage)
 
     def _count(self, usage: Mapping[str, Any] | None) -> None:

@@ -93,7 +93,7 @@ class Reader:
 
     def _finish(self, response: Mapping[str, Any]) -> None:
         reason = (response.get("incomplete_details") or {}).get("reason")
-        self._status = "length" if reason == "max_output_tokens" else reason or self._status
+        self._status = "length" if reason == "max_output_tokens" else reason or "completed"
         usage = response.get("usage") or {}
         cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
         self._usage = Usage(usage.get("input_tokens") or 0, usage.get("output_tokens") or 0, cached)
@@ -107,7 +107,8 @@ class Reader:
             elif item.get("type") == "function_call":
                 parts.append(self._use(index, item))
         turn = Turn("assistant", tuple(parts), [item for _, item in sorted(self._items.items())], NAME)
-        return Reply(turn, self._status or ("tools" if turn.uses else "end"), self._usage)
+        stop = ("tools" if turn.uses else "end") if self._status == "completed" else self._status
+        return Reply(turn, stop, self._usage)
 
     def _use(self, index: int, item: dict[str, Any]) -> ToolUse:
         written = item.get("arguments") or self._written.get(index, "")

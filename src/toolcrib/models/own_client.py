@@ -25,7 +25,7 @@ class OwnClient:
     """Asks through an ``AsyncAnthropic``, ``AsyncOpenAI`` or a variant of them."""
 
     def __init__(self, client: Any, model: str, provider: str = "") -> None:
-        """``provider`` is found by what the object offers; OpenAI's chat API unless ``openai-responses`` is asked for."""
+        """Without ``provider`` it is found by what the object offers: of OpenAI's two APIs, the chat API."""
         chosen = provider or _provider_of(client)
         self.api: Api = find_api(chosen)
         self.name = f"{chosen}:{model}"

@@ -107,7 +107,7 @@ class Reply:
 
     turn: Turn
     stop: str = "end"
-    """Why it stopped: ``end``, ``tools``, ``length``, ``refusal`` or the provider's own word."""
+    """Why it stopped: ``end``, ``tools``, ``length``, ``refusal`` or the provider's own word; empty: it broke off."""
     usage: Usage = Usage()
 
 
