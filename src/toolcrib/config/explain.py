@@ -31,7 +31,7 @@ def _general(config: Config) -> Iterator[tuple[str, Any]]:
     for name, key in SETTINGS.items():
         table = section_of(name)
         value = getattr(getattr(config, table) if table else config, key.field)
-        yield name, shown_entry("key", value) if name == "kb.key" and value else _masked(key.field, value)
+        yield name, shown_entry("key", value) if key.field == "key" and value else _masked(key.field, value)
 
 
 def _server(server: ServerConfig) -> Iterator[tuple[str, Any]]:

@@ -90,7 +90,7 @@ async def _read_reply(console: Console, stdin: int) -> Reply | None:
     while True:
         console.err.write(PROMPT)
         console.err.flush()
-        line = await _read_line(stdin)
+        line = await read_line(stdin)
         if not line:
             return None
         word = line.strip().lower()
@@ -99,7 +99,7 @@ async def _read_reply(console: Console, stdin: int) -> Reply | None:
             return reply
 
 
-async def _read_line(stdin: int) -> str:
+async def read_line(stdin: int) -> str:
     """One line, without keeping the event loop from its work."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
@@ -108,4 +108,4 @@ async def _read_line(stdin: int) -> str:
         await ready.wait()
     finally:
         loop.remove_reader(stdin)
-    return os.read(stdin, 4096).decode(errors="replace")
+    return os.read(stdin, 65_536).decode(errors="replace")
