@@ -103,9 +103,11 @@ async def read_line(stdin: int) -> str:
     """One line, without keeping the event loop from its work."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
+    is_blocking = os.get_blocking(stdin)
     loop.add_reader(stdin, ready.set)
     try:
         await ready.wait()
     finally:
         loop.remove_reader(stdin)
+        os.set_blocking(stdin, is_blocking)  # uvloop changes it, and the shell would find it so
     return os.read(stdin, 65_536).decode(errors="replace")

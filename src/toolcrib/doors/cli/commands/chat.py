@@ -7,6 +7,7 @@ from toolcrib.agents.loop import Agent, AgentSettings
 from toolcrib.config.model import ModelConfig
 from toolcrib.config.references import resolve
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.events import CALL_SLOW
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.chatting import Talk
 from toolcrib.doors.cli.console import Console
@@ -46,7 +47,9 @@ async def _chat(options: Options, console: Console) -> int:
     loaded = load_here(options)
     model = HttpModel(settings_of(options.model, loaded.config.model))
     question = _question(options)
-    crib = await assemble_here(loaded, one_shot_log(options, console))
+    log = one_shot_log(options, console)
+    log.untold |= {CALL_SLOW} if log.untold else set()  # every call is shown with its time
+    crib = await assemble_here(loaded, log)
     try:
         attach_terminal(console, crib.desk.attach)
         talk = Talk(console, Agent(crib, model, _settings(options, loaded.config.model)))
