@@ -139,14 +139,14 @@ def make_answerer(config: KbConfig, surroundings: Surroundings) -> "Answerer":
 
     if not config.model:
         return Answerer()
-    from toolcrib.knowledge.models import HttpModel, ModelSettings
+    from toolcrib.models.http_model import HttpModel
+    from toolcrib.models.model import ModelSettings
 
     def read(name: str) -> str:
         return resolve(getattr(config, name), surroundings.env, field=f"kb.{name}")
 
-    return Answerer(
-        HttpModel(ModelSettings(config.provider, read("model"), read("url"), read("key"), config.timeout_s))
-    )
+    settings = ModelSettings(config.provider, read("model"), read("url"), read("key"), config.timeout_s, "[kb]")
+    return Answerer(HttpModel(settings))
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ def _general(config: Config) -> Iterator[tuple[str, Any]]:
             yield name, sorted(value)
             yield from _embedders(value)
         else:
-            yield name, shown_entry("key", value) if name == "kb.key" and value else _masked(key.field, value)
+            yield name, shown_entry("key", value) if key.field == "key" and value else _masked(key.field, value)
 
 
 def _embedders(embedders: Mapping[str, EmbedderConfig]) -> Iterator[tuple[str, Any]]:

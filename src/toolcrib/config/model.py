@@ -214,7 +214,7 @@ class EmbedderConfig:
     timeout_s: float = 30.0
 
 
-MODEL_PROVIDERS = ("openai", "anthropic", "ollama")
+MODEL_PROVIDERS = ("openai", "openai-responses", "anthropic", "ollama")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +239,23 @@ class KbConfig:
     timeout_s: float = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """The model of ``toolcrib chat`` and of agents that are delegated to."""
+
+    provider: str = "openai"
+    model: str = ""
+    """Empty: there is none."""
+    url: str = ""
+    """Empty: the provider's own address."""
+    key: str = field(default="", repr=False)
+    """Empty: the provider's usual environment variable."""
+    timeout_s: float = 120.0
+    """How long it may be silent."""
+    max_tokens: int = 4096
+    """Of one answer."""
+
+
 SECTIONS: Mapping[str, type] = {
     "access": AccessConfig,
     "audit": AuditConfig,
@@ -247,6 +264,7 @@ SECTIONS: Mapping[str, type] = {
     "isolation": IsolationConfig,
     "kb": KbConfig,
     "limits": CommonLimits,
+    "model": ModelConfig,
     "results": ResultsConfig,
     "security": SecurityConfig,
     "telemetry": TelemetryConfig,
@@ -267,6 +285,7 @@ class Config:
     telemetry: TelemetryConfig = TelemetryConfig()
     isolation: IsolationConfig = IsolationConfig()
     kb: KbConfig = KbConfig()
+    model: ModelConfig = ModelConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000

@@ -167,6 +167,12 @@ SETTINGS: Mapping[str, Key] = {
     "kb.url": Key("url", address),
     "kb.key": Key("key", some_text),
     "kb.timeout": Key("timeout_s", timeout_s),
+    "model.provider": Key("provider", one_of(*MODEL_PROVIDERS)),
+    "model.model": Key("model", some_text),
+    "model.url": Key("url", address),
+    "model.key": Key("key", some_text),
+    "model.timeout": Key("timeout_s", timeout_s),
+    "model.max_tokens": Key("max_tokens", count),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 

@@ -6,15 +6,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.knowledge.dialects import Message
 from toolcrib.knowledge.extract import Nearness, Question, extract
 from toolcrib.knowledge.retrieve import Findings, FoundPassage, Search
 from toolcrib.knowledge.shapes import citation
 from toolcrib.knowledge.support import Similarity, Support, check, markers_in, sentences
+from toolcrib.models.talk import Request, user
 
 if TYPE_CHECKING:
     from toolcrib.knowledge.library import Library
-    from toolcrib.knowledge.models import Model
+    from toolcrib.models.model import Model
 
 NOTHING = "The documents do not contain the answer."
 CONTEXT_MAX = 16_000
@@ -103,9 +103,10 @@ class Answerer:
 
     async def _write(self, model: "Model", question: str, passages: Sequence[FoundPassage]) -> str:
         context = "\n\n".join(_numbered(passages))
-        messages = [Message("system", INSTRUCTIONS), Message("user", f"{context}\n\nQuestion: {question}")]
-        async with aclosing(model.complete(messages, TOKENS_MAX)) as pieces:
-            return "".join([piece async for piece in pieces])[:ANSWER_MAX].strip()
+        asked = user(f"{context}\n\nQuestion: {question}")
+        request = Request([asked], INSTRUCTIONS, max_tokens=TOKENS_MAX, extra={"temperature": 0})
+        async with aclosing(model.ask(request)) as pieces:
+            return "".join([piece async for piece in pieces if isinstance(piece, str)])[:ANSWER_MAX].strip()
 
 
 def is_weak(question: Question, findings: Findings) -> bool:

@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("ls", "List the tools."),
     "show": ("show", "Show one tool: what it does and takes."),
     "call": ("call", "Call a tool."),
+    "chat": ("chat", "Talk to a model that has all the tools."),
     "exam": ("exam", "Check with questions of your own whether the right tools are found."),
     "why": ("why", "Say why a tool is here, missing, hidden, stale or renamed."),
     "policy": ("policy", "Show or set what may be called: allow, ask, deny, disable."),
