@@ -24,7 +24,7 @@ def offered(name, schema):
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(seed=SEEDS)
 def test_a_view_is_legal_and_takes_all_that_the_tool_takes(name, seed):
     """Never less than the original; what it lets through besides is caught by the check, with words to act on."""
@@ -45,7 +45,7 @@ def test_a_view_is_legal_and_takes_all_that_the_tool_takes(name, seed):
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS)
 def test_malformed_rules_do_not_get_out(name, seed):
     """One of them, and the provider refuses all tools."""
@@ -55,7 +55,7 @@ def test_malformed_rules_do_not_get_out(name, seed):
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(seed=SEEDS)
 def test_what_has_been_reduced_is_not_reduced_further(name, seed):
     """A definition made into a tool again is offered as it is."""
