@@ -21,6 +21,7 @@ from toolcrib.catalog.formats import render
 from toolcrib.catalog.lookalikes import find_lookalikes, pairs
 from toolcrib.catalog.merge import Offering, merge, refuse_clashes
 from toolcrib.catalog.refresh import Refresher
+from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
@@ -87,6 +88,7 @@ class Crib:
         self._disabled: dict[str, ServerConfig] = {}
         self._refresher: Refresher | None = None
         self._finder: Finder | None = None
+        self._search = ToolSearch()
         self._closed = False
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
@@ -161,6 +163,13 @@ class Crib:
         """The catalog, after asking those servers that must be asked; waits at most the grace."""
         await self._fresh.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
         return self._catalog
+
+    async def find(
+        self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER, among: Sequence[Route] | None = None
+    ) -> list[Found]:
+        """The tools for a purpose, best first: of all that the caller may use, or of those given, which asks nobody."""
+        looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
+        return await self._search.find(self._catalog, query, limit, looked_at)
 
     def wake(self) -> None:
         """Somebody has come who will want the tools: begin to ask for those that are not fresh."""

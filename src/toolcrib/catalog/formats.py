@@ -7,6 +7,7 @@ import msgspec
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.core.errors import CallerError, did_you_mean
+from toolcrib.schema.signature import signature
 
 BYTES_PER_TOKEN = 4
 
@@ -40,6 +41,11 @@ def render(route: Route, format: str) -> dict[str, Any]:  # noqa: A002
     except KeyError:
         hint = did_you_mean(format, list(FORMATS)) or f"Known formats: {', '.join(FORMATS)}."
         raise CallerError(f"No tool format named {format!r}.", hint=hint) from None
+
+
+def signature_of(route: Route) -> str:
+    """The tool in one line that a model can call from."""
+    return signature(route.name, route.tool.input_schema, route.tool.description or route.tool.title)
 
 
 def approximate_tokens(route: Route) -> int:

@@ -21,6 +21,24 @@ def test_ls_asks_servers_nobody_has_asked(tiny):
     assert tiny.starts == 1
 
 
+def test_find_shows_the_tool_for_a_purpose_as_a_line_to_call_it_from(tiny):
+    """Servers nobody has asked are asked; the JSON has scores."""
+    result = tiny.run("find", "give", "my", "arguments", "back")
+    found = tiny.json("find", "give my arguments back", "--limit", "1")
+
+    assert result.stdout.splitlines()[0] == ("tiny__echo(text: str, times?: int, extra?: {}) - Give the arguments back")
+    assert [(entry["name"], entry["score"] > 0.5) for entry in found] == [("tiny__echo", True)]
+
+
+def test_find_says_when_nothing_fits(tiny):
+    """With its own exit code, and nothing on stdout; a limit nobody can mean is refused."""
+    result = tiny.run("find", "xyzzy")
+
+    assert (result.returncode, result.stdout) == (7, "")
+    assert "No tool seems to do that" in result.stderr
+    assert tiny.run("find", "x", "--limit", "0").returncode == 2
+
+
 def test_ls_cached_starts_nothing(tiny):
     """``--cached`` only reads what is known."""
     result = tiny.run("ls", "--cached")

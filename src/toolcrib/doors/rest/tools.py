@@ -2,9 +2,10 @@
 
 from typing import Any, get_args
 
+from toolcrib.catalog import search
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import tool_entry
-from toolcrib.catalog.formats import approximate_tokens
+from toolcrib.catalog.formats import approximate_tokens, signature_of
 from toolcrib.catalog.pins import fingerprint
 from toolcrib.crib import Crib
 from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
@@ -28,6 +29,8 @@ def tool_routes(premises: Premises) -> list[RouteSpec]:
     async def ls(visit: Visit) -> Answer:
         crib = premises.crib
         found = [route for route in visible(crib, visit) if _fits(route, visit)]
+        if visit.query.get("query", "").strip():
+            return json_answer(await _ranked(crib, visit, found))
         limit, after = max(1, visit.number("limit", USUAL, MOST)), visit.query.get("cursor", "")
         rest = [route for route in found if route.name > after]
         more = rest[limit - 1].name if len(rest) > limit else None
@@ -44,6 +47,9 @@ def tool_routes(premises: Premises) -> list[RouteSpec]:
 
 
 PARAMS = (
+    Param(
+        "query", f"what the tool is for, in plain words; the best come first, {search.USUAL} unless `limit` says more"
+    ),
     Param("q", "words that all stand in the name or the description"),
     Param("server", "only the tools of this server; `native` for those of this process"),
     Param("level", "only tools of this level", {"type": "string", "enum": list(LEVELS)}),
@@ -51,6 +57,14 @@ PARAMS = (
     Param("limit", f"how many at most, up to {MOST}", count(USUAL)),
     Param("cursor", "`nextCursor` of the page before"),
 )
+
+
+async def _ranked(crib: Crib, visit: Visit, among: list[Route]) -> dict[str, Any]:
+    """The best answers to ``query`` on one page."""
+    limit = max(1, visit.number("limit", search.USUAL, search.MOST))
+    hits = await crib.find(visit.query["query"], limit, among=among)
+    tools = [_entry(crib, hit.route) | {"score": hit.score, "signature": signature_of(hit.route)} for hit in hits]
+    return {"tools": tools, "total": len(tools), "nextCursor": None}
 
 
 def visible(crib: Crib, visit: Visit) -> list[Route]:
