@@ -317,6 +317,13 @@ class Crib:
             )
             return ToolResult.failed(internal)
 
+    def refuse(self, call: ToolCall, error: ToolcribError) -> ToolResult:
+        """The result of a call that whoever passes calls on could not make one of this Crib; it is written down."""
+        call.id = self._new_id()
+        if self._finder is not None:
+            self._finder.note_unknown(call, error)
+        return ToolResult.failed(error)
+
     async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
         """The layers of a tool that is called for the first time, composed once."""
         if self._finder is None or self._closed:

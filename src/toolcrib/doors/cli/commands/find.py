@@ -8,8 +8,8 @@ from toolcrib.catalog.search import MOST, USUAL, Found
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import NOT_FOUND, OK, UsageError
-from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.opening import discover_unasked, open_here
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json, add_profile
+from toolcrib.doors.cli.opening import discover_unasked, open_window
 from toolcrib.doors.cli.running import run_once
 from toolcrib.schema.text import printable
 
@@ -24,6 +24,7 @@ def add_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument("words", nargs="+", metavar="QUERY", help="what the tool is for")
     parser.add_argument("--limit", type=int, default=USUAL, metavar="N", help=f"how many at most [{USUAL}]")
+    add_profile(parser, "only the tools of this profile")
     add_json(parser, "what was found, with scores,")
     add_common(parser)
 
@@ -36,9 +37,10 @@ def run(options: Options, console: Console) -> int:
 
 
 async def _find(options: Options, console: Console) -> int:
-    async with open_here(options, console) as crib:
+    async with open_window(options, console) as window:
+        crib = window.crib
         await discover_unasked(crib, console)
-        hits = await crib.find(" ".join(options.words), options.limit)
+        hits = await window.find(" ".join(options.words), options.limit)
         if options.json:
             console.print_json([_entry(crib, hit) for hit in hits])
         else:
