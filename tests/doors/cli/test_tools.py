@@ -30,6 +30,31 @@ def test_find_shows_the_tool_for_a_purpose_as_a_line_to_call_it_from(tiny):
     assert [(entry["name"], entry["score"] > 0.5) for entry in found] == [("tiny__echo", True)]
 
 
+PROFILE = """
+[profiles.small]
+tools = ["tiny__echo", "tiny__fail"]
+
+[profiles.small.change.tiny__echo]
+name = "shout"
+fixed = { times = 3 }
+"""
+
+
+def test_a_profile_is_listed_searched_called_and_explained(tiny):
+    """By the names it shows, and with what it fills in."""
+    tiny.write(tiny.tiny(), PROFILE)
+
+    assert [entry["name"] for entry in tiny.json("ls", "--profile", "small")] == ["result_read", "shout", "tiny__fail"]
+    assert tiny.json("find", "give back arguments", "--profile", "small")[0]["signature"].startswith("shout(text: str")
+    assert json.loads(tiny.run("call", "shout", "text=hi", "--profile", "small").stdout) == {"text": "hi", "times": 3}
+    assert tiny.run("call", "tiny__picture", "--profile", "small").returncode == 7
+    assert tiny.json("why", "tiny__picture", "--profile", "small")["reasons"] == [
+        "Profile 'small' leaves it out: no pattern of its tools fits."
+    ]
+    unknown = tiny.run("ls", "--profile", "smal")
+    assert (unknown.returncode, "Did you mean 'small'" in unknown.stderr) == (1, True)
+
+
 def test_find_says_when_nothing_fits(tiny):
     """With its own exit code, and nothing on stdout; a limit nobody can mean is refused."""
     result = tiny.run("find", "xyzzy")
