@@ -88,7 +88,8 @@ class Crib:
         self._disabled: dict[str, ServerConfig] = {}
         self._refresher: Refresher | None = None
         self._finder: Finder | None = None
-        self._search = ToolSearch()
+        self.search = ToolSearch()
+        """The index that tools are found by."""
         self._closed = False
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
@@ -169,7 +170,7 @@ class Crib:
     ) -> list[Found]:
         """The tools for a purpose, best first: of all that the caller may use, or of those given, which asks nobody."""
         looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
-        return await self._search.find(self._catalog, query, limit, looked_at)
+        return await self.search.find(self._catalog, query, limit, looked_at)
 
     def wake(self) -> None:
         """Somebody has come who will want the tools: begin to ask for those that are not fresh."""

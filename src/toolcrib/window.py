@@ -67,7 +67,7 @@ class Window:
         self._settings, self.is_plain = settings, settings.is_plain
         self._versions = itertools.count(1)
         self._made = _Made()
-        self._search = ToolSearch()
+        self._search: ToolSearch | None = None
         self._listeners: list[Callable[[], None]] = []
         self._meta = MetaCalls(self)
 
@@ -142,6 +142,7 @@ class Window:
         if self._settings.profile is None:
             return await self.crib.find(query, limit, caller=caller)
         catalog = await self.current()
+        self._search = self._search or ToolSearch(self.crib.search.model)
         return await self._search.find(catalog, query, limit, catalog.visible_to(caller.grants))
 
     def explain(self, name: str) -> Explanation:

@@ -10,6 +10,7 @@ from toolcrib.core.access import NATIVE
 
 if TYPE_CHECKING:
     from toolcrib.search.toolindex import ToolIndex, ToolText
+    from toolcrib.search.vectors import Embedder
 
 USUAL = 5
 MOST = 100
@@ -27,10 +28,26 @@ class Found:
     score: float
 
 
-class ToolSearch:
-    """The index of one Crib; a server that changed is indexed anew, the others are not touched."""
+class LateModel:
+    """What knows the meaning of words; loaded at the first search, once for all who share it."""
 
     def __init__(self) -> None:
+        self._loaded: Embedder | None = None
+
+    def get(self) -> "Embedder":
+        """The model."""
+        if self._loaded is None:
+            from toolcrib.search.model import bundled  # numpy and megabytes: only for those who search
+
+            self._loaded = bundled()
+        return self._loaded
+
+
+class ToolSearch:
+    """The index of a catalogue; a server that changed is indexed anew, the others are not touched."""
+
+    def __init__(self, model: LateModel | None = None) -> None:
+        self.model = model or LateModel()
         self._index: ToolIndex | None = None
         self._version = -1
         self._texts: dict[str, tuple[ToolText, ...]] = {}
@@ -58,7 +75,7 @@ class ToolSearch:
         return self._index
 
     def _renewed(self, catalog: Catalog) -> "ToolIndex":
-        index, now = self._index or _empty(), _texts_of(catalog)
+        index, now = self._index or self._empty(), _texts_of(catalog)
         changed = {server: now.get(server, ()) for server in {*now, *self._texts}}
         changed = {server: texts for server, texts in changed.items() if texts != self._texts.get(server, ())}
         if changed:
@@ -66,16 +83,14 @@ class ToolSearch:
         self._texts = now
         return index
 
+    def _empty(self) -> "ToolIndex":
+        from toolcrib.search.toolindex import ToolIndex
+
+        return ToolIndex(self.model.get())
+
 
 def _plain(name: str) -> str:
     return name.strip().casefold().replace(" ", "_")
-
-
-def _empty() -> "ToolIndex":
-    from toolcrib.search.model import bundled  # numpy and the model: only for those who search
-    from toolcrib.search.toolindex import ToolIndex
-
-    return ToolIndex(bundled())
 
 
 def _texts_of(catalog: Catalog) -> dict[str, tuple["ToolText", ...]]:
