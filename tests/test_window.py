@@ -1,6 +1,7 @@
 """What clients are shown of a Crib, and that a tool called by whatever name is called as itself."""
 
 import json
+import re
 
 import pytest
 
@@ -234,6 +235,32 @@ async def test_nobody_else_can_give_what_a_profile_keeps_to_itself(name):
 
     assert (result.error.code, source.calls) == ("TOOL_INVALID_INPUT", [])
     assert "cannot be given here" in result.text
+
+
+async def test_what_is_wrong_with_arguments_is_said_by_what_was_shown():
+    """Under the name that was shown, without a word of what was not; through tools_call with the signature."""
+    closed = Tool("create_issue", "", {**ISSUE.input_schema, "additionalProperties": False})
+    profile = ProfileConfig(**{**_fields(TRIAGE), "expose": "search"})
+    async with memory_crib(FakeSource("hub", [closed])) as made:
+        window = Windows(made.crib, Config(profiles={"triage": profile})).need("triage")
+        direct = await window.run(meta("report", label="bug"))
+        through = await window.run(meta("tools_call", name="report", arguments={"title": 5}))
+
+    assert direct.text.startswith("report: missing required field 'title'")
+    assert "unknown field 'label'; allowed: title" in direct.text
+    assert not {"repoName", "labels"} & set(re.findall(r"\w+", direct.text + through.text))
+    assert through.text.endswith("\nreport(title: str) - Report a bug")
+
+
+async def test_who_may_not_call_a_tool_learns_nothing_of_what_a_profile_does_to_it():
+    """Giving what cannot be given is refused like any other call of theirs."""
+    async with memory_crib(hub()) as made:
+        window = Window(made.crib, Settings(profile=TRIAGE), "triage")
+        with_it = await window.run(meta("report", READER, title="t", repoName="x"))
+        without = await window.run(meta("report", READER, title="t"))
+
+    assert with_it.error == without.error
+    assert with_it.error.code == "TOOL_PERMISSION_DENIED"
 
 
 @pytest.mark.parametrize("name", ["hub__create_issue", "hub__delete_repo", "clock__get_time", "nothing"])

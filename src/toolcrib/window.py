@@ -20,12 +20,14 @@ from toolcrib.catalog.profile import Dressed, dress, real_name
 from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.config.model import Config
-from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, matches
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, decide, matches
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
 from toolcrib.crib import Crib
 from toolcrib.meta import MetaCalls
 from toolcrib.schema.arguments import Renamer
+from toolcrib.schema.check import compile_check
+from toolcrib.schema.problems import describe
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,22 +177,27 @@ class Window:
 
     async def run_real(self, call: ToolCall) -> ToolResult:
         """Run a call of a tool of this window; from here on it has the tool's own name and all its arguments."""
-        if self._settings.profile is not None:
-            try:
-                await self._enter(call)
-            except ToolcribError as error:
-                return self.crib.refuse(call, error)
-        return await self.crib.run(call)
+        if self._settings.profile is None:
+            return await self.crib.run(call)
+        try:
+            route = self.catalog.routes.get(call.name) or (await self.current()).routes.get(call.name)
+            if route is None:
+                raise self.unknown(call.name, call.caller)
+            given = self._enter(call, route)
+        except ToolcribError as error:
+            return self.crib.refuse(call, error)
+        result = await self.crib.run(call)
+        return result if result.error is None else _in_its_words(result.error, result, route, given)
 
-    async def _enter(self, call: ToolCall) -> None:
-        route = self.catalog.routes.get(call.name) or (await self.current()).routes.get(call.name)
-        if route is None:
-            raise self.unknown(call.name, call.caller)
-        name, dressed = call.name, self._dressed
-        call.name = real_name(route)
-        if name in dressed.withheld:
-            _refuse_withheld(name, call.arguments, dressed.withheld[name], self.crib.lookup(call.name) or route)
-            call.arguments = {**call.arguments, **dressed.fixed[name]}
+    def _enter(self, call: ToolCall, route: Route) -> dict[str, Any]:
+        """Make a call the real tool's; what was given, by the names the server knows."""
+        dressed, call.name = self._dressed, real_name(route)
+        given = _as_sent(call.arguments, self.crib.lookup(call.name) or route)
+        withheld = sorted(dressed.withheld.get(route.name, frozenset()).intersection((*call.arguments, *given)))
+        if withheld and decide(call.caller.grants, route.reach).is_listed:
+            raise InvalidArguments(f"{route.name}: {', '.join(withheld)} cannot be given here.", hint="Leave it out.")
+        call.arguments = {**call.arguments, **dressed.fixed.get(route.name, {})}
+        return given
 
     def unknown(self, name: str, caller: Caller) -> ToolcribError:
         """There is no such tool here; who may not know of all tools learns no more than that."""
@@ -198,14 +205,22 @@ class Window:
         return UnknownTool(name, known=shown) if caller.grants == EVERYTHING else not_open()
 
 
-def _refuse_withheld(name: str, arguments: Mapping[str, Any], withheld: frozenset[str], route: Route) -> None:
-    """Refuse what the profile keeps to itself, under whatever name the server would be given it."""
+def _as_sent(arguments: dict[str, Any], route: Route) -> dict[str, Any]:
+    """The arguments under the names they will reach the server by: another spelling is no way around a profile."""
     static = {**STATIC_RENAMES.get(route.original_name, {}), **route.tool.renames}
     renamer = Renamer.for_schema(route.tool.input_schema, static) if route.server else None
-    sent = arguments if renamer is None else renamer.apply(dict(arguments))[0]
-    given = sorted(withheld.intersection((*arguments, *sent)))
-    if given:
-        raise InvalidArguments(f"{name}: {', '.join(given)} cannot be given here.", hint="Leave it out.")
+    return arguments if renamer is None else renamer.apply(arguments)[0]
+
+
+def _in_its_words(error: ErrorInfo, result: ToolResult, route: Route, given: dict[str, Any]) -> ToolResult:
+    """Of arguments that did not fit: what is wrong by the schema that was shown, and no word of what was not."""
+    real = f"{real_name(route)}: "
+    if error.code != InvalidArguments.code or not error.message.startswith(real):
+        return result
+    schema = route.tool.input_schema
+    problems = compile_check(schema).problems(given)
+    said = describe(problems, schema) if problems else error.message.removeprefix(real)
+    return ToolResult.failed(InvalidArguments(f"{route.name}: {said}", details=error.details))
 
 
 def _shown(story: Explanation, profile: str, route: Route, dressed: Dressed) -> Explanation:
