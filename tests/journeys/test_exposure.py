@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tests.fleet.clients import Place, SdkClient
 from tests.fleet.gateway import TOOLCRIB, serving
 from tests.fleet.running import until
+from tests.journeys.test_approval import HELLO, TURNCOAT, Pipe
 from tests.journeys.test_real_servers import LONG, SERVERS, request_to
 from tests.journeys.workshop import Workshop
 
@@ -162,3 +164,25 @@ def test_an_edit_of_a_profile_counts_without_a_restart(config, gateway):
         until(has_changed, deadline_s=60, what="the renamed tool")
     finally:
         config.write_text(written)
+
+
+def test_a_client_is_told_when_it_is_shown_something_else(tmp_path):
+    """A change of the file alone, without a word from any server."""
+    (tmp_path / "face.json").write_text(json.dumps([{"name": "work", "inputSchema": {"type": "object"}}]))
+    file = tmp_path / "toolcrib.toml"
+    argv = ["-I", "-S", str(TURNCOAT), str(tmp_path / "face.json")]
+    file.write_text(f"[kb]\nenabled = false\n[servers.srv]\ncommand = {sys.executable!r}\nargs = {argv!r}\n")
+    pipe = Pipe(file)
+    try:
+        pipe.send(id=1, method="initialize", params=HELLO)
+        pipe.send(id=2, method="tools/list")
+        before = [tool["name"] for tool in pipe.read(2)["result"]["tools"]]
+        file.write_text(file.read_text() + '[expose]\nmode = "search"\n')
+        told = next(line for line in pipe.process.stdout if b"list_changed" in line)
+        pipe.send(id=3, method="tools/list")
+        after = [tool["name"] for tool in pipe.read(3)["result"]["tools"]]
+    finally:
+        pipe.close()
+
+    assert json.loads(told)["method"] == "notifications/tools/list_changed"
+    assert (before, after) == (["result_read", "srv__work"], ["result_read", *META])
