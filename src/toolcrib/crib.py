@@ -21,6 +21,7 @@ from toolcrib.catalog.formats import Offer, Options, offer_routes
 from toolcrib.catalog.lookalikes import find_lookalikes, pairs
 from toolcrib.catalog.merge import Offering, merge, refuse_clashes
 from toolcrib.catalog.refresh import Refresher
+from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
@@ -87,6 +88,8 @@ class Crib:
         self._disabled: dict[str, ServerConfig] = {}
         self._refresher: Refresher | None = None
         self._finder: Finder | None = None
+        self.search = ToolSearch()
+        """The index that tools are found by."""
         self._closed = False
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
@@ -179,6 +182,13 @@ class Crib:
         """The catalog, after asking those servers that must be asked; waits at most the grace."""
         await self._fresh.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
         return self._catalog
+
+    async def find(
+        self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER, among: Sequence[Route] | None = None
+    ) -> list[Found]:
+        """The tools for a purpose, best first: of all that the caller may use, or of those given, which asks nobody."""
+        looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
+        return await self.search.find(self._catalog, query, limit, looked_at)
 
     def wake(self) -> None:
         """Somebody has come who will want the tools: begin to ask for those that are not fresh."""
@@ -325,6 +335,13 @@ class Crib:
                 hint=f"The log has the details under id {call.id}.",
             )
             return ToolResult.failed(internal)
+
+    def refuse(self, call: ToolCall, error: ToolcribError) -> ToolResult:
+        """The result of a call that whoever passes calls on could not make one of this Crib; it is written down."""
+        call.id = self._new_id()
+        if self._finder is not None:
+            self._finder.note_unknown(call, error)
+        return ToolResult.failed(error)
 
     async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
         """The layers of a tool that is called for the first time, composed once."""

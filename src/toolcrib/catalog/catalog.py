@@ -26,6 +26,8 @@ class Route:
     """``allow``, ``ask`` or ``deny``."""
     held: str = ""
     """Why it is in quarantine; empty if it is not."""
+    real: str = ""
+    """Its name in the whole catalogue, where a profile shows it; policies, grants and the audit log go by that."""
     reach: Reach = field(init=False, repr=False, compare=False)
     """What it asks of its callers."""
     _tokens: int = field(init=False, repr=False, compare=False, default=-1)
@@ -33,7 +35,9 @@ class Route:
     def __post_init__(self) -> None:
         tool = self.tool
         place, reads = self.server or NATIVE, tool.reads_results
-        reach = Reach(self.name, place, tool.security_level, tool.capabilities, self.policy, self.held, reads)
+        reach = Reach(
+            self.real or self.name, place, tool.security_level, tool.capabilities, self.policy, self.held, reads
+        )
         object.__setattr__(self, "reach", reach)
 
     @property

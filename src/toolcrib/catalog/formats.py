@@ -8,8 +8,9 @@ from toolcrib.core.errors import CallerError, did_you_mean
 from toolcrib.schema.dialects.known import DIALECTS, dialect_of
 from toolcrib.schema.dialects.names import NameTable
 from toolcrib.schema.dialects.offer import Offer, Options
+from toolcrib.schema.signature import signature
 
-__all__ = ["FORMATS", "MCP", "Offer", "Options", "offer_routes"]
+__all__ = ["FORMATS", "MCP", "Offer", "Options", "offer_routes", "signature_of"]
 
 MCP = "mcp"
 FORMATS = (MCP, *DIALECTS)
@@ -30,3 +31,8 @@ def _as_they_are(routes: list[Route]) -> Offer:
     definitions = [route.to_mcp() for route in routes]
     same = {route.name: route.name for route in routes}
     return Offer(definitions, definitions, NameTable(same, same))
+
+
+def signature_of(route: Route) -> str:
+    """The tool in one line that a model can call from."""
+    return signature(route.name, route.tool.input_schema, route.tool.description or route.tool.title)

@@ -36,6 +36,7 @@ def merge(*layers: Layer) -> Config:
     return Config(
         servers={name: _server(name, entries[name], settings) for name in sorted(entries)},
         origins=_origins(layers, entries),
+        profiles={name: found for layer in layers for name, found in layer.profiles.items()},
         problems=tuple(problem for layer in layers for problem in layer.problems),
         **_sections(settings),
         **_fields(settings, ""),

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ProfileConfig
 from toolcrib.core.limits import USUAL, CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
 
@@ -261,6 +262,7 @@ SECTIONS: Mapping[str, type] = {
     "audit": AuditConfig,
     "auth": AuthConfig,
     "connect": ConnectConfig,
+    "expose": ExposeConfig,
     "isolation": IsolationConfig,
     "kb": KbConfig,
     "limits": CommonLimits,
@@ -286,6 +288,8 @@ class Config:
     isolation: IsolationConfig = IsolationConfig()
     kb: KbConfig = KbConfig()
     model: ModelConfig = ModelConfig()
+    expose: ExposeConfig = SHOW_ALL
+    profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000
@@ -327,6 +331,7 @@ class Layer:
     servers: Mapping[str, ServerEntry] = field(default_factory=dict)
     origins: Mapping[str, Origin] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
 
 
 _LIST_TIME = (

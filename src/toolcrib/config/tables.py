@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from toolcrib.config.exposing import EXPOSE_MODES
 from toolcrib.config.model import (
     ASYMMETRIC,
     AUTH_MODES,
@@ -24,6 +25,7 @@ from toolcrib.config.values import (
     duration_s,
     flag,
     import_path,
+    json_table,
     key_source,
     kind,
     level,
@@ -43,6 +45,7 @@ from toolcrib.config.values import (
     text,
     text_map,
     timeout_s,
+    tool_name,
 )
 from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError, did_you_mean
@@ -120,6 +123,22 @@ EMBEDDER_FITS: Mapping[str, tuple[str, ...]] = {
 }
 """Kind of embedder → the keys that mean something for it; the first must be there."""
 
+PROFILE_KEYS: Mapping[str, Key] = {
+    "servers": Key("servers", list_of(some_text, "a list of server names")),
+    "tools": Key("tools", list_of(some_text, "a list of tool names")),
+    "without": Key("without", list_of(some_text, "a list of tool names")),
+    "expose": Key("expose", one_of(*EXPOSE_MODES)),
+    "budget": Key("budget", count),
+    "pinned": Key("pinned", list_of(some_text, "a list of tool names")),
+}
+
+PROFILE_TOOL_KEYS: Mapping[str, Key] = {
+    "name": Key("name", tool_name),
+    "description": Key("description", some_text),
+    "fixed": Key("fixed", json_table),
+    "hidden": Key("hidden", list_of(some_text, "a list of parameters")),
+}
+
 SETTINGS: Mapping[str, Key] = {
     "connect.attempts": Key("attempts", count),
     "connect.delays": Key("delays_s", list_of(duration_s, "a list of durations")),
@@ -157,6 +176,10 @@ SETTINGS: Mapping[str, Key] = {
     "telemetry.traces": Key("traces", flag),
     "isolation.level": Key("level", one_of(*ISOLATIONS, "auto")),
     "isolation.minimum": Key("minimum", one_of_each(tuple(SecurityLevel), ISOLATIONS)),
+    "expose.mode": Key("mode", one_of(*EXPOSE_MODES)),
+    "expose.budget": Key("budget", count),
+    "expose.pinned": Key("pinned", list_of(some_text, "a list of tool names")),
+    "expose.clients": Key("clients", map_of(one_of(*EXPOSE_MODES), "a table of client names and modes")),
     "kb.enabled": Key("enabled", flag),
     "kb.path": Key("path", some_text),
     "kb.docs": Key("docs", flag),

@@ -7,6 +7,7 @@ from typing import Any
 
 from toolcrib.config.written import KeyPath
 from toolcrib.core.limits import Rate
+from toolcrib.core.names import META_TOOLS, is_tool_name
 from toolcrib.core.tool import SecurityLevel
 
 Reader = Callable[[Any], Any]
@@ -171,6 +172,30 @@ def import_path(value: object) -> str:
     """``module`` or ``module:function``."""
     if not isinstance(value, str) or not _IMPORT_PATH.fullmatch(value):
         raise Mismatch('an import path such as "package.module" or "package.module:function"', value)
+    return value
+
+
+def tool_name(value: object) -> str:
+    """A name under which clients can be shown a tool."""
+    if not isinstance(value, str) or not is_tool_name(value) or value in META_TOOLS:
+        raise Mismatch("a name of letters, digits, - and _ that toolcrib does not use itself", value)
+    return value
+
+
+def json_table(value: object) -> dict[str, Any]:
+    """A table that could as well be JSON."""
+    if not isinstance(value, Mapping):
+        raise Mismatch("a table of parameters and their values", value)
+    return {key: _inside(_json, item, key) for key, item in value.items()}
+
+
+def _json(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _inside(_json, item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_inside(_json, item, str(index)) for index, item in enumerate(value)]
+    if not isinstance(value, str | int | float):
+        raise Mismatch("a value that JSON has, too; a date as a string", value)
     return value
 
 

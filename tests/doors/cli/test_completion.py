@@ -52,6 +52,14 @@ def test_servers_come_from_the_configuration(tiny):
     assert completed(tiny, "ls", "--server", "") == ["tiny"]
 
 
+def test_profiles_come_from_the_configuration(tiny):
+    """Wherever one can be named."""
+    tiny.write(tiny.tiny(), "[profiles.small]", "[profiles.wide]")
+
+    assert completed(tiny, "ls", "--profile", "") == ["small", "wide"]
+    assert completed(tiny, "stdio", "--expose", "") == ["all", "search", "auto"]
+
+
 def test_a_broken_configuration_completes_nothing(toolcrib):
     """A shell in the middle of a line is no place for complaints."""
     toolcrib.config.write_text("oops =\n")

@@ -29,6 +29,19 @@ def test_tools_are_found_by_words_and_by_what_they_are(api):
     ] * 3
 
 
+def test_tools_are_ranked_by_what_they_are_for(api):
+    """Best first, with a score and a line to call them from; filters hold before."""
+    api.send("POST", "/servers/tiny/refresh")
+
+    found = api.get("/tools?query=show+me+a+picture&server=tiny&limit=2")
+
+    assert found["tools"][0]["name"] == "tiny__picture"
+    assert found["tools"][0]["signature"] == "tiny__picture()"
+    assert 0 < found["tools"][0]["score"] <= 1
+    assert (found["total"], found["nextCursor"]) == (len(found["tools"]), None)
+    assert api.get("/tools?query=picture&server=native")["tools"] == []
+
+
 def test_pages_follow_each_other_until_the_end(api):
     """Each tool once, by name."""
     api.send("POST", "/servers/tiny/refresh")

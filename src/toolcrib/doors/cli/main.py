@@ -11,6 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stdio": ("stdio", "Serve MCP on stdin and stdout, for a client that starts it."),
     "open": ("open", "Open the page of the toolcrib that runs here, signed in."),
     "ls": ("ls", "List the tools."),
+    "find": ("find", "Find tools by what they are for."),
     "show": ("show", "Show one tool: what it does and takes."),
     "call": ("call", "Call a tool."),
     "chat": ("chat", "Talk to a model that has all the tools."),

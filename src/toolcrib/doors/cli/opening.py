@@ -18,6 +18,7 @@ from toolcrib.doors.cli.invoke import Options
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.views.servers import is_unasked
 from toolcrib.surroundings import Surroundings
+from toolcrib.window import Window, Windows
 
 PATIENCE_S = 0.4
 TICK_S = 0.2
@@ -54,9 +55,17 @@ def has_only_builtin(crib: Crib) -> bool:
 @asynccontextmanager
 async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
     """The Crib of a command that runs once."""
-    crib = await assemble_here(load_here(options), one_shot_log(options, console), one_shot=True)
+    async with open_window(options, console) as window:
+        yield window.crib
+
+
+@asynccontextmanager
+async def open_window(options: Options, console: Console) -> AsyncIterator[Window]:
+    """What a command that runs once looks at: all that is configured, or the profile it names."""
+    loaded = load_here(options)
+    crib = await assemble_here(loaded, one_shot_log(options, console), one_shot=True)
     try:
-        yield crib
+        yield Windows(crib, loaded.config).need(getattr(options, "profile", ""))
     finally:
         console.end_status()
         await crib.close()

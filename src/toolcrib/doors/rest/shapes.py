@@ -109,10 +109,19 @@ class ToolEntry(Shape):
     tokens: int
 
 
-class ToolList(Shape):
-    """One page of the tools, by name."""
+class FoundTool(ToolEntry, kw_only=True):
+    """One tool of a list, with how well it answers `query` if there was one."""
 
-    tools: list[ToolEntry]
+    score: float | None = None
+    """From 0 to 1."""
+    signature: str | None = None
+    """One line to call it from."""
+
+
+class ToolList(Shape):
+    """One page of the tools: by name, or the best answers to `query`."""
+
+    tools: list[FoundTool]
     total: int
     next_cursor: str | None
 

@@ -2,9 +2,10 @@
 
 from typing import Any, get_args
 
+from toolcrib.catalog import search
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import tool_entry
-from toolcrib.catalog.formats import FORMATS, MCP, offer_routes
+from toolcrib.catalog.formats import FORMATS, MCP, offer_routes, signature_of
 from toolcrib.catalog.pins import fingerprint
 from toolcrib.crib import Crib
 from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
@@ -29,6 +30,8 @@ def tool_routes(premises: Premises) -> list[RouteSpec]:
     async def ls(visit: Visit) -> Answer:
         crib = premises.crib
         found = [route for route in visible(crib, visit) if _fits(route, visit)]
+        if visit.query.get("query", "").strip():
+            return json_answer(await _ranked(crib, visit, found))
         limit, after = max(1, visit.number("limit", USUAL, MOST)), visit.query.get("cursor", "")
         rest = [route for route in found if route.name > after]
         more = rest[limit - 1].name if len(rest) > limit else None
@@ -52,6 +55,9 @@ def tool_routes(premises: Premises) -> list[RouteSpec]:
 
 
 PARAMS = (
+    Param(
+        "query", f"what the tool is for, in plain words; the best come first, {search.USUAL} unless `limit` says more"
+    ),
     Param("q", "words that all stand in the name or the description"),
     Param("server", "only the tools of this server; `native` for those of this process"),
     Param("level", "only tools of this level", {"type": "string", "enum": list(LEVELS)}),
@@ -82,6 +88,14 @@ def _definitions(crib: Crib, visit: Visit) -> dict[str, Any]:
     routes = crib.catalog.visible_to(visit.caller.grants)
     offer = offer_routes([route for route in routes if server in (None, route.server or "native")], form)
     return {"format": form, "definitions": offer.definitions, "names": offer.names.originals, "leftOut": offer.left_out}
+
+
+async def _ranked(crib: Crib, visit: Visit, among: list[Route]) -> dict[str, Any]:
+    """The best answers to ``query`` on one page."""
+    limit = max(1, visit.number("limit", search.USUAL, search.MOST))
+    hits = await crib.find(visit.query["query"], limit, among=among)
+    tools = [_entry(crib, hit.route) | {"score": hit.score, "signature": signature_of(hit.route)} for hit in hits]
+    return {"tools": tools, "total": len(tools), "nextCursor": None}
 
 
 def visible(crib: Crib, visit: Visit) -> list[Route]:

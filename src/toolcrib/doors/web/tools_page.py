@@ -29,7 +29,7 @@ def tools_routes(pages: Pages) -> list[RouteSpec]:
 
     async def ls(visit: Visit) -> Answer:
         visit.need_known()
-        return pages.render(visit, "tools/list.html", **_listed(pages, visit))
+        return pages.render(visit, "tools/list.html", **await _listed(pages, visit))
 
     async def show(visit: Visit) -> Answer:
         visit.need_known()
@@ -45,10 +45,10 @@ def tools_routes(pages: Pages) -> list[RouteSpec]:
 _RULES: dict[str, Any] = {"policies": POLICIES}
 
 
-def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
+async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
     crib, wanted = pages.premises.crib, Wanted.of(visit)
     routes = visible(crib, visit)
-    found = find_tools(routes, wanted)
+    found = await find_tools(crib, routes, wanted)
     last = max(1, -(-len(found) // PAGE))
     page = min(max(1, visit.number("page", 1, 100_000)), last)
     first = (page - 1) * PAGE

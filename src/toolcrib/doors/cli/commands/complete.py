@@ -29,6 +29,7 @@ TAKES_TOOL = ("show", "call", "why")
 TAKES_SERVER = ("servers rm", "servers enable", "servers disable", "servers refresh", "servers logs")
 TAKES_CLIENT = ("import", "connect", "disconnect")
 VALUES = {
+    "--expose": ("all", "search", "auto"),
     "--format": ("mcpServers", "vscode", "codex"),
     "--log-level": ("debug", "info", "warning", "error"),
     "--log-format": ("text", "json"),
@@ -60,6 +61,8 @@ def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
         yield from ((value, "") for value in VALUES[before[-1]])
     elif before[-1] == "--server" or (name in TAKES_SERVER and not last.startswith("-")):
         yield from _servers(before)
+    elif before[-1] == "--profile":
+        yield from _profiles(before)
     elif last.startswith("-"):
         yield from _options(name)
     elif name == "completion":
@@ -120,6 +123,12 @@ def _servers(before: Sequence[str]) -> Iterator[Suggestion]:
     for path in _files(before):
         with suppress(ToolcribError):
             yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).servers)
+
+
+def _profiles(before: Sequence[str]) -> Iterator[Suggestion]:
+    for path in _files(before):
+        with suppress(ToolcribError):
+            yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).profiles)
 
 
 def _projects() -> Iterator[Suggestion]:

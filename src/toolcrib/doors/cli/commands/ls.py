@@ -10,8 +10,8 @@ from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entries import say_errors
 from toolcrib.doors.cli.failures import OK, UNREACHABLE, unknown_server
-from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.opening import discover, discover_unasked, has_only_builtin, open_here
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json, add_profile
+from toolcrib.doors.cli.opening import discover, discover_unasked, has_only_builtin, open_window
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.doors.views.servers import is_unasked, server_entries
@@ -28,6 +28,7 @@ examples:
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument("--server", metavar="NAME", help="only the tools of this server")
+    add_profile(parser, "only the tools of this profile, as it shows them")
     parser.add_argument("--cached", action="store_true", help="only what is known already; start nothing")
     parser.add_argument(
         "--format",
@@ -45,11 +46,12 @@ def run(options: Options, console: Console) -> int:
 
 
 async def _list(options: Options, console: Console) -> int:
-    async with open_here(options, console) as crib:
+    async with open_window(options, console) as window:
+        crib = window.crib
         _check_server(crib, options.server)
         if not options.cached:
             await _ask(crib, console, options.server)
-        routes = [route for route in crib.catalog.routes.values() if options.server in (None, route.server)]
+        routes = [route for route in window.catalog.routes.values() if options.server in (None, route.server)]
         if options.format:
             _show_definitions(console, routes, options.format)
         elif options.json:
