@@ -42,6 +42,7 @@ LEAST_IN_CLAUSE = 3  # terms; less than that is no need of its own
 MOST_CLAUSES = 12
 CLAUSE_SHARE = np.float32(0.4)
 NAME_SHARE = np.float32(0.5)  # of a tool's meaning, beside what its description says
+OBJECT = (dict, Mapping)  # most are the first, which is told quickly
 DEEPEST = 4  # levels of a schema that are read
 MOST_VALUES = 20  # of one enumeration
 MOST_PARTS = 8
@@ -226,14 +227,16 @@ def clauses_of(query: str) -> list[str]:
 
 def _parameters(schema: object, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every property of a schema and of what is nested in it, down to ``depth`` levels."""
-    if not isinstance(schema, Mapping) or not depth:
+    properties = schema.get("properties") if depth and isinstance(schema, OBJECT) else None
+    if not isinstance(properties, OBJECT):
         return
-    properties = schema.get("properties")
-    for name, about in properties.items() if isinstance(properties, Mapping) else ():
-        if isinstance(about, Mapping):
+    for name, about in properties.items():
+        if isinstance(about, OBJECT):
             yield str(name), about
-            yield from _parameters(about, depth - 1)
-            yield from _parameters(about.get("items"), depth - 1)
+            if "properties" in about:
+                yield from _parameters(about, depth - 1)
+            if "items" in about:
+                yield from _parameters(about["items"], depth - 1)
 
 
 def _without(part: _Part, servers: Mapping[str, object]) -> _Part:
