@@ -37,8 +37,8 @@ TOOL_FIELDS = {
 FORMULA = Bm25(TOOL_FIELDS, k1=2.0)
 FUSION = Fusion(vector=0.28)
 CLAUSES = re.compile(r"(?<=[.!?;:\n])\s+|\n+|,\s+|\s+(?:and then|then|and|also|after that|finally)\s+", re.IGNORECASE)
-LONG = 10  # terms; a shorter query has one need
-LEAST_IN_CLAUSE = 3  # terms; less than that is no need of its own
+LONG = 14  # terms; a shorter query has one need
+LEAST_IN_CLAUSE = 4  # terms; less than that is no need of its own
 MOST_CLAUSES = 12
 CLAUSE_SHARE = np.float32(0.4)
 NAME_SHARE = np.float32(0.5)  # of a tool's meaning, beside what its description says
@@ -46,7 +46,7 @@ OBJECT = (dict, Mapping)  # most are the first, which is told quickly
 DEEPEST = 4  # levels of a schema that are read
 MOST_VALUES = 20  # of one enumeration
 MOST_PARTS = 8
-NEAR = 200  # tools whose meaning is compared exactly
+NEAR = 100  # tools whose meaning is compared exactly
 READ_FOR_MEANING = 600  # characters; the first sentences say what a tool does
 
 
@@ -165,7 +165,7 @@ def _meaning(ready: _Ready, words: Floats, vector: Floats, allowed: Mask | None)
     is_chosen = np.zeros(len(words), np.bool_)
     for each, offset in zip(rows, offsets, strict=False):
         is_chosen[each + offset] = True
-    is_chosen[best(words, NEAR // 4)] = True
+    is_chosen[best(words, NEAR // 2)] = True
     chosen = np.flatnonzero(is_chosen)
     meaning = np.zeros(len(words), np.float32)
     meaning[chosen] = cosines(ready.vectors, vector, chosen)
