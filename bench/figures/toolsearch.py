@@ -69,7 +69,7 @@ def _sizes(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _left_out(found: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value:.3f}" for name, value in found["left_out"].items()) + " (200 queries of each)"
+    return ", ".join(f"{name} {value:.3f}" for name, value in found["left_out"].items()) + " (about 200 queries of each)"
 
 
 def _peers(options: Options) -> dict[str, Path]:
@@ -82,7 +82,8 @@ def _ask(name: str, python: Path, options: Options) -> dict[str, Any]:
     argv = [str(python), str(environments.HERE / "workers" / "tool_search.py"), name, str(options.data), str(most)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode:
-        raise RuntimeError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
+        said = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+        raise RuntimeError(f"{name}: {said[-1]}")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
