@@ -69,7 +69,7 @@ def _sizes(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _left_out(found: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value:.3f}" for name, value in found["left_out"].items()) + " (about 200 queries of each)"
+    return ", ".join(f"{name} {value:.3f}" for name, value in found["left_out"].items()) + " (some 200 queries each)"
 
 
 def _peers(options: Options) -> dict[str, Path]:
