@@ -165,7 +165,7 @@ def layer_stack(
         witness(rig.log),
         *_keeping(config, rig),
         normalise(rig.emit),
-        arguments(unchecked),
+        arguments(unchecked, rig.emit),
         result(unchecked),
         breaker(rig.breakers, rig.emit),
         replay(),

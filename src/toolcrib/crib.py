@@ -17,7 +17,7 @@ from toolcrib.calls.rig import Rig
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import discovery_outcome, overall_health, server_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
-from toolcrib.catalog.formats import render
+from toolcrib.catalog.formats import Offer, Options, offer_routes
 from toolcrib.catalog.lookalikes import find_lookalikes, pairs
 from toolcrib.catalog.merge import Offering, merge, refuse_clashes
 from toolcrib.catalog.refresh import Refresher
@@ -154,11 +154,29 @@ class Crib:
         grace_s: float | None = None,
         caller: Caller = LOCAL_USER,
     ) -> list[Any]:
-        """What a caller may use, as ``Tool`` values or in a provider's form (``mcp``, ``anthropic``, ``openai``)."""
+        """What a caller may use, as ``Tool`` values or in a provider's form (see ``offer``)."""
+        if format is not None:
+            return [*(await self.offer(format, grace_s=grace_s, caller=caller)).definitions]
         routes = (await self.current(grace_s)).visible_to(caller.grants)
-        if format is None:
-            return [replace(route.tool, name=route.name) for route in routes]
-        return [render(route, format) for route in routes]
+        return [replace(route.tool, name=route.name) for route in routes]
+
+    async def offer(
+        self,
+        format: str,  # noqa: A002
+        options: Options | None = None,
+        *,
+        grace_s: float | None = None,
+        caller: Caller = LOCAL_USER,
+    ) -> Offer:
+        """What a caller may use in a provider's form, with the way back from the names a model will use.
+
+        Forms: ``mcp``, ``anthropic``, ``openai``, ``openai-responses``, ``gemini``, ``ollama``.
+        """
+        routes = (await self.current(grace_s)).visible_to(caller.grants)
+        offer = offer_routes(routes, format, options)
+        if offer.left_out:
+            self._emit(Event(events.TOOLS_LEFT_OUT, "warning", {"format": format, "tools": dict(offer.left_out)}))
+        return offer
 
     async def current(self, grace_s: float | None = None) -> Catalog:
         """The catalog, after asking those servers that must be asked; waits at most the grace."""

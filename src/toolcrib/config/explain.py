@@ -7,8 +7,15 @@ from typing import Any
 from toolcrib.config.exposing import ProfileConfig
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.merge import section_of
-from toolcrib.config.model import DEFAULT, Config, ServerConfig, ToolConfig
-from toolcrib.config.tables import PROFILE_KEYS, PROFILE_TOOL_KEYS, SERVER_KEYS, SETTINGS, TOOL_KEYS
+from toolcrib.config.model import DEFAULT, Config, EmbedderConfig, ServerConfig, ToolConfig
+from toolcrib.config.tables import (
+    EMBEDDER_KEYS,
+    PROFILE_KEYS,
+    PROFILE_TOOL_KEYS,
+    SERVER_KEYS,
+    SETTINGS,
+    TOOL_KEYS,
+)
 from toolcrib.config.written import dotted
 from toolcrib.core.limits import Rate
 
@@ -34,7 +41,18 @@ def _general(config: Config) -> Iterator[tuple[str, Any]]:
     for name, key in SETTINGS.items():
         table = section_of(name)
         value = getattr(getattr(config, table) if table else config, key.field)
-        yield name, shown_entry("key", value) if name == "kb.key" and value else _masked(key.field, value)
+        if name == "kb.embedders":
+            yield name, sorted(value)
+            yield from _embedders(value)
+        else:
+            yield name, shown_entry("key", value) if key.field == "key" and value else _masked(key.field, value)
+
+
+def _embedders(embedders: Mapping[str, EmbedderConfig]) -> Iterator[tuple[str, Any]]:
+    for name, embedder in embedders.items():
+        for word, key in EMBEDDER_KEYS.items():
+            if (value := getattr(embedder, key.field)) not in ("", 0):
+                yield dotted(("kb", "embedders", name, word)), _masked(key.field, value)
 
 
 def _server(server: ServerConfig) -> Iterator[tuple[str, Any]]:

@@ -191,8 +191,31 @@ class IsolationConfig:
     """Security level → the least isolation its tools may run at; what is missing may run at any."""
 
 
-EMBEDDERS = ("bundled", "none")
-MODEL_PROVIDERS = ("openai", "anthropic", "ollama")
+BUILT_IN_EMBEDDERS = ("bundled", "none")
+EMBEDDER_KINDS = ("bundled", "onnx", "openai", "ollama")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderConfig:
+    """One way to make vectors of documents; references stay references here."""
+
+    kind: str
+    model: str = ""
+    url: str = ""
+    """Empty: the provider's own address."""
+    path: str = ""
+    """The folder of an ONNX model."""
+    api_key: str = field(default="", repr=False)
+    dimensions: int = 0
+    """Zero: as long as the model makes them."""
+    query_prefix: str = ""
+    document_prefix: str = ""
+    batch: int = 0
+    """How many texts are given at once; zero leaves it to the kind."""
+    timeout_s: float = 30.0
+
+
+MODEL_PROVIDERS = ("openai", "openai-responses", "anthropic", "ollama")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +229,8 @@ class KbConfig:
     docs: bool = True
     """Whether toolcrib's own documentation is a collection of its own."""
     embedder: str = "bundled"
+    """For new collections: what is built in, or a name out of ``embedders``."""
+    embedders: Mapping[str, EmbedderConfig] = field(default_factory=dict)
     provider: str = "openai"
     model: str = ""
     """Empty: answers are made of the best sentences, without a model."""
@@ -213,6 +238,23 @@ class KbConfig:
     """Empty: the provider's own address."""
     key: str = field(default="", repr=False)
     timeout_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """The model of ``toolcrib chat`` and of agents that are delegated to."""
+
+    provider: str = "openai"
+    model: str = ""
+    """Empty: there is none."""
+    url: str = ""
+    """Empty: the provider's own address."""
+    key: str = field(default="", repr=False)
+    """Empty: the provider's usual environment variable."""
+    timeout_s: float = 120.0
+    """How long it may be silent."""
+    max_tokens: int = 4096
+    """Of one answer."""
 
 
 SECTIONS: Mapping[str, type] = {
@@ -224,6 +266,7 @@ SECTIONS: Mapping[str, type] = {
     "isolation": IsolationConfig,
     "kb": KbConfig,
     "limits": CommonLimits,
+    "model": ModelConfig,
     "results": ResultsConfig,
     "security": SecurityConfig,
     "telemetry": TelemetryConfig,
@@ -246,6 +289,7 @@ class Config:
     kb: KbConfig = KbConfig()
     expose: ExposeConfig = SHOW_ALL
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
+    model: ModelConfig = ModelConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000

@@ -16,6 +16,7 @@ from toolcrib.config.tables import (
     check_keys,
     check_table,
     check_transport,
+    read_embedders,
     read_keys,
     read_value,
 )
@@ -105,6 +106,8 @@ def _settings(written: Written, root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _setting(written: Written, path: KeyPath, value: object) -> Any:
+    if path == ("kb", "embedders"):
+        return read_embedders(written, path, value)
     return read_value(written, path, value, SETTINGS[".".join(path)].read)
 
 

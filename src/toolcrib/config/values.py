@@ -22,6 +22,7 @@ _SMALLEST_LIMIT = 4000
 _SIZE_MIN = 1_000_000
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
 _KEY_ADDRESS = re.compile(r"https://\S+|http://(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?(?:/\S*)?")
+_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_]\w*\}")
 _ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
 
 
@@ -55,6 +56,13 @@ def some_text(value: object) -> str:
     """A string with something in it."""
     if not isinstance(value, str) or not value.strip():
         raise Mismatch("a string that is not empty", value)
+    return value
+
+
+def table(value: object) -> Mapping[str, Any]:
+    """A table, whatever its keys are."""
+    if not isinstance(value, Mapping):
+        raise Mismatch("a table", value)
     return value
 
 
@@ -143,6 +151,13 @@ def address(value: object) -> str:
     """An http or https address, or one that begins with a reference."""
     if not isinstance(value, str) or not _ADDRESS.fullmatch(value):
         raise Mismatch("an address that begins with http:// or https://", value)
+    return value
+
+
+def reference(value: object) -> str:
+    """A reference to the environment and nothing else, for what must not stand in a file."""
+    if not isinstance(value, str) or not _REFERENCE.fullmatch(value):
+        raise Mismatch('a reference to a variable such as "${OPENAI_API_KEY}"', value)
     return value
 
 

@@ -8,6 +8,7 @@
     │   ├── UnknownServer
     │   ├── UnknownCollection
     │   ├── UnknownDocument
+    │   ├── UnknownEmbedder
     │   ├── InvalidName
     │   ├── InvalidArguments
     │   ├── PermissionDenied
@@ -17,7 +18,8 @@
     │   └── InvalidExample
     ├── SourceError               whoever offers the tool is in trouble
     │   ├── SourceUnavailable
-    │   │   └── ConnectionLost
+    │   │   ├── ConnectionLost
+    │   │   └── EmbedderUnavailable
     │   ├── ProtocolError
     │   ├── OutcomeUnknown
     │   ├── ToolFailed
@@ -152,6 +154,14 @@ class UnknownCollection(CallerError):
         super().__init__(message, hint=_ask(similar) or there, details={"similar": similar})
 
 
+class UnknownEmbedder(CallerError):
+    """No embedder of that name is configured."""
+
+    def __init__(self, name: str, *, known: Sequence[str] = ()) -> None:
+        hint = did_you_mean(name, known) or f"There are: {', '.join(sorted(known))}. Others go under [kb.embedders]."
+        super().__init__(f"No embedder named {name[:COMPARED_MAX]!r}.", hint=hint)
+
+
 class UnknownDocument(CallerError):
     """The knowledge base has no such document or passage."""
 
@@ -210,6 +220,10 @@ class SourceUnavailable(SourceError):
 
 class ConnectionLost(SourceUnavailable):
     """The connection ended while a request was under way."""
+
+
+class EmbedderUnavailable(SourceUnavailable):
+    """An embedder cannot make vectors now; words alone still find documents, and what is added waits for them."""
 
 
 class ProtocolError(SourceError):

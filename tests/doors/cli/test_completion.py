@@ -27,6 +27,8 @@ def test_commands_and_groups_come_first(toolcrib):
     assert set(completed(toolcrib, "")) == {name.split()[0] for name in COMMANDS}
     assert completed(toolcrib, "se") == ["serve", "servers"]
     assert completed(toolcrib, "servers", "re") == ["refresh"]
+    assert completed(toolcrib, "tokens", "") == ["create", "ls", "revoke"]
+    assert completed(toolcrib, "tokens", "--d") == ["--days"]
 
 
 def test_options_are_those_of_the_command(toolcrib):

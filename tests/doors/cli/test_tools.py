@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import pytest
+from tests.doors.cli.program import TINY
 from tests.fleet.running import until
 
 
@@ -62,6 +63,28 @@ def test_find_says_when_nothing_fits(tiny):
     assert (result.returncode, result.stdout) == (7, "")
     assert "No tool seems to do that" in result.stderr
     assert tiny.run("find", "x", "--limit", "0").returncode == 2
+
+
+def test_ls_gives_the_definitions_in_a_providers_form(tiny):
+    """For a request to it: nothing else is on stdout."""
+    result = tiny.run("ls", "--format", "openai-responses", "--server", "tiny")
+    [echo, *_] = json.loads(result.stdout)
+
+    assert (echo["type"], echo["name"], echo["strict"]) == ("function", "tiny__echo", False)
+    assert echo["parameters"]["required"] == ["text"]
+    assert tiny.run("ls", "--format", "gemni").returncode == 2
+
+
+def test_ls_names_the_tools_a_provider_would_refuse(tiny, tmp_path):
+    """OpenAI takes 128 at once; the rest is said beside, not in, the definitions."""
+    crowd = tmp_path / "crowd.py"
+    crowd.write_text(TINY.read_text().replace('("fail", "hang", "paint", "picture")', '[f"t{n}" for n in range(130)]'))
+    tiny.write(tiny.tiny().replace(str(TINY), str(crowd)))
+
+    result = tiny.run("ls", "--format", "openai", "--server", "tiny")
+
+    assert len(json.loads(result.stdout)) == 128
+    assert "tiny__t99 is left out: openai takes at most 128 tools at once." in result.stderr
 
 
 def test_ls_cached_starts_nothing(tiny):

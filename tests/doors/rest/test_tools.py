@@ -55,6 +55,19 @@ def test_pages_follow_each_other_until_the_end(api):
     assert len(seen) == page["total"] == 6
 
 
+def test_definitions_come_in_a_providers_form_with_the_way_back(api):
+    """For whoever may use the tools; an unknown form is told the known ones."""
+    api.send("POST", "/servers/tiny/refresh")
+    shown = api.get("/definitions?format=gemini&server=tiny")
+    wrong = api.send("GET", "/definitions?format=gemni")
+
+    assert shown["definitions"][0]["parametersJsonSchema"]["required"] == ["text"]
+    assert shown["names"]["tiny__echo"] == "tiny__echo"
+    assert (shown["format"], len(shown["definitions"]), shown["leftOut"]) == ("gemini", 5, {})
+    assert api.get("/definitions")["definitions"][0]["name"] == "result_read"
+    assert (wrong.status, "openai-responses" in wrong.json["detail"]) == (422, True)
+
+
 def test_one_tool_is_shown_with_everything_about_it(api):
     """Definition, rules, pin, why, and the tally of its calls."""
     api.call("tiny__echo", {"text": "hi"})

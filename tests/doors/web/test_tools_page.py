@@ -26,6 +26,7 @@ def test_tools_are_found_by_words_and_by_filters(bench):
     by_level = bench.owner.get("/tools?level=admin").text
 
     assert 'href="/tools/plan"' in every
+    assert 'data-label="Tokens"' in every
     assert 'href="/tools/snapshot"' in by_word
     assert 'href="/tools/plan"' not in by_word
     assert 'href="/tools/launch"' in by_level

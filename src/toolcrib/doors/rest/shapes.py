@@ -126,6 +126,17 @@ class ToolList(Shape):
     next_cursor: str | None
 
 
+class DefinitionList(Shape):
+    """The tools as a provider wants them."""
+
+    format: str
+    definitions: list[dict[str, Any]]
+    names: dict[str, str]
+    """The names in the definitions, and the tools' own."""
+    left_out: dict[str, str]
+    """Tools the provider would refuse, and why."""
+
+
 class Story(Shape):
     """Why a tool is here, held, denied or stale."""
 

@@ -4,7 +4,6 @@ from dataclasses import asdict
 from typing import Any
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.core.access import NATIVE, Decision, decide
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import Answer
@@ -81,6 +80,7 @@ def _row(pages: Pages, route: Route) -> dict[str, Any]:
         "level": str(route.tool.security_level),
         "policy": route.policy,
         "held": route.held,
+        "tokens": route.tokens,
         "calls": tally.executed if tally else 0,
         "health": tally.health if tally else "",
     }
@@ -110,7 +110,7 @@ def render_tool(pages: Pages, visit: Visit, route: Route, trying: Trying, status
         parameters=parameter_rows(tool.input_schema),
         returned=parameter_rows(tool.output_schema) if tool.output_schema is not None else [],
         definition=shortened(as_json(route.to_mcp())),
-        tokens=approximate_tokens(route),
+        tokens=route.tokens,
         hints=_hints(route),
         pin=shelf.record.pins.get(route.original_name) if shelf else None,
         story=explained(crib.explain(route.name)) if is_operator else None,

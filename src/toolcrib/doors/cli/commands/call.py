@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.call import ErrorInfo, SilentChannel, ToolCall, ToolResult
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import ToolcribError, UnknownTool
 from toolcrib.doors.cli.arguments import read_arguments
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
@@ -92,8 +92,9 @@ def _explain_failure(window: Window, error: ErrorInfo, options: Options) -> int:
     """The result itself is on stdout with ``--json``; a person is told here."""
     if options.json:
         return exit_code(error.code, error.details)
-    if error.code == "TOOL_NOT_FOUND":
-        raise _Failed(error) if window.name else missing_tool(window.crib, options.tool)
+    is_missing = error.code == "TOOL_NOT_FOUND" and error.message.startswith(UnknownTool(options.tool).message)
+    if is_missing and not window.name:
+        raise missing_tool(window.crib, options.tool)
     raise _Failed(error)
 
 

@@ -55,7 +55,7 @@ def run(options: Options, console: Console) -> int:
 def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
     """Everything that may stand where ``last`` stands."""
     name = _command(before)
-    if name is None:
+    if name is None or (name in GROUPS and len(before) == 1 and not last.startswith("-")):
         yield from _commands(before)
     elif before[-1] in VALUES:
         yield from ((value, "") for value in VALUES[before[-1]])
@@ -76,7 +76,7 @@ def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
 
 
 def _command(before: Sequence[str]) -> str | None:
-    for size in (1, 2):
+    for size in (2, 1):
         if " ".join(before[:size]) in COMMANDS:
             return " ".join(before[:size])
     return None
@@ -84,7 +84,7 @@ def _command(before: Sequence[str]) -> str | None:
 
 def _commands(before: Sequence[str]) -> Iterator[Suggestion]:
     if not before:
-        yield from ((name, text) for name, (_, text) in COMMANDS.items() if " " not in name)
+        yield from ((name, text) for name, (_, text) in COMMANDS.items() if " " not in name and name not in GROUPS)
         yield from GROUPS.items()
     elif len(before) == 1:
         start = f"{before[0]} "

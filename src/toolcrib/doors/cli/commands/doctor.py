@@ -18,10 +18,12 @@ from toolcrib.doors.cli.checks import (
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.cli.kb_checks import check_knowledge
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.running import run_once
 from toolcrib.schema.text import printable
+from toolcrib.surroundings import Surroundings
 
 STYLES = {"ok": ("green",), "warn": ("yellow",), "fail": ("red", "bold")}
 
@@ -47,7 +49,9 @@ def run(options: Options, console: Console) -> int:
 async def _examine(options: Options, console: Console) -> int:
     try:
         loaded = load_here(options)
-        checks = [*check_files(loaded), *check_lock(loaded.lock), *await _run_servers(options, loaded, console)]
+        of_files = [*check_files(loaded), *check_lock(loaded.lock)]
+        of_servers = await _run_servers(options, loaded, console)
+        checks = [*of_files, *of_servers, *await check_knowledge(loaded.config.kb, Surroundings())]
     except ConfigError as error:
         checks = [Check("fail", "configuration", error.message, error.hint)]
     worst = next((level for level in ("fail", "warn") if any(check.level == level for check in checks)), "ok")

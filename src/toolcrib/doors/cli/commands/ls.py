@@ -4,7 +4,8 @@ from typing import Any
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import tool_entry
-from toolcrib.catalog.formats import approximate_tokens
+from toolcrib.catalog.formats import FORMATS, offer_routes
+from toolcrib.core.access import LOCAL_USER, decide
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entries import say_errors
@@ -20,7 +21,8 @@ EXAMPLES = """\
 examples:
   toolcrib ls
   toolcrib ls --server github
-  toolcrib ls --json | jq -r '.[].name'"""
+  toolcrib ls --json | jq -r '.[].name'
+  toolcrib ls --format anthropic > tools.json"""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -28,6 +30,12 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--server", metavar="NAME", help="only the tools of this server")
     add_profile(parser, "only the tools of this profile, as it shows them")
     parser.add_argument("--cached", action="store_true", help="only what is known already; start nothing")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        metavar="FORM",
+        help=f"the definitions as a provider wants them: {', '.join(FORMATS)}",
+    )
     add_json(parser, "the catalogue")
     add_common(parser)
 
@@ -44,7 +52,9 @@ async def _list(options: Options, console: Console) -> int:
         if not options.cached:
             await _ask(crib, console, options.server)
         routes = [route for route in window.catalog.routes.values() if options.server in (None, route.server)]
-        if options.json:
+        if options.format:
+            _show_definitions(console, routes, options.format)
+        elif options.json:
             console.print_json([_entry(crib, route) for route in routes])
         else:
             _show(console, routes)
@@ -52,8 +62,16 @@ async def _list(options: Options, console: Console) -> int:
         return UNREACHABLE if _is_unreachable(crib, options.server) else OK
 
 
+def _show_definitions(console: Console, routes: list[Route], format: str) -> None:  # noqa: A002
+    """What the local user may call, for a request to a provider; what it would refuse is named beside."""
+    offer = offer_routes([route for route in routes if decide(LOCAL_USER.grants, route.reach).is_listed], format)
+    console.print_json(list(offer.definitions))
+    for name, reason in offer.left_out.items():
+        console.say(f"{name} is left out: {reason}.", "dim")
+
+
 def _entry(crib: Crib, route: Route) -> dict[str, Any]:
-    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": approximate_tokens(route)}
+    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": route.tokens}
 
 
 def _check_server(crib: Crib, name: str | None) -> None:
