@@ -20,7 +20,10 @@ COLUMNS = (
     Column("as signatures", "lines"),
     Column("times less then", "shorter"),
 )
-NOTES = ["tokens, four bytes each: what counts is the ratio", "a server: of those with ten tools and more, on average"]
+NOTES = [
+    "tokens as toolcrib counts them, without a vocabulary",
+    "a server: of those with ten tools and more, on average",
+]
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from toolcrib.core.call import ToolCall
 from toolcrib.core.names import to_server_name
 from toolcrib.core.tool import Tool
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
+from toolcrib.schema.tokens import count_tokens
 from toolcrib.testing import FakeSource, RecordingChannel, memory_crib
 from toolcrib.window import Settings, Window
 from toolcrib.wire.jsonrpc import Inbound
 from toolcrib.wire.server import Asker
 
 SIZE, ENOUGH = 500, 10
-BYTES_PER_TOKEN = 4
 MOST_SERVERS = 60
 
 
@@ -68,7 +68,7 @@ async def listed(window: Window) -> float:
 
 
 def tokens(text: str) -> float:
-    return len(text.encode()) / BYTES_PER_TOKEN
+    return float(count_tokens(text))
 
 
 async def main() -> None:

@@ -20,7 +20,7 @@ from toolcrib.catalog.profile import Dressed, dress, real_name
 from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.config.model import Config
-from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, decide, matches
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
 from toolcrib.crib import Crib
@@ -28,6 +28,8 @@ from toolcrib.meta import MetaCalls
 from toolcrib.schema.arguments import Renamer
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.problems import describe
+
+GRANTS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class _Made:
     of: int = -1
     dressed: Dressed = field(default_factory=Dressed)
     front: Front | None = None
+    fitting: dict[Grants, bool] = field(default_factory=dict)
 
 
 class Window:
@@ -126,6 +129,16 @@ class Window:
             dressed = Dressed() if profile is None else dress(whole, profile, next(self._versions))
             self._made = _Made(whole.version, dressed)
         return self._made
+
+    def fits(self, grants: Grants) -> bool:
+        """Whether all that a caller with these grants may use is within the budget."""
+        fitting = self._up_to_date().fitting
+        if grants not in fitting:
+            if len(fitting) >= GRANTS_MAX:
+                fitting.clear()
+            tokens = sum(route.tokens for route in self.catalog.visible_to(grants))
+            fitting[grants] = tokens <= self.expose.budget
+        return fitting[grants]
 
     def mode_for(self, client: str) -> ExposeMode:
         """How much a client of that name is shown."""

@@ -33,8 +33,6 @@ class Catalog(Protocol):
         """By exposed name."""
 
 
-BYTES_PER_TOKEN = 4
-
 R = TypeVar("R", bound=Route)
 
 
@@ -56,11 +54,6 @@ class Listing:
     def __init__(self, catalog: Catalog, grants: Grants) -> None:
         self._tools = encode([route.to_mcp() for route in visible(catalog.routes.values(), grants)])
         self._encoded: dict[tuple[bool, bool], bytes] = {}
-
-    @property
-    def tokens(self) -> int:
-        """Roughly what it costs a model's context."""
-        return len(self._tools) // BYTES_PER_TOKEN
 
     def encoded(self, modern: bool, complete: bool) -> bytes:
         """The result of ``tools/list``."""

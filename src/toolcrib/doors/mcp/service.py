@@ -99,10 +99,8 @@ class McpService:
         """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""
         window = self.window
         mode = window.mode_for(client_name(asker))
-        if mode != "search":
-            whole = self._whole.of(window.catalog, caller.grants)
-            if mode == "all" or whole.tokens <= window.expose.budget:
-                return whole
+        if mode == "all" or (mode == "auto" and window.fits(caller.grants)):
+            return self._whole.of(window.catalog, caller.grants)
         return self._fronts.of(window.front, caller.grants)
 
     async def _call(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> bytes:
