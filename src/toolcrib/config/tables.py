@@ -40,6 +40,7 @@ from toolcrib.config.values import (
     text_map,
     timeout_s,
 )
+from toolcrib.config.workspace import WORKSPACE_TOOLS
 from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError, did_you_mean
 from toolcrib.core.tool import SecurityLevel
@@ -141,6 +142,16 @@ SETTINGS: Mapping[str, Key] = {
     "kb.url": Key("url", address),
     "kb.key": Key("key", some_text),
     "kb.timeout": Key("timeout_s", timeout_s),
+    "workspace.enabled": Key("enabled", flag),
+    "workspace.root": Key("root", some_text),
+    "workspace.tools": Key("tools", list_of(one_of(*WORKSPACE_TOOLS), "a list of " + ", ".join(WORKSPACE_TOOLS))),
+    "workspace.bash": Key("bash", flag),
+    "workspace.isolation": Key("isolation", one_of(*ISOLATIONS)),
+    "workspace.network": Key("network", flag),
+    "workspace.timeout": Key("timeout_s", timeout_s),
+    "workspace.output": Key("output", result_limit),
+    "workspace.fetch_size": Key("fetch_size", size),
+    "workspace.fetch_timeout": Key("fetch_timeout_s", timeout_s),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 

@@ -1,0 +1,165 @@
+"""Reading, writing, changing and listing files of the workspace."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from toolcrib.core.call import ToolResult
+from toolcrib.core.errors import InvalidArguments
+from toolcrib.workspace.edits import Edit, apply_edit
+from toolcrib.workspace.root import Root, Written
+from toolcrib.workspace.texts import (
+    SAMPLE,
+    Encoding,
+    counts,
+    diff,
+    encoding_of,
+    sample_encoding,
+    split_lines,
+    uses_crlf,
+    with_ends_of,
+)
+
+Arguments = Mapping[str, Any]
+LINES = 2000
+LINE_MAX = 2000
+SHOWN_MAX = 200_000
+WHOLE_MAX = 64 << 20
+_PIECE = 1 << 20
+
+
+def said(text: str, data: Mapping[str, Any]) -> ToolResult:
+    """A result that a model reads as text and a program as values."""
+    clean = text.encode(errors="replace").decode()
+    return ToolResult({"content": [{"type": "text", "text": clean}], "structuredContent": dict(data)})
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Some lines of a file, numbered, and what is known of the rest."""
+
+    lines: list[str]
+    first: int
+    has_more: bool
+    total: int | None
+    """``None`` if the file is too long to be counted."""
+
+    def __str__(self) -> str:
+        body = "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(self.lines, self.first))
+        after = self.first + len(self.lines)
+        of = f" of {self.total}" if self.total is not None else ""
+        if self.has_more:
+            return f"{body}\n(lines {self.first} to {after - 1}{of}; go on with offset {after})"
+        return body or (f"(the file has {self.total} lines)" if self.total else "(the file is empty)")
+
+
+class FileTools:
+    """The file tools over one root; changes are made one after the other."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._turn = asyncio.Lock()
+
+    async def read(self, arguments: Arguments) -> str:
+        """Lines of a text file."""
+        offset, limit = arguments.get("offset", 1), arguments.get("limit", LINES)
+        return str(await asyncio.to_thread(self._read, arguments["path"], offset, limit))
+
+    def _read(self, path: str, offset: int, limit: int) -> Excerpt:
+        with self._root.reading(path) as file:
+            sample = file.read(SAMPLE)
+            encoding = sample_encoding(sample)
+            if encoding is None:
+                size = os.fstat(file.fileno()).st_size
+                raise InvalidArguments(f"{path!r} is not text: {size} bytes of something else.")
+            file.seek(0)
+            return _excerpt(decoded_lines(file, encoding), offset, limit)
+
+    async def write(self, arguments: Arguments) -> ToolResult:
+        """A whole file."""
+        wanted = arguments["content"]
+
+        def change(before: bytes | None) -> bytes:
+            if before is not None and arguments.get("overwrite", True) is False:
+                raise InvalidArguments(f"{arguments['path']!r} is there already.", hint="Set overwrite, or change it.")
+            encoding = (encoding_of(before) if before else None) or Encoding()
+            crlf = bool(before) and "\r" not in wanted and uses_crlf(encoding.decode(before or b""))
+            return encoding.encode(with_ends_of(wanted, crlf=True) if crlf else wanted)
+
+        async with self._turn:
+            done = await asyncio.to_thread(self._root.change, arguments["path"], change, make=True)
+        return _told(done)
+
+    async def edit(self, arguments: Arguments) -> ToolResult:
+        """One text in place of another."""
+        count = None if arguments.get("all") else arguments.get("count", 1)
+        edit = Edit(arguments["old_text"], arguments["new_text"], count)
+
+        def change(before: bytes | None) -> bytes:
+            if before is None:
+                raise FileNotFoundError(2, "No such file")
+            encoding = encoding_of(before)
+            if encoding is None:
+                raise InvalidArguments(f"{arguments['path']!r} is not text.")
+            return encoding.encode(apply_edit(encoding.decode(before), edit))
+
+        async with self._turn:
+            done = await asyncio.to_thread(self._root.change, arguments["path"], change)
+        return _told(done)
+
+
+def _told(done: Written) -> ToolResult:
+    before, after = (_text(content) for content in (done.before, done.after))
+    changed = diff(done.path, before, after)
+    added, removed = counts(changed)
+    deed = "created" if done.before is None else "changed" if done.before != done.after else "unchanged"
+    data = {"path": done.path, "outcome": deed, "bytes": len(done.after), "added": added, "removed": removed}
+    shown = f"{done.path}: {deed}, {added} lines added, {removed} removed, {len(done.after)} bytes now."
+    return said(f"{shown}\n{changed if done.before is not None else ''}".rstrip(), data | {"diff": changed})
+
+
+def _text(content: bytes | None) -> str:
+    encoding = encoding_of(content) if content else None
+    return encoding.decode(content or b"") if encoding else ""
+
+
+def decoded_lines(file: BinaryIO, encoding: Encoding) -> Iterator[str]:
+    """Line by line; a line without end comes in pieces."""
+    if encoding.name.startswith("utf-16"):
+        yield from split_lines(encoding.decode(file.read(WHOLE_MAX)))
+        return
+    file.seek(len(encoding.mark))
+    plain = Encoding(encoding.name)
+    for line in iter(lambda: file.readline(_PIECE), b""):
+        yield plain.decode(line)
+
+
+def _excerpt(lines: Iterator[str], offset: int, limit: int) -> Excerpt:
+    skipped = sum(1 for _ in itertools.islice(whole_lines(lines), offset - 1))
+    whole = whole_lines(lines)
+    shown, size = [], 0
+    for line in itertools.islice(whole, limit):
+        shown.append(_cut(line))
+        size += len(shown[-1])
+        if size > SHOWN_MAX:
+            break
+    rest = sum(1 for _ in itertools.islice(whole, 1_000_000))
+    total = skipped + len(shown) + rest if rest < 1_000_000 else None
+    return Excerpt(shown, min(offset, skipped + 1), bool(rest), total)
+
+
+def whole_lines(pieces: Iterator[str]) -> Iterator[str]:
+    """Lines, each with no more than its first piece."""
+    for first in pieces:
+        line = first
+        while not line.endswith("\n") and (more := next(pieces, None)) is not None:
+            line = more
+        yield first
+
+
+def _cut(line: str) -> str:
+    text = line.rstrip("\r\n")
+    return text if len(text) <= LINE_MAX else f"{text[:LINE_MAX]}... ({len(text) - LINE_MAX} more characters)"
