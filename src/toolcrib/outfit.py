@@ -29,7 +29,7 @@ from toolcrib.workspace.listing import ListTools
 from toolcrib.workspace.pages import PageTools, markdown_in
 from toolcrib.workspace.program import Programs
 from toolcrib.workspace.root import Root
-from toolcrib.workspace.search import SearchTools
+from toolcrib.workspace.search import SearchTools, scan_in
 from toolcrib.workspace.shell import ShellSettings, ShellTools
 from toolcrib.workspace.tasks import TaskTools
 from toolcrib.workspace.toolset import Toolset
@@ -107,7 +107,7 @@ def _make(config: WorkspaceConfig, place: Place, surroundings: Surroundings, beh
         shell=ShellTools(root, programs, shell),
         files=FileTools(root),
         lists=ListTools(root),
-        search=SearchTools(root, programs, workers),
+        search=SearchTools(root, programs, scan_in(workers)),
         pages=PageTools(FetchLimits(config.fetch_size, config.fetch_timeout_s), markdown_in(workers)),
         tasks=TaskTools(behind.work),
         delegate=DelegateTool(behind.tooling, behind.agents),

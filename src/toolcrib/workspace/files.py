@@ -5,7 +5,7 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments
@@ -15,10 +15,10 @@ from toolcrib.workspace.texts import (
     SAMPLE,
     Encoding,
     counts,
+    decoded_lines,
     diff,
     encoding_of,
     sample_encoding,
-    split_lines,
     uses_crlf,
     with_ends_of,
 )
@@ -27,8 +27,6 @@ Arguments = Mapping[str, Any]
 LINES = 2000
 LINE_MAX = 2000
 SHOWN_MAX = 200_000
-WHOLE_MAX = 64 << 20
-_PIECE = 1 << 20
 
 
 def said(text: str, data: Mapping[str, Any]) -> ToolResult:
@@ -126,38 +124,17 @@ def _text(content: bytes | None) -> str:
     return encoding.decode(content or b"") if encoding else ""
 
 
-def decoded_lines(file: BinaryIO, encoding: Encoding) -> Iterator[str]:
-    """Line by line; a line without end comes in pieces."""
-    if encoding.name.startswith("utf-16"):
-        yield from split_lines(encoding.decode(file.read(WHOLE_MAX)))
-        return
-    file.seek(len(encoding.mark))
-    plain = Encoding(encoding.name)
-    for line in iter(lambda: file.readline(_PIECE), b""):
-        yield plain.decode(line)
-
-
 def _excerpt(lines: Iterator[str], offset: int, limit: int) -> Excerpt:
-    skipped = sum(1 for _ in itertools.islice(whole_lines(lines), offset - 1))
-    whole = whole_lines(lines)
+    skipped = sum(1 for _ in itertools.islice(lines, offset - 1))
     shown, size = [], 0
-    for line in itertools.islice(whole, limit):
+    for line in itertools.islice(lines, limit):
         shown.append(_cut(line))
         size += len(shown[-1])
         if size > SHOWN_MAX:
             break
-    rest = sum(1 for _ in itertools.islice(whole, 1_000_000))
+    rest = sum(1 for _ in itertools.islice(lines, 1_000_000))
     total = skipped + len(shown) + rest if rest < 1_000_000 else None
     return Excerpt(shown, min(offset, skipped + 1), bool(rest), total)
-
-
-def whole_lines(pieces: Iterator[str]) -> Iterator[str]:
-    """Lines, each with no more than its first piece."""
-    for first in pieces:
-        line = first
-        while not line.endswith("\n") and (more := next(pieces, None)) is not None:
-            line = more
-        yield first
 
 
 def _cut(line: str) -> str:

@@ -3,7 +3,6 @@
 import errno
 import os
 import posixpath
-import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -101,9 +100,7 @@ class Root:
     @contextmanager
     def reading(self, written: str) -> Iterator[BinaryIO]:
         """An ordinary file, to be read; nothing else is waited for."""
-        descriptor = self.open(written, _READ)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
-            refuse_special(os.fstat(descriptor), written)
+        with ordinary_file(self.open(written, _READ), written) as file:
             yield file
 
     @contextmanager
@@ -151,7 +148,19 @@ class Root:
         return []
 
 
-def refuse_special(status: os.stat_result, written: str) -> None:
+@contextmanager
+def ordinary_file(descriptor: int, written: str) -> Iterator[BinaryIO]:
+    """The file behind a descriptor, which is closed in any case; raises ``InvalidArguments`` if it is none."""
+    try:
+        _refuse_special(os.fstat(descriptor), written)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    with open(descriptor, "rb") as file:
+        yield file
+
+
+def _refuse_special(status: os.stat_result, written: str) -> None:
     """Only ordinary files are read and written: a pipe would wait for ever, a device do something."""
     if stat.S_ISDIR(status.st_mode):
         raise InvalidArguments(f"{written!r} is a directory.", hint="Use file_list to see what is in it.")
@@ -190,9 +199,8 @@ def _read(spot: Spot, written: str) -> tuple[bytes | None, os.stat_result | None
         return None, None
     except IsADirectoryError:
         raise InvalidArguments(f"{written!r} is a directory.", hint="Name a file in it.") from None
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+    with ordinary_file(descriptor, written) as file:
         status = os.fstat(descriptor)
-        refuse_special(status, written)
         if status.st_size > CHANGED_MAX:
             raise ToolFailed(f"{written!r} has {status.st_size / 1e6:.0f} MB: too much to be changed as a whole.")
         return file.read(CHANGED_MAX + 1), status
@@ -200,7 +208,7 @@ def _read(spot: Spot, written: str) -> tuple[bytes | None, os.stat_result | None
 
 def _put(spot: Spot, content: bytes, status: os.stat_result | None) -> None:
     """A new file beside the old one, forced to the disk, then put in its place in one step."""
-    draft = Spot(spot.directory, f".toolcrib-{secrets.token_hex(8)}.tmp", spot.way)
+    draft = Spot(spot.directory, f".toolcrib-{os.urandom(8).hex()}.tmp", spot.way)
     descriptor = draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path

@@ -1,16 +1,14 @@
 """Looking for a pattern without ripgrep, in a process of its own: a pattern that never ends, ends with it."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from toolcrib.core.errors import ToolcribError
-from toolcrib.workspace.files import decoded_lines, whole_lines
 from toolcrib.workspace.root import Root
-from toolcrib.workspace.texts import SAMPLE, sample_encoding
+from toolcrib.workspace.texts import SAMPLE, decoded_lines, sample_encoding
 
 
 def perform(given: Mapping[str, Any]) -> bytes:
@@ -26,7 +24,7 @@ def perform(given: Mapping[str, Any]) -> bytes:
             left -= len(lines)
         if left <= 0:
             break
-    return msgspec.json.encode(found)
+    return json.dumps(found).encode()
 
 
 def matching_lines(root: Root, path: str, pattern: "re.Pattern[str]", most: int) -> list[int]:
@@ -50,5 +48,5 @@ def text_lines(root: Root, path: str) -> Iterator[str]:
         if encoding is None:
             return
         file.seek(0)
-        for line in whole_lines(decoded_lines(file, encoding)):
+        for line in decoded_lines(file, encoding):
             yield line.removesuffix("\n").removesuffix("\r")

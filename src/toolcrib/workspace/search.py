@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from toolcrib.workspace.walk import Wanted, walk
 
 Arguments = Mapping[str, Any]
 Hits = list[tuple[str, list[int]]]
+Scan = Callable[[Arguments], Awaitable[bytes]]
 MATCHES = 200
 FILES_MAX = 100_000
 SHOWN_MAX = 400
@@ -67,8 +68,8 @@ class Question:
 class SearchTools:
     """``ripgrep_search`` over one root."""
 
-    def __init__(self, root: Root, programs: Programs, workers: Workers, *, may_use_ripgrep: bool = True) -> None:
-        self._root, self._programs, self._workers = root, programs, workers
+    def __init__(self, root: Root, programs: Programs, scan: Scan, *, may_use_ripgrep: bool = True) -> None:
+        self._root, self._programs, self._scan_files = root, programs, scan
         self._rg = find_ripgrep(programs.env.get("PATH", ""), root) if may_use_ripgrep else None
 
     async def search(self, arguments: Arguments) -> ToolResult:
@@ -135,9 +136,7 @@ class SearchTools:
             "limit": question.limit + 1,
             "paths": list(paths),
         }
-        task = Task("searching", _TARGET, given, module_places(__name__))
-        answer = await self._workers.run(task, Wish(AUTO, read=(str(self._root.path),), limits=_LIMITS))
-        return msgspec.json.decode(answer, type=Hits)
+        return msgspec.json.decode(await self._scan_files(given), type=Hits)
 
     def _show(self, hits: Hits, context: int) -> list[dict[str, Any]]:
         return [line for path, numbers in hits for line in self._lines(path, numbers, context)]
@@ -152,6 +151,17 @@ class SearchTools:
                     yield {"path": path, "line": number, "text": _cut(line), "matches": number in matched}
         except ToolcribError:  # gone, or changed into something else
             return
+
+
+def scan_in(workers: Workers) -> Scan:
+    """Python's own search, each in a process of its own."""
+    places = module_places(__name__)
+
+    async def scan(given: Arguments) -> bytes:
+        wish = Wish(AUTO, read=(given["root"],), limits=_LIMITS)
+        return await workers.run(Task("searching", _TARGET, given, places), wish)
+
+    return scan
 
 
 def find_ripgrep(path: str, root: Root) -> str | None:

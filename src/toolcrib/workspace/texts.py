@@ -2,11 +2,15 @@
 
 import codecs
 import difflib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from toolcrib.core.errors import InvalidArguments
 
 SAMPLE = 8192
+PIECE = 1 << 20
+WHOLE_MAX = 64 << 20
 DIFF_LINES_MAX = 400
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -49,11 +53,27 @@ def encoding_of(content: bytes) -> Encoding | None:
 
 def sample_encoding(sample: bytes) -> Encoding | None:
     """The same for the beginning of a file, which may end in the middle of a character."""
-    for cut in range(4):
-        found = encoding_of(sample[: len(sample) - cut])
-        if found is None or found.name != "latin-1":
-            return found
-    return encoding_of(sample)
+    found = encoding_of(sample)
+    if found is None or found.name != "latin-1" or len(sample) < SAMPLE:
+        return found
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        return found
+    return Encoding()
+
+
+def decoded_lines(file: BinaryIO, encoding: Encoding) -> Iterator[str]:
+    """The lines with their ends, each with no more than its first piece if it is very long."""
+    if encoding.name.startswith("utf-16"):
+        yield from split_lines(encoding.decode(file.read(WHOLE_MAX)))
+        return
+    file.seek(len(encoding.mark))
+    plain, is_new = Encoding(encoding.name), True
+    for piece in iter(lambda: file.readline(PIECE), b""):
+        if is_new:
+            yield plain.decode(piece)
+        is_new = piece.endswith(b"\n")
 
 
 def _is_binary(sample: bytes) -> bool:
