@@ -102,7 +102,13 @@ def _make(config: WorkspaceConfig, place: Place, surroundings: Surroundings, beh
     bounds = place.bounds
     programs = Programs(place.spawner, bounds.host, bounds.prover, surroundings.env)
     workers = Workers(place.spawner, bounds.host, bounds.prover, surroundings.env)
-    shell = ShellSettings(IsolationLevel(config.isolation), config.network, config.timeout_s, config.output)
+    shell = ShellSettings(
+        IsolationLevel(config.isolation),
+        config.network,
+        tuple(str((place.root / Path(path).expanduser()).absolute()) for path in config.read),
+        config.timeout_s,
+        config.output,
+    )
     return Toolset(
         shell=ShellTools(root, programs, shell),
         files=FileTools(root),

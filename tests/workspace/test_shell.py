@@ -182,3 +182,13 @@ def test_both_ends_of_anything_are_kept():
         ends.add(b"%02d" % number)
 
     assert str(ends) == "00010\n... (190 bytes left out) ...\n79899"
+
+
+async def test_a_command_reads_what_it_is_granted(work, outside, programs):
+    shell = ShellTools(Root(work), programs, ShellSettings(read=(str(outside / "deep"),)))
+    done = await run(
+        shell, f"cat {outside}/deep/secret.txt; cat {outside}/secret.txt; echo x > {outside}/deep/secret.txt"
+    )
+
+    assert done["output"].count(CANARY) == 1
+    assert (outside / "deep" / "secret.txt").read_text() == f"{CANARY}\n"

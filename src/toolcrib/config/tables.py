@@ -148,6 +148,7 @@ SETTINGS: Mapping[str, Key] = {
     "workspace.bash": Key("bash", flag),
     "workspace.isolation": Key("isolation", one_of(*ISOLATIONS)),
     "workspace.network": Key("network", flag),
+    "workspace.read": Key("read", list_of(some_text, "a list of paths")),
     "workspace.timeout": Key("timeout_s", timeout_s),
     "workspace.output": Key("output", result_limit),
     "workspace.fetch_size": Key("fetch_size", size),

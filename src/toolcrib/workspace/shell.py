@@ -28,6 +28,8 @@ class ShellSettings:
     least: IsolationLevel = IsolationLevel.CONFINED
     """With less isolation than this, nothing is run."""
     network: bool = False
+    read: tuple[str, ...] = ()
+    """What they may read besides the workspace and the system's own programs."""
     timeout_s: float = 120.0
     output: int = 64 * 1024
 
@@ -58,7 +60,13 @@ class ShellTools:
 
     def _wish(self, kept: tuple[str, ...]) -> Wish:
         limits = Limits(memory_bytes=4 * GIB, cpu_s=int(self._settings.timeout_s) * 2 + 10)
-        return Wish(AUTO, read=kept, write=(str(self._root.path),), network=self._settings.network, limits=limits)
+        return Wish(
+            AUTO,
+            read=(*self._settings.read, *kept),
+            write=(str(self._root.path),),
+            network=self._settings.network,
+            limits=limits,
+        )
 
     def _check(self, level: IsolationLevel) -> tuple[str, ...]:
         """The files that stay as they are; raises ``PermissionDenied`` if nothing would keep a command from them."""

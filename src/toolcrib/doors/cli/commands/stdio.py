@@ -12,6 +12,7 @@ from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.pipes import stdio_as_pipes
 from toolcrib.doors.cli.running import run_until_stopped
 from toolcrib.doors.cli.serving import add_no_prefix, open_watched
+from toolcrib.doors.cli.workspace import add_workspace, workspace_flags
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.doors.mcp.stdio import serve_stdio
 from toolcrib.version import VERSION
@@ -19,12 +20,14 @@ from toolcrib.version import VERSION
 EXAMPLES = """\
 examples:
   toolcrib stdio
+  toolcrib stdio --workspace .
   a client's configuration: {"mcpServers": {"toolcrib": {"command": "toolcrib", "args": ["stdio"]}}}"""
 
 
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
     add_no_prefix(parser)
+    add_workspace(parser)
     add_access(parser)
     add_common(parser)
 
@@ -33,7 +36,7 @@ def run(options: Options, console: Console) -> int:
     """Serve until the client leaves or a signal says stop."""
 
     async def serve(stop: asyncio.Event) -> int:
-        loaded = load_here(options, access_flags(options))
+        loaded = load_here(options, access_flags(options) | workspace_flags(options))
         log = Log(console, options.log_level or "warning", options.log_format or "text")
         caller = local_caller(loaded.config.access, is_agent=options.agent)
         async with open_watched(options, console, loaded, log) as project:
