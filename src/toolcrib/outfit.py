@@ -35,8 +35,8 @@ from toolcrib.workspace.tasks import TaskTools
 from toolcrib.workspace.toolset import Toolset
 
 TASKS_FILE = "tasks.db"
-BASH_MARGIN_S = 15.0
-"""How much longer than its command a call of ``bash`` may take: to get a place, and to be swept up behind."""
+MARGIN_S = 15.0
+"""How much longer than its command or page a call may take: to get a place, to be read, to be swept up behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ def _make(config: WorkspaceConfig, place: Place, surroundings: Surroundings, beh
 
 
 def _define(function: Callable[..., object], options: dict[str, object], config: WorkspaceConfig) -> NativeTool:
-    if options["name"] == "bash":
-        options = options | {"timeout_s": config.timeout_s + BASH_MARGIN_S}
+    if options["name"] in (longest := {"bash": config.timeout_s, "url_fetch": config.fetch_timeout_s}):
+        options = options | {"timeout_s": longest[str(options["name"])] + MARGIN_S}
     if options is not DELEGATE:
         return define(function, **options)
     named = {name: value for name, value in options.items() if name not in ("input_schema", "examples")}

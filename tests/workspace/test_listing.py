@@ -1,5 +1,8 @@
 """What there is, and where: listings and patterns."""
 
+import os
+
+import msgspec
 import pytest
 
 from toolcrib.core.globs import read_glob
@@ -74,3 +77,14 @@ def test_no_pattern_takes_long():
 
     assert not glob.matches("/".join(["a" * 200] * 60))
     assert len(read_glob("{a,b}" * 30).alternatives) <= 64
+
+
+async def test_a_name_that_is_no_text_is_shown_as_far_as_it_is(lists, search, work):
+    (work / os.fsdecode(b"odd-\xff.txt")).write_text("alpha")
+    listed = await lists.list_directory({})
+    found = await lists.find({"pattern": "odd*"})
+    searched = await search.search({"pattern": "alpha"})
+
+    assert "odd-?.txt  5" in msgspec.json.encode(listed.mcp).decode()
+    assert found.structured["paths"] == ["odd-?.txt"]
+    assert searched.structured["files"] == ["a.txt"]

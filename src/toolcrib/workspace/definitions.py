@@ -180,7 +180,6 @@ URL_FETCH = _tool(
     ),
     level="read_only",
     annotations={"openWorldHint": True},
-    timeout_s=60.0,
     examples=[{"url": "https://example.com/"}],
 )
 TASK_CREATE = _tool(

@@ -31,8 +31,16 @@ SHOWN_MAX = 200_000
 
 def said(text: str, data: Mapping[str, Any]) -> ToolResult:
     """A result that a model reads as text and a program as values."""
-    clean = text.encode(errors="replace").decode()
-    return ToolResult({"content": [{"type": "text", "text": clean}], "structuredContent": dict(data)})
+    return ToolResult({"content": [{"type": "text", "text": _mended(text)}], "structuredContent": _mended(dict(data))})
+
+
+def _mended(value: Any) -> Any:
+    """The same with what no JSON can carry replaced: names of files can be any bytes."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode(errors="replace").decode()
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    return {key: _mended(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True, slots=True)
