@@ -35,7 +35,7 @@ MATCHES = 200
 FILES_MAX = 100_000
 SHOWN_MAX = 400
 TIMEOUT_S = 25.0
-_BATCH_BYTES = 100_000
+_BATCH_BYTES = 400_000
 _OUTPUT_MAX = 16 << 20
 _LIMITS = Limits(memory_bytes=2 * GIB, cpu_s=60)
 _TARGET = "toolcrib.workspace.scan:perform"
@@ -119,7 +119,7 @@ class SearchTools:
         wish = Wish(AUTO, read=(str(self._root.path),), limits=_LIMITS)
         for batch in _batches(paths):
             argv = (*question.ripgrep(rg), *batch)
-            ran = await self._programs.run(argv, str(self._root.path), wish, Bounds(TIMEOUT_S, _OUTPUT_MAX))
+            ran = await self._programs.run(argv, str(self._root.path), wish, Bounds(2 * TIMEOUT_S, _OUTPUT_MAX))
             if ran.exit_code not in (0, 1) and not ran.output.size:
                 raise _refused(str(ran.stderr))
             for hit in _read_hits(bytes(ran.output), batch):
