@@ -13,13 +13,14 @@ from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.indexing import index_of, tool_text
 from toolcrib.search.model import bundled
 from toolcrib.search.tokens import CAMEL, SEPARATOR
-from toolcrib.search.toolindex import ToolIndex, gist_of
+from toolcrib.search.toolindex import ToolIndex, meanings_of
 
 MOST_TOOLS = 5_000
 """Of more, only the first are compared: every tool is held against every other."""
 ALIKE = 0.7  # in meaning, from which on a pair is looked at
 LOOKED_AT = 80
 CONFUSABLE = 0.8
+ASKED_MAX = 600
 ROWS = 512  # compared at once
 
 Floats = NDArray[np.float32]
@@ -39,7 +40,7 @@ def find_confusable(routes: Sequence[Route], count: int) -> list[Pair]:
     """The worst pairs first. A score is the share of a tool's own score that the other gets, asked in its words."""
     compared = list(routes)[:MOST_TOOLS]
     index = index_of(compared)
-    vectors = bundled().embed([gist_of(tool_text(route)) for route in compared])
+    vectors = meanings_of([tool_text(route) for route in compared], bundled())
     pairs = [_pair(index, compared[first], compared[second]) for first, second in _nearest(vectors)]
     worst = sorted((pair for pair in pairs if pair.score >= CONFUSABLE), key=lambda pair: (-pair.score, pair.first))
     return worst[:count]
@@ -70,7 +71,8 @@ def _pair(index: ToolIndex, first: Route, second: Route) -> Pair:
 
 
 def _share(index: ToolIndex, asked: Route, other: Route) -> float:
-    scores = dict(index.find(gist_of(tool_text(asked)), 2, {asked.name, other.name}))
+    text = f"{' '.join(_words(asked.original_name))} {asked.tool.description}"[:ASKED_MAX]
+    scores = dict(index.find(text, 2, {asked.name, other.name}))
     own = scores.get(asked.name, 0.0)
     return min(1.0, scores.get(other.name, 0.0) / own) if own else 0.0
 

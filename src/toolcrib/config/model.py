@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ProfileConfig
+from toolcrib.config.workspace import NO_WORKSPACE, WorkspaceConfig
 from toolcrib.core.limits import USUAL, CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
 
@@ -270,6 +271,7 @@ SECTIONS: Mapping[str, type] = {
     "results": ResultsConfig,
     "security": SecurityConfig,
     "telemetry": TelemetryConfig,
+    "workspace": WorkspaceConfig,
 }
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
@@ -290,6 +292,7 @@ class Config:
     model: ModelConfig = ModelConfig()
     expose: ExposeConfig = SHOW_ALL
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
+    workspace: WorkspaceConfig = NO_WORKSPACE
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000
@@ -361,7 +364,7 @@ def identity_hash(server: ServerConfig) -> str:
 
 def is_bare(config: Config) -> bool:
     """Whether no tools are configured at all, so that the built-in ones stand in."""
-    return not config.servers and not config.native
+    return not config.servers and not config.native and not config.workspace.enabled
 
 
 def has_result_limit(config: Config) -> bool:

@@ -47,6 +47,7 @@ from toolcrib.config.values import (
     timeout_s,
     tool_name,
 )
+from toolcrib.config.workspace import WORKSPACE_TOOLS
 from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError, did_you_mean
 from toolcrib.core.tool import SecurityLevel
@@ -196,6 +197,17 @@ SETTINGS: Mapping[str, Key] = {
     "model.key": Key("key", some_text),
     "model.timeout": Key("timeout_s", timeout_s),
     "model.max_tokens": Key("max_tokens", count),
+    "workspace.enabled": Key("enabled", flag),
+    "workspace.root": Key("root", some_text),
+    "workspace.tools": Key("tools", list_of(one_of(*WORKSPACE_TOOLS), "a list of " + ", ".join(WORKSPACE_TOOLS))),
+    "workspace.bash": Key("bash", flag),
+    "workspace.isolation": Key("isolation", one_of(*ISOLATIONS)),
+    "workspace.network": Key("network", flag),
+    "workspace.read": Key("read", list_of(some_text, "a list of paths")),
+    "workspace.timeout": Key("timeout_s", timeout_s),
+    "workspace.output": Key("output", result_limit),
+    "workspace.fetch_size": Key("fetch_size", size),
+    "workspace.fetch_timeout": Key("fetch_timeout_s", timeout_s),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 

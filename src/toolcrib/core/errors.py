@@ -12,6 +12,7 @@
     │   ├── InvalidName
     │   ├── InvalidArguments
     │   ├── PermissionDenied
+    │   │   └── OutsideWorkspace
     │   └── RateLimited
     ├── DefinitionError           a tool's definition is wrong
     │   ├── InvalidSchema
@@ -29,6 +30,7 @@
     │   └── CallEnded
     ├── AuditUnavailable          what may not go unrecorded cannot be recorded
     ├── KnowledgeUnavailable      the knowledge base cannot be opened, read or written
+    ├── WorkListUnavailable       the tasks of the workspace cannot be opened, read or written
     ├── UnreadableSource          a file or page cannot become a document
     ├── ResultNotKept
     ├── DamagedIndex              a stored search index cannot be read
@@ -182,6 +184,10 @@ class PermissionDenied(CallerError):
     code = "TOOL_PERMISSION_DENIED"
 
 
+class OutsideWorkspace(PermissionDenied):
+    """A path leads out of the workspace, or to what its tools must leave alone."""
+
+
 class RateLimited(CallerError):
     """The caller used up what it may use for now."""
 
@@ -270,6 +276,12 @@ class AuditUnavailable(ToolcribError):
 
 class KnowledgeUnavailable(ToolcribError):
     """The knowledge base cannot be opened, read or written."""
+
+    code = "TOOL_UNAVAILABLE"
+
+
+class WorkListUnavailable(ToolcribError):
+    """The tasks of the workspace cannot be opened, read or written."""
 
     code = "TOOL_UNAVAILABLE"
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolcrib.core.errors import UnreadableSource
+from toolcrib.core.ignore import IGNORE_FILES, NEVER, Rule, is_ignored, read_rules
 from toolcrib.core.knowledge import Stamp
-from toolcrib.knowledge.ignore import IGNORE_FILES, NEVER, Rule, is_ignored, read_rules
 
 FILES_MAX = 1_000_000
 DEPTH_MAX = 64

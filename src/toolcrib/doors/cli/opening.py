@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from toolcrib.assemble import Loaded, assemble, load
 from toolcrib.config.lock import Record
+from toolcrib.config.model import is_bare as is_bare_config
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.events import Emit
 from toolcrib.core.names import is_own, split_name
@@ -34,7 +35,7 @@ def load_here(options: Options, flags: Mapping[str, object] | None = None) -> Lo
 
 def is_bare(loaded: Loaded) -> bool:
     """Whether nothing at all is configured, so that the built-in tools stand in."""
-    return not loaded.config.servers and not loaded.config.native
+    return is_bare_config(loaded.config)
 
 
 async def assemble_here(

@@ -27,6 +27,7 @@ from toolcrib.doors.cli.probes import METRICS_PATH, OPEN_PATHS, probe_routes
 from toolcrib.doors.cli.running import settle_memory
 from toolcrib.doors.cli.tokens import Token, is_loopback
 from toolcrib.doors.cli.watch import Watch
+from toolcrib.doors.cli.workspace import workspace_flags
 from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import Router
@@ -128,7 +129,11 @@ def flags_of(options: Options) -> dict[str, object]:
     """What the command line says over the files, by its names there."""
     given = {f"serve.{name}": getattr(options, name, None) for name in ("host", "port", "edit_commands")}
     given["expose.mode"] = getattr(options, "expose", None)
-    return {name: value for name, value in given.items() if value is not None} | access_flags(options)
+    return (
+        {name: value for name, value in given.items() if value is not None}
+        | access_flags(options)
+        | workspace_flags(options)
+    )
 
 
 @asynccontextmanager

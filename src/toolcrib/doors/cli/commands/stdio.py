@@ -12,6 +12,7 @@ from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.pipes import stdio_as_pipes
 from toolcrib.doors.cli.running import run_until_stopped
 from toolcrib.doors.cli.serving import add_no_prefix, add_window, flags_of, open_watched
+from toolcrib.doors.cli.workspace import add_workspace
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.doors.mcp.stdio import serve_stdio
 from toolcrib.version import VERSION
@@ -19,12 +20,14 @@ from toolcrib.version import VERSION
 EXAMPLES = """\
 examples:
   toolcrib stdio
+  toolcrib stdio --workspace .
   a client's configuration: {"mcpServers": {"toolcrib": {"command": "toolcrib", "args": ["stdio"]}}}"""
 
 
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
     add_no_prefix(parser)
+    add_workspace(parser)
     add_access(parser)
     add_window(parser)
     add_common(parser)

@@ -15,6 +15,7 @@ from toolcrib.doors.cli.logs import TOLD_ANYWAY, Log, serving_log
 from toolcrib.doors.cli.opening import asking, is_bare, wait_with_status
 from toolcrib.doors.cli.running import run_until_stopped
 from toolcrib.doors.cli.serving import Serving, add_no_prefix, add_serving, client_entry, open_serving
+from toolcrib.doors.cli.workspace import add_workspace
 from toolcrib.doors.views.costs import DAYS, summary, usage_of
 from toolcrib.doors.views.servers import native_entry, server_entries
 
@@ -29,6 +30,7 @@ def add_arguments(parser: Parser) -> None:
     """What it takes."""
     add_serving(parser)
     add_no_prefix(parser)
+    add_workspace(parser)
     add_first_run(parser)
     add_json(parser, "the table, once,")
     add_common(parser)
