@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.indexing import index_of, tool_text
+from toolcrib.catalog.search import text_of
 from toolcrib.search.model import bundled
 from toolcrib.search.tokens import CAMEL, SEPARATOR
 from toolcrib.search.toolindex import ToolIndex, meanings_of
@@ -39,8 +39,10 @@ class Pair:
 def find_confusable(routes: Sequence[Route], count: int) -> list[Pair]:
     """The worst pairs first. A score is the share of a tool's own score that the other gets, asked in its words."""
     compared = list(routes)[:MOST_TOOLS]
-    index = index_of(compared)
-    vectors = meanings_of([tool_text(route) for route in compared], bundled())
+    model, texts = bundled(), [text_of(route) for route in compared]
+    index = ToolIndex(model)
+    index.put_all({"": texts})
+    vectors = meanings_of(texts, model)
     pairs = [_pair(index, compared[first], compared[second]) for first, second in _nearest(vectors)]
     worst = sorted((pair for pair in pairs if pair.score >= CONFUSABLE), key=lambda pair: (-pair.score, pair.first))
     return worst[:count]

@@ -93,12 +93,16 @@ def _plain(name: str) -> str:
     return name.strip().casefold().replace(" ", "_")
 
 
-def _texts_of(catalog: Catalog) -> dict[str, tuple["ToolText", ...]]:
+def text_of(route: Route) -> "ToolText":
+    """What can be searched of a tool; its own name says more than the exposed one, which repeats the server."""
     from toolcrib.search.toolindex import ToolText
 
+    tool = route.tool
+    return ToolText(route.name, tool.name, tool.description, tool.input_schema, route.server)
+
+
+def _texts_of(catalog: Catalog) -> dict[str, tuple["ToolText", ...]]:
     texts: dict[str, list[ToolText]] = {}
     for route in catalog.routes.values():
-        tool, server = route.tool, route.server
-        text = ToolText(route.name, tool.name, tool.description, tool.input_schema, server)
-        texts.setdefault(server or NATIVE, []).append(text)
+        texts.setdefault(route.server or NATIVE, []).append(text_of(route))
     return {server: tuple(found) for server, found in texts.items()}

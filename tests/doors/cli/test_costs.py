@@ -93,3 +93,14 @@ def test_up_says_in_one_line_what_it_costs(tiny):
     log_calls(tiny, (40, "tiny__hang"), (9, "tiny__echo"))
     with tiny.serving("up") as serving:
         serving.wait_for("4 not used in 30 days: toolcrib tokens")
+
+
+def test_profiles_are_counted_by_what_they_show(tiny):
+    """A profile of one tool costs what that tool costs."""
+    tiny.write(tiny.tiny(), '[profiles.small]\ntools = ["tiny__echo"]\n')
+
+    told = tiny.json("tokens")
+
+    (small,) = told["profiles"]
+    price = {tool["name"]: tool["tokens"] for tool in told["tools"]}
+    assert (small["name"], small["tokens"]) == ("small", price["tiny__echo"] + price["result_read"])

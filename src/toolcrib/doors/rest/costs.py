@@ -9,7 +9,7 @@ from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About, Param, count
 from toolcrib.doors.rest.cost_shapes import CostReport
-from toolcrib.doors.views.costs import DAYS, Asked, cost_report, usage_of
+from toolcrib.doors.views.costs import DAYS, Asked, cost_report, profiles_of, usage_of
 from toolcrib.stores.audit_usage import Usage
 
 PATH = "/api/v1/costs"
@@ -27,7 +27,9 @@ def cost_routes(premises: Premises) -> list[RouteSpec]:
             visit.need_known()
         usage = await _usage(premises, visit, days)
         routes = premises.crib.catalog.visible_to(visit.caller.grants)
-        return json_answer(await asyncio.to_thread(cost_report, routes, Asked(days, usage, pairs=pairs)))
+        profiles = profiles_of(premises.crib.catalog, premises.project.config.profiles, visit.caller.grants)
+        asked = Asked(days, usage, profiles, pairs)
+        return json_answer(await asyncio.to_thread(cost_report, routes, asked))
 
     detail = (
         "Of the tools the caller may use. `usage`, `calls` and `proposal` are for operators and for tokens with the "

@@ -15,7 +15,10 @@ from toolcrib.catalog.accounting import (
     place_of,
     propose,
 )
-from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.profile import dress
+from toolcrib.config.exposing import ProfileConfig
+from toolcrib.core.access import Grants
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.tasks import TaskScope
 from toolcrib.doors.views.audit import iso
@@ -41,6 +44,11 @@ class Asked:
     profiles: Profiles = field(default_factory=dict)
     pairs: int = 0
     """How many pairs of confusable tools."""
+
+
+def profiles_of(whole: Catalog, profiles: Mapping[str, ProfileConfig], grants: Grants) -> Profiles:
+    """What each profile shows of the catalogue to whoever has these grants."""
+    return {name: dress(whole, profile, 0).catalog.visible_to(grants) for name, profile in profiles.items()}
 
 
 def usage_of(path: Path, days: int) -> Usage | None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.exam import DEEPEST, DEPTHS, Graded, Question, parse_questions, report, starter_questions, to_line
 from toolcrib.core.access import LOCAL_USER
+from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK, NotFound, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json, read_stdin
@@ -64,9 +65,11 @@ async def _routes(options: Options, console: Console) -> list[Route]:
 
 
 async def _hold(options: Options, console: Console, text: str) -> int:
-    routes = await _routes(options, console)
-    questions = parse_questions(text, {route.name for route in routes})
-    told = report(await asyncio.to_thread(_grade, routes, questions))
+    async with open_here(options, console) as crib:
+        await discover_unasked(crib, console)
+        routes = crib.catalog.visible_to(LOCAL_USER.grants)
+        questions = parse_questions(text, {route.name for route in routes})
+        told = report([await _grade(crib, routes, question) for question in questions])
     wanted = options.min_recall5
     is_passed = wanted is None or told["recall5"] >= wanted
     if options.json:
@@ -78,11 +81,9 @@ async def _hold(options: Options, console: Console, text: str) -> int:
     return OK if is_passed else FAILURE
 
 
-def _grade(routes: Sequence[Route], questions: Sequence[Question]) -> list[Graded]:
-    from toolcrib.catalog.indexing import find_names, index_of  # late: loads numpy
-
-    index = index_of(routes)
-    return [Graded(each, find_names(index, each.text, DEEPEST)) for each in questions]
+async def _grade(crib: Crib, routes: Sequence[Route], question: Question) -> Graded:
+    found = await crib.find(question.text, DEEPEST, among=routes)
+    return Graded(question, tuple(hit.route.name for hit in found))
 
 
 def _print(console: Console, told: Mapping[str, Any]) -> None:
