@@ -63,6 +63,7 @@ from toolcrib.stores.paths import find_project, lock_path, results_path, state_d
 from toolcrib.stores.records import LockAnswers, LockRecords, MemoryRecords
 from toolcrib.stores.results import ResultStore
 from toolcrib.surroundings import Surroundings
+from toolcrib.thinking import errands_of
 
 if TYPE_CHECKING:
     from toolcrib.outfit import Outfit
@@ -232,7 +233,8 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
     library = LateLibrary(config.kb, around)
     own += without_taken(library.tools() if config.kb.enabled else [], own)
-    outfit = make_outfit(loaded, around, maker, sub_agents) if config.workspace.enabled else None
+    agents = sub_agents or errands_of(config.model, around.env)
+    outfit = make_outfit(loaded, around, maker, agents) if config.workspace.enabled else None
     own += without_taken(outfit.tools() if outfit is not None else [], own)
     results = await open_results(config, around) if has_result_limit(config) else None
     if results is not None:

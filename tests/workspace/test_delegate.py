@@ -126,4 +126,4 @@ async def test_without_a_model_the_tool_says_what_to_do(work, tmp_path):
 
     assert done.error.code == "TOOL_NOT_IMPLEMENTED"
     assert "There is no model here" in done.error.message
-    assert "open_crib(sub_agents=...)" in done.error.message
+    assert "Set [model] in the configuration" in done.error.message

@@ -56,7 +56,7 @@ class DelegateTool:
         if self._agents is None or tooling is None:
             raise NotImplementedHere(
                 "There is no model here that a sub-agent could think with.",
-                hint="Pass one to open_crib(sub_agents=...), or do the work yourself with the other tools.",
+                hint="Set [model] in the configuration, or do the work yourself with the other tools.",
             )
         budget = Budget(**given.get("budget") or {})
         satchel = Satchel(tooling, call, await _choose(tooling, call, given.get("tools")), budget.calls)
