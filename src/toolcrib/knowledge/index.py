@@ -49,6 +49,10 @@ class Index:
         self._views: dict[tuple[str, ...], View] = {}
         self._busy = asyncio.Lock()
 
+    def latest(self, collections: Sequence[str]) -> View | None:
+        """These collections as they were last seen, if they were: compare its generation with the store's."""
+        return self._views.get(tuple(sorted(set(collections))))
+
     async def view(self, collections: Sequence[str]) -> View:
         """These collections as they are now; costs one small query if nothing has changed. Raises for unknown ones."""
         wanted = tuple(sorted(set(collections)))
@@ -133,5 +137,5 @@ def _make_part(record: SegmentRecord, held: "Segment | bytes | None", rows: Segm
 def _make_view(generation: int, parts: list[Part], embedder: "Embedder | None") -> View:
     from toolcrib.search.hybrid import Searcher
 
-    searcher = Searcher([(part.segment, part.alive) for part in parts], embedder)
+    searcher = Searcher([(part.segment, None if part.alive.all() else part.alive) for part in parts], embedder)
     return View(generation, tuple(parts), searcher)

@@ -14,6 +14,7 @@ from toolcrib.core.knowledge import (
     CollectionCounts,
     Document,
     DocumentFilter,
+    KnowledgeReader,
     Merging,
     Passage,
     SegmentRecord,
@@ -45,6 +46,10 @@ class SqliteKnowledge:
     async def generation(self) -> int:
         """The number of the last change, by whichever process."""
         return await self._read(reading.generation)
+
+    async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
+        """Read several things in one go, in the thread that reads."""
+        return await self._read(lambda connection: work(reading.Reader(connection)))
 
     async def collections(self) -> list[Collection]:
         """All collections, by id."""
