@@ -26,7 +26,7 @@ from toolcrib.knowledge.walk import Candidate, Content, Skipped, read
 if TYPE_CHECKING:
     from toolcrib.search.vectors import Embedder
 
-PASSAGES_AT_ONCE = 500
+PASSAGES_AT_ONCE = 4000
 SECONDS_AT_ONCE = 1.0
 AHEAD = 4
 YOUNG_NS = 2_000_000_000
@@ -75,6 +75,15 @@ class _Same:
     """A file whose bytes are what they were, with newer signs."""
 
     document: str
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    """A file that is parsed in a process of its own."""
+
+    kind: str
+    content: bytes
     stamp: Stamp
 
 
@@ -150,33 +159,41 @@ class Ingest:
 
     async def _prepare(self, candidate: Candidate | Page, known: Known, wanted: Adding) -> Arrival | _Same | Skipped:
         try:
-            content = await self._content(candidate)
-            digest = wanted.digest(content.bytes)
-            stamp = replace(content.stamp, hash=digest, mtime_ns=self._trusted(content.stamp.mtime_ns))
             before = known.get(candidate.source)
-            if before is not None and wanted.is_same(digest, before[1]):
-                return _Same(before[0], replace(stamp, hash=before[1].hash))
-            parsed = await self._parse(candidate.name, content)
             previous = await self._store.document(before[0]) if before else None
-            return await asyncio.to_thread(self._arrive, candidate, parsed, stamp, wanted, previous)
+            page = await self._fetch_page(candidate) if isinstance(candidate, Page) else None
+            taken = await asyncio.to_thread(self._take, candidate, page, wanted, before, previous)
+            if not isinstance(taken, _Foreign):
+                return taken
+            parsed = await self._parse_foreign(taken.kind, taken.content)
+            return await asyncio.to_thread(self._arrive, candidate, parsed, taken.stamp, wanted, previous)
         except UnreadableSource as error:
             return Skipped(candidate.source, error.message)
         except Exception as error:  # the edge of the parsers: no file, whatever is in it, stops the others
             return Skipped(candidate.source, f"it cannot be parsed ({type(error).__name__}: {str(error)[:200]})")
 
-    async def _content(self, candidate: Candidate | Page) -> Content:
-        if isinstance(candidate, Page):
-            return await self._fetch_page(candidate)
-        return await asyncio.to_thread(read, candidate, _size_max(candidate.name))
+    def _take(
+        self,
+        candidate: Candidate | Page,
+        page: Content | None,
+        wanted: Adding,
+        before: tuple[str, Stamp] | None,
+        previous: Document | None,
+    ) -> "Arrival | _Same | _Foreign":
+        """From the file to its passages in one trip to another thread; of foreign formats, to the bytes."""
+        content = read(candidate, _size_max(candidate.name)) if isinstance(candidate, Candidate) else page
+        assert content is not None
+        digest = wanted.digest(content.bytes)
+        stamp = replace(content.stamp, hash=digest, mtime_ns=self._trusted(content.stamp.mtime_ns))
+        if before is not None and wanted.is_same(digest, before[1]):
+            return _Same(before[0], replace(stamp, hash=before[1].hash))
+        kind = content.type or type_of(candidate.name, content.bytes[:SAMPLE])
+        if kind in FOREIGN:
+            return _Foreign(kind, content.bytes, stamp)
+        return self._arrive(candidate, parse(kind, content.bytes), stamp, wanted, previous)
 
     def _trusted(self, mtime_ns: int) -> int:
         return mtime_ns if self._clock_ns() - mtime_ns > YOUNG_NS else 0
-
-    async def _parse(self, name: str, content: Content) -> Parsed:
-        kind = content.type or type_of(name, content.bytes[:SAMPLE])
-        if kind in FOREIGN:
-            return await self._parse_foreign(kind, content.bytes)
-        return await asyncio.to_thread(parse, kind, content.bytes)
 
     def _arrive(
         self, candidate: Candidate | Page, parsed: Parsed, stamp: Stamp, wanted: Adding, previous: Document | None
@@ -220,6 +237,7 @@ class _Batch:
     arrivals: list[Arrival] = field(default_factory=list)
     removals: list[str] = field(default_factory=list)
     same: list[_Same] = field(default_factory=list)
+    passages: int = 0
     began: float = field(default_factory=time.monotonic)
 
     def take(self, outcome: Arrival | _Same | Skipped, known: Known, report: Report) -> None:
@@ -233,10 +251,7 @@ class _Batch:
             report.added += is_new
             report.changed += not is_new
             self.arrivals.append(outcome)
-
-    @property
-    def passages(self) -> int:
-        return sum(len(arrival.places) for arrival in self.arrivals)
+            self.passages += len(outcome.places)
 
     @property
     def is_full(self) -> bool:

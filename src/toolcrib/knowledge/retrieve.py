@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from toolcrib.search.hybrid import Found, Hit
+    from toolcrib.search.hybrid import Hit
 
 TEXTS_MAX = 4_000_000
 """Characters of documents that are kept at hand."""
+SPARE = 2
+"""Passages read beyond those wanted at first; more only where near copies are left out."""
 EVERYTHING = DocumentFilter()
 
 
@@ -85,11 +87,19 @@ class Retriever:
         masks = _masks(view, search, reader)
         texts = self._texts.reader(view.parts, reader)
         found = view.searcher.search(search.query, search.top_k * 2 + 8, masks, "hybrid", texts)
-        passages = self._read(view.parts, found.hits, reader)
-        ordered = sorted(passages, key=lambda each: (-each.score, each.document.source, each.passage.ordinal))
-        chosen = fold(ordered, lambda each: each.text, search.top_k)
+        first = _first(found.hits, search.top_k + SPARE)
+        chosen = self._choose(view.parts, first, search.top_k, reader)
+        if len(chosen) < search.top_k and len(first) < len(found.hits):
+            chosen = self._choose(view.parts, found.hits, search.top_k, reader)
         timings = dict(found.timings_ms) | {"total": (time.perf_counter() - began) * 1000}
-        return Findings(tuple(chosen), found.processed_query, _total(found, passages), timings)
+        return Findings(tuple(chosen), found.processed_query, found.total, timings)
+
+    def _choose(
+        self, parts: Sequence[Part], hits: "Sequence[Hit]", most: int, reader: KnowledgeReader
+    ) -> list[FoundPassage]:
+        passages = self._read(parts, hits, reader)
+        ordered = sorted(passages, key=lambda each: (-each.score, each.document.source, each.passage.ordinal))
+        return fold(ordered, lambda each: each.text, most)
 
     def _read(self, parts: Sequence[Part], hits: "Sequence[Hit]", reader: KnowledgeReader) -> list[FoundPassage]:
         rows = [_row(parts[hit.segment], hit.position) for hit in hits]
@@ -123,8 +133,11 @@ def _row(part: Part, position: int) -> tuple[int, int]:
     return int(part.documents[position]), int(part.ordinals[position])
 
 
-def _total(found: "Found", passages: Sequence[FoundPassage]) -> int:
-    return max(found.total, len(passages))
+def _first(hits: "Sequence[Hit]", count: int) -> "Sequence[Hit]":
+    """So many of the best, and all that are as good as the last of them."""
+    if len(hits) <= count:
+        return hits
+    return [hit for hit in hits if hit.score >= hits[count - 1].score]
 
 
 class _Texts:

@@ -261,10 +261,11 @@ class Statistics:
         entries, counts = postings.entries(place), postings.counts(place)
         mass = np.zeros(len(entries), np.float32)
         for scale, count in zip(self._scales[part], counts, strict=True):
-            held = np.flatnonzero(count)
-            if len(held) * 4 > len(count):
+            holding = np.count_nonzero(count)
+            if holding * 4 > len(count):
                 mass += count * scale[entries]
-            elif len(held):
+            elif holding:
+                held = np.flatnonzero(count)
                 mass[held] += count[held] * scale[entries[held]]
         result: Floats = mass / (mass + np.float32(self._formula.k1))
         return result
