@@ -106,10 +106,9 @@ async def measure(options: Options) -> Report:
         homes = {name: Path(place) / name for name in (SUBJECT, *rivals)}
         filled = fill(corpus, homes)
         results = await search(corpus, {name: homes[name] for name in filled}, options)
-    for name, rounds in results.items():
-        for round_ in rounds:
-            cost = filled.get(name)
-            round_ |= {} if cost is None else _cost(cost, documents)
+    for name, cost in filled.items():
+        for round_ in results[name]:
+            round_.update(_cost(cost, documents))
     title = f"a knowledge base of {documents:,} documents in {options.chunks or CHUNKS:,} passages, top 10 with text"
     return Report(title, COLUMNS, results, GOALS, [_versions(filled)])
 
@@ -176,7 +175,7 @@ async def search(corpus: Path, homes: dict[str, Path], options: Options) -> Resu
             held = usage.memory([worker.pid])
             recall = worker.ask("recall", count=JUDGED, parts=SLICES)["recall"]
             for round_ in results[name]:
-                round_ |= {"pss_mb": held.pss_mb, "rss_mb": held.rss_mb, "recall": recall}
+                round_.update(pss_mb=held.pss_mb, rss_mb=held.rss_mb, recall=recall)
     return results
 
 

@@ -165,10 +165,10 @@ class Lance:
             self._table.add(rows)
 
     def finish(self) -> None:
-        from lancedb.index import FTS, IvfPq
+        from lancedb.index import FTS, IvfFlat
 
         self._table.create_index("text", config=FTS(with_position=False))
-        self._table.create_index("vector", config=IvfPq(distance_type="cosine"))
+        self._table.create_index("vector", config=IvfFlat(distance_type="cosine"))
         self._table.optimize()
 
     def search(self, query: str, vector: Vector) -> list[Row]:
