@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PINS = Path(__file__).resolve().parent
-FLEET = PINS.parents[1] / ".cache" / "fleet"
+FLEET = (PINS.parents[1] / ".cache" / "fleet").resolve()
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 ENVS = ("time", "git", "calculator", "sdk1", "sdk2")
 
