@@ -23,6 +23,7 @@ from bench.figures import (
     register,
     start,
     suites,
+    tokens,
     toolsearch,
 )
 from bench.options import Options
@@ -44,6 +45,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "kb": kb.measure,
     "kbspeed": kbspeed.measure,
     "toolsearch": toolsearch.measure,
+    "tokens": tokens.measure,
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from toolcrib.bulletin import CALLS_PER_S, FOLD_S, Bulletin, Folding, follow
+from toolcrib.bulletin import CALLS_PER_S, FOLD_S, Attention, Bulletin, Folding, follow
 from toolcrib.calls.approvals import Reply
 from toolcrib.calls.live import Live, LiveCall
 from toolcrib.config.model import Config, SecurityConfig
@@ -222,14 +222,14 @@ class Crowd:
     def __init__(self) -> None:
         self.clock, self.timers, self.told = ManualClock(), Timers(), []
         self.folding = Folding(lambda topic, data: self.told.append(data), self.clock, self.timers.later)
-        self._live = Live(ManualClock(), ManualClock())
+        self.live = Live(ManualClock(), ManualClock())
 
     def note(self, count: int) -> None:
         for number in range(count):
             self.folding.note(self.call(number))
 
     def call(self, number: int) -> LiveCall:
-        return self._live.open(ToolCall("files__read", "read", {}, str(number)), ("files", "read_only"), {})
+        return self.live.open(ToolCall("files__read", "read", {}, str(number)), ("files", "read_only"), {})
 
 
 async def test_few_calls_are_told_one_by_one():
@@ -273,6 +273,28 @@ async def test_what_is_folded_is_told_when_it_ends():
 
 
 # A whole Crib
+
+
+async def test_calls_are_told_while_somebody_reads_and_only_counted_when_nobody_does():
+    """Who comes back learns how many there were."""
+    crowd, board = Crowd(), bulletin()
+    crowd.folding = Folding(board.publish, crowd.clock, crowd.timers.later)
+    attention = Attention(crowd.live, crowd.folding, board, crowd.timers.later)
+    board.on_read = attention.pay
+    reader = board.read(CALLS)
+    crowd.call(1)
+    assert (await anext(reader)).data["id"] == "1"
+
+    crowd.timers.ring()
+    crowd.call(2)
+    assert (await anext(reader)).data["id"] == "2"
+
+    await reader.aclose()
+    crowd.timers.ring()
+    crowd.call(3)
+    again = board.read(CALLS, after=2)
+    crowd.call(4)
+    assert [news.data.get("id") or news.data for news in await take(again, 2)] == [{"folded": 2}, "4"]
 
 
 async def test_calls_catalogue_and_questions_of_a_crib_are_told():

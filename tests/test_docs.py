@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.doubles.llm import LlmDouble
 
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
@@ -32,11 +33,23 @@ def found_blocks(language: str) -> Iterator[pytest.param]:
                 yield pytest.param(found[2], id=f"{page.name}-{number}")
 
 
+@pytest.fixture(scope="module")
+def model() -> Iterator[str]:
+    """Where the models of all providers are."""
+    with LlmDouble() as llm:
+        yield llm.url
+
+
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path: Path, model: str) -> dict[str, str]:
     scripts = Path(sys.executable).parent
     return {
         **os.environ,
+        "ANTHROPIC_API_KEY": "sk-example",
+        "ANTHROPIC_BASE_URL": model,
+        "OPENAI_API_KEY": "sk-example",
+        "OPENAI_BASE_URL": f"{model}/v1",
+        "OLLAMA_HOST": model,
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
         "XDG_STATE_HOME": str(tmp_path / "state"),

@@ -7,7 +7,7 @@ from itertools import dropwhile
 from typing import Any
 
 from toolcrib.calls.approvals import Question
-from toolcrib.calls.live import LiveCall
+from toolcrib.calls.live import Live, LiveCall
 from toolcrib.core import events
 from toolcrib.core.events import Event
 from toolcrib.core.news import APPROVAL, CALL, CATALOG, MISSED, News, news_of
@@ -16,9 +16,15 @@ from toolcrib.crib import Crib
 CALLS_PER_S = 50
 """News of calls that are told one by one; what is beyond is folded."""
 FOLD_S = 0.1
+ATTENTION_S = 10.0
+"""How long calls are told after the last reader has gone, who may come back for what it missed."""
 
 Publish = Callable[[str, Mapping[str, Any]], None]
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
+
+
+def _nothing() -> None:
+    """For whoever need not be told."""
 
 
 class Bulletin:
@@ -30,6 +36,8 @@ class Bulletin:
         self._last = 0
         self._readers: set[_Reader] = set()
         self._closed = False
+        self.on_read: Callable[[], None] = _nothing
+        """Called before somebody begins to read."""
         self.is_following = False
         """Whether the catalogue tells of its changes itself, so that the event is no news."""
 
@@ -62,6 +70,7 @@ class Bulletin:
         A reader that cannot be told everything gets news ``missed``, with how many at most, and why: it was too
         ``slow``, what it asks for is ``forgotten``, or its id is of an ``earlier run``: then all that is kept follows.
         """
+        self.on_read()
         return self._read(topics, self._last if after is None else after)
 
     async def _read(self, topics: frozenset[str] | None, after: int) -> AsyncGenerator[News, None]:
@@ -162,11 +171,49 @@ class Folding:
         folded, self._folded, self._timer = self._folded, 0, None
         self._publish(CALL, {"folded": folded})
 
+    def skip(self, count: int) -> None:
+        """So many came while nobody listened."""
+        if count:
+            self._publish(CALL, {"folded": count})
+
     def close(self) -> None:
         """Tell what is left."""
         if self._timer is not None:
             self._timer.cancel()
             self._flush()
+
+
+class Attention:
+    """Has calls told while somebody reads, and a little longer; a toolcrib nobody looks at does not pay for it."""
+
+    def __init__(self, live: Live, calls: Folding, bulletin: Bulletin, later: Later) -> None:
+        self._live, self._calls, self._bulletin, self._later = live, calls, bulletin, later
+        self._forget: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._begun = live.begun
+        self.pay()
+
+    def pay(self) -> None:
+        """Listen, if nobody does; who comes back learns how many calls began and ended meanwhile, as far as known."""
+        if self._forget is None:
+            self._forget = self._live.on_change(self._calls.note)
+            self._calls.skip(2 * (self._live.begun - self._begun))
+            self._timer = self._later(ATTENTION_S, self._doze)
+
+    def _doze(self) -> None:
+        if self._bulletin.readers:
+            self._timer = self._later(ATTENTION_S, self._doze)
+            return
+        self._begun = self._live.begun
+        self.end()
+
+    def end(self) -> None:
+        """Listen no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._forget is not None:
+            self._forget()
+            self._forget = None
 
 
 def follow(crib: Crib, bulletin: Bulletin) -> Callable[[], None]:
@@ -184,11 +231,13 @@ def follow(crib: Crib, bulletin: Bulletin) -> Callable[[], None]:
 
     forget = [crib.on_change(tell_catalog), crib.inbox.on_change(tell_question)]
     if crib.live is not None:
-        forget.append(crib.live.on_change(calls.note))
+        attention = Attention(crib.live, calls, bulletin, loop.call_later)
+        bulletin.on_read = attention.pay
+        forget.append(attention.end)
     bulletin.is_following = True
 
     def let_go() -> None:
-        bulletin.is_following = False
+        bulletin.is_following, bulletin.on_read = False, _nothing
         for end in forget:
             end()
         calls.close()

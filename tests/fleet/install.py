@@ -15,7 +15,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,21 +63,25 @@ def browser() -> str | None:
     return next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
-def ensure_browser() -> list[str]:
-    """Install Debian's Chromium where that can be done; say how where it cannot."""
-    if browser() is not None:
+def ensure_programs() -> list[str]:
+    """Install Debian's packages of the programs that tests need, where that can be done; say how where it cannot."""
+    wanted = [package for package, find in PROGRAMS.items() if find() is None]
+    if not wanted:
         return []
     apt = shutil.which("apt-get")
     if apt is None or os.geteuid() != 0:
-        raise InstallError("The tests of the page need a browser: sudo apt-get install -y chromium")
-    print("installing chromium ...", file=sys.stderr, flush=True)
+        raise InstallError(f"The tests need these programs: sudo apt-get install -y {' '.join(wanted)}")
+    print(f"installing {', '.join(wanted)} ...", file=sys.stderr, flush=True)
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    install = [apt, "install", "-y", "--no-install-recommends", "chromium"]
+    install = [apt, "install", "-y", "--no-install-recommends", *wanted]
     for command in (install, [apt, "update"], install):
         done = subprocess.run(command, env=env, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if browser() is not None:
-            return ["chromium"]
-    raise InstallError(f"Chromium could not be installed: {done.stderr.strip()[-300:]}")
+        if all(PROGRAMS[package]() is not None for package in wanted):
+            return wanted
+    raise InstallError(f"{' '.join(wanted)} could not be installed: {done.stderr.strip()[-300:]}")
+
+
+PROGRAMS: Mapping[str, Callable[[], str | None]] = {"chromium": browser, "tmux": lambda: shutil.which("tmux")}
 
 
 def env_python(env: str) -> Path:
@@ -96,7 +100,7 @@ def ensure(*, conformance: bool = False) -> list[str]:
         outdated = [part for part in parts(conformance=conformance) if not part.is_current()]
         for part in outdated:
             _install(part)
-        installed = ensure_browser()
+        installed = ensure_programs()
     return [*(part.folder.name for part in outdated), *installed]
 
 

@@ -179,6 +179,8 @@ class Live:
         self._listeners: tuple[Listener, ...] = ()
         self.loop: asyncio.AbstractEventLoop | None = None
         """Where all calls run; asked for once, because that is slow."""
+        self.begun = 0
+        """How many calls there were so far."""
 
     # For those who look on
 
@@ -229,6 +231,7 @@ class Live:
         """A call begins, in the task that is running now."""
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
+        self.begun += 1
         entry = self._running[call.id] = LiveCall(
             call.id,
             call.name,

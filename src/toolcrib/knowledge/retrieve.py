@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from toolcrib.core.knowledge import Document, DocumentFilter, KnowledgeReader, KnowledgeStore, Passage
 from toolcrib.knowledge.fold import fold
 from toolcrib.knowledge.index import Index, Part, View
+from toolcrib.knowledge.meaning import Asked, ask, find
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +55,10 @@ class Findings:
     processed_query: str = ""
     total: int = 0
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    rarity: Mapping[str, float] = field(default_factory=dict)
+    """How rare each term of the query is in all that was searched."""
+    warnings: tuple[str, ...] = ()
+    """Why something was searched by words alone."""
 
 
 class Retriever:
@@ -67,32 +72,32 @@ class Retriever:
         """The best passages that the filter lets pass; near copies of a better one are left out.
 
         While nothing changes, this is one trip to the thread that reads: what was last seen is searched there, once the
-        store says that it is still so.
+        store says that it is still so. Embedders elsewhere are asked before that.
         """
         view = self._index.latest(search.collections)
         if view is not None:
-            found = await self._store.consult(partial(self._look_if_current, view, search))
+            found = await self._store.consult(partial(self._look_if_current, await ask(view, search.query), search))
             if found is not None:
                 return found
         view = await self._index.view(search.collections)
-        return await self._store.consult(partial(self._look, view, search))
+        return await self._store.consult(partial(self._look, await ask(view, search.query), search))
 
-    def _look_if_current(self, view: View, search: Search, reader: KnowledgeReader) -> Findings | None:
-        return self._look(view, search, reader) if reader.generation() == view.generation else None
+    def _look_if_current(self, asked: Asked, search: Search, reader: KnowledgeReader) -> Findings | None:
+        return self._look(asked, search, reader) if reader.generation() == asked.view.generation else None
 
-    def _look(self, view: View, search: Search, reader: KnowledgeReader) -> Findings:
-        began = time.perf_counter()
+    def _look(self, asked: Asked, search: Search, reader: KnowledgeReader) -> Findings:
+        began, view = time.perf_counter(), asked.view
         if not view.parts:
             return Findings((), search.query)
         masks = _masks(view, search, reader)
         texts = self._texts.reader(view.parts, reader)
-        found = view.searcher.search(search.query, search.top_k * 2 + 8, masks, "hybrid", texts)
+        found = find(asked, search.top_k * 2 + 8, masks, texts)
         first = _first(found.hits, search.top_k + SPARE)
         chosen = self._choose(view.parts, first, search.top_k, reader)
         if len(chosen) < search.top_k and len(first) < len(found.hits):
             chosen = self._choose(view.parts, found.hits, search.top_k, reader)
         timings = dict(found.timings_ms) | {"total": (time.perf_counter() - began) * 1000}
-        return Findings(tuple(chosen), found.processed_query, found.total, timings)
+        return Findings(tuple(chosen), found.processed_query, found.total, timings, found.rarity, asked.warnings)
 
     def _choose(
         self, parts: Sequence[Part], hits: "Sequence[Hit]", most: int, reader: KnowledgeReader

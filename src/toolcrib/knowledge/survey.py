@@ -25,6 +25,8 @@ class Adding:
     licence: str | None = None
     version: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    embedder: str = ""
+    """Who makes the collection's vectors; empty leaves it as it is, or to the configuration."""
 
     @property
     def says(self) -> str:
@@ -85,10 +87,13 @@ def survey(roots: Sequence[Root], known: Known, wanted: Adding) -> Survey:
             else:
                 to_read.append(candidate)
     places = [root.place for root in roots]
+    unseen = tuple(f"{each.source}/" for each in skipped if each.is_folder)
     gone = [
         document
         for source, (document, _) in known.items()
-        if source not in found and any(source == place or source.startswith(f"{place}/") for place in places)
+        if source not in found
+        and any(source == place or source.startswith(f"{place}/") for place in places)
+        and not source.startswith(unseen)
     ]
     return Survey(to_read, unchanged, gone, skipped)
 

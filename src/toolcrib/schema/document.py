@@ -152,10 +152,10 @@ class Document:
         if not resources and not found:
             raise UnsafeSchema(f"reference {reference[:80]!r} leads out of the schema")
         if not fragment or fragment.startswith("/"):
-            found += [_at_pointer(resource, fragment) for resource in resources]
+            found += [at_pointer(resource, fragment) for resource in resources]
         else:
             found += self._anchors.get(unquote(fragment), ())
-        targets = [target for target in found if target is not _NOWHERE]
+        targets = [target for target in found if target is not NOWHERE]
         if not targets:
             raise UnsafeSchema(f"reference {reference[:80]!r} leads nowhere")
         return [target for target in targets if isinstance(target, dict)]
@@ -282,10 +282,12 @@ def _subschemas(keyword: str, value: Any) -> list[Node]:
     return [part for part in parts if isinstance(part, dict)]
 
 
-_NOWHERE = object()
+NOWHERE = object()
+"""What a pointer that leads nowhere leads to."""
 
 
-def _at_pointer(resource: Any, fragment: str) -> Any:
+def at_pointer(resource: Any, fragment: str) -> Any:
+    """The part of ``resource`` that a JSON pointer (a reference behind its ``#``) names, or ``NOWHERE``."""
     place = resource
     for step in unquote(fragment).split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
@@ -294,5 +296,5 @@ def _at_pointer(resource: Any, fragment: str) -> Any:
         elif isinstance(place, list) and key.isdecimal() and int(key) < len(place):
             place = place[int(key)]
         else:
-            return _NOWHERE
+            return NOWHERE
     return place

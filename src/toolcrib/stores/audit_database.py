@@ -17,7 +17,10 @@ from toolcrib.stores.sqlite_file import Format, open_file
 FORMAT = Format("audit", 1, AuditUnavailable, "audit log", "[audit] path")
 GENESIS = bytes(32)
 
-_APPEND = "INSERT INTO append VALUES (?, ?, ?, ?)"
+_APPEND = (
+    "INSERT INTO entry (seq, hash, body) SELECT ?1 + rowid - 1, substr(?2, rowid * 32 - 31, 32), value FROM carray(?3)"
+)
+_MOVE_HEAD = "UPDATE head SET seq = ?, hash = ?"
 _SHA256 = hashlib.sha256()
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -68,33 +71,30 @@ class AuditDatabase:
         return _identity(self._path) == self._identity
 
     def append(self, bodies: Sequence[bytes]) -> None:
-        """Add the entries to the chain, durably, all or none."""
-        import apsw
+        """Add the entries to the chain, durably, all or none.
 
-        try:
-            self._append(bodies)
-        except apsw.ConstraintError:  # another process has written since
-            self._append_behind_others(bodies)
-
-    def _append_behind_others(self, bodies: Sequence[bytes]) -> None:
-        """Whoever appends takes a failure as the end of this connection, so nothing is rolled back by hand."""
-        known = self._first - 1, self._previous
+        Whoever appends takes a failure as the end of this connection, so nothing is rolled back by hand.
+        """
         self._connection.execute("BEGIN IMMEDIATE")
-        self._first, self._previous = self._read_tail()
+        known = self._first - 1, self._previous
+        self._first, self._previous = self._read_tail()  # another process may have written since
         if self._first <= known[0]:
             bodies = [body_of(time.time_ns(), _cut(known, self._first - 1)), *bodies]
         self._append(bodies)
         self._connection.execute("COMMIT")
 
     def _append(self, bodies: Sequence[bytes]) -> None:
-        """One statement, so that the interpreter's lock is given away once for the whole batch."""
+        """One statement for all rows, so that the interpreter's lock is given away once for the whole batch."""
+        import apsw
+
         hashes, previous = [], self._previous
         for seq, body in enumerate(bodies, self._first):
             previous = link(previous, seq, body)
             hashes.append(previous)
-        texts = _encode([body.decode() for body in bodies]).decode()
-        self._connection.execute(_APPEND, (self._first, self._previous, b"".join(hashes), texts))
+        texts = apsw.carray(tuple([body.decode() for body in bodies]))
+        self._connection.execute(_APPEND, (self._first, b"".join(hashes), texts))
         self._first, self._previous = self._first + len(hashes), previous
+        self._connection.execute(_MOVE_HEAD, (self._first - 1, previous))
 
     def _read_tail(self) -> tuple[int, bytes]:
         row: Any = self._connection.execute("SELECT seq, hash FROM head").fetchone()

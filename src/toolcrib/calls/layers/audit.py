@@ -1,8 +1,8 @@
 """Audit: one entry for how each call ended, and one before anything that changes the world begins."""
 
 import random
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from toolcrib.schema.text import printable
 
 KEYS_MAX = 32
 KEY_MAX = 64
+REPAIR_MAX = 240
 VALUES_MAX = 4_096
 SUCCESS = "success"
 
@@ -35,9 +36,11 @@ _HEX = frozenset("0123456789abcdef")
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def new_trace_id() -> str:
-    """A trace id for a call that brought none; it has to be unique, not secret."""
-    return random.randbytes(16).hex()  # noqa: S311 - as the sentence says
+def trace_ids() -> Iterator[str]:
+    """Trace ids for calls that bring none; they have to be unique, not secret. Made by the hundred: that is cheaper."""
+    while True:
+        block = random.randbytes(16 * 128).hex()  # noqa: S311 - as the sentence says
+        yield from (block[at : at + 32] for at in range(0, len(block), 32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class Told:
     """How much is written down, and by which clock."""
 
     clock: Callable[[], float]
-    new_trace_id: Callable[[], str] = new_trace_id
+    new_trace_id: Callable[[], str] = field(default_factory=lambda: trace_ids().__next__)
     redact: Callable[[str], str] | None = None
     """Takes the secrets out of encoded arguments; ``None``: their values are not written down at all."""
 
@@ -76,6 +79,8 @@ def audit(log: Audit, told: Told) -> Layer:
                 details = {**details, "result_size": size_of(result)}
                 return result
             finally:
+                if call.repairs:
+                    details = {**details, "repairs": [clean_name(told, REPAIR_MAX) for told in call.repairs[:KEYS_MAX]]}
                 caller = call.caller
                 entry = AuditEntry(
                     CALL,
@@ -139,7 +144,7 @@ def unknown_call(call: ToolCall, code: str) -> AuditEntry:
         caller=call.caller.id,
         caller_kind=call.caller.kind,
         execution_id=call.id,
-        trace_id=trace_id_of(call.meta) or new_trace_id(),
+        trace_id=trace_id_of(call.meta) or next(trace_ids()),
         decision="unknown",
         outcome=code,
         details=facts_of(call.arguments, None),

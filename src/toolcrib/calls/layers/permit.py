@@ -26,7 +26,7 @@ def permit() -> Layer:
                 if len(decided) > GRANTS_KEPT:
                     decided.clear()
             call.decision = decision
-            if not decision.is_listed:
+            if decision is not Decision.ALLOWED and not decision.is_listed:
                 raise refuse(decision, reach)
             return following(call)
 

@@ -90,7 +90,7 @@ async def _read_reply(console: Console, stdin: int) -> Reply | None:
     while True:
         console.err.write(PROMPT)
         console.err.flush()
-        line = await _read_line(stdin)
+        line = await read_line(stdin)
         if not line:
             return None
         word = line.strip().lower()
@@ -99,13 +99,15 @@ async def _read_reply(console: Console, stdin: int) -> Reply | None:
             return reply
 
 
-async def _read_line(stdin: int) -> str:
+async def read_line(stdin: int) -> str:
     """One line, without keeping the event loop from its work."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
+    is_blocking = os.get_blocking(stdin)
     loop.add_reader(stdin, ready.set)
     try:
         await ready.wait()
     finally:
         loop.remove_reader(stdin)
-    return os.read(stdin, 4096).decode(errors="replace")
+        os.set_blocking(stdin, is_blocking)  # uvloop changes it, and the shell would find it so
+    return os.read(stdin, 65_536).decode(errors="replace")

@@ -24,19 +24,6 @@ BEGIN
     SELECT RAISE(ABORT, 'audit entries are never deleted');
 END;
 
--- A whole batch in one statement, which is one transaction and one wait for the disk.
-CREATE VIEW append AS SELECT 0 AS first, x'' AS previous, x'' AS hashes, '[]' AS bodies;
-CREATE TRIGGER append_batch INSTEAD OF INSERT ON append
-BEGIN
-    SELECT RAISE(ABORT, 'the end of the chain moved')
-    FROM head WHERE seq <> NEW.first - 1 OR hash <> NEW.previous;
-
-    INSERT INTO entry (seq, hash, body)
-    SELECT NEW.first + key, substr(NEW.hashes, key * 32 + 1, 32), value FROM json_each(NEW.bodies);
-
-    UPDATE head SET seq = NEW.first + length(NEW.hashes) / 32 - 1, hash = substr(NEW.hashes, -32);
-END;
-
 -- For people who look with a tool of their own.
 CREATE VIEW record AS
 SELECT

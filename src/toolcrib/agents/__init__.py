@@ -1,0 +1,14 @@
+"""Agents: the loop that talks to a model and has its tool calls run by the Crib.
+
+::
+
+    async with open_crib() as crib:
+        done = await agent(crib, "ollama:llama3.2").ask("What time is it in Berlin?")
+        print(done.text)
+"""
+
+from toolcrib.agents.events import AgentEvent, Done, Finished, Said, Started
+from toolcrib.agents.loop import Agent, AgentSettings
+from toolcrib.agents.open import agent
+
+__all__ = ["Agent", "AgentEvent", "AgentSettings", "Done", "Finished", "Said", "Started", "agent"]

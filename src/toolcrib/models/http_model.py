@@ -1,0 +1,167 @@
+"""Models behind an HTTP API."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+import msgspec
+
+from toolcrib.core.errors import ProtocolError
+from toolcrib.models.api import Api, Event, Reader
+from toolcrib.models.apis import find_api
+from toolcrib.models.lines import Lines
+from toolcrib.models.model import ModelFailed, ModelSettings
+from toolcrib.models.talk import Reply, Request
+from toolcrib.transports.http_client import HttpFailure, HttpPool, PoolLimits, Receive, Response
+from toolcrib.transports.http_dial import encode_own_headers
+
+ERROR_SHOWN = 300
+ATTEMPTS = 3
+WAIT_S = 1.0
+LONGEST_WAIT_S = 30.0
+BUSY = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+
+
+class HttpModel:
+    """A model that is reached over HTTP; a busy one is asked again, as long as it has not begun to answer."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self.name = f"{settings.provider}:{settings.model}"
+        self.api: Api = find_api(settings.provider)
+        self._settings = settings
+        self._url = (settings.url or self.api.base_url).rstrip("/") + self.api.path
+
+    async def ask(self, request: Request) -> AsyncGenerator[str | Reply, None]:
+        """The words in pieces, then the whole turn; raises ``ModelFailed`` if there is none."""
+        body = msgspec.json.encode(self.api.body(self._settings.model, request))
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                async with aclosing(self._answer(body, is_streamed=request.stream)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+            except _Busy as busy:
+                if attempt == ATTEMPTS:
+                    raise self._refusal(busy.said) from None
+                await asyncio.sleep(busy.wait_s or WAIT_S * 2 ** (attempt - 1))
+            else:
+                return
+
+    async def _answer(self, body: bytes, *, is_streamed: bool) -> AsyncGenerator[str | Reply, None]:
+        reader = self.api.reader()
+        lines = Lines(is_lines=self.api.is_lines)
+        received = b""
+        async with aclosing(self._pieces(body)) as pieces:
+            async for piece in pieces:
+                if not is_streamed:
+                    received += piece
+                    continue
+                for document in lines.feed(piece):
+                    if text := reader.feed(self._event(document)):
+                        yield text
+        if is_streamed:
+            for document in lines.feed(b"\n"):  # the last line may lack its end
+                reader.feed(self._event(document))
+        else:
+            reader.whole(self._event(received))
+        yield self._reply(reader)
+
+    def _reply(self, reader: Reader) -> Reply:
+        reply = reader.reply()
+        if not reply.stop:
+            raise self._refusal("its answer broke off")
+        return reply
+
+    def _event(self, document: bytes) -> Event:
+        try:
+            event = msgspec.json.decode(document, type=dict)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            raise ProtocolError(f"The model {self.name} sent what is no JSON: {document[:80]!r}") from None
+        error = event.get("error") or (event.get("response") or {}).get("error")
+        if error or event.get("type") == "error":
+            raise self._refusal(_message(error or event))
+        return event
+
+    async def _pieces(self, body: bytes) -> AsyncGenerator[bytes, None]:
+        arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+        async with _pool(self._url) as pool:
+            headers = {"content-type": "application/json", **self.api.headers(self._settings.key)}
+            head = pool.encode_head("POST", pool.origin.target, encode_own_headers(self.name, headers))
+
+            def choose(response: Response) -> Receive | None:
+                return arrived.put_nowait if response.status == 200 else None
+
+            asking = asyncio.ensure_future(pool.exchange(head, body, choose))
+            asking.add_done_callback(lambda _: arrived.put_nowait(None))
+            try:
+                while (piece := await self._next(arrived)) is not None:
+                    yield piece
+                response = await self._ended(asking)
+            finally:
+                asking.cancel()
+        self._judge(response)
+
+    async def _next(self, arrived: "asyncio.Queue[bytes | None]") -> bytes | None:
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                return await arrived.get()
+        except TimeoutError:
+            raise self._refusal(f"it was silent for {self._settings.timeout_s:g} s") from None
+
+    async def _ended(self, asking: "asyncio.Future[Response]") -> Response:
+        try:
+            return await asking
+        except HttpFailure as failure:
+            raise self._refusal(failure.message) from None
+
+    def _judge(self, response: Response) -> None:
+        if response.status == 200:
+            return
+        said = f"HTTP {response.status}: {_body_message(response.body)}"
+        if response.status in BUSY:
+            raise _Busy(said, _retry_after(response))
+        raise self._refusal(said)
+
+    def _refusal(self, said: str) -> ModelFailed:
+        shown = said.replace(self._settings.key, "…") if self._settings.key else said
+        where = self._settings.setting
+        return ModelFailed(
+            f"The model {self.name} gave no answer: {shown[:ERROR_SHOWN]}", hint=f"Check {where} model, url and key."
+        )
+
+
+class _Busy(Exception):
+    """The server has no time now."""
+
+    def __init__(self, said: str, wait_s: float) -> None:
+        super().__init__(said)
+        self.said, self.wait_s = said, wait_s
+
+
+def _retry_after(response: Response) -> float:
+    try:
+        return min(max(float(response.header(b"retry-after") or b"0"), 0.0), LONGEST_WAIT_S)
+    except ValueError:
+        return 0.0
+
+
+def _body_message(body: bytes) -> str:
+    """What the provider says, without its wrapping where it has the usual one."""
+    try:
+        return _message(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return body[:ERROR_SHOWN].decode(errors="replace")
+
+
+def _message(said: object) -> str:
+    while isinstance(said, dict):
+        said = said.get("message") or said.get("error") or msgspec.json.encode(said).decode()
+    return str(said)
+
+
+@asynccontextmanager
+async def _pool(url: str) -> AsyncIterator[HttpPool]:
+    pool = HttpPool(url, limits=PoolLimits(connections=1))
+    try:
+        yield pool
+    finally:
+        await pool.close()

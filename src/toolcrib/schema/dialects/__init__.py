@@ -1,0 +1,1 @@
+"""Dialects: the catalogue's definitions as each model provider wants them."""

@@ -1,0 +1,215 @@
+"""Models behind HTTP: each API is spoken as its provider does, by a double on loopback."""
+
+import json
+
+import pytest
+from tests.doubles.llm import LlmDouble, Step
+
+from toolcrib.core.errors import ConfigError, SourceUnavailable
+from toolcrib.models.apis import APIS
+from toolcrib.models.http_model import HttpModel
+from toolcrib.models.lines import Lines
+from toolcrib.models.model import ModelSettings
+from toolcrib.models.talk import Picture, Reply, Request, Text, ToolAnswer, ToolUse, Turn, Usage, user
+
+PROVIDERS = list(APIS)
+PATHS = {
+    "openai": "/chat/completions",
+    "openai-responses": "/responses",
+    "anthropic": "/messages",
+    "ollama": "/api/chat",
+}
+SECRET = "sk-very-secret"
+HI = Request([user("Hi")], "Be kind.", max_tokens=99)
+CALLS = Step("Looking.", (("files__read", {"path": "a", "deep": {"n": [1, 2]}}), ("clock_now", {})))
+
+
+def model(provider, llm, timeout_s=10.0):
+    return HttpModel(ModelSettings(provider, "small", llm.url, SECRET, timeout_s))
+
+
+async def said(model, request=HI):
+    *pieces, reply = [piece async for piece in model.ask(request)]
+    assert isinstance(reply, Reply)
+    return pieces, reply
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_each_api_is_spoken_and_streams(provider):
+    with LlmDouble(Step("Hello there")) as llm:
+        pieces, reply = await said(model(provider, llm))
+    asked = json.dumps(llm.asked[0])
+
+    assert pieces == ["Hello", " there"]
+    assert (reply.turn.text, reply.stop, reply.usage.input, reply.usage.output) == ("Hello there", "end", 11, 7)
+    assert llm.paths == [PATHS[provider]]
+    assert SECRET in json.dumps(llm.heads)
+    assert llm.asked[0]["model"] == "small"
+    assert all(word in asked for word in ("Be kind.", '"Hi"', "99"))
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_tool_calls_come_whole_and_are_told_apart(provider, stream):
+    with LlmDouble(CALLS) as llm:
+        _, reply = await said(model(provider, llm), Request([user("Go")], stream=stream))
+    first, second = reply.turn.uses
+
+    assert (first.name, first.arguments) == ("files__read", {"path": "a", "deep": {"n": [1, 2]}})
+    assert (second.name, second.arguments) == ("clock_now", {})
+    assert first.id != second.id
+    assert (reply.turn.text, reply.stop) == ("Looking.", "tools")
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic"])
+async def test_a_call_that_is_cut_off_has_a_problem_and_can_be_sent_back(provider):
+    """What goes back has arguments again: no API takes half an object."""
+    cut = Step("", (("write", {"path": "a"}), ("write", {"path": "b", "text": "long " * 20})), cut=True)
+    with LlmDouble(cut, Step("Sorry.")) as llm:
+        speaker = model(provider, llm)
+        _, reply = await said(speaker)
+        whole, half = reply.turn.uses
+        answers = Turn(
+            "user", tuple(ToolAnswer(use.id, use.name, (Text("no"),), is_error=True) for use in (whole, half))
+        )
+        await said(speaker, Request([user("Hi"), reply.turn, answers]))
+
+    assert (whole.problem, "no complete JSON" in half.problem, reply.stop) == ("", True, "length")
+    assert "long long" not in json.dumps(llm.asked[1])
+
+
+CONVERSATION = [
+    user("Look."),
+    Turn("assistant", (Text("I look."), ToolUse("c1", "look", {"at": "sky"}), ToolUse("c2", "fail", {}))),
+    Turn(
+        "user",
+        (
+            ToolAnswer("c1", "look", (Text("blue"), Picture("image/png", "aWNvbg=="))),
+            ToolAnswer("c2", "fail", (Text("it broke"),), is_error=True),
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_a_conversation_begun_elsewhere_is_told_in_each_apis_own_words(provider):
+    with LlmDouble(Step("Blue.")) as llm:
+        await said(model(provider, llm), Request(CONVERSATION))
+    sent = llm.asked[0]
+
+    assert SHOWN[provider](sent) == {
+        "ids": ["c1", "c2"],
+        "words": ["blue", "it broke"],
+        "failed": ["c2"],
+        "images": 1,
+    }
+
+
+def _anthropic(sent):
+    results = sent["messages"][-1]["content"]
+    return {
+        "ids": [result["tool_use_id"] for result in results],
+        "words": [result["content"][0]["text"] for result in results],
+        "failed": [result["tool_use_id"] for result in results if result["is_error"]],
+        "images": sum(block["type"] == "image" for result in results for block in result["content"]),
+    }
+
+
+def _chat(sent):
+    results = [message for message in sent["messages"] if message["role"] == "tool"]
+    *_, last = sent["messages"]
+    return {
+        "ids": [result["tool_call_id"] for result in results],
+        "words": [result["content"].removeprefix("Error: ") for result in results],
+        "failed": [result["tool_call_id"] for result in results if result["content"].startswith("Error: ")],
+        "images": sum(block["type"] == "image_url" for block in last["content"] if last["role"] == "user"),
+    }
+
+
+def _responses(sent):
+    results = [item for item in sent["input"] if item.get("type") == "function_call_output"]
+    words = [item["output"] if isinstance(item["output"], str) else item["output"][0]["text"] for item in results]
+    return {
+        "ids": [item["call_id"] for item in results],
+        "words": [word.removeprefix("Error: ") for word in words],
+        "failed": [item["call_id"] for item, word in zip(results, words, strict=True) if word.startswith("Error: ")],
+        "images": json.dumps(results).count("input_image"),
+    }
+
+
+def _ollama(sent):
+    results = [message for message in sent["messages"] if message["role"] == "tool"]
+    return {
+        "ids": [result["tool_call_id"] for result in results],
+        "words": [result["content"].removeprefix("Error: ") for result in results],
+        "failed": [result["tool_call_id"] for result in results if result["content"].startswith("Error: ")],
+        "images": sum(len(result.get("images", [])) for result in results),
+    }
+
+
+SHOWN = {"anthropic": _anthropic, "openai": _chat, "openai-responses": _responses, "ollama": _ollama}
+
+
+async def test_a_refusal_is_told_without_the_key():
+    refusal = Step(status=401, body={"error": {"message": f"wrong key {SECRET}"}})
+    with LlmDouble(refusal) as llm, pytest.raises(SourceUnavailable, match="HTTP 401: wrong key …") as caught:
+        await said(model("openai", llm))
+
+    assert SECRET not in str(caught.value)
+    assert SECRET not in repr(ModelSettings("openai", "small", llm.url, SECRET))
+
+
+async def test_a_busy_provider_is_asked_again():
+    busy = Step(status=429, body={"error": {"message": "slow down"}}, headers={"retry-after": "0.01"})
+    with LlmDouble(busy, busy, Step("Here.")) as llm:
+        _, reply = await said(model("anthropic", llm))
+
+    assert (reply.turn.text, len(llm.asked)) == ("Here.", 3)
+
+
+async def test_a_provider_that_stays_busy_is_told():
+    busy = Step(status=529, body={"type": "error", "error": {"message": "overloaded"}}, headers={"retry-after": "0.01"})
+    with LlmDouble(*[busy] * 9) as llm, pytest.raises(SourceUnavailable, match="HTTP 529: overloaded"):
+        await said(model("anthropic", llm))
+
+    assert len(llm.asked) == 3
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["connection lost", "ended too soon"])
+@pytest.mark.parametrize("provider", PROVIDERS)
+async def test_an_answer_that_breaks_off_is_a_failure_and_is_not_asked_for_again(provider, lost):
+    begun = Step("Hello there", broken_after=1, is_lost=lost)
+    with LlmDouble(begun, Step("Again")) as llm, pytest.raises(SourceUnavailable):
+        await said(model(provider, llm))
+
+    assert len(llm.asked) == 1
+
+
+async def test_an_error_in_the_middle_of_a_stream_is_told():
+    crash = Step(body={"error": "model runner crashed"})
+    with LlmDouble(crash) as llm, pytest.raises(SourceUnavailable, match="model runner crashed"):
+        await said(model("ollama", llm))
+
+
+async def test_a_model_that_is_not_there_is_told():
+    with LlmDouble() as llm:
+        pass
+    with pytest.raises(SourceUnavailable, match="refused"):
+        await said(model("openai", llm))
+
+
+def test_an_unknown_provider_is_refused_with_the_nearest():
+    with pytest.raises(ConfigError, match="anthropic"):
+        HttpModel(ModelSettings("antropic", "small"))
+
+
+def test_usage_adds_up():
+    assert Usage(1, 2, 1) + Usage(10, 20) == Usage(11, 22, 1)
+    assert Usage(1, 2, 1).total == 3
+
+
+def test_events_survive_any_way_the_network_cuts_them():
+    stream = b'event: a\ndata: {"n": 1}\n\ndata: {"n": 2}\r\n\r\ndata: [DONE]\n\n'
+    for cut in range(len(stream)):
+        lines = Lines(is_lines=False)
+        assert [*lines.feed(stream[:cut]), *lines.feed(stream[cut:])] == [b'{"n": 1}', b'{"n": 2}']
