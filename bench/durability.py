@@ -26,7 +26,8 @@ class Survived:
 
 def kill_round(python: str, home: Path, first: int, chance: random.Random) -> Survived:
     """Let a process write, kill it at a random moment, look what is left; numbers begin at ``first``."""
-    acknowledged = _write_and_kill(python, home, first, chance.uniform(0, LONGEST_S))
+    heard = write_and_kill([python, str(WORKER), "write", str(home), str(first)], chance.uniform(0, LONGEST_S))
+    acknowledged = [(kind, int(number)) for kind, number in heard]
     found = read_check(python, WORKER, home, LIMIT_S)
     audit = {number for kind, number in acknowledged if kind == "audit"}
     lost = len(audit - set(found["begun"])) + sum(_is_lost(kind, acknowledged, found) for kind in ("lock", "answer"))
@@ -38,8 +39,9 @@ def _is_lost(kind: str, acknowledged: list[tuple[str, int]], found: dict[str, An
     return found[kind] < max((number for of, number in acknowledged if of == kind), default=0)
 
 
-def _write_and_kill(python: str, home: Path, first: int, after_s: float) -> list[tuple[str, int]]:
-    with subprocess.Popen([python, str(WORKER), "write", str(home), str(first)], stdout=subprocess.PIPE) as process:
+def write_and_kill(argv: list[str], after_s: float) -> list[list[str]]:
+    """What a writer acknowledged, line by line, until it was killed so long after the first line."""
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None
             heard = process.stdout.readline()
@@ -48,7 +50,7 @@ def _write_and_kill(python: str, home: Path, first: int, after_s: float) -> list
             process.kill()
         heard += process.stdout.read()
     whole = heard[: heard.rfind(b"\n") + 1].decode()
-    return [(kind, int(number)) for kind, number in map(str.split, whole.splitlines())]
+    return [line.split() for line in whole.splitlines()]
 
 
 def read_check(python: str, worker: Path, home: Path, limit_s: float) -> dict[str, Any]:

@@ -17,6 +17,7 @@ FIGURES = {
     "suites": "public JSON Schema and JSON parsing suites (--data), hostile schemas",
     "config": "a project of 50 servers and 2,000 tools looked at over REST, and every page",
     "kb": "how well passages are found (--data): words, vectors, both",
+    "kbspeed": "filling and searching a knowledge base of 100,000 passages (--chunks), beside others",
     "toolsearch": "how well and how fast tools are found (--data), beside others",
     "tokens": "what tools cost a model's context (--data): all up front, or searched",
     "isolation": "starting a program at each level of isolation",
@@ -34,6 +35,7 @@ class Options:
     front: str
     back: str
     data: Path | None
+    chunks: int | None = None
 
 
 def parse(argv: list[str]) -> Options:
@@ -54,6 +56,7 @@ def parse(argv: list[str]) -> Options:
         front=found.front,
         back=found.back,
         data=found.data,
+        chunks=found.chunks,
     )
 
 
@@ -71,11 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--front", choices=("http", "stdio"), default="http", help="calls: how the gateway is reached")
     parser.add_argument("--back", choices=("stdio", "http"), default="stdio", help="calls: what stands behind it")
     parser.add_argument("--data", type=Path, metavar="DIR", help="suites, kb, toolsearch, tokens: where the sets are")
+    parser.add_argument("--chunks", type=_at_least_one, metavar="N", help="kbspeed: passages, instead of 100,000")
     return parser
 
 
 def _at_least_one(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} rounds measure nothing; give 1 or more")
+        raise argparse.ArgumentTypeError(f"{number} of them measure nothing; give 1 or more")
     return number

@@ -17,6 +17,7 @@ from bench.figures import (
     isolation,
     kb,
     kbcrash,
+    kbspeed,
     listing,
     memory,
     register,
@@ -42,6 +43,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "isolation": isolation.measure,
     "config": config.measure,
     "kb": kb.measure,
+    "kbspeed": kbspeed.measure,
     "toolsearch": toolsearch.measure,
     "tokens": tokens.measure,
 }

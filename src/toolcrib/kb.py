@@ -153,16 +153,18 @@ def make_answerer(config: KbConfig, surroundings: Surroundings) -> "Answerer":
 async def open_library(config: Config, surroundings: Surroundings) -> AsyncIterator["Library"]:
     """The library with all it takes to add documents: foreign formats are parsed in workers of their own."""
     from toolcrib.isolate.worker import Workers
-    from toolcrib.knowledge.parse.confined import in_workers
+    from toolcrib.knowledge.parse.confined import Parsers
     from toolcrib.sources.bounds import Bounds
     from toolcrib.transports.spawn import Spawner
 
     spawner = Spawner()
     bounds = Bounds(spawner, surroundings.env, config.isolation, VERSION)
     workers = Workers(spawner, bounds.host, bounds.prover, surroundings.env)
-    library = make_library(config.kb, surroundings, in_workers(workers))
+    parsers = Parsers(workers)
+    library = make_library(config.kb, surroundings, parsers)
     try:
         yield await library.open()
     finally:
         await library.close()
+        parsers.close()
         await spawner.close()

@@ -248,6 +248,30 @@ async def test_a_sound_store_has_nothing_to_complain_of(notes):
     assert await notes.verify() == []
 
 
+async def test_several_things_are_read_in_one_go(notes):
+    await add(notes, arrival("a.txt"), arrival("b.txt", type="html"))
+    (key, *_) = [document.key for document in await notes.documents("notes")]
+    rows, html = [(key, 0), (key, 1)], DocumentFilter(types=("html",))
+    found = await notes.consult(
+        lambda reader: (
+            reader.generation(),
+            reader.documents_of([key]),
+            reader.texts_of([key]),
+            reader.passages_at(rows),
+            reader.keys(["notes"], html),
+        )
+    )
+
+    assert found == (
+        await notes.generation(),
+        await notes.documents_of([key]),
+        await notes.texts_of([key]),
+        await notes.passages_at(rows),
+        await notes.keys(["notes"], html),
+    )
+    assert list(found[2].values()) == ["one two\n\nthree four"]
+
+
 BETTER = Embedding("better", "openai:large", 16)
 
 

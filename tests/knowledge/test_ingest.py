@@ -5,6 +5,7 @@ import pytest
 from tests.knowledge.conftest import Base
 
 from toolcrib.core.errors import UnreadableSource
+from toolcrib.knowledge import ingest
 from toolcrib.knowledge.embedding import Embedders
 from toolcrib.knowledge.fill import fill
 from toolcrib.knowledge.ingest import Ingest
@@ -149,7 +150,8 @@ async def test_progress_counts_up_to_the_end(base, files):
     assert {progress.total for progress in seen} == {7}
 
 
-async def test_an_interrupted_addition_keeps_what_it_stored_and_goes_on_later(base, files, embedder):
+async def test_an_interrupted_addition_keeps_what_it_stored_and_goes_on_later(base, files, monkeypatch):
+    monkeypatch.setattr(ingest, "PASSAGES_AT_ONCE", 500)
     long = "\n\n".join(f"Paragraph {n} about nothing much. " * 30 for n in range(300))
     root = files(**{f"f{n}_dot_md": f"{n} {long}" for n in range(4)})
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.search.hybrid import Entry, Searcher, Segment
+from toolcrib.search.hybrid import Entry, Searcher, Segment, best
 
 TEXTS = [
     "The cat sleeps on the warm sofa.",
@@ -133,3 +133,13 @@ def test_a_quoted_phrase_wins_over_its_scattered_words():
 
     assert [hit.position for hit in hits] == [1, 0]
     assert hits[0].score > 1.5 * hits[1].score
+
+
+@pytest.mark.parametrize("size", [0, 5, 700, 30_001])
+@pytest.mark.parametrize("steps", [3, 1_000_000])
+def test_the_best_are_found_among_many_equal_ones_in_order(size, steps):
+    """However many scores there are, and however few different ones."""
+    scores = (np.random.default_rng(5).integers(0, steps, size) / steps).astype(np.float32)
+    expected = [at for at in np.argsort(-scores, kind="stable") if scores[at] > 0][:50]
+
+    assert best(scores, 50).tolist() == expected

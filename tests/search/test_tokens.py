@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.search.stem import stem
-from toolcrib.search.tokens import analyse, places, read_query
+from toolcrib.search.tokens import analyse, fold, places, read_query
 
 STEMS = re.findall(
     r"\w+",
@@ -65,3 +65,10 @@ def test_no_text_is_too_strange(text):
     """Any text has terms, and its words stand where they are said to."""
     assert all(isinstance(term, str) and term for term in analyse(text))
     assert all(text[start:end].strip() for start, end, _ in places(text))
+
+
+@given(st.text(st.sampled_from("aZ9_.'-’ \n\t,;é·京(x)\x1f\x00") | st.characters(), max_size=60))
+@settings(max_examples=300, deadline=None)
+def test_a_text_gives_the_terms_of_its_words_one_by_one(text):
+    """Reading it in larger pieces changes nothing."""
+    assert analyse(text) == [term for _, _, terms in places(fold(text)) for term in terms]

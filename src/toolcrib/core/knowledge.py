@@ -1,10 +1,11 @@
 """Documents, the passages they are found by, and where both are kept."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+T = TypeVar("T")
 MetadataValue = str | int | float | bool | None
 
 
@@ -237,11 +238,33 @@ class CollectionCounts:
     """Passages of documents that came without vectors, and are not found by them yet."""
 
 
+class KnowledgeReader(Protocol):
+    """What a search reads of a store, one after the other without changing threads; for as long as it is lent."""
+
+    def generation(self) -> int:
+        """As the store says it now."""
+
+    def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+        """Documents by key; those that are gone are missing."""
+
+    def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
+        """Texts of documents by key; those that are gone are missing."""
+
+    def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
+        """Passages by document key and ordinal; those that are gone are missing."""
+
+    def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
+        """The documents a filter lets pass."""
+
+
 class KnowledgeStore(Protocol):
     """Where documents, passages and their index are kept. What a method acknowledged survives a power cut."""
 
     async def generation(self) -> int:
         """A number that grows with every change; cheap."""
+
+    async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
+        """Read several things, and compute with them, in one go beside the event loop; never two at once."""
 
     async def collections(self) -> list[Collection]:
         """All collections, by id."""

@@ -1,4 +1,4 @@
-"""Running a Python function in a process of its own, within bounds: started for one call, gone after it."""
+"""Running a Python function in a process of its own, within bounds: for one call, or for some that follow."""
 
 import os
 import sys
@@ -16,6 +16,7 @@ from toolcrib.isolate.places import is_too_wide
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.proof import Prover
 from toolcrib.isolate.run import Finished, run_once
+from toolcrib.isolate.standing import Standing
 from toolcrib.transports.environment import child_environment
 from toolcrib.transports.spawn import Spawner
 from toolcrib.transports.spec import ProcessSpec
@@ -44,14 +45,21 @@ class Workers:
 
     async def run(self, task: Task, wish: Wish) -> bytes:
         """What the function returned; raises ``ToolFailed`` if its worker ended without an answer."""
+        request = msgspec.json.encode({"path": import_path(), "target": task.target, "given": task.given})
+        return _answer(task, await run_once(self._spawner, await self._spec(task, wish), request, ANSWER_MAX))
+
+    async def stay(self, task: Task, wish: Wish) -> Standing:
+        """A worker that can be asked again and again; each call runs in a copy of it, within the limits of the wish."""
+        process = await self._spawner.start(await self._spec(task, wish))
+        return Standing(process, msgspec.json.encode({"path": import_path(), "target": task.target, "stays": True}))
+
+    async def _spec(self, task: Task, wish: Wish) -> ProcessSpec:
         settled = wish.at(await self._prover.settle(wish))
         restricts = IsolationLevel(settled.level).rank >= IsolationLevel.CONFINED.rank
         places = importable(self._host.home, task.modules) if restricts else ()
         argv = (sys.executable, "-I", str(_PROGRAM))
         spec = ProcessSpec(argv, child_environment({}, self._env), stop_grace_s=0.0, kill_grace_s=0.0)
-        bounded = confine(spec, replace(settled, read=(*settled.read, *places)), self._host)
-        request = msgspec.json.encode({"path": import_path(), "target": task.target, "given": task.given})
-        return _answer(task, await run_once(self._spawner, bounded, request, ANSWER_MAX))
+        return confine(spec, replace(settled, read=(*settled.read, *places)), self._host)
 
 
 def import_path() -> list[str]:

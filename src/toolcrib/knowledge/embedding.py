@@ -123,7 +123,10 @@ class Asking:
 
     async def prepare(self, query: str) -> None:
         """Make the vector of a query; raises ``EmbedderUnavailable``, for a while without trying again."""
-        if isinstance(self._embedder, InProcess) or query in self._known:
+        if isinstance(self._embedder, InProcess):
+            return
+        if query in self._known:
+            self._known.move_to_end(query)
             return
         self._refuse_while_away()
         try:

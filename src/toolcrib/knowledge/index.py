@@ -64,6 +64,10 @@ class Index:
         self._views: dict[tuple[str, ...], View] = {}
         self._busy = asyncio.Lock()
 
+    def latest(self, collections: Sequence[str]) -> View | None:
+        """These collections as they were last seen, if they were: compare its generation with the store's."""
+        return self._views.get(tuple(sorted(set(collections))))
+
     async def view(self, collections: Sequence[str]) -> View:
         """These collections as they are now; costs one small query if nothing has changed. Raises for unknown ones."""
         wanted = tuple(sorted(set(collections)))
@@ -179,4 +183,5 @@ def _make_searcher(parts: Sequence[Part], asking: Asking | None) -> "Searcher":
 
     held = [part.segment for part in parts]
     segments = held if asking is None else even_out(held, asking.dimensions)
-    return Searcher([(segment, part.alive) for segment, part in zip(segments, parts, strict=True)], asking)
+    alive = [None if part.alive.all() else part.alive for part in parts]
+    return Searcher(list(zip(segments, alive, strict=True)), asking)

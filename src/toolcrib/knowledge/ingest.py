@@ -6,7 +6,7 @@ Whatever was stored stays if the work is interrupted, and is not done again when
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -29,9 +29,11 @@ from toolcrib.knowledge.walk import Candidate, Content, Skipped, read
 if TYPE_CHECKING:
     from toolcrib.search.vectors import Embedder
 
-PASSAGES_AT_ONCE = 500
+PASSAGES_AT_ONCE = 4000
 SECONDS_AT_ONCE = 1.0
 AHEAD = 4
+FILES_AT_ONCE = 64
+BYTES_AT_ONCE = 4_000_000
 YOUNG_NS = 2_000_000_000
 """A file changed this shortly ago may change again without looking different."""
 
@@ -81,6 +83,19 @@ class _Same:
 
     document: str
     stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class _Foreign:
+    """What is parsed in a process of its own."""
+
+    candidate: Candidate | Page
+    kind: str
+    content: bytes
+    stamp: Stamp
+
+
+_Taken = Arrival | _Same | Skipped | _Foreign | Page
 
 
 class Ingest:
@@ -144,13 +159,15 @@ class Ingest:
     async def _prepared(
         self, candidates: Iterable[Candidate | Page], known: Known, wanted: Adding
     ) -> AsyncIterator[Arrival | _Same | Skipped]:
-        """Each candidate in order, with a few being worked on ahead."""
+        """Each candidate in order: files are taken some at a time, and a few that need waiting are worked on ahead."""
         waiting: deque[asyncio.Task[Arrival | _Same | Skipped]] = deque()
+        left = iter(candidates)
         try:
-            for candidate in candidates:
-                waiting.append(asyncio.create_task(self._prepare(candidate, known, wanted)))
-                if len(waiting) >= AHEAD:
-                    yield await waiting.popleft()
+            while some := await asyncio.to_thread(self._take_some, left, known, wanted):
+                for taken in some:
+                    waiting.append(asyncio.create_task(self._finish(taken, known, wanted)))
+                    if len(waiting) >= AHEAD:
+                        yield await waiting.popleft()
             while waiting:
                 yield await waiting.popleft()
         finally:
@@ -158,42 +175,66 @@ class Ingest:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
 
-    async def _prepare(self, candidate: Candidate | Page, known: Known, wanted: Adding) -> Arrival | _Same | Skipped:
+    def _take_some(self, left: Iterator[Candidate | Page], known: Known, wanted: Adding) -> "list[_Taken]":
+        """The next files, until it is enough for one trip to another thread; pages are left as they are."""
+        taken, size = list[_Taken](), 0
+        for candidate in left:
+            one = candidate if isinstance(candidate, Page) else self._take(candidate, None, known, wanted)
+            taken.append(one)
+            size += len(one.text) if isinstance(one, Arrival) else len(one.content) if isinstance(one, _Foreign) else 0
+            if len(taken) >= FILES_AT_ONCE or size >= BYTES_AT_ONCE:
+                break
+        return taken
+
+    def _take(self, candidate: Candidate | Page, page: Content | None, known: Known, wanted: Adding) -> "_Taken":
+        """From the bytes to passages; foreign formats stay bytes."""
         try:
-            content = await self._content(candidate)
+            content = page or read(candidate, _size_max(candidate.name))  # type: ignore[arg-type]
             digest = wanted.digest(content.bytes)
             stamp = replace(content.stamp, hash=digest, mtime_ns=self._trusted(content.stamp.mtime_ns))
             before = known.get(candidate.source)
             if before is not None and wanted.is_same(digest, before[1]):
                 return _Same(before[0], replace(stamp, hash=before[1].hash))
-            parsed = await self._parse(candidate.name, content)
-            previous = await self._store.document(before[0]) if before else None
-            return await asyncio.to_thread(self._arrive, candidate, parsed, stamp, wanted, previous)
-        except UnreadableSource as error:
-            return Skipped(candidate.source, error.message)
+            kind = content.type or type_of(candidate.name, content.bytes[:SAMPLE])
+            if kind in FOREIGN:
+                return _Foreign(candidate, kind, content.bytes, stamp)
+            return self._arrive(candidate, parse(kind, content.bytes), stamp, wanted)
         except Exception as error:  # the edge of the parsers: no file, whatever is in it, stops the others
-            return Skipped(candidate.source, f"it cannot be parsed ({type(error).__name__}: {str(error)[:200]})")
+            return _skip(candidate, error)
 
-    async def _content(self, candidate: Candidate | Page) -> Content:
-        if isinstance(candidate, Page):
-            return await self._fetch_page(candidate)
-        return await asyncio.to_thread(read, candidate, _size_max(candidate.name))
+    async def _finish(self, taken: "_Taken", known: Known, wanted: Adding) -> Arrival | _Same | Skipped:
+        """What has to be waited for: pages, foreign formats, and what was said when a document was added before."""
+        if isinstance(taken, Page):
+            taken = await self._fetched(taken, known, wanted)
+        if isinstance(taken, _Foreign):
+            taken = await self._parsed(taken, wanted)
+        if isinstance(taken, Arrival) and not wanted.says and taken.document.source in known:
+            previous = await self._store.document(known[taken.document.source][0])
+            return taken if previous is None else _as_said(taken, previous)
+        return taken
+
+    async def _fetched(self, page: Page, known: Known, wanted: Adding) -> "Arrival | _Same | Skipped | _Foreign":
+        try:
+            content = await self._fetch_page(page)
+        except Exception as error:  # the edge of the net
+            return _skip(page, error)
+        taken = await asyncio.to_thread(self._take, page, content, known, wanted)
+        assert not isinstance(taken, Page)
+        return taken
+
+    async def _parsed(self, taken: "_Foreign", wanted: Adding) -> Arrival | Skipped:
+        try:
+            parsed = await self._parse_foreign(taken.kind, taken.content)
+            return await asyncio.to_thread(self._arrive, taken.candidate, parsed, taken.stamp, wanted)
+        except Exception as error:  # the edge of the parsers
+            return _skip(taken.candidate, error)
 
     def _trusted(self, mtime_ns: int) -> int:
         return mtime_ns if self._clock_ns() - mtime_ns > YOUNG_NS else 0
 
-    async def _parse(self, name: str, content: Content) -> Parsed:
-        kind = content.type or type_of(name, content.bytes[:SAMPLE])
-        if kind in FOREIGN:
-            return await self._parse_foreign(kind, content.bytes)
-        return await asyncio.to_thread(parse, kind, content.bytes)
-
-    def _arrive(
-        self, candidate: Candidate | Page, parsed: Parsed, stamp: Stamp, wanted: Adding, previous: Document | None
-    ) -> Arrival:
+    def _arrive(self, candidate: Candidate | Page, parsed: Parsed, stamp: Stamp, wanted: Adding) -> Arrival:
         if not parsed.text.strip():
             raise UnreadableSource("there is no text in it")
-        kept = previous if previous is not None and not wanted.says else None
         document = Document(
             id=document_id(wanted.collection, candidate.source),
             collection=wanted.collection,
@@ -202,8 +243,8 @@ class Ingest:
             type=parsed.type,
             stamp=stamp,
             date=parsed.date or to_utc((stamp.mtime_ns or self._clock_ns()) / 1e9),
-            licence=wanted.licence or parsed.licence or (kept.licence if kept else None),
-            version=wanted.version or parsed.version or (kept.version if kept else None),
+            licence=wanted.licence or parsed.licence,
+            version=wanted.version or parsed.version,
             metadata={**parsed.metadata, **wanted.metadata},
             added=to_utc(self._clock_ns() / 1e9),
         )
@@ -227,6 +268,7 @@ class _Batch:
     arrivals: list[Arrival] = field(default_factory=list)
     removals: list[str] = field(default_factory=list)
     same: list[_Same] = field(default_factory=list)
+    passages: int = 0
     began: float = field(default_factory=time.monotonic)
 
     def take(self, outcome: Arrival | _Same | Skipped, known: Known, report: Report) -> None:
@@ -240,10 +282,7 @@ class _Batch:
             report.added += is_new
             report.changed += not is_new
             self.arrivals.append(outcome)
-
-    @property
-    def passages(self) -> int:
-        return sum(len(arrival.places) for arrival in self.arrivals)
+            self.passages += len(outcome.places)
 
     @property
     def is_full(self) -> bool:
@@ -258,6 +297,19 @@ async def _numbered(
     async for outcome in outcomes:
         done += 1
         yield done, outcome
+
+
+def _as_said(arrival: Arrival, previous: Document) -> Arrival:
+    """With the licence and version of before, where the new one says nothing."""
+    document = arrival.document
+    licence, version = document.licence or previous.licence, document.version or previous.version
+    return replace(arrival, document=replace(document, licence=licence, version=version))
+
+
+def _skip(candidate: Candidate | Page, error: Exception) -> Skipped:
+    if isinstance(error, UnreadableSource):
+        return Skipped(candidate.source, error.message)
+    return Skipped(candidate.source, f"it cannot be parsed ({type(error).__name__}: {str(error)[:200]})")
 
 
 def _size_max(name: str) -> int:

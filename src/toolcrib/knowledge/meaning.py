@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from toolcrib.core.errors import EmbedderUnavailable
@@ -25,16 +25,32 @@ FLATNESS = 20
 """The passage after so many better ones counts half."""
 
 
-async def find(view: View, query: str, k: int, masks: "Masks", texts: "Texts") -> "tuple[Found, tuple[str, ...]]":
-    """The best passages, and why some were looked for by words alone; the query is embedded once per embedder."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query whose vectors are at hand, in a view."""
+
+    query: str
+    view: View
+    ready: tuple[Group, ...]
+    """Those that can be searched by meaning."""
+    warnings: tuple[str, ...]
+    """Why some are searched by words alone."""
+
+
+async def ask(view: View, query: str) -> Asked:
+    """Have a query embedded, once per embedder."""
     outcomes = await asyncio.gather(*(_prepare(group, query) for group in view.groups))
     ready = [group for group, trouble in zip(view.groups, outcomes, strict=True) if not trouble]
-    warnings = (*view.warnings, *dict.fromkeys(filter(None, outcomes)))
-    if not ready:
-        return await asyncio.to_thread(view.searcher.search, query, k, masks, "lexical", texts), warnings
-    if len(ready[0].parts) == len(view.parts):
-        return await asyncio.to_thread(view.searcher.search, query, k, masks, "hybrid", texts), warnings
-    return await asyncio.to_thread(_find_mixed, view, ready, query, k, masks, texts), warnings
+    return Asked(query, view, tuple(ready), (*view.warnings, *dict.fromkeys(filter(None, outcomes))))
+
+
+def find(asked: Asked, k: int, masks: "Masks", texts: "Texts") -> "Found":
+    """The best passages. CPU work: run beside the event loop."""
+    if not asked.ready:
+        return asked.view.searcher.search(asked.query, k, masks, "lexical", texts)
+    if len(asked.ready[0].parts) == len(asked.view.parts):
+        return asked.view.searcher.search(asked.query, k, masks, "hybrid", texts)
+    return _find_mixed(asked, k, masks, texts)
 
 
 async def _prepare(group: Group, query: str) -> str:
@@ -46,15 +62,15 @@ async def _prepare(group: Group, query: str) -> str:
     return ""
 
 
-def _find_mixed(view: View, ready: Sequence[Group], query: str, k: int, masks: "Masks", texts: "Texts") -> "Found":
+def _find_mixed(asked: Asked, k: int, masks: "Masks", texts: "Texts") -> "Found":
     """By words over everything; by meaning in each group, where only the order counts."""
-    words = view.searcher.search(query, max(k, CONSIDERED), masks, "lexical", texts)
+    query, most = asked.query, max(k, CONSIDERED)
+    words = asked.view.searcher.search(query, most, masks, "lexical", texts)
     scored = {(hit.segment, hit.position): replace(hit, score=(1 - SHARE) * hit.score) for hit in words.hits}
     timings = dict(words.timings_ms)
-    for group in ready:
-        near = group.searcher.search(
-            query, max(k, CONSIDERED), None if masks is None else [masks[at] for at in group.parts], "vector"
-        )
+    for group in asked.ready:
+        within = None if masks is None else [masks[at] for at in group.parts]
+        near = group.searcher.search(query, most, within, "vector")
         timings["vector"] = timings.get("vector", 0.0) + near.timings_ms["vector"]
         for rank, hit in enumerate(near.hits):
             place = (group.parts[hit.segment], hit.position)

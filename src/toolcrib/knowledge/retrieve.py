@@ -1,24 +1,27 @@
 """Finding passages: the filter first, then the search, then what a reader needs to make use of what was found."""
 
-import asyncio
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from toolcrib.core.knowledge import Document, DocumentFilter, KnowledgeStore, Passage
+from toolcrib.core.knowledge import Document, DocumentFilter, KnowledgeReader, KnowledgeStore, Passage
 from toolcrib.knowledge.fold import fold
 from toolcrib.knowledge.index import Index, Part, View
-from toolcrib.knowledge.meaning import find
+from toolcrib.knowledge.meaning import Asked, ask, find
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from toolcrib.search.hybrid import Found, Hit
+    from toolcrib.search.hybrid import Hit
 
-TEXTS_MAX = 32_000_000
+TEXTS_MAX = 4_000_000
 """Characters of documents that are kept at hand."""
+SPARE = 2
+"""Passages read beyond those wanted at first; more only where near copies are left out."""
 EVERYTHING = DocumentFilter()
 
 
@@ -63,36 +66,51 @@ class Retriever:
 
     def __init__(self, store: KnowledgeStore, index: Index) -> None:
         self._store, self._index = store, index
-        self._texts = _Texts(store)
+        self._texts = _Texts()
 
     async def search(self, search: Search) -> Findings:
-        """The best passages that the filter lets pass; near copies of a better one are left out."""
-        began = asyncio.get_running_loop().time()
+        """The best passages that the filter lets pass; near copies of a better one are left out.
+
+        While nothing changes, this is one trip to the thread that reads: what was last seen is searched there, once the
+        store says that it is still so. Embedders elsewhere are asked before that.
+        """
+        view = self._index.latest(search.collections)
+        if view is not None:
+            found = await self._store.consult(partial(self._look_if_current, await ask(view, search.query), search))
+            if found is not None:
+                return found
         view = await self._index.view(search.collections)
+        return await self._store.consult(partial(self._look, await ask(view, search.query), search))
+
+    def _look_if_current(self, asked: Asked, search: Search, reader: KnowledgeReader) -> Findings | None:
+        return self._look(asked, search, reader) if reader.generation() == asked.view.generation else None
+
+    def _look(self, asked: Asked, search: Search, reader: KnowledgeReader) -> Findings:
+        began, view = time.perf_counter(), asked.view
         if not view.parts:
             return Findings((), search.query)
-        masks = await self._masks(view, search)
-        texts = self._texts.reader(view.parts)
-        found, warnings = await find(view, search.query, search.top_k * 2 + 8, masks, texts)
-        passages = await self._read(view.parts, found.hits)
+        masks = _masks(view, search, reader)
+        texts = self._texts.reader(view.parts, reader)
+        found = find(asked, search.top_k * 2 + 8, masks, texts)
+        first = _first(found.hits, search.top_k + SPARE)
+        chosen = self._choose(view.parts, first, search.top_k, reader)
+        if len(chosen) < search.top_k and len(first) < len(found.hits):
+            chosen = self._choose(view.parts, found.hits, search.top_k, reader)
+        timings = dict(found.timings_ms) | {"total": (time.perf_counter() - began) * 1000}
+        return Findings(tuple(chosen), found.processed_query, found.total, timings, found.rarity, asked.warnings)
+
+    def _choose(
+        self, parts: Sequence[Part], hits: "Sequence[Hit]", most: int, reader: KnowledgeReader
+    ) -> list[FoundPassage]:
+        passages = self._read(parts, hits, reader)
         ordered = sorted(passages, key=lambda each: (-each.score, each.document.source, each.passage.ordinal))
-        chosen = fold(ordered, lambda each: each.text, search.top_k)
-        timings = dict(found.timings_ms) | {"total": (asyncio.get_running_loop().time() - began) * 1000}
-        return Findings(tuple(chosen), found.processed_query, _total(found, passages), timings, found.rarity, warnings)
+        return fold(ordered, lambda each: each.text, most)
 
-    async def _masks(self, view: View, search: Search) -> "list[NDArray[np.bool_] | None] | None":
-        if search.wanted.is_open:
-            return None
-        import numpy as np
-
-        keys = np.asarray(sorted(await self._store.keys(search.collections, search.wanted)), np.int64)
-        return [np.isin(part.documents, keys) for part in view.parts]
-
-    async def _read(self, parts: Sequence[Part], hits: "Sequence[Hit]") -> list[FoundPassage]:
+    def _read(self, parts: Sequence[Part], hits: "Sequence[Hit]", reader: KnowledgeReader) -> list[FoundPassage]:
         rows = [_row(parts[hit.segment], hit.position) for hit in hits]
-        documents = await self._store.documents_of({key for key, _ in rows})
-        passages = await self._store.passages_at(rows)
-        texts = await self._texts.of(documents)
+        documents = reader.documents_of({key for key, _ in rows})
+        passages = reader.passages_at(rows)
+        texts = self._texts.of(documents, reader)
         return [
             FoundPassage(
                 passage,
@@ -107,48 +125,54 @@ class Retriever:
         ]
 
 
+def _masks(view: View, search: Search, reader: KnowledgeReader) -> "list[NDArray[np.bool_] | None] | None":
+    if search.wanted.is_open:
+        return None
+    import numpy as np
+
+    keys = np.asarray(sorted(reader.keys(search.collections, search.wanted)), np.int64)
+    return [np.isin(part.documents, keys) for part in view.parts]
+
+
 def _row(part: Part, position: int) -> tuple[int, int]:
     return int(part.documents[position]), int(part.ordinals[position])
 
 
-def _total(found: "Found", passages: Sequence[FoundPassage]) -> int:
-    return max(found.total, len(passages))
+def _first(hits: "Sequence[Hit]", count: int) -> "Sequence[Hit]":
+    """So many of the best, and all that are as good as the last of them."""
+    if len(hits) <= count:
+        return hits
+    return [hit for hit in hits if hit.score >= hits[count - 1].score]
 
 
 class _Texts:
-    """Texts of documents, the last ones used kept at hand."""
+    """Texts of documents, the last ones read kept at hand; used by the thread that reads."""
 
-    def __init__(self, store: KnowledgeStore) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._kept: OrderedDict[int, str] = OrderedDict()
         self._size = 0
 
-    async def of(self, keys: Mapping[int, object] | Sequence[int]) -> dict[int, str]:
+    def of(self, keys: Iterable[int], reader: KnowledgeReader) -> dict[int, str]:
         missing = [key for key in keys if key not in self._kept]
         found = {key: self._kept[key] for key in keys if key in self._kept}
-        for key, text in (await self._store.texts_of(missing) if missing else {}).items():
+        for key, text in (reader.texts_of(missing) if missing else {}).items():
             found[key] = text
             self._keep(key, text)
         return found
 
     def _keep(self, key: int, text: str) -> None:
-        if key not in self._kept:
-            self._kept[key] = text
-            self._size += len(text)
+        self._kept[key] = text
+        self._size += len(text)
         while self._size > TEXTS_MAX and len(self._kept) > 1:
             _, dropped = self._kept.popitem(last=False)
             self._size -= len(dropped)
 
-    def reader(self, parts: Sequence[Part]) -> Callable[[int, int], str]:
-        """For the thread that searches: a passage's text by segment and position."""
-        loop = asyncio.get_running_loop()
+    def reader(self, parts: Sequence[Part], reader: KnowledgeReader) -> Callable[[int, int], str]:
+        """For the search: a passage's text by segment and position."""
 
         def read(segment: int, position: int) -> str:
             part = parts[segment]
             key = int(part.documents[position])
-            text = self._kept.get(key)
-            if text is None:
-                text = asyncio.run_coroutine_threadsafe(self.of([key]), loop).result().get(key, "")
-            return text[int(part.starts[position]) : int(part.ends[position])]
+            return self.of([key], reader).get(key, "")[int(part.starts[position]) : int(part.ends[position])]
 
         return read

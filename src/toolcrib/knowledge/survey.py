@@ -54,10 +54,10 @@ class Root:
     path: Path
     label: str = ""
 
-    def holds(self, source: str) -> bool:
-        """Whether a document of this source was found below this root."""
-        place = self.label or str(self.path.resolve())
-        return source == place or source.startswith(f"{place}/")
+    @property
+    def place(self) -> str:
+        """What the sources of its documents are, or begin with."""
+        return self.label or str(self.path.resolve())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,14 @@ def survey(roots: Sequence[Root], known: Known, wanted: Adding) -> Survey:
                 unchanged += 1
             else:
                 to_read.append(candidate)
+    places = [root.place for root in roots]
     unseen = tuple(f"{each.source}/" for each in skipped if each.is_folder)
     gone = [
         document
         for source, (document, _) in known.items()
-        if source not in found and any(root.holds(source) for root in roots) and not source.startswith(unseen)
+        if source not in found
+        and any(source == place or source.startswith(f"{place}/") for place in places)
+        and not source.startswith(unseen)
     ]
     return Survey(to_read, unchanged, gone, skipped)
 

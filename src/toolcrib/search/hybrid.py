@@ -25,6 +25,7 @@ Texts = Callable[[int, int], str]
 
 DOCUMENT_FIELDS = {"title": Field(2.0, 0.5), "headings": Field(1.5, 0.5), "text": Field(1.0, 0.75)}
 LOOKED_INTO = 100  # candidates whose text is read for quoted phrases
+BLOCK = 64  # scores of which only the highest is looked at, to find what is not worth a look
 LOOKED_AT = 10  # rows compared exactly for each candidate
 
 
@@ -175,14 +176,20 @@ class Searcher:
 
 def best(scores: Floats, k: int) -> Positions:
     """The positions of the ``k`` highest scores above zero, highest first, equal ones in order."""
-    if len(scores) > 4 * k:
-        limit = np.partition(scores, len(scores) - k)[len(scores) - k]
-        chosen = np.flatnonzero(scores >= max(limit, np.float32(1e-9)))
-    else:
-        chosen = np.flatnonzero(scores > 0)
+    chosen = np.flatnonzero(scores >= max(_bar(scores, k), np.float32(1e-9)))
     order = np.argsort(-scores[chosen], kind="stable")
     result: Positions = chosen[order[:k]]
     return result
+
+
+def _bar(scores: Floats, k: int) -> np.float32:
+    """What the ``k``-th highest score reaches at least: as many blocks hold a score as high."""
+    blocks = len(scores) // BLOCK
+    if blocks < 2 * k or not k:
+        return np.float32(0)
+    highest = scores[: blocks * BLOCK].reshape(blocks, BLOCK).max(axis=1)
+    bar: np.float32 = np.partition(highest, blocks - k)[blocks - k]
+    return bar
 
 
 def _both(first: Mask | None, second: Mask | None) -> Mask | None:

@@ -5,17 +5,18 @@ on how entries were split over segments. The formula is BM25F with a length norm
 https://www.staff.city.ac.uk/~sbrp622/papers/foundations_bm25_review.pdf (3.6).
 """
 
+from array import array
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.search.pack import pack, unpack
-from toolcrib.search.tokens import analyse
+from toolcrib.search.tokens import pieces_of, terms_in
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -53,7 +54,7 @@ class Postings:
         self.fields = tuple(fields)
         self._arrays = dict(arrays)
         self._words: memoryview = memoryview(arrays["words"]).cast("B")  # type: ignore[arg-type]
-        self._word_ends = arrays["word_ends"]
+        self._word_ends: memoryview = memoryview(arrays["word_ends"])  # type: ignore[arg-type]
         self._starts = arrays["starts"]
         self._entries = arrays["entries"]
         self._counts = arrays["counts"]  # (field, posting)
@@ -67,7 +68,7 @@ class Postings:
         """Index the named fields of each entry, in order; what else an entry holds is left out."""
         gathered = _Gathered(len(fields))
         for entry in entries:
-            gathered.add([analyse(entry.get(name, "")) for name in fields])
+            gathered.add([entry.get(name, "") for name in fields])
         return cls(gathered.arrays(), fields)
 
     @classmethod
@@ -106,46 +107,68 @@ class Postings:
 
     def terms(self) -> list[bytes]:
         """Every term there is, sorted."""
-        return [self._word(at) for at in range(len(self._word_ends))]
+        words, ends = bytes(self._words), self._word_ends.tolist()
+        return [words[start:end] for start, end in pairwise([0, *ends])]
 
     def _word(self, at: int) -> bytes:
-        start = int(self._word_ends[at - 1]) if at else 0
-        return self._words[start : int(self._word_ends[at])].tobytes()
+        start = self._word_ends[at - 1] if at else 0
+        return self._words[start : self._word_ends[at]].tobytes()
+
+
+class _Numbers(dict[str, tuple[int, ...]]):
+    """The numbers of the terms in each piece of text, given out as terms are met."""
+
+    def __init__(self) -> None:
+        self.of_terms: dict[str, int] = {}
+
+    def __missing__(self, piece: str) -> tuple[int, ...]:
+        known = self.of_terms
+        numbers = self[piece] = tuple([known.setdefault(term, len(known)) for term in terms_in(piece)])
+        return numbers
 
 
 class _Gathered:
-    """Postings in the making: numbers in arrival order, sorted once at the end."""
+    """Postings in the making: for each field the numbers of its terms in order of arrival, counted once at the end."""
 
     def __init__(self, fields: int) -> None:
-        self._fields = fields
-        self._numbers: dict[str, int] = {}
-        self._terms: list[int] = []
-        self._sizes: list[int] = []
-        self._counts: list[list[int]] = [[] for _ in range(fields)]
-        self._lengths: list[list[int]] = []
+        self._numbers = _Numbers()
+        self._size = 0
+        self._terms = [array("I") for _ in range(fields)]
+        self._ends = [array("Q", [0]) for _ in range(fields)]
 
-    def add(self, fields: Sequence[Sequence[str]]) -> None:
-        by_field = [Counter(terms) for terms in fields]
-        held: dict[str, None] = {}
-        for counted in by_field:
-            held.update(dict.fromkeys(counted))
-        numbers = self._numbers
-        self._terms += [numbers.setdefault(term, len(numbers)) for term in held]
-        for kept, counted in zip(self._counts, by_field, strict=True):
-            count_of = counted.get
-            kept.extend([count_of(term, 0) for term in held] if counted else [0] * len(held))
-        self._sizes.append(len(held))
-        self._lengths.append([len(terms) for terms in fields])
+    def add(self, texts: Sequence[str]) -> None:
+        self._size += 1
+        numbers_of = self._numbers.__getitem__
+        for text, terms, ends in zip(texts, self._terms, self._ends, strict=True):
+            if text:
+                terms.extend(chain.from_iterable(map(numbers_of, pieces_of(text))))
+            ends.append(len(terms))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        words = sorted((term.encode(), number) for term, number in self._numbers.items())
-        rank = np.empty(len(words), np.uint32)
-        rank[[number for _, number in words]] = np.arange(len(words), dtype=np.uint32)
-        terms = rank[np.array(self._terms, np.uint32)]
-        entries = np.repeat(np.arange(len(self._sizes), dtype=np.uint32), self._sizes)
-        counts = np.array([np.minimum(kept, MOST_IN_ENTRY) for kept in self._counts], np.uint8)
-        lengths = np.array(self._lengths, np.uint32).reshape(len(self._sizes), self._fields).T
-        return _arranged([word for word, _ in words], terms, entries, counts.reshape(self._fields, len(terms)), lengths)
+        words = sorted((term.encode(), number) for term, number in self._numbers.of_terms.items())
+        rank = np.empty(len(words), np.uint64)
+        rank[[number for _, number in words]] = np.arange(len(words), dtype=np.uint64)
+        lengths = np.array([np.diff(ends) for ends in self._ends], np.uint32).reshape(len(self._ends), self._size)
+        counted = [_counted(rank[np.array(terms)], of) for terms, of in zip(self._terms, lengths, strict=True)]
+        places, _ = _distinct(np.concatenate([np.zeros(0, np.uint64), *(held for held, _ in counted)]))
+        counts = np.zeros((len(counted), len(places)), np.uint8)
+        for row, (held, count) in zip(counts, counted, strict=True):
+            row[np.searchsorted(places, held)] = np.minimum(count, MOST_IN_ENTRY)
+        terms, entries = (places >> np.uint64(32)).astype(np.uint32), places.astype(np.uint32)
+        return _arranged([word for word, _ in words], terms, entries, counts, lengths)
+
+
+def _counted(terms: NDArray[np.uint64], lengths: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """Which terms stand in which entries of one field, as one number for both, and how often."""
+    entries = np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths)
+    return _distinct((terms << np.uint64(32)) | entries)
+
+
+def _distinct(numbers: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """The different ones, ascending, and how often each is there."""
+    numbers = np.sort(numbers)
+    firsts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
+    return numbers[firsts], np.diff(firsts, append=len(numbers))
 
 
 def _arranged(
@@ -178,10 +201,10 @@ def _merged(parts: Sequence[Postings], keeps: Sequence[Mask | None], fields: Seq
         pieces.append(_kept(part, mask, ranks, base))
         base += int(mask.sum())
     terms = np.concatenate([piece.terms for piece in pieces])
-    used, terms = np.unique(terms, return_inverse=True)
+    is_used = np.bincount(terms, minlength=len(words)) > 0
     return _arranged(
-        [words[at] for at in used],
-        terms.astype(np.uint32),
+        [words[at] for at in np.flatnonzero(is_used)],
+        (np.cumsum(is_used) - 1).astype(np.uint32)[terms],
         np.concatenate([piece.entries for piece in pieces]),
         np.concatenate([_aligned(piece.counts, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
         np.concatenate([_aligned(piece.lengths, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
@@ -238,7 +261,12 @@ class Statistics:
         entries, counts = postings.entries(place), postings.counts(place)
         mass = np.zeros(len(entries), np.float32)
         for scale, count in zip(self._scales[part], counts, strict=True):
-            mass += count * scale[entries]
+            holding = np.count_nonzero(count)
+            if holding * 4 > len(count):
+                mass += count * scale[entries]
+            elif holding:
+                held = np.flatnonzero(count)
+                mass[held] += count[held] * scale[entries[held]]
         result: Floats = mass / (mass + np.float32(self._formula.k1))
         return result
 

@@ -94,7 +94,8 @@ class Vectors:
         fine = np.float32(EXACT_SUM / (127 * np.sqrt(self.dimensions)))
         whole = np.rint(query * fine)
         # Not by BLAS: for so few numbers its threads cost more than they bring.
-        sums = np.einsum("ij,j->i", self._rows[rows].astype(np.float32), whole)
+        chosen = self._rows[rows] if isinstance(rows, slice) else self._rows.take(rows, axis=0)
+        sums = np.einsum("ij,j->i", chosen.astype(np.float32), whole)
         result: Floats = sums * (self._scales[rows] / fine)
         return result
 

@@ -16,6 +16,7 @@ from toolcrib.core.knowledge import (
     Document,
     DocumentFilter,
     Embedding,
+    KnowledgeReader,
     Merging,
     Passage,
     SegmentRecord,
@@ -50,6 +51,10 @@ class SqliteKnowledge:
     async def generation(self) -> int:
         """The number of the last change, by whichever process."""
         return await self._read(reading.generation)
+
+    async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
+        """Read several things in one go, in the thread that reads."""
+        return await self._read(lambda connection: work(reading.Reader(connection)))
 
     async def collections(self) -> list[Collection]:
         """All collections, by id."""

@@ -1,9 +1,10 @@
 """A knowledge base in memory: the reference that every other engine is held to."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import TypeVar
 
 from toolcrib.core.errors import UnknownCollection
 from toolcrib.core.knowledge import (
@@ -14,6 +15,7 @@ from toolcrib.core.knowledge import (
     Document,
     DocumentFilter,
     Embedding,
+    KnowledgeReader,
     Merging,
     Passage,
     SegmentRecord,
@@ -26,6 +28,7 @@ from toolcrib.core.knowledge import (
 )
 from toolcrib.stores.knowledge_reading import has_metadata
 
+T = TypeVar("T")
 Row = tuple[int, int]
 """A document's key and the ordinal of a passage."""
 
@@ -54,6 +57,10 @@ class MemoryKnowledge:
     async def generation(self) -> int:
         """The number of the last change."""
         return self._generation
+
+    async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
+        """Nothing here waits, so there is no other thread to go to."""
+        return work(_Reader(self._generation, self._arrivals))
 
     async def collections(self) -> list[Collection]:
         """All collections, by id."""
@@ -139,7 +146,7 @@ class MemoryKnowledge:
 
     async def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
         """Documents by key."""
-        return {key: self._arrivals[key].document for key in sorted(keys) if key in self._arrivals}
+        return await self.consult(lambda reader: reader.documents_of(keys))
 
     async def text(self, document: str) -> Text | None:
         """A document's text."""
@@ -148,7 +155,7 @@ class MemoryKnowledge:
 
     async def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
         """Texts of documents by key."""
-        return {key: self._arrivals[key].text for key in sorted(keys) if key in self._arrivals}
+        return await self.consult(lambda reader: reader.texts_of(keys))
 
     async def passages(self, document: str) -> list[Passage]:
         """A document's passages in order."""
@@ -157,11 +164,11 @@ class MemoryKnowledge:
 
     async def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
         """Passages by document key and ordinal."""
-        return {row: passages_of(self._arrivals[row[0]])[row[1]] for row in rows if row[0] in self._arrivals}
+        return await self.consult(lambda reader: reader.passages_at(rows))
 
     async def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
         """The documents a filter lets pass."""
-        return {each.key for each in self._documents() if each.collection in collections and _passes(each, wanted)}
+        return await self.consult(lambda reader: reader.keys(collections, wanted))
 
     async def segments(self, collections: Sequence[str] | None = None) -> list[SegmentRecord]:
         """The segments of these collections, or of all."""
@@ -302,6 +309,29 @@ class MemoryKnowledge:
 
     async def close(self) -> None:
         """There is nothing to let go of."""
+
+
+class _Reader:
+    """A ``KnowledgeReader`` over the dictionaries."""
+
+    def __init__(self, generation: int, arrivals: Mapping[int, Arrival]) -> None:
+        self._generation, self._arrivals = generation, arrivals
+
+    def generation(self) -> int:
+        return self._generation
+
+    def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+        return {key: self._arrivals[key].document for key in sorted(keys) if key in self._arrivals}
+
+    def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
+        return {key: self._arrivals[key].text for key in sorted(keys) if key in self._arrivals}
+
+    def passages_at(self, rows: Iterable[Row]) -> dict[Row, Passage]:
+        return {row: passages_of(self._arrivals[row[0]])[row[1]] for row in rows if row[0] in self._arrivals}
+
+    def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
+        documents = [arrival.document for arrival in self._arrivals.values()]
+        return {each.key for each in documents if each.collection in collections and _passes(each, wanted)}
 
 
 def _passes(document: Document, wanted: DocumentFilter) -> bool:

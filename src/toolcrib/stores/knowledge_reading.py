@@ -246,6 +246,33 @@ def _changed_texts(connection: "Connection") -> list[str]:
     return problems
 
 
+class Reader:
+    """A ``KnowledgeReader`` over a connection."""
+
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
+
+    def generation(self) -> int:
+        """The number of the last change."""
+        return generation(self._connection)
+
+    def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+        """Documents by key."""
+        return documents_of(self._connection, keys)
+
+    def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
+        """Texts by key."""
+        return texts_of(self._connection, keys)
+
+    def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
+        """Passages by document key and ordinal."""
+        return passages_at(self._connection, rows)
+
+    def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
+        """The documents a filter lets pass."""
+        return keys(self._connection, collections, wanted)
+
+
 def _document(row: Any) -> Document:
     key, id, collection, source, title, kind, digest, size, mtime_ns, date, licence, version, metadata, added = row  # noqa: A001
     stamp = Stamp(digest, size, mtime_ns)

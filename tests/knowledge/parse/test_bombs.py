@@ -10,7 +10,7 @@ import pytest
 from tests.knowledge.conftest import Base
 from tests.knowledge.documents import laughing_docx, make_docx, make_pdf, paragraph, zip_bomb
 
-from toolcrib.knowledge.parse.confined import in_workers
+from toolcrib.knowledge.parse.confined import Parsers
 from toolcrib.knowledge.survey import Adding, Root
 
 GIB = 1 << 30
@@ -64,7 +64,7 @@ BOMBS = {
 
 
 async def test_each_bomb_is_told_and_leaves_no_trace(workers, tmp_path):
-    base = Base(tmp_path / "kb.db", None, in_workers(workers))
+    base = Base(tmp_path / "kb.db", None, Parsers(workers))
     root = tmp_path / "files"
     root.mkdir()
     (root / "before.md").write_text("Ants carry leaves.")
@@ -91,7 +91,7 @@ async def test_each_bomb_is_told_and_leaves_no_trace(workers, tmp_path):
 
 
 async def test_a_page_larger_than_any_paper_is_only_read(workers):
-    parsed = await in_workers(workers)(
+    parsed = await Parsers(workers)(
         "pdf", make_pdf("Whales sing.").replace(b"[0 0 612 792]", b"[0 0 99999999 99999999]")
     )
 
@@ -134,15 +134,15 @@ async def test_a_folder_swapped_for_a_link_during_the_walk_gives_nothing_away(ba
     (root / "a" / "one.md").write_text("Ants carry leaves.")
     (root / "b" / "two.md").write_text("Bees dance.")
     (outside / "two.md").write_text("The secret word is xyzzy.")
-    plain_survey = base.ingest._content
+    plain_take = base.ingest._take
 
-    async def swap_then_read(candidate):
+    def swap_then_take(candidate, *rest):
         if candidate.name == "one.md":
             (root / "b").rename(tmp_path / "moved")
             (root / "b").symlink_to(outside)
-        return await plain_survey(candidate)
+        return plain_take(candidate, *rest)
 
-    base.ingest._content = swap_then_read
+    base.ingest._take = swap_then_take
     report = await base.ingest.add([Root(root)], Adding("notes"))
 
     assert report.added == 1 + (len(report.skipped) == 0)

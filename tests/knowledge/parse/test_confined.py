@@ -6,11 +6,11 @@ from tests.knowledge.documents import make_docx, make_pdf, paragraph
 
 from toolcrib.core.errors import UnreadableSource
 from toolcrib.isolate.grants import MIB, Limits
-from toolcrib.knowledge.parse.confined import LIMITS, in_workers
+from toolcrib.knowledge.parse.confined import LIMITS, Parsers
 
 
 async def test_foreign_files_become_documents_with_pages_and_headings(workers, base, tmp_path):
-    base = Base(tmp_path / "other.db", None, in_workers(workers))
+    base = Base(tmp_path / "other.db", None, Parsers(workers))
     root = tmp_path / "files"
     root.mkdir()
     (root / "paper.pdf").write_bytes(make_pdf("Ants carry leaves.", "Bees dance.", title="A paper"))
@@ -28,11 +28,26 @@ async def test_foreign_files_become_documents_with_pages_and_headings(workers, b
 
 
 async def test_a_parser_that_takes_too_much_memory_or_time_is_ended(workers):
-    hungry = in_workers(workers, Limits(memory_bytes=150 * MIB, cpu_s=LIMITS.cpu_s))
-    slow = in_workers(workers, Limits(memory_bytes=768 * MIB, cpu_s=1))
+    hungry = Parsers(workers, Limits(memory_bytes=150 * MIB, cpu_s=LIMITS.cpu_s))
+    slow = Parsers(workers, Limits(memory_bytes=768 * MIB, cpu_s=1))
     endless = b"<div><i>x</i></div>" * 3_000_000
 
     with pytest.raises(UnreadableSource, match=r"memory|broke|cannot be parsed"):
         await hungry("html", endless)
     with pytest.raises(UnreadableSource, match=r"time|memory|broke"):
         await slow("html", endless)
+
+
+async def test_one_worker_parses_many_files_and_a_new_one_follows_a_failure(workers):
+    parsers = Parsers(workers, Limits(memory_bytes=150 * MIB, cpu_s=LIMITS.cpu_s))
+    pages = [b"<title>%d</title><p>Birds sing.</p>" % number for number in range(5)]
+    titles = [(await parsers("html", page)).title for page in pages]
+    (worker,) = parsers._idle
+    calls = worker.calls
+    with pytest.raises(UnreadableSource):
+        await parsers("html", b"<div><i>x</i></div>" * 3_000_000)
+    again = (await parsers("html", pages[0])).title
+    parsers.close()
+
+    assert (titles, again) == (["0", "1", "2", "3", "4"], "0")
+    assert calls == 5

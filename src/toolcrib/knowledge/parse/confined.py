@@ -5,7 +5,7 @@ A file that breaks its parser, or makes it eat memory or time without end, ends 
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,31 +13,55 @@ import msgspec
 from toolcrib.core.errors import ToolFailed, UnreadableSource
 from toolcrib.isolate.grants import MIB, Limits, Wish
 from toolcrib.isolate.levels import AUTO
+from toolcrib.isolate.standing import Standing
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.knowledge.parse.parsed import Parsed
 
 LIMITS = Limits(memory_bytes=768 * MIB, address_bytes=4096 * MIB, file_bytes=MIB, open_files=64, cpu_s=30)
 PATIENCE_S = 90.0
+CALLS_MAX = 200
+"""Then a worker is replaced by a new one."""
 _TARGET = f"{__name__}:perform"
 
 
-def in_workers(workers: Workers, limits: Limits = LIMITS) -> Callable[[str, bytes], Awaitable[Parsed]]:
-    """A parser of foreign formats that trusts no file."""
-    wish = Wish(AUTO, limits=limits)
-    places = module_places(__name__)
+class Parsers:
+    """A parser of foreign formats that trusts no file: each is parsed in a copy of a worker that has read none."""
 
-    async def parse(kind: str, content: bytes) -> Parsed:
+    def __init__(self, workers: Workers, limits: Limits = LIMITS) -> None:
+        self._workers, self._wish = workers, Wish(AUTO, limits=limits)
+        self._task = Task("parsing", _TARGET, {}, module_places(__name__))
+        self._idle: list[Standing] = []
+
+    async def __call__(self, kind: str, content: bytes) -> Parsed:
+        """The document in these bytes; raises ``UnreadableSource``."""
         given = {"kind": kind, "content": base64.b64encode(content).decode()}
         try:
             async with asyncio.timeout(PATIENCE_S):
-                answer = await workers.run(Task(f"parsing {kind}", _TARGET, given, places), wish)
+                answer = await self._ask(given)
         except ToolFailed as failure:
             raise UnreadableSource(_why(failure)) from None
         except TimeoutError:
             raise UnreadableSource(f"parsing it took longer than {PATIENCE_S:.0f} s") from None
         return _read_answer(answer)
 
-    return parse
+    async def _ask(self, given: Mapping[str, Any]) -> bytes:
+        """By a worker that is free, or a new one; it is kept if all went well and it has not worked for long."""
+        worker = self._idle.pop() if self._idle else await self._workers.stay(self._task, self._wish)
+        try:
+            answer = await worker.ask(given)
+        except BaseException:
+            worker.close()
+            raise
+        if worker.calls < CALLS_MAX:
+            self._idle.append(worker)
+        else:
+            worker.close()
+        return answer
+
+    def close(self) -> None:
+        """End the workers that are free."""
+        while self._idle:
+            self._idle.pop().close()
 
 
 def _why(failure: ToolFailed) -> str:
@@ -52,6 +76,13 @@ def _read_answer(answer: bytes) -> Parsed:
     if "error" in outcome:
         raise UnreadableSource(str(outcome["error"]), hint=str(outcome.get("hint", "")))
     return msgspec.convert(outcome["parsed"], Parsed)
+
+
+def prepare(given: Mapping[str, Any]) -> None:
+    """In the worker that stays: import what parses such documents, so that its copies need not; looks into none."""
+    from toolcrib.knowledge.parse.reading import warm_up
+
+    warm_up(given["kind"])
 
 
 def perform(given: Mapping[str, Any]) -> bytes:

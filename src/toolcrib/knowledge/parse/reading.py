@@ -1,6 +1,7 @@
 """Which parser reads what; each is imported when it is first needed."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 
 from toolcrib.knowledge.parse.parsed import Parsed
@@ -20,6 +21,16 @@ PARSERS: Mapping[str, str] = {
     "pdf": "pdf:parse_pdf",
     "text": "text:parse_text",
 }
+
+LIBRARIES: Mapping[str, str] = {"email": "selectolax.lexbor", "html": "selectolax.lexbor", "pdf": "pypdfium2"}
+"""What parsers import when they begin, where it is installed."""
+
+
+def warm_up(kind: str) -> None:
+    """Import what reads such documents, as far as it is there."""
+    import_module(f"toolcrib.knowledge.parse.{PARSERS[kind].partition(':')[0]}")
+    with suppress(ImportError):
+        import_module(LIBRARIES.get(kind, "json"))
 
 
 def parse(kind: str, content: bytes) -> Parsed:
