@@ -11,6 +11,7 @@ from bench.report import Column, Report
 
 LIMIT_S = 900.0
 LARGE = "500 of "
+FLEET = "the tests' servers"
 COLUMNS = (
     Column("tools", "tools"),
     Column("all up front", "all"),
@@ -33,11 +34,11 @@ class Times:
     label: str
     figure: str
     at_least: float
-    start: str = ""
+    starts: tuple[str, ...] = ("",)
 
     def judge(self, results: Results) -> Verdict:
         real = {name: rounds[0] for name, rounds in results.items() if rounds[0]["real"]}
-        found = {name: round_[self.figure] for name, round_ in real.items() if name.startswith(self.start)}
+        found = {name: round_[self.figure] for name, round_ in real.items() if name.startswith(self.starts)}
         if not found:
             return Verdict(f"{self.label}: not measured", Outcome.UNKNOWN)
         least = min(found, key=lambda name: found[name])
@@ -46,7 +47,7 @@ class Times:
 
 
 GOALS = [
-    Times("less up front with 500 tools", "saved", 20, LARGE),
+    Times("less up front with 500 tools, and with the tests' servers", "saved", 20, (LARGE, FLEET)),
     Times("signatures shorter than JSON", "shorter", 4),
 ]
 

@@ -1,23 +1,30 @@
 """``tokens.py DATA QUERIES``: what catalogues cost a model's context, shown whole or searched; prints one JSON object.
 
 Each set of tools gives a catalogue of 500, evenly chosen; servers of ten tools and more are looked at one by one, too.
+The real servers of the tests are started for it.
 """
 
 import asyncio
 import json
+import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from _quality import Row, rows_of, sets_in
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from _quality import Row, rows_of, sets_in
+from tests.fleet import install, servers
+
+from toolcrib import open_crib
 from toolcrib.config.exposing import ExposeConfig
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.call import ToolCall
 from toolcrib.core.names import to_server_name
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import Tool, to_mcp
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.schema.tokens import count_tokens
 from toolcrib.testing import FakeSource, RecordingChannel, memory_crib
@@ -26,6 +33,7 @@ from toolcrib.wire.jsonrpc import Inbound
 from toolcrib.wire.server import Asker
 
 SIZE, ENOUGH = 500, 10
+FLEET = "the tests' servers"
 MOST_SERVERS = 60
 
 
@@ -59,6 +67,28 @@ async def cost(rows: Sequence[Row], queries: Sequence[str]) -> dict[str, float]:
         }
 
 
+async def fleet() -> list[Row]:
+    """The tools of the servers that the tests run against, as those say them now."""
+    install.ensure()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        subprocess.run(["git", "init", "-q", name], check=True)
+        launched = {
+            "everything": servers.everything(),
+            "files": servers.filesystem(folder),
+            "memory": servers.memory(folder / "memory.json"),
+            "time": servers.time(),
+            "git": servers.git(folder),
+            "calculator": servers.calculator(),
+        }
+        config = {"mcpServers": {name: launch.entry() for name, launch in launched.items()}}
+        async with open_crib(config) as crib:
+            await crib.refresh()
+            return [
+                {**to_mcp(route.tool), "server": route.server} for route in crib.catalog.routes.values() if route.server
+            ]
+
+
 async def listed(window: Window) -> float:
     """The tokens of a client's first listing, envelope left out."""
     request = Inbound("2.0", 1, "tools/list", {})
@@ -73,7 +103,8 @@ def tokens(text: str) -> float:
 
 async def main() -> None:
     data, most = Path(sys.argv[1]), int(sys.argv[2])
-    found = {}
+    rows = await fleet()
+    found = {FLEET: await cost(rows, [row["description"] for row in rows]) | {"real": 1.0}}
     for name, folder in sets_in(data, "tools.jsonl").items():
         rows = rows_of(folder / "tools.jsonl")
         if len(rows) < SIZE:
