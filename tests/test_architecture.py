@@ -21,6 +21,8 @@ MAY_IMPORT = {
     "catalog": {"core", "search", "schema", "config"},
     "calls": {"core", "schema", "isolate"},
     "knowledge": {"core", "search", "transports", "isolate"},
+    "platform": {"core", "config", "transports", "stores", "sources", "version"},
+    "compat": {"core", "platform"},
     "onlookers": {"core", "config", "stores", "calls", "version"},
     "maker": {"core", "config", "calls", "isolate", "sources", "transports", "surroundings", "version"},
     "kb": {

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from toolcrib.assemble import Loaded, assemble, load
 from toolcrib.config.lock import Record
+from toolcrib.config.model import is_bare as has_no_tools
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.events import Emit
 from toolcrib.core.names import is_own, split_name
@@ -33,7 +34,7 @@ def load_here(options: Options, flags: Mapping[str, object] | None = None) -> Lo
 
 def is_bare(loaded: Loaded) -> bool:
     """Whether nothing at all is configured, so that the built-in tools stand in."""
-    return not loaded.config.servers and not loaded.config.native
+    return has_no_tools(loaded.config)
 
 
 async def assemble_here(
@@ -56,6 +57,7 @@ async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
     """The Crib of a command that runs once."""
     crib = await assemble_here(load_here(options), one_shot_log(options, console), one_shot=True)
     try:
+        await wait_with_status(console, crib.find_servers(), "asking the platform")
         yield crib
     finally:
         console.end_status()

@@ -29,8 +29,12 @@ from toolcrib.doors.cli.watch import Watch
 from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import Router
+from toolcrib.doors.mcp.by_server import PATH as SERVERS_PATH
+from toolcrib.doors.mcp.by_server import ServerDoors
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
+from toolcrib.doors.rest.agents import ROOT as AGENTS_ROOT
+from toolcrib.doors.rest.agents import agent_routes
 from toolcrib.doors.rest.api import ROOT, rest_routes
 from toolcrib.doors.views.servers import native_entry
 from toolcrib.doors.web.site import web_router
@@ -129,12 +133,14 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         crib, config = project.crib, loaded.config
         unfollow = follow(crib, bulletin)
         attach_terminal(console, crib.desk.attach)
-        door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)), entrance.caller, entrance.is_current)
+        mcp = McpService(crib, ServerIdentity(version=VERSION))
+        door = HttpDoor(mcp, entrance.caller, entrance.is_current)
+        by_server = ServerDoors(mcp, entrance.caller, entrance.is_current)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
         sessions = Sessions(
             Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]), emit, door.stays
         )
-        people = _People()
+        people = _People(by_server)
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
         try:
             await server.start(config.host, config.port)
@@ -147,7 +153,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
             unfollow()
             bulletin.close()
             await people.close()
-            await _end(server, door)
+            await _end(server, door, by_server)
             await sessions.close()
 
 
@@ -183,26 +189,33 @@ def _sign_in(server: HttpServer, entrance: Entrance) -> str:
 
 
 class _People:
-    """The doors for people, and for programs that look after toolcrib: REST, and the page for all other addresses."""
+    """The doors beside ``/mcp``: one server's tools alone, the gateway, REST, and the page for all other addresses."""
 
-    def __init__(self) -> None:
+    def __init__(self, by_server: ServerDoors) -> None:
+        self._by_server = by_server
+        self._agents: Router | None = None
         self._rest: Router | None = None
         self._web: Router | None = None
 
     def open(self, premises: Premises, entrance: Entrance, emit: Emit) -> None:
         """Begin to answer; what they say of themselves needs the address they are at."""
         usual = entrance.caller if entrance.identify is None else None
-        self._rest = Router(rest_routes(premises), Entering(entrance.sign_ins, entrance.by_token, usual), emit)
+        entering = Entering(entrance.sign_ins, entrance.by_token, usual)
+        self._rest = Router(rest_routes(premises), entering, emit)
+        self._agents = Router(agent_routes(premises), entering, emit)
         self._web = web_router(premises, Entering(entrance.sign_ins, entrance.by_token), emit)
 
     def handle(self, request: Request, exchange: Exchange) -> None:
         """Take one HTTP request."""
-        router = self._rest if is_rest(request) else self._web
+        if is_one_server(request):
+            self._by_server.handle(request, exchange)
+            return
+        router = self._rest if is_rest(request) else self._agents if is_gateway(request) else self._web
         (router.handle if router is not None else answer_not_found)(request, exchange)
 
     async def close(self) -> None:
         """End what is still being answered."""
-        for router in (self._rest, self._web):
+        for router in (self._rest, self._agents, self._web):
             if router is not None:
                 await router.close()
 
@@ -212,9 +225,19 @@ def is_rest(request: Request) -> bool:
     return request.path.startswith(f"{ROOT}/".encode()) or request.path == ROOT.encode()
 
 
+def is_gateway(request: Request) -> bool:
+    """Whether an agent asks which servers there are."""
+    return request.path.startswith(AGENTS_ROOT.encode())
+
+
+def is_one_server(request: Request) -> bool:
+    """Whether a request is MCP for the tools of one server."""
+    return request.path.startswith(SERVERS_PATH.encode()) and not request.path.endswith(b"/mcpServers")
+
+
 def _asks_itself(request: Request) -> bool:
     """REST and the page know who is signed in; everything else needs a token before it is looked at."""
-    return request.path not in (MCP_PATH.encode(), METRICS_PATH.encode())
+    return request.path not in (MCP_PATH.encode(), METRICS_PATH.encode()) and not is_one_server(request)
 
 
 @asynccontextmanager
@@ -243,6 +266,7 @@ async def open_watched(
         if not prefix:
             await check_names(crib, console)
         settle_memory()
+        await crib.find_servers(0)
         project = Project(crib, loaded, options.config, flags=flags_of(options), prefix=prefix)
         tasks.spawn(Watch(project, emit).run(), "watch")
         tasks.spawn(remember(project, projects_here(project), emit), "projects.remember")
@@ -269,11 +293,13 @@ async def check_names(crib: Crib, console: Console) -> None:
     refuse_clashes(crib.catalog)
 
 
-async def _end(server: HttpServer, door: HttpDoor) -> None:
+async def _end(server: HttpServer, *doors: HttpDoor | ServerDoors) -> None:
     """Take no more clients, end the standing streams, give calls a moment, then end whoever is left."""
-    door.end_streams()
+    for door in doors:
+        door.end_streams()
     await server.close(CLOSE_S)
-    await door.close()
+    for door in doors:
+        await door.close()
 
 
 def _policy(host: str, identify: Identify | None, options: Options) -> GuardPolicy:

@@ -54,6 +54,7 @@ async def _examine(options: Options, console: Console) -> int:
 async def _run_servers(options: Options, loaded: Loaded, console: Console) -> list[Check]:
     crib = await assemble_here(loaded, one_shot_log(options, console))
     try:
+        await wait_with_status(console, crib.find_servers(), "asking the platform")
         work = asyncio.gather(*(_run_server(crib, name) for name in sorted(crib.shelves)))
         found = await wait_with_status(console, work, lambda: asking(crib))
         off = [Check("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]

@@ -1,0 +1,62 @@
+"""MCP with the tools of one server alone, at an address of its own; the same catalogue, calls and rules behind it."""
+
+from dataclasses import replace
+
+from toolcrib.core.access import NATIVE, NOTHING, Caller, matches
+from toolcrib.doors.mcp.http import HttpDoor, IsCurrent, always
+from toolcrib.doors.mcp.service import McpService
+from toolcrib.transports.http_server import Exchange, Request, answer_not_found
+
+PATH = "/agents/servers/"
+CALLERS_MAX = 10_000
+
+
+class ServerDoors:
+    """One door for each server that somebody has asked for."""
+
+    def __init__(self, mcp: McpService, caller: Caller, is_current: IsCurrent = always) -> None:
+        """``caller`` makes the requests that nobody was asked to prove."""
+        self._mcp, self._caller, self._is_current = mcp, caller, is_current
+        self._doors: dict[str, HttpDoor] = {}
+        self._whole: dict[Caller, Caller] = {}
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        """Take one HTTP request; servers the caller may not reach are as good as none."""
+        name = request.path.decode("latin-1").removeprefix(PATH).removesuffix("/")
+        caller = request.identity if isinstance(request.identity, Caller) else self._caller
+        if not self._is_there(name) or not matches(name, caller.grants.servers):
+            answer_not_found(request, exchange)
+            return
+        request.identity = self._within(caller, name)
+        self._door(name).handle(request, exchange)
+
+    def _is_there(self, name: str) -> bool:
+        crib = self._mcp.crib
+        return name in crib.shelves or name == NATIVE
+
+    def _door(self, name: str) -> HttpDoor:
+        if name not in self._doors:
+            self._doors[name] = HttpDoor(self._mcp, replace(self._caller, grants=NOTHING), self._may_stay)
+        return self._doors[name]
+
+    def _within(self, caller: Caller, name: str) -> Caller:
+        """The caller, with the reach of this address."""
+        narrow = replace(caller, grants=replace(caller.grants, servers=(name,)))
+        if len(self._whole) >= CALLERS_MAX:
+            self._whole = {known: whole for known, whole in self._whole.items() if self._is_current(whole)}
+        self._whole[narrow] = caller
+        return narrow
+
+    def _may_stay(self, caller: Caller) -> bool:
+        whole = self._whole.get(caller)
+        return whole is not None and self._is_current(whole)
+
+    def end_streams(self) -> None:
+        """End the standing streams in good order."""
+        for door in self._doors.values():
+            door.end_streams()
+
+    async def close(self) -> None:
+        """End the streams, then what still runs."""
+        for door in self._doors.values():
+            await door.close()
