@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "calls": {"core", "schema", "isolate"},
     "knowledge": {"core", "search", "transports", "isolate"},
     "platform": {"core", "config", "transports", "stores", "sources", "version"},
-    "compat": {"core", "platform"},
+    "compat": {"core", "config", "platform"},
     "onlookers": {"core", "config", "stores", "calls", "version"},
     "maker": {"core", "config", "calls", "isolate", "sources", "transports", "surroundings", "version"},
     "kb": {

@@ -191,7 +191,7 @@ class Crib:
         return self._catalog
 
     async def find_servers(self, grace_s: float | None = None) -> None:
-        """Ask for the servers that are found elsewhere, if that is due; the first who needs them waits for the grace."""
+        """Ask for the servers that are found elsewhere, if that is due; the first to need them waits for the grace."""
         if self._parts.supply is not None:
             await self._parts.supply.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from toolcrib.core.errors import ConfigError
 
 T = TypeVar("T")
-Override: TypeAlias = "T | Callable[[], T | None] | None"
+Override: TypeAlias = T | Callable[[], T | None] | None
 
 DEFAULT_ENDPOINT = "https://agent365.svc.cloud.microsoft"
 DEFAULT_SCOPE = "ea9ffc3e-8a23-4a7d-836d-234d7c7565c1/.default"

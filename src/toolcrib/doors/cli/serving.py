@@ -19,25 +19,19 @@ from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.doorways import MCP_PATH, Doorways, asks_itself
 from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
-from toolcrib.doors.cli.probes import METRICS_PATH, OPEN_PATHS, probe_routes
+from toolcrib.doors.cli.probes import OPEN_PATHS, probe_routes
 from toolcrib.doors.cli.running import settle_memory
 from toolcrib.doors.cli.tokens import Token, is_loopback
 from toolcrib.doors.cli.watch import Watch
-from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
-from toolcrib.doors.http.router import Router
-from toolcrib.doors.mcp.by_server import PATH as SERVERS_PATH
 from toolcrib.doors.mcp.by_server import ServerDoors
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
-from toolcrib.doors.rest.agents import ROOT as AGENTS_ROOT
-from toolcrib.doors.rest.agents import agent_routes
-from toolcrib.doors.rest.api import ROOT, rest_routes
 from toolcrib.doors.views.servers import native_entry
-from toolcrib.doors.web.site import web_router
 from toolcrib.project import Project
 from toolcrib.projects import Projects, remember
 from toolcrib.sessions import Sessions
@@ -47,16 +41,12 @@ from toolcrib.stores.projects import ProjectFile
 from toolcrib.transports.harden import forbid_inspection
 from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Identify
 from toolcrib.transports.http_server import (
-    Exchange,
     GuardPolicy,
     Handler,
     HttpServer,
-    Request,
-    answer_not_found,
 )
 from toolcrib.version import VERSION
 
-MCP_PATH = "/mcp"
 CLOSE_S = 2.0
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 
@@ -138,9 +128,11 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         by_server = ServerDoors(mcp, entrance.caller, entrance.is_current)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
         sessions = Sessions(
-            Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]), emit, door.stays
+            Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]),
+            emit,
+            lambda: [*door.stays(), *by_server.stays()],
         )
-        people = _People(by_server)
+        people = Doorways(by_server)
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
         try:
             await server.start(config.host, config.port)
@@ -186,58 +178,6 @@ def _premises(project: Project, config: Config, entrance: Entrance, url: str) ->
 
 def _sign_in(server: HttpServer, entrance: Entrance) -> str:
     return f"{_url(server).removesuffix(MCP_PATH)}/signin?link={entrance.sign_ins.make_link()}"
-
-
-class _People:
-    """The doors beside ``/mcp``: one server's tools alone, the gateway, REST, and the page for all other addresses."""
-
-    def __init__(self, by_server: ServerDoors) -> None:
-        self._by_server = by_server
-        self._agents: Router | None = None
-        self._rest: Router | None = None
-        self._web: Router | None = None
-
-    def open(self, premises: Premises, entrance: Entrance, emit: Emit) -> None:
-        """Begin to answer; what they say of themselves needs the address they are at."""
-        usual = entrance.caller if entrance.identify is None else None
-        entering = Entering(entrance.sign_ins, entrance.by_token, usual)
-        self._rest = Router(rest_routes(premises), entering, emit)
-        self._agents = Router(agent_routes(premises), entering, emit)
-        self._web = web_router(premises, Entering(entrance.sign_ins, entrance.by_token), emit)
-
-    def handle(self, request: Request, exchange: Exchange) -> None:
-        """Take one HTTP request."""
-        if is_one_server(request):
-            self._by_server.handle(request, exchange)
-            return
-        router = self._rest if is_rest(request) else self._agents if is_gateway(request) else self._web
-        (router.handle if router is not None else answer_not_found)(request, exchange)
-
-    async def close(self) -> None:
-        """End what is still being answered."""
-        for router in (self._rest, self._agents, self._web):
-            if router is not None:
-                await router.close()
-
-
-def is_rest(request: Request) -> bool:
-    """Whether a request is for the REST door."""
-    return request.path.startswith(f"{ROOT}/".encode()) or request.path == ROOT.encode()
-
-
-def is_gateway(request: Request) -> bool:
-    """Whether an agent asks which servers there are."""
-    return request.path.startswith(AGENTS_ROOT.encode())
-
-
-def is_one_server(request: Request) -> bool:
-    """Whether a request is MCP for the tools of one server."""
-    return request.path.startswith(SERVERS_PATH.encode()) and not request.path.endswith(b"/mcpServers")
-
-
-def _asks_itself(request: Request) -> bool:
-    """REST and the page know who is signed in; everything else needs a token before it is looked at."""
-    return request.path not in (MCP_PATH.encode(), METRICS_PATH.encode()) and not is_one_server(request)
 
 
 @asynccontextmanager
@@ -309,7 +249,7 @@ def _policy(host: str, identify: Identify | None, options: Options) -> GuardPoli
         allowed_origins=LOOPBACK_ORIGINS | {origin.rstrip("/") for origin in options.allow_origin},
         identify=identify,
         open_paths=OPEN_PATHS,
-        asks_itself=_asks_itself,
+        asks_itself=asks_itself,
     )
 
 

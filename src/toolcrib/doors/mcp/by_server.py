@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from toolcrib.core.access import NATIVE, NOTHING, Caller, matches
+from toolcrib.core.stay import Stay
 from toolcrib.doors.mcp.http import HttpDoor, IsCurrent, always
 from toolcrib.doors.mcp.service import McpService
 from toolcrib.transports.http_server import Exchange, Request, answer_not_found
@@ -18,6 +19,7 @@ class ServerDoors:
         """``caller`` makes the requests that nobody was asked to prove."""
         self._mcp, self._caller, self._is_current = mcp, caller, is_current
         self._doors: dict[str, HttpDoor] = {}
+        self._narrow: dict[tuple[Caller, str], Caller] = {}
         self._whole: dict[Caller, Caller] = {}
 
     def handle(self, request: Request, exchange: Exchange) -> None:
@@ -41,15 +43,23 @@ class ServerDoors:
 
     def _within(self, caller: Caller, name: str) -> Caller:
         """The caller, with the reach of this address."""
+        known = self._narrow.get((caller, name))
+        if known is not None:
+            return known
+        if len(self._narrow) >= CALLERS_MAX:
+            self._narrow = {key: narrow for key, narrow in self._narrow.items() if self._is_current(key[0])}
+            self._whole = {narrow: key[0] for key, narrow in self._narrow.items()}
         narrow = replace(caller, grants=replace(caller.grants, servers=(name,)))
-        if len(self._whole) >= CALLERS_MAX:
-            self._whole = {known: whole for known, whole in self._whole.items() if self._is_current(whole)}
-        self._whole[narrow] = caller
+        self._narrow[caller, name], self._whole[narrow] = narrow, caller
         return narrow
 
     def _may_stay(self, caller: Caller) -> bool:
-        whole = self._whole.get(caller)
+        whole = self._whole.get(replace(caller, session=""))
         return whole is not None and self._is_current(whole)
+
+    def stays(self) -> list[Stay]:
+        """The clients that are here."""
+        return [stay for door in self._doors.values() for stay in door.stays()]
 
     def end_streams(self) -> None:
         """End the standing streams in good order."""
