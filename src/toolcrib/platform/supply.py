@@ -30,7 +30,7 @@ class PlatformSupply:
             use_tooling_manifest=True if config.manifest else config.development,
             env=env,
         )
-        around = Whereabouts(cwd, None, env)
+        around = Whereabouts(cwd, env=env)
         self._platform = Platform(settings, ttl_s=0.0, around=around, emit=emit)
 
     async def __call__(self) -> dict[str, ServerConfig]:
