@@ -254,7 +254,7 @@ def find_supply(config: Config, around: Surroundings, emit: Emit) -> Supply | No
         return None
     from toolcrib.platform.supply import PlatformSupply
 
-    return Supply(PlatformSupply(config.platform, around.cwd, around.env, emit), config.platform.ttl_s)
+    return Supply(PlatformSupply(config, around.cwd, around.env, emit), config.platform.ttl_s)
 
 
 def _closing(maker: SourceMaker, library: LateLibrary, results: ResultStore | None) -> Callable[[], Any]:

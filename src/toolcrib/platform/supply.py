@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from toolcrib.config.manifest import ManifestEntry
-from toolcrib.config.model import PlatformConfig, ServerConfig
+from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import resolve
 from toolcrib.core.access import matches
 from toolcrib.core.events import Emit, Event
@@ -23,8 +23,10 @@ ORIGIN = "platform"
 class PlatformSupply:
     """Asks the platform which servers there are, as ``[platform]`` says."""
 
-    def __init__(self, config: PlatformConfig, cwd: Path, env: Mapping[str, str], emit: Emit) -> None:
+    def __init__(self, whole: Config, cwd: Path, env: Mapping[str, str], emit: Emit) -> None:
+        config = whole.platform
         self._config, self._env, self._emit = config, env, emit
+        self._call_timeout_s = whole.call_timeout_s
         settings = PlatformSettings(
             mcp_platform_endpoint=lambda: resolve(config.endpoint, env, field="platform.endpoint"),
             use_tooling_manifest=True if config.manifest else config.development,
@@ -71,7 +73,7 @@ class PlatformSupply:
                 self._emit(Event("platform.server.left_out", "warning", {"server": name, "reason": "named twice"}))
                 continue
             servers[name] = ServerConfig(
-                name, url=server.url, headers=server.headers, ttl_s=self._config.ttl_s, origin=ORIGIN
+                name, url=server.url, headers=server.headers, call_timeout_s=self._call_timeout_s, origin=ORIGIN
             )
         return servers
 

@@ -1,0 +1,123 @@
+"""toolcrib as a tooling gateway: it lists its servers as agents ask for them, and serves each at its own address."""
+
+import json
+
+import pytest
+from tests.doors.cli.program import Program
+from tests.doors.rest.api import ROOT
+
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def listed(serving, path="/agents/my-app/mcpServers", **headers):
+    answer = serving.request("GET", path, **headers)
+    return answer.status, json.loads(answer.read())
+
+
+def ask(serving, path, method, params=None, **headers):
+    """One request of a stateless client."""
+    asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**(params or {}), "_meta": META}}
+    routed = {"mcp-protocol-version": "2026-07-28", "mcp-method": method}
+    if params:
+        routed["mcp-name"] = params["name"]
+    answer = serving.request("POST", path, asked, **routed, **headers)
+    return answer.status, json.loads(answer.read())
+
+
+def tool_names(serving, path, **headers):
+    status, body = ask(serving, path, "tools/list", **headers)
+    assert status == 200, body
+    return [tool["name"] for tool in body["result"]["tools"]]
+
+
+@pytest.fixture
+def pair(program: Program) -> Program:
+    """toolcrib with two servers of the same kind."""
+    program.write(program.tiny("one"), program.tiny("two"))
+    return program
+
+
+def test_both_addresses_list_the_servers_with_their_own(pair):
+    with pair.serving("serve") as serving:
+        base = serving.url.removesuffix("/mcp")
+        expected = {
+            "mcpServers": [
+                {"mcpServerName": name, "mcpServerUniqueName": name, "url": f"{base}/agents/servers/{name}"}
+                for name in ("one", "two")
+            ]
+        }
+
+        assert listed(serving) == (200, expected)
+        assert listed(serving, "/agents/v2/my-app/mcpServers") == (200, expected)
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_the_address_of_a_server_has_its_tools_alone(pair, slash):
+    with pair.serving("serve") as serving:
+        listed(serving)
+        path = f"/agents/servers/one{slash}"
+        everything = tool_names(serving, "/mcp")
+        other = next(name for name in everything if name.startswith("two__"))
+        refused = ask(serving, path, "tools/call", {"name": other, "arguments": {}})[1]
+
+        own = [name for name in everything if not name.startswith("two__")]
+        assert tool_names(serving, path) == own
+        assert refused["result"]["_meta"]["toolcrib/error"]["code"] == "TOOL_PERMISSION_DENIED"
+
+
+def test_what_is_not_there_is_not_found(pair):
+    with pair.serving("serve") as serving:
+        assert ask(serving, "/agents/servers/three", "tools/list")[0] == 404
+        assert ask(serving, "/agents/servers/..%2Fmcp", "tools/list")[0] == 404
+        assert listed(serving, "/agents/my-app/other")[0] == 404
+        assert serving.request("POST", "/agents/my-app/mcpServers", {}).status == 405
+
+
+def test_a_token_sees_the_servers_it_may_reach(pair):
+    token = pair.json("tokens", "create", "narrow", "--server", "one")["token"]
+    with pair.serving("serve") as serving:
+        bearer = {"authorization": f"Bearer {token}"}
+
+        assert listed(serving)[0] == 401
+        assert listed(serving, authorization="Bearer nonsense")[0] == 401
+        assert [entry["mcpServerName"] for entry in listed(serving, **bearer)[1]["mcpServers"]] == ["one"]
+        assert tool_names(serving, "/agents/servers/one", **bearer)
+        assert ask(serving, "/agents/servers/one", "tools/list")[0] == 401
+        assert ask(serving, "/agents/servers/two", "tools/list", **bearer)[0] == 404
+
+
+def test_a_session_at_a_servers_address_belongs_to_it(pair):
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    with pair.serving("serve") as serving:
+        opened = serving.request("POST", "/agents/servers/one", hello)
+        session = {"mcp-session-id": opened.getheader("mcp-session-id")}
+        opened.read()
+        again = serving.request("POST", "/agents/servers/one", {"jsonrpc": "2.0", "id": 2, "method": "ping"}, **session)
+        other = serving.request("POST", "/agents/servers/two", {"jsonrpc": "2.0", "id": 2, "method": "ping"}, **session)
+
+        assert (again.status, other.status) == (200, 404)
+
+
+def test_one_toolcrib_takes_its_servers_from_another(pair, tmp_path):
+    """The gateway's client and the gateway are the same program."""
+    reader = Program(tmp_path / "reader")
+    reader.project.mkdir(parents=True)
+    with pair.serving("serve") as serving:
+        endpoint = serving.url.removesuffix("/mcp")
+        reader.write(f'[platform]\napp_id = "reader"\nendpoint = "{endpoint}"\ntoken_check = "none"')
+
+        servers = {server["name"] for server in reader.json("servers", "ls")}
+        tools = reader.json("ls")
+
+    assert {"one", "two"} <= servers
+    assert any(tool["name"].startswith("one__") for tool in tools)
+
+
+def test_the_rest_api_is_where_it_was(pair):
+    with pair.serving("serve") as serving:
+        assert serving.request("GET", f"{ROOT}/version").status == 200
