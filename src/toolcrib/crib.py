@@ -195,6 +195,11 @@ class Crib:
         if self._parts.supply is not None:
             await self._parts.supply.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
 
+    @property
+    def supply(self) -> Supply | None:
+        """Where servers are found that are not written down, if anywhere."""
+        return self._parts.supply
+
     def wake(self) -> None:
         """Somebody has come who will want the tools: begin to ask for those that are not fresh."""
         if self._parts.supply is not None:

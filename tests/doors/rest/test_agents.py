@@ -1,10 +1,12 @@
 """toolcrib as a tooling gateway: it lists its servers as agents ask for them, and serves each at its own address."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.doors.cli.program import Program
-from tests.doors.rest.api import ROOT
+from tests.doors.rest.api import ROOT, serving_api
+from tests.fleet.running import until
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -64,9 +66,17 @@ def test_the_address_of_a_server_has_its_tools_alone(pair, slash):
         other = next(name for name in everything if name.startswith("two__"))
         refused = ask(serving, path, "tools/call", {"name": other, "arguments": {}})[1]
 
-        own = [name for name in everything if not name.startswith("two__")]
+        own = [name.removeprefix("one__") for name in everything if not name.startswith("two__")]
         assert tool_names(serving, path) == own
         assert refused["result"]["_meta"]["toolcrib/error"]["code"] == "TOOL_PERMISSION_DENIED"
+
+
+@pytest.mark.parametrize("name", ["echo", "one__echo"])
+def test_a_tool_is_called_by_its_own_name_or_by_the_exposed_one(pair, name):
+    with pair.serving("serve") as serving:
+        arguments = {"name": name, "arguments": {"text": "hello"}}
+
+        assert "hello" in str(ask(serving, "/agents/servers/one", "tools/call", arguments)[1]["result"]["content"])
 
 
 def test_what_is_not_there_is_not_found(pair):
@@ -103,19 +113,39 @@ def test_a_session_at_a_servers_address_belongs_to_it(pair):
         assert (again.status, other.status) == (200, 404)
 
 
-def test_one_toolcrib_takes_its_servers_from_another(pair, tmp_path):
-    """The gateway's client and the gateway are the same program."""
+@pytest.fixture
+def reader(tmp_path: Path) -> Program:
+    """Another toolcrib, with nothing of its own."""
     reader = Program(tmp_path / "reader")
     reader.project.mkdir(parents=True)
+    return reader
+
+
+def read_from(reader, serving):
+    endpoint = serving.url.removesuffix("/mcp")
+    reader.write(f'[platform]\napp_id = "reader"\nendpoint = "{endpoint}"\ntoken_check = "none"')
+
+
+def test_one_toolcrib_takes_its_servers_from_another(pair, reader):
+    """The gateway's client and the gateway are the same program."""
     with pair.serving("serve") as serving:
-        endpoint = serving.url.removesuffix("/mcp")
-        reader.write(f'[platform]\napp_id = "reader"\nendpoint = "{endpoint}"\ntoken_check = "none"')
+        read_from(reader, serving)
 
-        servers = {server["name"] for server in reader.json("servers", "ls")}
-        tools = reader.json("ls")
+        assert {server["name"] for server in reader.json("servers", "ls")} == {"one", "two"}
+        echoed = reader.run("call", "one__echo", "text=hello")
 
-    assert {"one", "two"} <= servers
-    assert any(tool["name"].startswith("one__") for tool in tools)
+    assert (echoed.returncode, echoed.stdout.strip()) == (0, '{"text": "hello"}'), echoed.stderr
+
+
+def test_a_server_of_the_platform_is_in_no_file_and_that_is_said(pair, reader):
+    with pair.serving("serve") as serving:
+        read_from(reader, serving)
+        with serving_api(reader) as api:
+            until(lambda: "one" in str(api.get("/servers")), deadline_s=20, what="the platform's servers")
+            refused = api.send("DELETE", "/servers/one")
+
+    assert refused.status == 422
+    assert "it comes from the platform" in refused.json["detail"]
 
 
 def test_the_rest_api_is_where_it_was(pair):

@@ -38,7 +38,8 @@ class ServerDoors:
 
     def _door(self, name: str) -> HttpDoor:
         if name not in self._doors:
-            self._doors[name] = HttpDoor(self._mcp, replace(self._caller, grants=NOTHING), self._may_stay)
+            mcp = McpService(self._mcp.crib, replace(self._mcp.identity, name=name), name)
+            self._doors[name] = HttpDoor(mcp, replace(self._caller, grants=NOTHING), self._may_stay)
         return self._doors[name]
 
     def _within(self, caller: Caller, name: str) -> Caller:

@@ -17,6 +17,10 @@ class Route(Protocol):
     def reach(self) -> Reach:
         """What it asks of its callers."""
 
+    @property
+    def original_name(self) -> str:
+        """Its name at its source."""
+
     def to_mcp(self) -> dict[str, Any]:
         """The definition under its exposed name."""
 
@@ -51,8 +55,10 @@ class Listing:
 
     __slots__ = ("_encoded", "_tools")
 
-    def __init__(self, catalog: Catalog, grants: Grants) -> None:
-        self._tools = encode([route.to_mcp() for route in visible(catalog.routes.values(), grants)])
+    def __init__(self, catalog: Catalog, grants: Grants, *, original: bool = False) -> None:
+        shown = visible(catalog.routes.values(), grants)
+        renamed = [{**route.to_mcp(), "name": route.original_name} for route in shown] if original else None
+        self._tools = encode(renamed if renamed is not None else [route.to_mcp() for route in shown])
         self._encoded: dict[tuple[bool, bool], bytes] = {}
 
     def encoded(self, modern: bool, complete: bool) -> bytes:
@@ -67,10 +73,11 @@ class Listing:
 class Listings:
     """Listings of the present version of the catalogue, for a bounded number of different grants."""
 
-    __slots__ = ("_everything", "_listings", "_version")
+    __slots__ = ("_everything", "_listings", "_original", "_version")
 
-    def __init__(self) -> None:
-        self._version = -1
+    def __init__(self, *, original: bool = False) -> None:
+        """With ``original``, tools are named as their sources name them."""
+        self._version, self._original = -1, original
         self._everything: Listing | None = None
         self._listings: dict[Grants, Listing] = {}
 
@@ -90,5 +97,5 @@ class Listings:
         if listing is None:
             if len(self._listings) >= GRANTS_MAX:
                 self._listings.clear()
-            listing = self._listings[grants] = Listing(catalog, grants)
+            listing = self._listings[grants] = Listing(catalog, grants, original=self._original)
         return listing

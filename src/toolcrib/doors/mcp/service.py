@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import BackChannel, ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.names import join_name
 from toolcrib.crib import Crib
 from toolcrib.doors.mcp.listings import Listings, is_visible
 from toolcrib.wire import eras, headers, server
@@ -46,10 +47,12 @@ class ServerIdentity:
 class McpService:
     """Turns requests into encoded answers; knows nothing of pipes or sockets."""
 
-    def __init__(self, crib: Crib, identity: ServerIdentity) -> None:
+    def __init__(self, crib: Crib, identity: ServerIdentity, server: str = "") -> None:
+        """With ``server``, tools go by the names they have there, for a door to that server alone."""
         self.crib = crib
         self.identity = identity
-        self._listings = Listings()
+        self._server = server
+        self._listings = Listings(original=bool(server))
         self._modern: Mapping[str, Callable[..., Awaitable[bytes]]] = {
             "tools/call": self._call,
             "tools/list": self._list,
@@ -97,6 +100,8 @@ class McpService:
         name, arguments = params.get("name"), params.get("arguments")
         if type(name) is not str:
             raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool.")
+        if self._server:
+            name = self._exposed(name)
         if arguments is None:
             arguments = {}
         elif type(arguments) is not dict:
@@ -109,9 +114,15 @@ class McpService:
         result = await self.crib.run(call)
         return encode_outcome(result, asker)
 
+    def _exposed(self, name: str) -> str:
+        """The exposed name of one of the server's tools, which may also be called by that."""
+        routes, whole = self.crib.catalog.routes, join_name(self._server, name)
+        is_exposed = name in routes or name.startswith(join_name(self._server, ""))
+        return name if is_exposed and whole not in routes else whole
+
     def declared_headers(self, name: str, caller: Caller) -> headers.ParamHeaders:
         """Which arguments of a tool the caller sees are mirrored into headers; none if the declaration is not valid."""
-        route = self.crib.catalog.routes.get(name)
+        route = self.crib.catalog.routes.get(self._exposed(name) if self._server else name)
         if route is None or not is_visible(route, caller.grants):
             return {}
         try:

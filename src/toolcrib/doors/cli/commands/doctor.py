@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from toolcrib.assemble import Loaded
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib import Crib
-from toolcrib.doors.cli.checks import Check, check_catalog, check_command, check_files, check_lock, check_server
+from toolcrib.doors.cli.checks import (
+    Check,
+    check_catalog,
+    check_command,
+    check_files,
+    check_lock,
+    check_server,
+    check_supply,
+)
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
@@ -58,7 +66,8 @@ async def _run_servers(options: Options, loaded: Loaded, console: Console) -> li
         work = asyncio.gather(*(_run_server(crib, name) for name in sorted(crib.shelves)))
         found = await wait_with_status(console, work, lambda: asking(crib))
         off = [Check("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]
-        return [*(check for checks in found for check in checks), *off, *check_catalog(crib)]
+        supply = check_supply(crib.supply)
+        return [*supply, *(check for checks in found for check in checks), *off, *check_catalog(crib)]
     finally:
         await crib.close()
 
