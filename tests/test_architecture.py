@@ -24,6 +24,8 @@ MAY_IMPORT = {
     "knowledge": {"core", "search", "transports", "isolate", "models"},
     "agents": {"core", "schema", "models"},
     "workspace": {"core", "transports", "isolate"},
+    "platform": {"core", "config", "transports", "stores", "sources", "version"},
+    "compat": {"core", "config", "platform"},
     "onlookers": {"core", "config", "stores", "calls", "version"},
     "maker": {"core", "config", "calls", "isolate", "sources", "transports", "surroundings", "version"},
     "kb": {
@@ -59,7 +61,7 @@ MAY_IMPORT = {
     "bulletin": {"core", "calls", "crib"},
     "meta": {"core", "catalog"},
     "window": {"core", "schema", "config", "catalog", "calls", "crib", "meta"},
-    "doors/mcp": {"core", "crib", "wire", "transports", "window"},
+    "doors/mcp": {"core", "config", "crib", "wire", "transports", "window"},
     "project": {"core", "config", "stores", "crib", "assemble", "surroundings", "window"},
     "dossier": {
         "core",

@@ -33,6 +33,7 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Subject
 from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
 from toolcrib.calls.rig import Rig
+from toolcrib.catalog.supply import Supply
 from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
@@ -256,11 +257,21 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
         close_last=_closing(maker, results, library, *([] if outfit is None else [outfit])),
+        supply=find_supply(config, around, emit),
     )
     crib = Crib(parts)
     if outfit is not None:
         outfit.tooling = crib
     return await crib.open(config.servers.values())
+
+
+def find_supply(config: Config, around: Surroundings, emit: Emit) -> Supply | None:
+    """The servers of a platform, where one is configured; nobody is asked yet."""
+    if not config.platform.is_on:
+        return None
+    from toolcrib.platform.supply import PlatformSupply
+
+    return Supply(PlatformSupply(config, around.cwd, around.env, emit), config.platform.ttl_s)
 
 
 def make_outfit(loaded: Loaded, surroundings: Surroundings, maker: SourceMaker, agents: SubAgents | None) -> "Outfit":

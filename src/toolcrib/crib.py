@@ -23,6 +23,7 @@ from toolcrib.catalog.merge import Offering, merge, refuse_clashes
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.catalog.shelf import RecordStore, Shelf
+from toolcrib.catalog.supply import Supply
 from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
 from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
@@ -68,6 +69,8 @@ class Parts:
     settings: CribSettings = CribSettings()
     security: SecurityConfig = field(default_factory=SecurityConfig)
     close_last: Callable[[], Any] | None = None
+    supply: Supply | None = None
+    """Servers that are found elsewhere, beside those that are written down."""
 
 
 class Crib:
@@ -86,6 +89,8 @@ class Crib:
         self._run_id = f"{time.time_ns() // 1_000_000:x}"
         self._numbers = itertools.count(1)
         self._disabled: dict[str, ServerConfig] = {}
+        self._written: Mapping[str, ServerConfig] = {}
+        self._turn = asyncio.Lock()
         self._refresher: Refresher | None = None
         self._finder: Finder | None = None
         self.search = ToolSearch()
@@ -100,9 +105,12 @@ class Crib:
         self._parts.native.on_change(self._rebuild)
         records = await self._parts.records.read()
         self.desk.current = self._reach_now
-        for server in servers:
+        self._written = {server.name: server for server in servers}
+        for server in self._written.values():
             self._put(server, records.get(server.name))
         self._rebuild(first=True)
+        if self._parts.supply is not None:
+            self._parts.supply.open(self._follow, self._emit)
         return self
 
     def _tell(self, event: Event) -> None:
@@ -180,7 +188,9 @@ class Crib:
 
     async def current(self, grace_s: float | None = None) -> Catalog:
         """The catalog, after asking those servers that must be asked; waits at most the grace."""
-        await self._fresh.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
+        grace_s = self._parts.settings.list_grace_s if grace_s is None else grace_s
+        await self.find_servers(grace_s)
+        await self._fresh.need(grace_s)
         return self._catalog
 
     async def find(
@@ -190,8 +200,20 @@ class Crib:
         looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
         return await self.search.find(self._catalog, query, limit, looked_at)
 
+    async def find_servers(self, grace_s: float | None = None) -> None:
+        """Ask for the servers that are found elsewhere, if that is due; the first to need them waits for the grace."""
+        if self._parts.supply is not None:
+            await self._parts.supply.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
+
+    @property
+    def supply(self) -> Supply | None:
+        """Where servers are found that are not written down, if anywhere."""
+        return self._parts.supply
+
     def wake(self) -> None:
         """Somebody has come who will want the tools: begin to ask for those that are not fresh."""
+        if self._parts.supply is not None:
+            self._parts.supply.wake()
         self._fresh.wake()
 
     def entries(self) -> list[dict[str, Any]]:
@@ -347,6 +369,8 @@ class Crib:
         """The layers of a tool that is called for the first time, composed once."""
         if self._finder is None or self._closed:
             raise _not_open()
+        if call.name not in self._catalog.routes:
+            await self.find_servers(call.timeout_s)
         route = await self._finder.find(call)
         subject = Subject(call.name, route.server, route.tool, route.reach)
         self._steps[call.name] = route.tool.name, compose(self._parts.layers, subject, self._finder.source_of(route))
@@ -360,6 +384,8 @@ class Crib:
 
     async def refresh(self, *names: str) -> dict[str, Record]:
         """Ask these servers (all when none is named) for their tools now."""
+        if not names and self._parts.supply is not None:
+            await self._parts.supply.renew()
         for name in names:
             if name not in self.shelves:
                 raise UnknownServer(name, known=list(self.shelves))
@@ -422,6 +448,16 @@ class Crib:
             self.desk.settings = replace(self.desk.settings, timeout_s=security.ask_timeout_s)
             self._fresh.look_anew(security.pins)
             self._rebuild()
+        self._written = servers
+        return await self._follow()
+
+    async def _follow(self) -> list[str]:
+        """Make the running servers those that are written down and those that are found beside them."""
+        async with self._turn:
+            return await self._follow_now(self._parts.supply)
+
+    async def _follow_now(self, supply: Supply | None) -> list[str]:
+        servers = self._written if supply is None else supply.beside(self._written)
         known = {name: shelf.config for name, shelf in self.shelves.items()} | dict(self._disabled)
         changed = [name for name in {*known, *servers} if known.get(name) != servers.get(name)]
         records = await self._parts.records.read() if changed else {}
@@ -484,6 +520,8 @@ class Crib:
         refresher = self._fresh
         self._closed = True
         try:
+            if self._parts.supply is not None:
+                await self._parts.supply.close()
             await refresher.close()
         finally:
             sources = [shelf.source.close() for shelf in refresher.shelves.values()]

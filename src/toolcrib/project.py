@@ -164,9 +164,16 @@ class Project:
         """Ask a server for its tools now; a failure is in the record."""
         return (await self.crib.refresh(name))[name]
 
+    def home_of(self, name: str) -> Path:
+        """The file a server is written in; one that was found elsewhere has none."""
+        if name in self.crib.shelves and name not in self.config.servers:
+            hint = "Write a server of that name to replace it, or leave it out with `servers` in [platform]."
+            raise ConfigError(f"Server {name!r} is not written in a file: it comes from the platform.", hint=hint)
+        return file_of(name, self.loaded)
+
     async def change(self, name: str, changes: Mapping[str, Any]) -> Record | None:
         """Change keys of a server in its file; if that makes it another one, ask it anew: what came of that."""
-        before, path = self.config.servers.get(name), file_of(name, self.loaded)
+        before, path = self.config.servers.get(name), self.home_of(name)
         await self.edit(path, lambda text: change_server(text, name, changes, str(path)))
         after = self.config.servers.get(name)
         if before is None or after is None or not after.enabled or config_hash(before) == config_hash(after):
@@ -175,12 +182,12 @@ class Project:
 
     async def remove(self, name: str) -> None:
         """Take a server out of its file."""
-        path = file_of(name, self.loaded)
+        path = self.home_of(name)
         await self.edit(path, lambda text: remove_server(text, name, str(path)))
 
     async def set_enabled(self, name: str, enabled: bool) -> None:
         """Switch a server on or off."""
-        path = file_of(name, self.loaded)
+        path = self.home_of(name)
         await self.edit(path, lambda text: set_enabled(text, name, enabled, str(path)))
 
     async def set_policy(self, pattern: str, policy: str) -> None:

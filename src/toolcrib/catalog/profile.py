@@ -36,12 +36,12 @@ def dress(whole: Catalog, profile: ProfileConfig, version: int) -> Dressed:
     withheld: dict[str, frozenset[str]] = {}
     for route in whole.routes.values():
         change = profile.change.get(route.name, _AS_IT_IS)
-        shown = change.name or route.name
+        shown = change.name or (route.original_name if profile.is_plain else route.name)
         reason = _why_not(route, profile, change) or _taken(shown, routes)
         if reason:
             left_out[route.name] = reason
             continue
-        routes[shown] = route if change is _AS_IT_IS else _changed(route, shown, change)
+        routes[shown] = route if change is _AS_IT_IS and shown == route.name else _changed(route, shown, change)
         if change.fixed or change.hidden:
             fixed[shown], withheld[shown] = change.fixed, frozenset((*change.fixed, *change.hidden))
     return Dressed(Catalog(dict(sorted(routes.items())), left_out, version), fixed, withheld)

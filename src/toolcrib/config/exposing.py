@@ -51,3 +51,5 @@ class ProfileConfig:
     pinned: tuple[str, ...] = ()
     change: Mapping[str, ProfileTool] = field(default_factory=dict)
     """By the name in the whole catalogue."""
+    is_plain: bool = False
+    """Whether tools go by the names their servers gave them; for a part that is one server's."""

@@ -258,6 +258,39 @@ class ModelConfig:
     """Of one answer."""
 
 
+TOKEN_CHECKS = ("jwt", "none")
+GATEWAY_VERSIONS = ("auto", "v1", "v2")
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformConfig:
+    """A tooling platform whose servers are used beside those that are written down; none without an ``app_id``."""
+
+    app_id: str = ""
+    endpoint: str = ""
+    """Empty: ``MCP_PLATFORM_ENDPOINT``, else the platform's own address."""
+    token: str = field(default="", repr=False)
+    """A reference, like all tokens here."""
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Server → the token that is for it alone."""
+    development: bool | None = None
+    """Whether servers come from the manifest; ``None`` leaves it to the environment."""
+    manifest: str = ""
+    """Empty: the one that is found."""
+    servers: tuple[str, ...] = ("*",)
+    """Which of the platform's servers are used."""
+    token_check: str = "jwt"  # noqa: S105 - which check, not a secret
+    version: str = "auto"
+    orchestrator: str = ""
+    ttl_s: float = 300.0
+    timeout_s: float = 30.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a platform to ask."""
+        return bool(self.app_id or self.development or self.manifest)
+
+
 SECTIONS: Mapping[str, type] = {
     "access": AccessConfig,
     "audit": AuditConfig,
@@ -268,6 +301,7 @@ SECTIONS: Mapping[str, type] = {
     "kb": KbConfig,
     "limits": CommonLimits,
     "model": ModelConfig,
+    "platform": PlatformConfig,
     "results": ResultsConfig,
     "security": SecurityConfig,
     "telemetry": TelemetryConfig,
@@ -293,6 +327,7 @@ class Config:
     expose: ExposeConfig = SHOW_ALL
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
     workspace: WorkspaceConfig = NO_WORKSPACE
+    platform: PlatformConfig = PlatformConfig()
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000
@@ -364,7 +399,8 @@ def identity_hash(server: ServerConfig) -> str:
 
 def is_bare(config: Config) -> bool:
     """Whether no tools are configured at all, so that the built-in ones stand in."""
-    return not config.servers and not config.native and not config.workspace.enabled
+    is_empty = not config.servers and not config.native
+    return is_empty and not config.workspace.enabled and not config.platform.is_on
 
 
 def has_result_limit(config: Config) -> bool:

@@ -9,11 +9,13 @@ from toolcrib.config.model import (
     AUTH_MODES,
     BUILT_IN_EMBEDDERS,
     EMBEDDER_KINDS,
+    GATEWAY_VERSIONS,
     ISOLATIONS,
     MODEL_PROVIDERS,
     PIN_MODES,
     POLICIES,
     RELAYABLE,
+    TOKEN_CHECKS,
     EmbedderConfig,
 )
 from toolcrib.config.values import (
@@ -208,10 +210,22 @@ SETTINGS: Mapping[str, Key] = {
     "workspace.output": Key("output", result_limit),
     "workspace.fetch_size": Key("fetch_size", size),
     "workspace.fetch_timeout": Key("fetch_timeout_s", timeout_s),
+    "platform.app_id": Key("app_id", some_text),
+    "platform.endpoint": Key("endpoint", address),
+    "platform.token": Key("token", reference),
+    "platform.tokens": Key("tokens", map_of(reference, "a table of servers and references")),
+    "platform.development": Key("development", flag),
+    "platform.manifest": Key("manifest", some_text),
+    "platform.servers": Key("servers", list_of(some_text, "a list of server names")),
+    "platform.token_check": Key("token_check", one_of(*TOKEN_CHECKS)),
+    "platform.version": Key("version", one_of(*GATEWAY_VERSIONS)),
+    "platform.orchestrator": Key("orchestrator", text),
+    "platform.ttl": Key("ttl_s", timeout_s),
+    "platform.timeout": Key("timeout_s", timeout_s),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 
-_SECRET_PLACES = frozenset({"env", "headers", "key", "api_key"})
+_SECRET_PLACES = frozenset({"env", "headers", "key", "api_key", "token", "tokens"})
 
 
 def check_table(written: Written, path: KeyPath, table: object) -> Mapping[str, Any]:

@@ -89,7 +89,8 @@ class HttpLink:
         return self._next_id
 
     def _encode_head(self, method: str, more: list[tuple[bytes, bytes]] | None = None) -> bytes:
-        lines = [*_FIXED, *self._own]
+        is_named = any(name.lower() == b"user-agent" for name, _ in self._own)
+        lines = [*(_FIXED[:-1] if is_named else _FIXED), *self._own]
         if self._version:
             lines.append((b"mcp-protocol-version", self._version.encode()))
         if self._session is not None:

@@ -153,3 +153,16 @@ def test_the_isolation_of_this_machine_as_json(toolcrib):
     assert shown["levels"]["none"]["probes"]["secret"] == "open"
     for level in shown["levels"].values():
         assert level["proven"] or (level["reason"] and level["todo"])
+
+
+def test_a_platform_that_cannot_be_asked_is_a_failure_with_advice(toolcrib):
+    """The token is in no line."""
+    toolcrib.write('[platform]\napp_id = "app"\nendpoint = "http://127.0.0.1:9"\ntoken = "${PLATFORM_TOKEN}"')
+
+    result = toolcrib.run("doctor", "--json", PLATFORM_TOKEN="not-a-good-token")
+
+    found = {check["subject"]: check for check in json.loads(result.stdout)["checks"]}
+    assert result.returncode == 1
+    assert found["platform"]["level"] == "fail"
+    assert found["platform"]["message"] == "Invalid JWT token format"
+    assert "not-a-good-token" not in result.stdout + result.stderr

@@ -11,6 +11,7 @@ from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.merge import beyond_capacity
 from toolcrib.catalog.profile import dress
 from toolcrib.catalog.shelf import Shelf
+from toolcrib.catalog.supply import Supply
 from toolcrib.config.exposing import ProfileConfig
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig
@@ -36,11 +37,22 @@ class Check:
     todo: str = ""
 
 
+def check_supply(supply: Supply | None) -> Iterator[Check]:
+    """Whether the platform could be asked, where there is one."""
+    if supply is None:
+        return
+    if supply.error is not None:
+        todo = supply.error.hint or "See docs/platform.md."
+        yield Check("fail", "platform", supply.error.message, todo)
+    else:
+        yield Check("ok" if supply.found else "warn", "platform", f"{len(supply.found)} servers")
+
+
 def check_files(loaded: Loaded) -> Iterator[Check]:
     """The configuration files, and what in them was not used."""
     for path in loaded.files:
         yield Check("ok", "configuration", str(path))
-    if not loaded.config.servers:
+    if not loaded.config.servers and not loaded.config.platform.is_on:
         todo = "toolcrib servers add NAME -- command args…"
         yield Check("warn", "configuration", "no server is configured", todo)
     for problem in loaded.config.problems:

@@ -20,23 +20,21 @@ from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.doorways import Doorways, asks_itself
 from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
 from toolcrib.doors.cli.invoke import Options, Parser, add_profile
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
-from toolcrib.doors.cli.probes import METRICS_PATH, OPEN_PATHS, probe_routes
+from toolcrib.doors.cli.probes import OPEN_PATHS, probe_routes
 from toolcrib.doors.cli.running import settle_memory
 from toolcrib.doors.cli.tokens import Token, is_loopback
 from toolcrib.doors.cli.watch import Watch
 from toolcrib.doors.cli.workspace import workspace_flags
-from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
-from toolcrib.doors.http.router import Router
 from toolcrib.doors.mcp.addresses import PATH as MCP_PATH
-from toolcrib.doors.mcp.addresses import Addresses, is_mcp
+from toolcrib.doors.mcp.addresses import Addresses
+from toolcrib.doors.mcp.by_server import ServerDoors
 from toolcrib.doors.mcp.service import ServerIdentity
-from toolcrib.doors.rest.api import ROOT, rest_routes
 from toolcrib.doors.views.servers import native_entry
-from toolcrib.doors.web.site import web_router
 from toolcrib.project import Project
 from toolcrib.projects import Projects, remember
 from toolcrib.sessions import Sessions
@@ -46,12 +44,9 @@ from toolcrib.stores.projects import ProjectFile
 from toolcrib.transports.harden import forbid_inspection
 from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Identify
 from toolcrib.transports.http_server import (
-    Exchange,
     GuardPolicy,
     Handler,
     HttpServer,
-    Request,
-    answer_not_found,
 )
 from toolcrib.version import VERSION
 
@@ -147,13 +142,17 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         crib, config = project.crib, loaded.config
         unfollow = follow(crib, bulletin)
         attach_terminal(console, crib.desk.attach)
-        addresses = Addresses(project.windows, ServerIdentity(version=VERSION), entrance.caller, entrance.is_current)
+        identity = ServerIdentity(version=VERSION)
+        addresses = Addresses(project.windows, identity, entrance.caller, entrance.is_current)
+        by_server = ServerDoors(crib, identity, entrance.caller, entrance.is_current)
         door = addresses.open(project.windows.need(options.profile))
         routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
         sessions = Sessions(
-            Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]), emit, addresses.stays
+            Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]),
+            emit,
+            lambda: [*addresses.stays(), *by_server.stays()],
         )
-        people = _People(addresses)
+        people = Doorways(addresses, by_server)
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
         try:
             await server.start(config.host, config.port)
@@ -166,7 +165,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
             unfollow()
             bulletin.close()
             await people.close()
-            await _end(server, addresses)
+            await _end(server, addresses, by_server)
             await sessions.close()
 
 
@@ -201,45 +200,6 @@ def _sign_in(server: HttpServer, entrance: Entrance) -> str:
     return f"{_url(server).removesuffix(MCP_PATH)}/signin?link={entrance.sign_ins.make_link()}"
 
 
-class _People:
-    """All addresses that are not exact: the profiles' MCP doors, REST, and the page for whatever is left."""
-
-    def __init__(self, addresses: Addresses) -> None:
-        self._addresses = addresses
-        self._rest: Router | None = None
-        self._web: Router | None = None
-
-    def open(self, premises: Premises, entrance: Entrance, emit: Emit) -> None:
-        """Begin to answer; what they say of themselves needs the address they are at."""
-        usual = entrance.caller if entrance.identify is None else None
-        self._rest = Router(rest_routes(premises), Entering(entrance.sign_ins, entrance.by_token, usual), emit)
-        self._web = web_router(premises, Entering(entrance.sign_ins, entrance.by_token), emit)
-
-    def handle(self, request: Request, exchange: Exchange) -> None:
-        """Take one HTTP request."""
-        if is_mcp(request.path):
-            self._addresses.handle(request, exchange)
-            return
-        router = self._rest if is_rest(request) else self._web
-        (router.handle if router is not None else answer_not_found)(request, exchange)
-
-    async def close(self) -> None:
-        """End what is still being answered."""
-        for router in (self._rest, self._web):
-            if router is not None:
-                await router.close()
-
-
-def is_rest(request: Request) -> bool:
-    """Whether a request is for the REST door."""
-    return request.path.startswith(f"{ROOT}/".encode()) or request.path == ROOT.encode()
-
-
-def _asks_itself(request: Request) -> bool:
-    """REST and the page know who is signed in; everything else needs a token before it is looked at."""
-    return not is_mcp(request.path) and request.path != METRICS_PATH.encode()
-
-
 @asynccontextmanager
 async def kept_fresh(entrance: Entrance, emit: Emit) -> AsyncIterator[None]:
     """The keys of the issuer, fetched while the block runs."""
@@ -266,6 +226,7 @@ async def open_watched(
         if not prefix:
             await check_names(crib, console)
         settle_memory()
+        await crib.find_servers(0)
         project = Project(crib, loaded, options.config, flags=flags_of(options), prefix=prefix)
         tasks.spawn(Watch(project, emit).run(), "watch")
         tasks.spawn(remember(project, projects_here(project), emit), "projects.remember")
@@ -292,11 +253,13 @@ async def check_names(crib: Crib, console: Console) -> None:
     refuse_clashes(crib.catalog)
 
 
-async def _end(server: HttpServer, doors: Addresses) -> None:
+async def _end(server: HttpServer, *doors: Addresses | ServerDoors) -> None:
     """Take no more clients, end the standing streams, give calls a moment, then end whoever is left."""
-    doors.end_streams()
+    for door in doors:
+        door.end_streams()
     await server.close(CLOSE_S)
-    await doors.close()
+    for door in doors:
+        await door.close()
 
 
 def _policy(host: str, identify: Identify | None, options: Options) -> GuardPolicy:
@@ -306,7 +269,7 @@ def _policy(host: str, identify: Identify | None, options: Options) -> GuardPoli
         allowed_origins=LOOPBACK_ORIGINS | {origin.rstrip("/") for origin in options.allow_origin},
         identify=identify,
         open_paths=OPEN_PATHS,
-        asks_itself=_asks_itself,
+        asks_itself=asks_itself,
     )
 
 

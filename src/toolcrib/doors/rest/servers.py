@@ -76,6 +76,7 @@ def _changing(premises: Premises) -> list[RouteSpec]:
     async def change(visit: Visit) -> Answer:
         visit.need_operator()
         name, table = known_server(premises, visit), visit.json(ServerChange).table()
+        premises.project.home_of(name)
         runs_command = premises.project.config.servers[name].command is not None
         need_right_to_set(premises, visit, table, runs_command or table.get("command") is not None, is_new=False)
         await _write_down(premises, visit, name, "changed", keys=sorted(table))
@@ -85,6 +86,7 @@ def _changing(premises: Premises) -> list[RouteSpec]:
     async def remove(visit: Visit) -> Answer:
         visit.need_operator()
         name = known_server(premises, visit)
+        premises.project.home_of(name)
         await _write_down(premises, visit, name, "removed")
         await premises.project.remove(name)
         return Answer(204)
@@ -168,7 +170,8 @@ def known_server(premises: Premises, visit: Visit) -> str:
     """The server a visit is about, if its caller may know of it."""
     visit.need_known()
     name = visit.params["name"]
-    if name not in premises.project.config.servers or not may_see(visit, name):
+    is_there = name in premises.project.config.servers or name in premises.crib.shelves
+    if not is_there or not may_see(visit, name):
         raise not_found("server", name, "GET /api/v1/servers lists them.")
     return name
 

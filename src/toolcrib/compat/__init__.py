@@ -1,0 +1,1 @@
+"""Modules with other packages' names, for programs that move to toolcrib."""

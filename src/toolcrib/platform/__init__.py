@@ -1,0 +1,72 @@
+"""The tooling platform: tool servers from a manifest or a gateway, with the headers and tokens they need.
+
+Names are loaded when they are first used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolcrib.platform.chat import ChatMessage, Sent, send_chat_history
+    from toolcrib.platform.client_tools import get_mcp_client_tools
+    from toolcrib.platform.deprecated import (
+        build_mcp_server_url,
+        get_chat_history_endpoint,
+        get_mcp_base_url,
+        get_mcp_platform_authentication_scope,
+        get_tooling_gateway_for_digital_worker,
+    )
+    from toolcrib.platform.headers import Turn, compose_headers, turn_of
+    from toolcrib.platform.requests import Patience, PlatformFailure
+    from toolcrib.platform.servers import McpServerConfig, Platform, ToolOptions, list_tool_servers
+    from toolcrib.platform.settings import PlatformSettings
+    from toolcrib.platform.tokens import InvalidToken, check_token
+
+_HOMES = {
+    "chat": ("ChatMessage", "Sent", "send_chat_history"),
+    "client_tools": ("get_mcp_client_tools",),
+    "deprecated": (
+        "build_mcp_server_url",
+        "get_chat_history_endpoint",
+        "get_mcp_base_url",
+        "get_mcp_platform_authentication_scope",
+        "get_tooling_gateway_for_digital_worker",
+    ),
+    "headers": ("Turn", "compose_headers", "turn_of"),
+    "requests": ("Patience", "PlatformFailure"),
+    "servers": ("McpServerConfig", "Platform", "ToolOptions", "list_tool_servers"),
+    "settings": ("PlatformSettings",),
+    "tokens": ("InvalidToken", "check_token"),
+}
+
+__all__ = [
+    "ChatMessage",
+    "InvalidToken",
+    "McpServerConfig",
+    "Patience",
+    "Platform",
+    "PlatformFailure",
+    "PlatformSettings",
+    "Sent",
+    "ToolOptions",
+    "Turn",
+    "build_mcp_server_url",
+    "check_token",
+    "compose_headers",
+    "get_chat_history_endpoint",
+    "get_mcp_base_url",
+    "get_mcp_client_tools",
+    "get_mcp_platform_authentication_scope",
+    "get_tooling_gateway_for_digital_worker",
+    "list_tool_servers",
+    "send_chat_history",
+    "turn_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"toolcrib.platform.{home}"), name)
+    raise AttributeError(f"module 'toolcrib.platform' has no attribute {name!r}")
