@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "models": {"core", "transports"},
     "knowledge": {"core", "search", "transports", "isolate", "models"},
     "agents": {"core", "schema", "models"},
+    "adapters": {"core", "schema", "models", "agents", "version"},
     "onlookers": {"core", "config", "stores", "calls", "version"},
     "maker": {"core", "config", "calls", "isolate", "sources", "transports", "surroundings", "version"},
     "kb": {

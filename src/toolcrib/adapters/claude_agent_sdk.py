@@ -1,0 +1,103 @@
+"""Claude Agent SDK: an MCP server inside the program, asked for its tools whenever Claude Code asks it.
+
+Results pass as they are, in MCP's own shape: errors, images, structured content.
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from toolcrib import version
+from toolcrib.adapters.offered import MissingFramework, Offered, framework, offer_tools
+from toolcrib.agents.loop import Toolbox
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.call import ToolResult
+from toolcrib.core.errors import UnknownTool
+from toolcrib.core.tool import to_mcp
+from toolcrib.schema.dialects.offer import LONGEST_NAMES, SHORTEST_NAMES, Dialect, Options
+
+try:
+    from claude_agent_sdk import McpSdkServerConfig, SdkMcpTool
+    from mcp import types
+    from mcp.server import Server
+except ImportError as error:
+    raise MissingFramework("The Claude Agent SDK", "claude-agent-sdk") from error
+
+_DIALECT = framework("claude-agent-sdk")
+
+
+async def tools(
+    crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER
+) -> list[SdkMcpTool[Any]]:
+    """The Crib's tools as they are now, for a server of your own (``create_sdk_mcp_server``)."""
+    return [_tool(offered) for offered in await offer_tools(crib, _named("toolcrib"), names, caller)]
+
+
+def server(
+    crib: Toolbox, *, name: str = "toolcrib", names: Collection[str] | None = None, caller: Caller = LOCAL_USER
+) -> McpSdkServerConfig:
+    """The Crib as one of an agent's ``mcp_servers``; Claude knows its tools as ``mcp__NAME__TOOL``."""
+    inside = _Inside(crib, _named(name), names, caller)
+    return McpSdkServerConfig(type="sdk", name=name, instance=_mcp_server(name, inside))
+
+
+def _named(server_name: str) -> Dialect:
+    """Tool names that stay short enough with the words Claude Code puts before them."""
+    limit = max(SHORTEST_NAMES, LONGEST_NAMES - len(f"mcp__{server_name}__"))
+    return _DIALECT.with_options(Options(name_limit=limit))
+
+
+def _tool(offered: Offered) -> SdkMcpTool[Any]:
+    async def run(arguments: dict[str, Any]) -> dict[str, Any]:
+        shown = _shown(await offered.run(arguments))
+        return {"content": shown["content"], "is_error": shown.get("isError") is True}
+
+    return SdkMcpTool(offered.name, offered.description, offered.schema, run)
+
+
+class _Inside:
+    """What the server answers."""
+
+    def __init__(self, crib: Toolbox, dialect: Dialect, names: Collection[str] | None, caller: Caller) -> None:
+        self._crib, self._dialect, self._names, self._caller = crib, dialect, names, caller
+
+    async def _offered(self) -> list[Offered]:
+        return await offer_tools(self._crib, self._dialect, self._names, self._caller)
+
+    async def list(self) -> list[types.Tool]:
+        return [types.Tool.model_validate(_definition(offered)) for offered in await self._offered()]
+
+    async def call(self, name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
+        offered = {one.name: one for one in await self._offered()}
+        found = offered.get(name)
+        unknown = UnknownTool(name, known=list(offered))
+        result = await found.run(arguments or {}) if found else ToolResult.failed(unknown)
+        return types.CallToolResult.model_validate(_shown(result))
+
+
+def _definition(offered: Offered) -> dict[str, Any]:
+    tool = replace(offered.tool, description=offered.description, input_schema=offered.schema, output_schema=None)
+    return to_mcp(tool, offered.name)
+
+
+def _shown(result: ToolResult) -> dict[str, Any]:
+    shown = {"content": list(result.content), "isError": not result.success or result.mcp.get("isError") is True}
+    structured = result.structured
+    return shown if structured is None else {**shown, "structuredContent": structured}
+
+
+def _mcp_server(name: str, inside: _Inside) -> Server:
+    """The server, with either of the MCP SDK's two ways to say what it does."""
+    if hasattr(Server, "list_tools"):
+        old = Server(name, version=version.VERSION)
+        old.list_tools()(inside.list)
+        old.call_tool(validate_input=False)(inside.call)
+        return old
+
+    async def on_list(_context: Any, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=await inside.list())
+
+    async def on_call(_context: Any, params: Any) -> types.CallToolResult:
+        return await inside.call(params.name, params.arguments)
+
+    return Server(name, version=version.VERSION, on_list_tools=on_list, on_call_tool=on_call)
