@@ -12,10 +12,12 @@ NAMES_OUTSIDE = [name.replace(".", "_") for name in NAMES]
 CAME = dict.fromkeys(AWKWARD, "x") | {"level": 1}
 ALL_DONE = Step("All done.")
 ANY = ["string", "number", "integer", "boolean", "object", "array", "null"]
+ANYTHING = {"type": ANY, "items": {}, "nullable": True}
+NODE = {"next": {"type": "object", "description": 'the same form again as "node"'}}
 ODD_INPUTS = {
-    "anything": {"type": ANY, "description": "-", "nullable": True},
-    "either": {"type": "?", "nullable": True},
-    "node": {"type": "object", "nullable": True},
+    "anything": {**ANYTHING, "description": "-"},
+    "either": {**ANYTHING, "description": 'must fit one of [{"const":1},{"type":"string"}]'},
+    "node": {"type": "object", "properties": NODE, "description": "-", "nullable": True},
     "t_class": {"type": "string", "enum": ["a"], "description": "Which."},
 }
 
@@ -141,7 +143,10 @@ def test_smolagents_runs_the_tools_and_tells_errors_and_shows_images(converse: C
         "blocked": "The agent blocks the event loop that its tools need. "
         "Run it with `await asyncio.to_thread(agent.run, task)`.",
         "raised": "fail failed: ValueError: bad day",
-        "odd": ODD_INPUTS,
+        "odd": {
+            "sent": {"type": "object", "properties": ODD_INPUTS, "required": ["t_class"]},
+            "came": {"class": "a"},
+        },
     }
     assert offered(llm) == [*NAMES_OUTSIDE, "final_answer"]
     parts = [part for message in llm.asked[1]["messages"][2:] for part in message["content"]]

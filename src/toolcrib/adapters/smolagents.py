@@ -57,6 +57,7 @@ class CribTool(Tool):
         self.pictures: list[Picture] = []
         """Those of its calls, until they are shown."""
         self._offered, self._loop, self._raises = offered, loop, raises
+        self._droppable = _droppable(offered.schema)
         super().__init__()
 
     def forward(self, **arguments: Any) -> str:
@@ -66,12 +67,8 @@ class CribTool(Tool):
                 "The agent blocks the event loop that its tools need.",
                 hint="Run it with `await asyncio.to_thread(agent.run, task)`.",
             )
-        given = {key: value for key, value in arguments.items() if value is not None or self._takes_null(key)}
+        given = {key: value for key, value in arguments.items() if value is not None or key not in self._droppable}
         return self._told(asyncio.run_coroutine_threadsafe(self._offered.answer(given), self._loop).result())
-
-    def _takes_null(self, key: str) -> bool:
-        """Whether ``None`` is a value, not the framework's way to leave something out."""
-        return "null" in self.inputs.get(key, {}).get("type", "null")
 
     def _told(self, answer: ToolAnswer) -> str:
         if answer.is_error and self._raises:
@@ -102,12 +99,24 @@ def _inputs(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _input(part: Any, *, is_required: bool) -> dict[str, Any]:
     """A parameter with a type and a description, which the framework insists on."""
-    known = part if isinstance(part, Mapping) else {}
+    known = _mapping(part)
     kinds = list(types_of(known)) or _TYPES
     if "number" in kinds and "integer" not in kinds and len(kinds) > 1:
         kinds.append("integer")  # to the framework, an integer is no number among several types
+    if "array" in kinds:
+        known = {"items": {}, **known}
     shown = {**known, "type": kinds[0] if len(kinds) == 1 else kinds, "description": known.get("description") or "-"}
     return shown if is_required else {**shown, "nullable": True}
+
+
+def _droppable(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Parameters for which ``None`` is no value but the framework's way to leave them out."""
+    optional = schema["properties"].keys() - set(schema.get("required", ()))
+    return frozenset(name for name in optional if "null" not in types_of(_mapping(schema["properties"][name])))
+
+
+def _mapping(part: Any) -> Mapping[str, Any]:
+    return part if isinstance(part, Mapping) else {}
 
 
 def _is_inside(loop: asyncio.AbstractEventLoop) -> bool:

@@ -45,9 +45,9 @@ async def _odd() -> Any:
         return arguments
 
     async with open_crib(Config(kb=KbConfig(enabled=False)), tools=[odd]) as crib:
-        (made,) = await tools(crib)
+        (made,) = await tools(crib, names=["odd-one"])
         said = await asyncio.to_thread(made, t_class="a", either=None, anything=None)
-    return [get_tool_json_schema(made), json.loads(said)]
+    return {"sent": get_tool_json_schema(made)["function"]["parameters"], "came": json.loads(said)}
 
 
 async def _raised(crib: Crib) -> str:
