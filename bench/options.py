@@ -18,6 +18,7 @@ FIGURES = {
     "config": "a project of 50 servers and 2,000 tools looked at over REST, and every page",
     "kb": "how well passages are found (--data): words, vectors, both",
     "toolsearch": "how well and how fast tools are found (--data), beside others",
+    "tokens": "what tools cost a model's context (--data): all up front, or searched",
     "isolation": "starting a program at each level of isolation",
 }
 
@@ -40,7 +41,7 @@ def parse(argv: list[str]) -> Options:
     found = parser.parse_args(argv)
     if found.figure == "suites" and found.data is None:
         parser.error("suites needs --data DIR, the folder with json-schema/ and json-parsing/")
-    if found.figure in ("kb", "toolsearch") and found.data is None:
+    if found.figure in ("kb", "toolsearch", "tokens") and found.data is None:
         parser.error(f"{found.figure} needs --data DIR, a folder of evaluation sets")
     only = tuple(name for name in found.only.split(",") if name)
     return Options(
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--all-peers", action="store_true", help="also the peers that take longer to install or run")
     parser.add_argument("--front", choices=("http", "stdio"), default="http", help="calls: how the gateway is reached")
     parser.add_argument("--back", choices=("stdio", "http"), default="stdio", help="calls: what stands behind it")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="suites, kb, toolsearch: where the sets are")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="suites, kb, toolsearch, tokens: where the sets are")
     return parser
 
 

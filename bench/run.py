@@ -22,6 +22,7 @@ from bench.figures import (
     register,
     start,
     suites,
+    tokens,
     toolsearch,
 )
 from bench.options import Options
@@ -42,6 +43,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "config": config.measure,
     "kb": kb.measure,
     "toolsearch": toolsearch.measure,
+    "tokens": tokens.measure,
 }
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from toolcrib.assemble import open_crib
 from toolcrib.calls.approvals import Reply
+from toolcrib.catalog.formats import Options
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, SecurityConfig, ServerConfig, ToolConfig, config_hash
 from toolcrib.core import errors, events
@@ -315,6 +316,30 @@ async def test_all_tools_are_listed_by_name_in_any_format():
         "description": "Read a file.",
         "input_schema": {"type": "object"},
     }
+
+
+async def test_an_offer_leads_back_to_the_tools_and_tells_of_those_left_out():
+    """Also in the log, for whoever only asks for the definitions."""
+    odd = Tool("odd", input_schema={"type": ["string", "array"]})
+    async with memory_crib(FakeSource("files", [Tool("read.all"), odd])) as made:
+        offer = await made.crib.offer("gemini", Options(name_limit=46))
+        definitions = await made.crib.tools("gemini")
+
+    assert offer.original("files__read_all") == "files__read.all"
+    assert offer.left_out == {"files__odd": "its arguments are not an object but string or array"}
+    assert definitions == offer.definitions
+    assert made.told(events.TOOLS_LEFT_OUT) == [{"format": "gemini", "tools": offer.left_out}] * 2
+
+
+async def test_what_was_repaired_is_in_the_result_and_in_the_audit_log():
+    """Whoever looks at the call later sees what was really sent, and why."""
+    schema = {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False}
+    log = MemoryAudit()
+    async with memory_crib(FakeSource("files", [Tool("read", input_schema=schema)]), audit=log) as made:
+        result = await made.crib.call("files__read", {"Path": "/x"})
+
+    assert result.content[-1]["text"] == "Note from toolcrib on your arguments: read 'Path' as 'path'."
+    assert log.noted[-1].details["repairs"] == ["read 'Path' as 'path'"]
 
 
 async def test_listeners_hear_of_real_changes_only():

@@ -1,5 +1,6 @@
 """Every example in the docs runs: Python as it stands, console lines as typed, configuration through the parser."""
 
+import ast
 import os
 import re
 import shlex
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.doubles.claude_code import install_claude_code
 from tests.doubles.llm import LlmDouble
+from tests.fleet import install
 
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
@@ -19,6 +22,8 @@ from toolcrib.doors.cli.main import GROUPS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+ADAPTER = "from toolcrib.adapters"
+"""What marks an example that needs a framework."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -49,6 +54,8 @@ def environment(tmp_path: Path, model: str) -> dict[str, str]:
         "ANTHROPIC_BASE_URL": model,
         "OPENAI_API_KEY": "sk-example",
         "OPENAI_BASE_URL": f"{model}/v1",
+        "GOOGLE_API_KEY": "example",
+        "GOOGLE_GEMINI_BASE_URL": model,
         "OLLAMA_HOST": model,
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "XDG_CONFIG_HOME": str(tmp_path / "config"),
@@ -61,7 +68,15 @@ def run(command: list[str], environment: dict[str, str], cwd: Path | None = None
     return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+def framework_blocks() -> list[pytest.param]:
+    return [found for found in blocks("python") if ADAPTER in found.values[0]]
+
+
+def plain_blocks() -> list[pytest.param]:
+    return [found for found in blocks("python") if ADAPTER not in found.values[0]]
+
+
+@pytest.mark.parametrize("code", plain_blocks())
 def test_python_examples_run(code: str, tmp_path: Path, environment: dict[str, str]):
     """An example is a whole program that ends well."""
     script = tmp_path / "example.py"
@@ -70,6 +85,30 @@ def test_python_examples_run(code: str, tmp_path: Path, environment: dict[str, s
     done = run([sys.executable, str(script)], environment, tmp_path)
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("code", framework_blocks())
+def test_python_examples_run_inside_frameworks(code: str, tmp_path: Path, environment: dict[str, str]):
+    """The same, with the Python that has the frameworks, and a stand-in for Claude Code."""
+    script = tmp_path / "example.py"
+    script.write_text(code)
+    programs = install_claude_code(tmp_path).parent
+    there = {
+        "PATH": f"{programs}{os.pathsep}{environment['PATH']}",
+        "PYTHONPATH": str(ROOT / "src"),
+        "CLAUDE_AGENT_SDK_SKIP_VERSION_CHECK": "1",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    }
+
+    done = run([str(install.ensure_env("frameworks")), str(script)], environment | there, tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("code", blocks("py"))
+def test_python_examples_that_need_more_than_the_tests_have_can_be_read(code: str):
+    compile(code, "example.py", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 @pytest.mark.parametrize("text", blocks("console"))

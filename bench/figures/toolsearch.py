@@ -30,7 +30,7 @@ class Ahead:
     """Recall@5 nowhere below the peer's and clearly above it on average."""
 
     sets: tuple[str, ...]
-    peer: str = "fastmcp"
+    peer: str
     on_average: float = 0.10
 
     def judge(self, results: Results) -> Verdict:
@@ -54,12 +54,22 @@ async def measure(options: Options) -> Report:
         raise SystemExit(f"{options.data} holds no tools.jsonl")
     results: Results = {name: [_round(each)] for name, each in found.items()}
     columns = [Column(title, title) for name in sets for title in (f"{name} R@5", f"{name} nDCG@10", f"{name} ms")]
-    left_out = found[SUBJECT]["left_out"]
-    notes = [
-        "recall@5 with the weight of meaning chosen on the other sets (a sample of the queries): "
-        + ", ".join(f"{name} {value:.3f}" for name, value in left_out.items())
+    notes = [*_sizes(found), f"recall@5 with weights chosen on the other sets: {_left_out(found[SUBJECT])}"]
+    goals = [Ahead(sets, peer) for peer in ENVIRONMENTS]
+    return Report("finding tools", columns, results, [*goals, *GOALS], notes)
+
+
+def _sizes(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    return [
+        f"{int(size):,} tools, {name}: indexed in {each['build_s']:.2f} s CPU, {each['mb']:.0f} MB; "
+        f"{each['cpu_ms']:.2f} ms CPU a query"
+        for size in found[SUBJECT]["sizes"]
+        for name, each in ((name, answer["sizes"][size]) for name, answer in found.items())
     ]
-    return Report("finding tools", columns, results, [Ahead(sets), *GOALS], notes)
+
+
+def _left_out(found: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in found["left_out"].items()) + " (some 200 queries each)"
 
 
 def _peers(options: Options) -> dict[str, Path]:
@@ -72,7 +82,8 @@ def _ask(name: str, python: Path, options: Options) -> dict[str, Any]:
     argv = [str(python), str(environments.HERE / "workers" / "tool_search.py"), name, str(options.data), str(most)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode:
-        raise RuntimeError(f"{name}: {done.stderr.strip().splitlines()[-1]}")
+        said = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+        raise RuntimeError(f"{name}: {said[-1]}")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 

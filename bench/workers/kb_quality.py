@@ -7,12 +7,18 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from _quality import judgements, ndcg, recall, rows_of, sets_in
+from _quality import Row, judgements, ndcg, recall, rows_of, sets_in
 
-from toolcrib.search.hybrid import Entry, Searcher, Segment
+from toolcrib.search.fuse import Fusion
+from toolcrib.search.hybrid import Entry, Searcher, Segment, Settings
 from toolcrib.search.model import bundled
 
 MODES = ("lexical", "vector", "hybrid")
+CHOICES = [(vector, long) for vector in (0.15, 0.2, 0.25, 0.3, 0.35) for long in (8, 15, 30)]  # see Fusion
+
+
+def ranking(searcher: Searcher, text: str, documents: list[Row]) -> list[str]:
+    return [documents[hit.position]["_id"] for hit in searcher.search(text, 10).hits]
 
 
 def judge(folder: Path) -> dict[str, Any]:
@@ -36,12 +42,27 @@ def judge(folder: Path) -> dict[str, Any]:
             gains.append(ndcg(ranked, relevant[query["_id"]]))
             recalls.append(recall(ranked, relevant[query["_id"]]))
         found[mode] = {"ndcg": fmean(gains), "recall": fmean(recalls), "cpu_ms": median(cpu_ms)}
+    fusions = [Fusion(vector=vector, long=long) for vector, long in CHOICES]
+    searchers = [Searcher([(segment, None)], embedder, Settings(fusion=fusion)) for fusion in fusions]
+    found["choices"] = [
+        fmean(ndcg(ranking(each, query["text"], documents), relevant[query["_id"]]) for query in queries)
+        for each in searchers
+    ]
     return found
+
+
+def left_out(name: str, choices: dict[str, list[float]]) -> float:
+    """The set's nDCG@10 with the weights that are best on the other sets."""
+    others = [values for other, values in choices.items() if other != name] or [choices[name]]
+    sums = [sum(column) for column in zip(*others, strict=True)]
+    return choices[name][sums.index(max(sums))]
 
 
 def main() -> None:
     sets = sets_in(Path(sys.argv[1]), "corpus.jsonl")
-    print(json.dumps({name: judge(folder) for name, folder in sets.items()}))
+    found = {name: judge(folder) for name, folder in sets.items()}
+    choices = {name: each.pop("choices") for name, each in found.items()}
+    print(json.dumps({name: {**each, "left_out": left_out(name, choices)} for name, each in found.items()}))
 
 
 main()

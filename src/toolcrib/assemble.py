@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -49,8 +49,10 @@ from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import RESULT_READ
+from toolcrib.core.subagent import SubAgents
 from toolcrib.crib import Crib, CribSettings, Parts
-from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.isolate.grants import Wish
+from toolcrib.isolate.levels import AUTO, IsolationLevel
 from toolcrib.kb import LateLibrary
 from toolcrib.maker import SourceMaker
 from toolcrib.onlookers import NOBODY, Onlookers, find_tracer, open_audit
@@ -61,6 +63,10 @@ from toolcrib.stores.paths import find_project, lock_path, results_path, state_d
 from toolcrib.stores.records import LockAnswers, LockRecords, MemoryRecords
 from toolcrib.stores.results import ResultStore
 from toolcrib.surroundings import Surroundings
+from toolcrib.thinking import errands_of
+
+if TYPE_CHECKING:
+    from toolcrib.outfit import Outfit
 
 Function = Callable[..., Any]
 ConfigLike: TypeAlias = "str | Path | Mapping[str, Any] | Config | Loaded | None"
@@ -165,7 +171,7 @@ def layer_stack(
         witness(rig.log),
         *_keeping(config, rig),
         normalise(rig.emit),
-        arguments(unchecked),
+        arguments(unchecked, rig.emit),
         result(unchecked),
         breaker(rig.breakers, rig.emit),
         replay(),
@@ -190,16 +196,20 @@ async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its nam
     surroundings: Surroundings | None = None,
     keep_results: bool = True,
     live: bool = False,
+    sub_agents: SubAgents | None = None,
 ) -> AsyncIterator[Crib]:
     """A Crib over a configuration (a path, an ``mcpServers`` object, or what is found here) and native functions.
 
-    With ``live``, its calls can be looked at, and ended, while they run: see ``Crib.live``.
+    With ``live``, its calls can be looked at, and ended, while they run: see ``Crib.live``. ``sub_agents`` is who
+    stands behind the workspace's ``delegate``.
     """
     around = surroundings or Surroundings()
     loaded = as_loaded(config, around)
     if not keep_results:
         loaded = replace(loaded, config=without_result_limits(loaded.config))
-    crib = await assemble(loaded, tools=tools, prefix=prefix, emit=emit, surroundings=around, live=live)
+    crib = await assemble(
+        loaded, tools=tools, prefix=prefix, emit=emit, surroundings=around, live=live, sub_agents=sub_agents
+    )
     try:
         yield crib
     finally:
@@ -215,6 +225,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     surroundings: Surroundings | None = None,
     one_shot: bool = False,
     live: bool = False,
+    sub_agents: SubAgents | None = None,
 ) -> Crib:
     """An open Crib; the caller closes it. One for a single call hands results over whole: nobody could read on."""
     config, around = loaded.config, surroundings or Surroundings()
@@ -222,6 +233,9 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
     library = LateLibrary(config.kb, around)
     own += without_taken(library.tools() if config.kb.enabled else [], own)
+    agents = sub_agents or errands_of(config.model, around.env)
+    outfit = make_outfit(loaded, around, maker, agents) if config.workspace.enabled else None
+    own += without_taken(outfit.tools() if outfit is not None else [], own)
     results = await open_results(config, around) if has_result_limit(config) else None
     if results is not None:
         own.append(reading_tool(results, config, own))
@@ -241,16 +255,31 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
         rig=rig,
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
-        close_last=_closing(maker, library, results),
+        close_last=_closing(maker, results, library, *([] if outfit is None else [outfit])),
     )
-    return await Crib(parts).open(config.servers.values())
+    crib = Crib(parts)
+    if outfit is not None:
+        outfit.tooling = crib
+    return await crib.open(config.servers.values())
 
 
-def _closing(maker: SourceMaker, library: LateLibrary, results: ResultStore | None) -> Callable[[], Any]:
+def make_outfit(loaded: Loaded, surroundings: Surroundings, maker: SourceMaker, agents: SubAgents | None) -> "Outfit":
+    """The workspace of a configuration; ``bash`` runs at whatever isolation is proven here."""
+    from toolcrib.outfit import Outfit, Place, find_root
+
+    config = loaded.config.workspace
+    files = [path for path in (*loaded.files, loaded.lock) if path is not None]
+    place = Place(find_root(config, loaded.project, surroundings), maker.spawner, maker.bounds, tuple(files))
+    maker.native_wishes["bash"] = Wish(AUTO)
+    return Outfit(config, place, surroundings, agents)
+
+
+def _closing(maker: SourceMaker, results: ResultStore | None, *behind: "LateLibrary | Outfit") -> Callable[[], Any]:
     async def close() -> None:
         try:
             await maker.close()
-            await library.close()
+            for each in behind:
+                await each.close()
         finally:
             if results is not None:
                 await results.close()

@@ -17,10 +17,11 @@ from toolcrib.calls.rig import Rig
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import discovery_outcome, overall_health, server_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
-from toolcrib.catalog.formats import render
+from toolcrib.catalog.formats import Offer, Options, offer_routes
 from toolcrib.catalog.lookalikes import find_lookalikes, pairs
 from toolcrib.catalog.merge import Offering, merge, refuse_clashes
 from toolcrib.catalog.refresh import Refresher
+from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
@@ -87,6 +88,8 @@ class Crib:
         self._disabled: dict[str, ServerConfig] = {}
         self._refresher: Refresher | None = None
         self._finder: Finder | None = None
+        self.search = ToolSearch()
+        """The index that tools are found by."""
         self._closed = False
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
@@ -151,16 +154,41 @@ class Crib:
         grace_s: float | None = None,
         caller: Caller = LOCAL_USER,
     ) -> list[Any]:
-        """What a caller may use, as ``Tool`` values or in a provider's form (``mcp``, ``anthropic``, ``openai``)."""
+        """What a caller may use, as ``Tool`` values or in a provider's form (see ``offer``)."""
+        if format is not None:
+            return [*(await self.offer(format, grace_s=grace_s, caller=caller)).definitions]
         routes = (await self.current(grace_s)).visible_to(caller.grants)
-        if format is None:
-            return [replace(route.tool, name=route.name) for route in routes]
-        return [render(route, format) for route in routes]
+        return [replace(route.tool, name=route.name) for route in routes]
+
+    async def offer(
+        self,
+        format: str,  # noqa: A002
+        options: Options | None = None,
+        *,
+        grace_s: float | None = None,
+        caller: Caller = LOCAL_USER,
+    ) -> Offer:
+        """What a caller may use in a provider's form, with the way back from the names a model will use.
+
+        Forms: ``mcp``, ``anthropic``, ``openai``, ``openai-responses``, ``gemini``, ``ollama``.
+        """
+        routes = (await self.current(grace_s)).visible_to(caller.grants)
+        offer = offer_routes(routes, format, options)
+        if offer.left_out:
+            self._emit(Event(events.TOOLS_LEFT_OUT, "warning", {"format": format, "tools": dict(offer.left_out)}))
+        return offer
 
     async def current(self, grace_s: float | None = None) -> Catalog:
         """The catalog, after asking those servers that must be asked; waits at most the grace."""
         await self._fresh.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
         return self._catalog
+
+    async def find(
+        self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER, among: Sequence[Route] | None = None
+    ) -> list[Found]:
+        """The tools for a purpose, best first: of all that the caller may use, or of those given, which asks nobody."""
+        looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
+        return await self.search.find(self._catalog, query, limit, looked_at)
 
     def wake(self) -> None:
         """Somebody has come who will want the tools: begin to ask for those that are not fresh."""
@@ -307,6 +335,13 @@ class Crib:
                 hint=f"The log has the details under id {call.id}.",
             )
             return ToolResult.failed(internal)
+
+    def refuse(self, call: ToolCall, error: ToolcribError) -> ToolResult:
+        """The result of a call that whoever passes calls on could not make one of this Crib; it is written down."""
+        call.id = self._new_id()
+        if self._finder is not None:
+            self._finder.note_unknown(call, error)
+        return ToolResult.failed(error)
 
     async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
         """The layers of a tool that is called for the first time, composed once."""

@@ -234,7 +234,7 @@ def named_natives(config: Config, builtin: Sequence[Tool] = ()) -> Named:
 
     ``module:function`` tells its tool's name at least; what is in a ``module`` is not known before it is imported.
     """
-    own = kb_tools(config.kb) if config.kb.enabled else []
+    own = [*(kb_tools(config.kb) if config.kb.enabled else []), *_workspace_tools(config)]
     if is_bare(config):
         return Named((*builtin, *own))
     tools: list[Tool] = []
@@ -248,6 +248,14 @@ def named_natives(config: Config, builtin: Sequence[Tool] = ()) -> Named:
             unseen.add(function)
     taken = {tool.name for tool in tools}
     return Named((*tools, *(tool for tool in own if tool.name not in taken)), frozenset(unseen))
+
+
+def _workspace_tools(config: Config) -> list[Tool]:
+    if not config.workspace.enabled:
+        return []
+    from toolcrib.outfit import workspace_tools
+
+    return workspace_tools(config.workspace)
 
 
 def stamp_of(path: Path) -> tuple[str, int, int, int]:

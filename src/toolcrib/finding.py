@@ -55,7 +55,7 @@ class Finder:
     async def _search(self, call: ToolCall) -> Route:
         """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""
         if not may_know(call.caller.grants, call.name):
-            self._note_unknown(call, refused := not_open())
+            self.note_unknown(call, refused := not_open())
             raise refused
         try:
             async with asyncio.timeout(call.timeout_s):
@@ -65,12 +65,12 @@ class Finder:
             self._tell_not_begun(call, late)
             raise late from None
         except asyncio.CancelledError:
-            self._note_unknown(call, CallCancelled("The caller gave up before the tool was found."))
+            self.note_unknown(call, CallCancelled("The caller gave up before the tool was found."))
             raise
         except UnknownTool as error:
             self._rig.emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
             told = error if call.caller.grants == EVERYTHING else not_open()
-            self._note_unknown(call, told)
+            self.note_unknown(call, told)
             raise told from None
         except ToolcribError as error:
             self._tell_not_begun(call, error)
@@ -79,9 +79,9 @@ class Finder:
     def _tell_not_begun(self, call: ToolCall, error: ToolcribError) -> None:
         fields = {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": 0.0, "code": error.code}
         self._rig.emit(Event(events.CALL_FINISHED, "warning", fields))
-        self._note_unknown(call, error)
+        self.note_unknown(call, error)
 
-    def _note_unknown(self, call: ToolCall, error: ToolcribError) -> None:
+    def note_unknown(self, call: ToolCall, error: ToolcribError) -> None:
         """What never reaches the layers leaves an entry, too."""
         self._rig.metrics.count_unknown(error.code)
         self._rig.log.note(unknown_call(call, error.code))

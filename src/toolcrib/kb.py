@@ -4,13 +4,16 @@ Nothing is opened or imported before a ``kb.*`` tool or command is used for the 
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolcrib.config.model import Config, KbConfig
+from toolcrib.config.model import Config, EmbedderConfig, KbConfig
 from toolcrib.config.references import resolve
+from toolcrib.core.errors import ConfigError, EmbedderUnavailable
 from toolcrib.core.tool import Tool
 from toolcrib.knowledge.tools import KnowledgeTools
 from toolcrib.sources.native import NativeTool, define
@@ -20,6 +23,7 @@ from toolcrib.version import VERSION
 
 if TYPE_CHECKING:
     from toolcrib.knowledge.answer import Answerer
+    from toolcrib.knowledge.embedding import Embedders, TextEmbedder
     from toolcrib.knowledge.ingest import ParseForeign
     from toolcrib.knowledge.library import Library
     from toolcrib.search.vectors import Embedder
@@ -49,7 +53,7 @@ class LateLibrary:
             if self._library is None:
                 library = make_library(self._config, self._around)
                 try:
-                    await library.open()
+                    await library.fill_in_background()
                 except BaseException:
                     await library.close()
                     raise
@@ -75,16 +79,51 @@ def make_library(
 
     own = own_documents(Path(__file__).parent, VERSION) if config.docs else None
     store = SqliteKnowledge(kb_path(config, surroundings))
-    return Library(store, lambda: load_embedder(config.embedder), own, parse_foreign or refuse_foreign)
+    load = lru_cache(maxsize=1)(load_bundled)
+    embedders = make_embedders(config, surroundings, load)
+    compare = (lambda: None) if config.embedder == "none" else load
+    return Library(store, compare, own, parse_foreign or refuse_foreign, embedders)
 
 
-def load_embedder(name: str) -> "Embedder | None":
-    """The embedder of that name."""
-    if name == "none":
-        return None
+def load_bundled() -> "Embedder":
+    """The embedder that comes with the package."""
     from toolcrib.search.model import bundled
 
     return bundled()
+
+
+def make_embedders(
+    config: KbConfig, surroundings: Surroundings, load: "Callable[[], Embedder]" = load_bundled
+) -> "Embedders":
+    """Everybody who can make vectors here; nobody is loaded or asked yet."""
+    from toolcrib.knowledge.embedding import Embedders, InProcess
+
+    makers: dict[str, Callable[[], TextEmbedder]] = {"bundled": lambda: InProcess(load())}
+    for name, described in config.embedders.items():
+        is_bundled = described.kind == "bundled"
+        makers[name] = makers["bundled"] if is_bundled else partial(make_embedder, name, described, surroundings)
+    return Embedders(makers, config.embedder)
+
+
+def make_embedder(name: str, described: EmbedderConfig, surroundings: Surroundings) -> "TextEmbedder":
+    """One that is configured; a reference that leads nowhere keeps it from being used, and nothing else."""
+    from toolcrib.knowledge.embedding import Prefixes
+    from toolcrib.knowledge.endpoints import Endpoint, EndpointEmbedder
+    from toolcrib.knowledge.onnx_model import OnnxEmbedder
+
+    def read(key: str) -> str:
+        return resolve(getattr(described, key), surroundings.env, field=f"kb.embedders.{name}.{key}")
+
+    try:
+        model, url, key, path = read("model"), read("url"), read("api_key"), read("path")
+    except ConfigError as error:
+        raise EmbedderUnavailable(f"The embedder {name!r}: {error.message}", hint=error.hint) from None
+    prefixes = Prefixes(described.query_prefix, described.document_prefix)
+    if described.kind == "onnx":
+        folder = (surroundings.cwd / Path(path).expanduser()).absolute()
+        return OnnxEmbedder(name, folder, prefixes, described.batch, described.dimensions)
+    endpoint = Endpoint(name, described.kind, model, url, key, described.dimensions, described.batch)
+    return EndpointEmbedder(replace(endpoint, timeout_s=described.timeout_s, prefixes=prefixes))
 
 
 def kb_path(config: KbConfig, surroundings: Surroundings) -> Path:

@@ -37,8 +37,8 @@ class SourceMaker:
         self._config, self._around, self._emit = config, surroundings, emit
         self.secrets: frozenset[str] = frozenset()
         """What no server's secret may be shown as, of all servers so far."""
-        self._spawner = Spawner()
-        self.bounds = Bounds(self._spawner, surroundings.env, config.isolation, VERSION)
+        self.spawner = Spawner()
+        self.bounds = Bounds(self.spawner, surroundings.env, config.isolation, VERSION)
         self._tasks = TaskScope(self._failed)
         self._servers: dict[str, ServerConfig] = {}
         self.native_wishes: dict[str, Wish] = {}
@@ -75,7 +75,7 @@ class SourceMaker:
             resolved = resolve_server(server, self._around.env)
             if resolved.command is not None:
                 spec = self._placed(await self.bounds.around(self._process(resolved), resolved))
-                return await StdioLink.open(self._spawner, spec, events, self._tasks)
+                return await StdioLink.open(self.spawner, spec, events, self._tasks)
             from toolcrib.sources.http_link import HttpLink
 
             return await HttpLink.open(resolved, events, self._tasks)
@@ -96,7 +96,7 @@ class SourceMaker:
         from toolcrib.isolate.worker import Workers
         from toolcrib.sources.isolated import in_workers
 
-        workers = Workers(self._spawner, self.bounds.host, self.bounds.prover, self._around.env)
+        workers = Workers(self.spawner, self.bounds.host, self.bounds.prover, self._around.env)
         return await in_workers(workers)(entry, call)
 
     async def isolation_of(self, subject: Subject) -> IsolationLevel | None:
@@ -111,7 +111,7 @@ class SourceMaker:
     async def close(self) -> None:
         """End the spawner, last of all."""
         await self._tasks.close()
-        await self._spawner.close()
+        await self.spawner.close()
 
     def _failed(self, name: str, error: BaseException) -> None:
         self._emit(Event("source.task.failed", "error", {"task": name, "error": type(error).__name__}))

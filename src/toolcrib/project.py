@@ -20,6 +20,7 @@ from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, find_project, user_config_path
 from toolcrib.surroundings import Surroundings
+from toolcrib.window import Windows
 
 Edit = Callable[[str], str]
 
@@ -83,6 +84,14 @@ class Project:
     prefix: bool = True
     """Whether tools are named with their server."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
+    _windows: Windows | None = field(default=None, repr=False)
+
+    @property
+    def windows(self) -> Windows:
+        """What its clients are shown; follows the configuration."""
+        if self._windows is None:
+            self._windows = Windows(self.crib, self.config)
+        return self._windows
 
     @property
     def file(self) -> Path:
@@ -140,6 +149,7 @@ class Project:
             loaded = load(self.chosen, self.around, self.flags)
             changed = await self.crib.apply(loaded.config.servers, loaded.config.security)
             self.loaded = loaded
+            self.windows.apply(loaded.config)
         return changed
 
     async def add(self, server: ServerConfig, *, user: bool = False) -> Record | None:

@@ -13,7 +13,7 @@ CAME = dict.fromkeys(AWKWARD, "x") | {"level": 1}
 ALL_DONE = Step("All done.")
 ANY = ["string", "number", "integer", "boolean", "object", "array", "null"]
 ANYTHING = {"type": ANY, "items": {}, "nullable": True}
-NODE = {"next": {"type": "object", "description": 'the same form again as "node"'}}
+NODE = {"next": {"type": "object", "description": "the same form again as node"}}
 ODD_INPUTS = {
     "anything": {**ANYTHING, "description": "-"},
     "either": {**ANYTHING, "description": 'must fit one of [{"const":1},{"type":"string"}]'},

@@ -12,12 +12,14 @@ from toolcrib.core.knowledge import (
     CollectionCounts,
     Document,
     DocumentFilter,
+    Embedding,
     Heading,
     Merging,
     Outline,
     Place,
     SegmentRows,
     Stamp,
+    Swap,
     Text,
     document_id,
     passages_of,
@@ -244,3 +246,156 @@ async def test_a_sound_store_has_nothing_to_complain_of(notes):
     await add(notes, arrival("a", "another text"))
 
     assert await notes.verify() == []
+
+
+BETTER = Embedding("better", "openai:large", 16)
+
+
+async def two(notes, **said):
+    """The keys of two documents with two passages each."""
+    await notes.apply(Change("notes", (arrival("a"), arrival("b")), segment=b"old", **said))
+    return [each.key for each in await notes.documents("notes")]
+
+
+async def replacing(notes, segment=b"new"):
+    """A merging for each segment, with the same passages."""
+    made = []
+    for record in await notes.segments(["notes"]):
+        rows = await notes.segment_rows(record.id)
+        owners = tuple(zip(rows.documents, rows.ordinals, strict=True))
+        made.append(Merging("notes", (record,), segment, owners, record.level))
+    return tuple(made)
+
+
+async def test_nothing_waits_for_vectors_unless_something_is_wanted(notes):
+    await two(notes)
+
+    assert await notes.waiting("notes", 10) == []
+    assert (await notes.counts("notes")).waiting == 0
+    assert await notes.waiting("nothing", 10) == []
+
+
+async def test_what_is_coming_is_wanted_for_every_passage_some_at_a_time(notes):
+    a, b = await two(notes)
+    await notes.put_collection(replace(NOTES, coming=BETTER))
+
+    assert (await notes.collections())[0].coming == BETTER
+    assert await notes.waiting("notes", 3) == [(a, 0), (a, 1), (b, 0)]
+    assert await notes.waiting("notes", 3, (b, 0)) == [(b, 1)]
+    assert (await notes.counts("notes")).waiting == 4
+
+
+async def test_vectors_are_put_aside_without_anybody_noticing(notes):
+    a, b = await two(notes)
+    await notes.put_collection(replace(NOTES, coming=BETTER))
+    generation = await notes.generation()
+    is_done = await notes.stage("notes", BETTER, {(a, 1): b"one", (b, 0): b"two", (b, 9): b"none", (999, 0): b"none"})
+
+    assert is_done
+    assert await notes.generation() == generation
+    assert await notes.waiting("notes", 10) == [(a, 0), (b, 1)]
+    assert await notes.staged([(a, 0), (a, 1), (b, 0), (999, 0)]) == {(a, 1): b"one", (b, 0): b"two"}
+    assert (await notes.counts("notes")).waiting == 2
+
+
+async def test_vectors_for_something_else_are_not_put_aside(notes):
+    a, _ = await two(notes)
+    await notes.put_collection(replace(NOTES, coming=BETTER))
+
+    assert not await notes.stage("notes", replace(BETTER, model="other"), {(a, 0): b"x"})
+    assert not await notes.stage("notes", None, {(a, 0): b"x"})
+    assert await notes.staged([(a, 0)]) == {}
+
+
+async def test_another_choice_drops_what_was_put_aside(notes):
+    a, _ = await two(notes)
+    await notes.put_collection(replace(NOTES, coming=BETTER))
+    await notes.stage("notes", BETTER, {(a, 0): b"x"})
+    await notes.put_collection(replace(NOTES, description="Other words.", coming=BETTER))
+    kept = await notes.staged([(a, 0)])
+    await notes.put_collection(replace(NOTES, coming=replace(BETTER, model="other")))
+
+    assert kept == {(a, 0): b"x"}
+    assert await notes.staged([(a, 0)]) == {}
+
+
+async def test_a_document_that_changes_takes_its_vectors_along(notes):
+    a, b = await two(notes, is_lacking=True)
+    await notes.stage("notes", None, {(a, 0): b"x", (b, 0): b"y"})
+    await add(notes, arrival("a", "quite another text"))
+
+    assert await notes.staged([(a, 0), (b, 0)]) == {(b, 0): b"y"}
+    assert await notes.waiting("notes", 10) == [(b, 1)]
+    assert (await notes.counts("notes")).lacking == 2
+
+
+async def test_new_vectors_take_their_place_in_one_step(notes):
+    a, b = await two(notes)
+    await notes.put_collection(replace(NOTES, coming=BETTER))
+    await notes.stage("notes", BETTER, {(key, at): b"x" for key in (a, b) for at in (0, 1)})
+    (old,) = await notes.segments()
+    generation = await notes.generation()
+    is_done = await notes.swap(Swap("notes", BETTER, BETTER, await replacing(notes), (a, b)))
+    (new,) = await notes.segments()
+
+    assert is_done
+    assert await notes.generation() > generation
+    assert (new.id != old.id, new.size, await notes.segment_bytes(new.id)) == (True, 4, b"new")
+    assert list((await notes.segment_rows(new.id)).documents) == [a, a, b, b]
+    assert (await notes.collections())[0].embedding == BETTER
+    assert (await notes.collections())[0].coming is None
+    assert await notes.staged([(a, 0), (b, 1)]) == {}
+    assert (await notes.counts("notes")).waiting == 0
+    assert await notes.verify() == []
+
+
+@pytest.mark.parametrize("change", ["arrival", "removal", "choice"])
+async def test_a_swap_that_comes_too_late_is_not_done(notes, change):
+    a, b = await two(notes)
+    await notes.put_collection(replace(NOTES, coming=BETTER))
+    mergings = await replacing(notes)
+    if change == "arrival":
+        await add(notes, arrival("c"))
+    elif change == "removal":
+        await notes.apply(Change("notes", removals=(document_id("notes", "a"),)))
+    else:
+        await notes.put_collection(replace(NOTES, coming=replace(BETTER, model="other")))
+    before = await notes.segments()
+    is_done = await notes.swap(Swap("notes", BETTER, BETTER, mergings, (a, b)))
+
+    assert not is_done
+    assert await notes.segments() == before
+    assert (await notes.collections())[0].embedder == "words"
+
+
+async def test_what_came_without_vectors_is_filled_in_beside_the_rest(notes):
+    await add(notes, arrival("c"), segment=b"whole")
+    a, b, _ = await two(notes, is_lacking=True)
+    lacking = await notes.waiting("notes", 10)
+    mergings = [each for each in await replacing(notes) if each.rows[0][0] == a]
+    await notes.stage("notes", None, dict.fromkeys(lacking, b"x"))
+    is_done = await notes.swap(Swap("notes", None, NOTES.embedding, tuple(mergings), (a, b)))
+
+    assert lacking == [(a, 0), (a, 1), (b, 0), (b, 1)]
+    assert is_done
+    assert {await notes.segment_bytes(each.id) for each in await notes.segments()} == {b"whole", b"new"}
+    assert (await notes.counts("notes")).lacking == 0
+    assert await notes.staged(lacking) == {}
+
+
+async def test_what_is_not_complete_is_named(notes):
+    await notes.put_collection(replace(NOTES, id="other", coming=BETTER))
+    before = await notes.incomplete()
+    await two(notes, is_lacking=True)
+    during = await notes.incomplete()
+    for document in await notes.documents("notes"):
+        await notes.apply(Change("notes", removals=(document.id,)))
+
+    assert (before, during, await notes.incomplete()) == (["other"], ["notes", "other"], ["other"])
+
+
+async def test_one_at_a_time_makes_vectors(notes):
+    turns = [await notes.take_turn(), await notes.take_turn()]
+    await notes.end_turn()
+
+    assert (turns, await notes.take_turn()) == ([True, False], True)

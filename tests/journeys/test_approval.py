@@ -105,6 +105,31 @@ def test_over_stdio_a_handshake_client_is_asked_in_the_middle_of_the_call(pipe, 
     assert ('"approvals"' in (config.parent / "toolcrib.lock").read_text()) is (choice == "always")
 
 
+@pytest.mark.parametrize("choice", ["once", "no"])
+def test_a_call_through_another_tool_asks_the_same_question(config, choice):
+    """In both eras: the question names the real tool, and the answer counts for it."""
+    config.write_text(config.read_text() + '[expose]\nmode = "search"\n')
+    response, runs = RESPONSES[choice]
+    params = {"name": "tools_call", "arguments": {"name": "srv__work", "arguments": {"n": 7}}}
+    pipe = Pipe(config)
+    pipe.send(id=1, method="initialize", params=HELLO)
+    pipe.read(1)
+    pipe.send(id=2, method="tools/call", params=params)
+    question = pipe.read()
+    pipe.send(id=question["id"], result=response)
+    result = pipe.read(2)["result"]
+    pipe.send(id=3, method="tools/call", params={**params, "_meta": META})
+    asked = pipe.read(3)["result"]
+    back = {"requestState": asked["requestState"], "inputResponses": dict.fromkeys(asked["inputRequests"], response)}
+    pipe.send(id=4, method="tools/call", params={**params, "_meta": META, **back})
+    again = pipe.read(4)["result"]
+    pipe.close()
+
+    assert 'srv__work (level: write) with "n": 7' in question["params"]["message"]
+    assert asked["resultType"] == "input_required"
+    assert [outcome(each) == "work" for each in (result, again)] == [runs, runs]
+
+
 @pytest.mark.parametrize("choice", RESPONSES)
 def test_over_stdio_a_stateless_client_gets_a_result_that_asks_back(pipe, choice):
     """And calls again with the answer; the same answer again is refused."""

@@ -5,6 +5,8 @@ import pytest
 from tests.knowledge.conftest import Base
 
 from toolcrib.core.errors import UnreadableSource
+from toolcrib.knowledge.embedding import Embedders
+from toolcrib.knowledge.fill import fill
 from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.survey import Adding, Root
 
@@ -194,7 +196,8 @@ async def test_another_embedder_makes_the_vectors_anew_without_the_files(base, f
     root = files(ants_dot_md=ANTS, bees_dot_md=BEES)
     await plain.add(root)
     (root / "ants.md").unlink()
-    await base.add(root / "bees.md")
+    await base.add(root / "bees.md", embedder="words")
+    await fill(base.store, Embedders.of(embedder), "notes")
     (collection,) = await base.store.collections()
 
     assert (collection.embedder, collection.dimensions) == (embedder.name, embedder.dimensions)

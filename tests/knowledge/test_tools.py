@@ -226,7 +226,7 @@ async def test_statistics_say_what_is_wrong(tmp_path, files, embedder):
         degraded = (await crib.call("kb.stats", {})).structured
 
     assert degraded["status"] == "degraded"
-    assert "indexed with 'words', so only words count" in degraded["reasons"][0]
+    assert "other: only words count. No embedder here makes vectors of 'words'." in degraded["reasons"][0]
 
 
 async def test_a_file_that_is_no_knowledge_base_is_unhealthy_and_told(tmp_path):

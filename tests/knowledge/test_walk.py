@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from toolcrib.core.errors import UnreadableSource
-from toolcrib.knowledge.ignore import is_ignored, read_rules
+from toolcrib.core.ignore import is_ignored, read_rules
 from toolcrib.knowledge.walk import Candidate, Skipped, find_files, read
 
 

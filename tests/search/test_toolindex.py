@@ -65,27 +65,38 @@ def test_a_changed_server_changes_alone(index):
 
 
 def test_a_server_that_is_gone_is_not_found(index):
-    """No tools means gone."""
-    index.put("files", [])
+    """Its tools leave with it."""
+    index.drop("files")
 
     assert len(index) == 3
     assert "files__read" not in ids(index.find("read file", 10))
 
 
 def test_many_changes_leave_the_index_as_if_built_at_once(embedder):
-    """Twenty changes, one after the other, end in the same answers."""
+    """Servers that came, changed and went, in whatever order, end in the same answers with the same scores."""
     one_by_one, at_once = ToolIndex(embedder), ToolIndex(embedder)
     servers = {f"s{at}": [ToolText(f"s{at}__t", f"tool_{at}", f"Does the task number {at}.")] for at in range(20)}
-    for name, tools in servers.items():
-        one_by_one.put(name, tools)
+    one_by_one.put_all({name: [*MAIL, *FILES] for name in servers} | {"mail": MAIL})
+    for name in reversed(servers):
+        one_by_one.put(name, servers[name])
+    one_by_one.drop("mail")
     at_once.put_all(servers)
 
-    assert one_by_one.find("task number 7", 5) == at_once.find("task number 7", 5)
+    assert one_by_one.find("task number 7", 15) == at_once.find("task number 7", 15)
 
 
 def test_only_wanted_tools_are_found(index):
     """What a caller may not see does not take a place."""
     assert ids(index.find("send a mail", 3, wanted={"mail__list"})) == ["mail__list"]
+
+
+def test_a_wanted_tool_is_found_by_its_meaning_however_many_others_are_nearer(embedder):
+    """Others take no place among the candidates either."""
+    index = ToolIndex(embedder)
+    nearer = [ToolText(f"trash__{at}", f"erase_{at}", "Erase documents and papers.") for at in range(700)]
+    index.put_all({"trash": nearer, "files": FILES})
+
+    assert ids(index.find("erase documents", 3, wanted={"files__remove"})) == ["files__remove"]
 
 
 def test_each_need_of_a_long_query_is_answered(index):

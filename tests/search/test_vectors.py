@@ -71,3 +71,10 @@ def test_a_cut_frame_is_refused():
 
     with pytest.raises(DamagedIndex, match="checksum"):
         Vectors.from_bytes(frame[: len(frame) // 2])
+
+
+def test_vectors_made_of_vectors_are_the_same():
+    rows = np.random.default_rng(1).normal(size=(20, 48)).astype(np.float32)
+    made = Vectors.build(rows)
+
+    assert Vectors.build(made.to_floats()).to_bytes() == made.to_bytes()

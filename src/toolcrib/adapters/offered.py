@@ -90,7 +90,8 @@ def _offered(
 
 
 def _define(shown: Shown, _options: Options) -> Definition:
-    return {"name": shown.name, "description": shown.description, "schema": shown.view.schema}
+    schema = {"type": "object", "properties": {}} | shown.view.schema
+    return {"name": shown.name, "description": shown.description, "schema": schema}
 
 
 def _named(tools: Sequence[Tool], names: Collection[str]) -> list[Tool]:

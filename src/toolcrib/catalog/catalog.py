@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from toolcrib.core.access import NATIVE, Grants, Reach, decide
 from toolcrib.core.source import ToolSource
 from toolcrib.core.tool import Tool, to_mcp
 from toolcrib.schema.hints import value_hints
+from toolcrib.schema.tokens import count_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,18 @@ class Route:
     """``allow``, ``ask`` or ``deny``."""
     held: str = ""
     """Why it is in quarantine; empty if it is not."""
+    real: str = ""
+    """Its name in the whole catalogue, where a profile shows it; policies, grants and the audit log go by that."""
     reach: Reach = field(init=False, repr=False, compare=False)
     """What it asks of its callers."""
+    _tokens: int = field(init=False, repr=False, compare=False, default=-1)
 
     def __post_init__(self) -> None:
         tool = self.tool
         place, reads = self.server or NATIVE, tool.reads_results
-        reach = Reach(self.name, place, tool.security_level, tool.capabilities, self.policy, self.held, reads)
+        reach = Reach(
+            self.real or self.name, place, tool.security_level, tool.capabilities, self.policy, self.held, reads
+        )
         object.__setattr__(self, "reach", reach)
 
     @property
@@ -42,6 +50,15 @@ class Route:
         shown = [example.arguments[parameter] for example in self.tool.examples if parameter in example.arguments]
         hints = value_hints(self.tool.input_schema, parameter, [*self.tool.completions.get(parameter, ()), *shown])
         return [hint for hint in hints if hint.startswith(start)]
+
+    @property
+    def tokens(self) -> int:
+        """About what its definition takes of a model's context; counted once, when somebody wants to know."""
+        if self._tokens < 0:
+            tool = self.tool
+            shown = {"name": self.name, "description": tool.description, "input_schema": tool.input_schema}
+            object.__setattr__(self, "_tokens", count_tokens(msgspec.json.encode(shown).decode()))
+        return self._tokens
 
     def to_mcp(self) -> dict[str, Any]:
         """The definition under its exposed name."""

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.config.exposing import ProfileConfig
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.merge import section_of
-from toolcrib.config.model import DEFAULT, Config, ServerConfig, ToolConfig
-from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
+from toolcrib.config.model import DEFAULT, Config, EmbedderConfig, ServerConfig, ToolConfig
+from toolcrib.config.tables import EMBEDDER_KEYS, PROFILE_KEYS, PROFILE_TOOL_KEYS, SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.config.written import dotted
 from toolcrib.core.limits import Rate
 
@@ -22,16 +23,29 @@ class Explained:
 
 
 def explain(config: Config) -> tuple[Explained, ...]:
-    """Every setting of the configuration: the general ones first, then the servers by name."""
+    """Every setting of the configuration: the general ones first, then the servers by name, then the profiles."""
     settings = (*_general(config), *(pair for server in config.servers.values() for pair in _server(server)))
-    return tuple(Explained(name, value, str(config.origins.get(name, DEFAULT))) for name, value in settings)
+    profiles = (pair for name, profile in config.profiles.items() for pair in _profile(("profiles", name), profile))
+    every = (*settings, *profiles)
+    return tuple(Explained(name, value, str(config.origins.get(name, DEFAULT))) for name, value in every)
 
 
 def _general(config: Config) -> Iterator[tuple[str, Any]]:
     for name, key in SETTINGS.items():
         table = section_of(name)
         value = getattr(getattr(config, table) if table else config, key.field)
-        yield name, shown_entry("key", value) if key.field == "key" and value else _masked(key.field, value)
+        if name == "kb.embedders":
+            yield name, sorted(value)
+            yield from _embedders(value)
+        else:
+            yield name, shown_entry("key", value) if key.field == "key" and value else _masked(key.field, value)
+
+
+def _embedders(embedders: Mapping[str, EmbedderConfig]) -> Iterator[tuple[str, Any]]:
+    for name, embedder in embedders.items():
+        for word, key in EMBEDDER_KEYS.items():
+            if (value := getattr(embedder, key.field)) not in ("", 0):
+                yield dotted(("kb", "embedders", name, word)), _masked(key.field, value)
 
 
 def _server(server: ServerConfig) -> Iterator[tuple[str, Any]]:
@@ -51,6 +65,18 @@ def _tool(path: tuple[str, ...], tool: ToolConfig) -> Iterator[tuple[str, Any]]:
         value = getattr(tool, key.field)
         if value not in (None, {}):
             yield dotted((*path, name)), _plain(value)
+
+
+def _profile(path: tuple[str, ...], profile: ProfileConfig) -> Iterator[tuple[str, Any]]:
+    for name, key in PROFILE_KEYS.items():
+        value = getattr(profile, key.field)
+        if value not in (None, ()):
+            yield dotted((*path, name)), _plain(value)
+    for tool, change in profile.change.items():
+        for name, key in PROFILE_TOOL_KEYS.items():
+            value = getattr(change, key.field)
+            if value not in ("", (), {}):
+                yield dotted((*path, "change", tool, name)), _plain(value)
 
 
 def _masked(field: str, value: Any) -> Any:

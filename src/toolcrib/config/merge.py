@@ -3,14 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.config.model import SECTIONS, Config, Layer, Origin, ServerConfig, ServerEntry
+from toolcrib.config.model import (
+    BUILT_IN_EMBEDDERS,
+    DEFAULT,
+    SECTIONS,
+    Config,
+    Layer,
+    Origin,
+    ServerConfig,
+    ServerEntry,
+)
 from toolcrib.config.tables import SERVER_KEYS, SETTINGS
 from toolcrib.config.written import dotted
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, did_you_mean
 
 _TABLES_OF_A_SERVER = ("env", "headers", "tools")
 _INHERITED = {"calls.timeout": "call_timeout", "limits.parallel": "parallel"}
 """Settings that hold for every server that does not say otherwise, and its own key for it."""
+_EMBEDDER = "kb.embedder"
 _REPLACED_BY = {"url": ("command", "args", "cwd", "env"), "command": ("url", "headers")}
 
 
@@ -22,9 +32,11 @@ def merge(*layers: Layer) -> Config:
     """
     settings = _settings(layers)
     entries = _entries(layers)
+    _check_embedder(settings, layers)
     return Config(
         servers={name: _server(name, entries[name], settings) for name in sorted(entries)},
         origins=_origins(layers, entries),
+        profiles={name: found for layer in layers for name, found in layer.profiles.items()},
         problems=tuple(problem for layer in layers for problem in layer.problems),
         **_sections(settings),
         **_fields(settings, ""),
@@ -39,6 +51,16 @@ def _settings(layers: tuple[Layer, ...]) -> dict[str, Any]:
             below = settings.get(name)
             settings[name] = {**below, **value} if isinstance(below, Mapping) else value
     return settings
+
+
+def _check_embedder(settings: Mapping[str, Any], layers: tuple[Layer, ...]) -> None:
+    """The usual embedder may be described in another layer than the one that chooses it."""
+    chosen, known = settings.get(_EMBEDDER), [*BUILT_IN_EMBEDDERS, *settings.get("kb.embedders", {})]
+    if chosen is None or chosen in known:
+        return
+    origin = next((layer.origins[_EMBEDDER] for layer in reversed(layers) if _EMBEDDER in layer.origins), DEFAULT)
+    hint = did_you_mean(chosen, known) or f"Known are: {', '.join(known)}. Others go under [kb.embedders.{chosen}]."
+    raise ConfigError(f"There is no embedder {chosen!r}.", where=origin.where, line=origin.line, hint=hint)
 
 
 def _sections(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ProfileConfig
+from toolcrib.config.workspace import NO_WORKSPACE, WorkspaceConfig
 from toolcrib.core.limits import USUAL, CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
 
@@ -190,7 +192,30 @@ class IsolationConfig:
     """Security level → the least isolation its tools may run at; what is missing may run at any."""
 
 
-EMBEDDERS = ("bundled", "none")
+BUILT_IN_EMBEDDERS = ("bundled", "none")
+EMBEDDER_KINDS = ("bundled", "onnx", "openai", "ollama")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderConfig:
+    """One way to make vectors of documents; references stay references here."""
+
+    kind: str
+    model: str = ""
+    url: str = ""
+    """Empty: the provider's own address."""
+    path: str = ""
+    """The folder of an ONNX model."""
+    api_key: str = field(default="", repr=False)
+    dimensions: int = 0
+    """Zero: as long as the model makes them."""
+    query_prefix: str = ""
+    document_prefix: str = ""
+    batch: int = 0
+    """How many texts are given at once; zero leaves it to the kind."""
+    timeout_s: float = 30.0
+
+
 MODEL_PROVIDERS = ("openai", "openai-responses", "anthropic", "ollama")
 
 
@@ -205,6 +230,8 @@ class KbConfig:
     docs: bool = True
     """Whether toolcrib's own documentation is a collection of its own."""
     embedder: str = "bundled"
+    """For new collections: what is built in, or a name out of ``embedders``."""
+    embedders: Mapping[str, EmbedderConfig] = field(default_factory=dict)
     provider: str = "openai"
     model: str = ""
     """Empty: answers are made of the best sentences, without a model."""
@@ -236,6 +263,7 @@ SECTIONS: Mapping[str, type] = {
     "audit": AuditConfig,
     "auth": AuthConfig,
     "connect": ConnectConfig,
+    "expose": ExposeConfig,
     "isolation": IsolationConfig,
     "kb": KbConfig,
     "limits": CommonLimits,
@@ -243,6 +271,7 @@ SECTIONS: Mapping[str, type] = {
     "results": ResultsConfig,
     "security": SecurityConfig,
     "telemetry": TelemetryConfig,
+    "workspace": WorkspaceConfig,
 }
 """Tables of the file that are values of their own: the name of the table, and of the field of ``Config``."""
 
@@ -261,6 +290,9 @@ class Config:
     isolation: IsolationConfig = IsolationConfig()
     kb: KbConfig = KbConfig()
     model: ModelConfig = ModelConfig()
+    expose: ExposeConfig = SHOW_ALL
+    profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
+    workspace: WorkspaceConfig = NO_WORKSPACE
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000
@@ -302,6 +334,7 @@ class Layer:
     servers: Mapping[str, ServerEntry] = field(default_factory=dict)
     origins: Mapping[str, Origin] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
 
 
 _LIST_TIME = (
@@ -331,7 +364,7 @@ def identity_hash(server: ServerConfig) -> str:
 
 def is_bare(config: Config) -> bool:
     """Whether no tools are configured at all, so that the built-in ones stand in."""
-    return not config.servers and not config.native
+    return not config.servers and not config.native and not config.workspace.enabled
 
 
 def has_result_limit(config: Config) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.model import Layer, Origin, ServerEntry, ToolConfig
 from toolcrib.config.positions import toml_lines, toml_places
+from toolcrib.config.profiles import read_profiles
 from toolcrib.config.tables import (
     SERVER_KEYS,
     SETTINGS,
@@ -15,6 +16,7 @@ from toolcrib.config.tables import (
     check_keys,
     check_table,
     check_transport,
+    read_embedders,
     read_keys,
     read_value,
 )
@@ -23,7 +25,7 @@ from toolcrib.core.errors import ConfigError, InvalidName
 from toolcrib.core.names import check_server_name
 
 _TABLES = tuple(dict.fromkeys(name.partition(".")[0] for name in SETTINGS if "." in name))
-_TOP = ("native", *_TABLES, "servers")
+_TOP = ("native", *_TABLES, "servers", "profiles")
 _PROCESS_KEYS = ("args", "cwd", "env", "isolation", "read", "write", "network", "memory", "processes")
 _BELONGS_TO = {**dict.fromkeys(_PROCESS_KEYS, "command"), "headers": "url"}
 _SYNTAX_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
@@ -44,8 +46,14 @@ def parse_toml(text: str, where: str) -> Layer:
         where=where,
         settings=settings,
         servers={name: _server(written, name, table) for name, table in servers.items()},
-        origins={name: written.origin(tuple(name.split("."))) for name in settings},
+        origins={name: written.origin(tuple(name.split("."))) for name in settings} | _profile_origins(written),
+        profiles=read_profiles(written, root.get("profiles", {})),
     )
+
+
+def _profile_origins(written: Written) -> dict[str, Origin]:
+    lines = written.under(("profiles",))
+    return {dotted(("profiles", *path)): Origin(written.where, line) for path, line in lines.items()}
 
 
 def parse_server(name: str, table: Mapping[str, Any], where: str) -> Layer:
@@ -98,6 +106,8 @@ def _settings(written: Written, root: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _setting(written: Written, path: KeyPath, value: object) -> Any:
+    if path == ("kb", "embedders"):
+        return read_embedders(written, path, value)
     return read_value(written, path, value, SETTINGS[".".join(path)].read)
 
 

@@ -3,15 +3,18 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from toolcrib.config.exposing import EXPOSE_MODES
 from toolcrib.config.model import (
     ASYMMETRIC,
     AUTH_MODES,
-    EMBEDDERS,
+    BUILT_IN_EMBEDDERS,
+    EMBEDDER_KINDS,
     ISOLATIONS,
     MODEL_PROVIDERS,
     PIN_MODES,
     POLICIES,
     RELAYABLE,
+    EmbedderConfig,
 )
 from toolcrib.config.values import (
     Mismatch,
@@ -22,6 +25,7 @@ from toolcrib.config.values import (
     duration_s,
     flag,
     import_path,
+    json_table,
     key_source,
     kind,
     level,
@@ -32,14 +36,18 @@ from toolcrib.config.values import (
     one_of_each,
     port,
     rate,
+    reference,
     result_limit,
     show,
     size,
     some_text,
+    table,
     text,
     text_map,
     timeout_s,
+    tool_name,
 )
+from toolcrib.config.workspace import WORKSPACE_TOOLS
 from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError, did_you_mean
 from toolcrib.core.tool import SecurityLevel
@@ -95,6 +103,43 @@ TOOL_KEYS: Mapping[str, Key] = {
     "result_limit": Key("result_limit", result_limit),
 }
 
+EMBEDDER_KEYS: Mapping[str, Key] = {
+    "kind": Key("kind", one_of(*EMBEDDER_KINDS)),
+    "model": Key("model", some_text),
+    "url": Key("url", address),
+    "path": Key("path", some_text),
+    "api_key": Key("api_key", reference),
+    "dimensions": Key("dimensions", count),
+    "query_prefix": Key("query_prefix", text),
+    "document_prefix": Key("document_prefix", text),
+    "batch": Key("batch", count),
+    "timeout": Key("timeout_s", timeout_s),
+}
+_REMOTE = ("model", "url", "api_key", "dimensions", "query_prefix", "document_prefix", "batch", "timeout")
+EMBEDDER_FITS: Mapping[str, tuple[str, ...]] = {
+    "bundled": (),
+    "onnx": ("path", "dimensions", "query_prefix", "document_prefix", "batch"),
+    "openai": _REMOTE,
+    "ollama": _REMOTE,
+}
+"""Kind of embedder → the keys that mean something for it; the first must be there."""
+
+PROFILE_KEYS: Mapping[str, Key] = {
+    "servers": Key("servers", list_of(some_text, "a list of server names")),
+    "tools": Key("tools", list_of(some_text, "a list of tool names")),
+    "without": Key("without", list_of(some_text, "a list of tool names")),
+    "expose": Key("expose", one_of(*EXPOSE_MODES)),
+    "budget": Key("budget", count),
+    "pinned": Key("pinned", list_of(some_text, "a list of tool names")),
+}
+
+PROFILE_TOOL_KEYS: Mapping[str, Key] = {
+    "name": Key("name", tool_name),
+    "description": Key("description", some_text),
+    "fixed": Key("fixed", json_table),
+    "hidden": Key("hidden", list_of(some_text, "a list of parameters")),
+}
+
 SETTINGS: Mapping[str, Key] = {
     "connect.attempts": Key("attempts", count),
     "connect.delays": Key("delays_s", list_of(duration_s, "a list of durations")),
@@ -132,10 +177,15 @@ SETTINGS: Mapping[str, Key] = {
     "telemetry.traces": Key("traces", flag),
     "isolation.level": Key("level", one_of(*ISOLATIONS, "auto")),
     "isolation.minimum": Key("minimum", one_of_each(tuple(SecurityLevel), ISOLATIONS)),
+    "expose.mode": Key("mode", one_of(*EXPOSE_MODES)),
+    "expose.budget": Key("budget", count),
+    "expose.pinned": Key("pinned", list_of(some_text, "a list of tool names")),
+    "expose.clients": Key("clients", map_of(one_of(*EXPOSE_MODES), "a table of client names and modes")),
     "kb.enabled": Key("enabled", flag),
     "kb.path": Key("path", some_text),
     "kb.docs": Key("docs", flag),
-    "kb.embedder": Key("embedder", one_of(*EMBEDDERS)),
+    "kb.embedder": Key("embedder", some_text),
+    "kb.embedders": Key("embedders", map_of(table, "a table of embedders")),
     "kb.provider": Key("provider", one_of(*MODEL_PROVIDERS)),
     "kb.model": Key("model", some_text),
     "kb.url": Key("url", address),
@@ -147,10 +197,21 @@ SETTINGS: Mapping[str, Key] = {
     "model.key": Key("key", some_text),
     "model.timeout": Key("timeout_s", timeout_s),
     "model.max_tokens": Key("max_tokens", count),
+    "workspace.enabled": Key("enabled", flag),
+    "workspace.root": Key("root", some_text),
+    "workspace.tools": Key("tools", list_of(one_of(*WORKSPACE_TOOLS), "a list of " + ", ".join(WORKSPACE_TOOLS))),
+    "workspace.bash": Key("bash", flag),
+    "workspace.isolation": Key("isolation", one_of(*ISOLATIONS)),
+    "workspace.network": Key("network", flag),
+    "workspace.read": Key("read", list_of(some_text, "a list of paths")),
+    "workspace.timeout": Key("timeout_s", timeout_s),
+    "workspace.output": Key("output", result_limit),
+    "workspace.fetch_size": Key("fetch_size", size),
+    "workspace.fetch_timeout": Key("fetch_timeout_s", timeout_s),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 
-_SECRET_PLACES = frozenset({"env", "headers", "key"})
+_SECRET_PLACES = frozenset({"env", "headers", "key", "api_key"})
 
 
 def check_table(written: Written, path: KeyPath, table: object) -> Mapping[str, Any]:
@@ -193,6 +254,34 @@ def mismatch_error(written: Written, path: KeyPath, mismatch: Mismatch) -> Confi
     place = (*path, *mismatch.at)
     given = kind(mismatch.given) if _SECRET_PLACES & set(place) else show(mismatch.given)
     return written.error(place, f"{dotted(place) or 'The file'} must be {mismatch.expected}, but is {given}.")
+
+
+def read_embedders(written: Written, path: KeyPath, tables: object) -> dict[str, EmbedderConfig]:
+    """The embedders of ``[kb.embedders.NAME]``, each with the keys of its kind alone."""
+    return {
+        name: _embedder(written, (*path, name), entry) for name, entry in check_table(written, path, tables).items()
+    }
+
+
+def _embedder(written: Written, path: KeyPath, entry: object) -> EmbedderConfig:
+    if path[-1] in BUILT_IN_EMBEDDERS:
+        raise written.error(path, f"The embedder {path[-1]!r} is built in.", "Give this one another name.")
+    checked = check_keys(written, path, entry, EMBEDDER_KEYS)
+    fields = read_keys(written, path, checked, EMBEDDER_KEYS)
+    if "kind" not in fields:
+        raise written.error(path, f"The embedder {path[-1]!r} has no kind.", f"Write one of: {_words(EMBEDDER_KINDS)}.")
+    fitting = EMBEDDER_FITS[fields["kind"]]
+    for key in checked:
+        if key not in ("kind", *fitting):
+            hint = f"Keys that do: {_words(fitting)}." if fitting else "It takes no settings."
+            raise written.error((*path, key), f"{dotted((*path, key))} means nothing for {fields['kind']!r}.", hint)
+    if fitting and fitting[0] not in checked:
+        raise written.error(path, f"The embedder {path[-1]!r} has no {fitting[0]}.", f'Write {fitting[0]} = "…".')
+    return EmbedderConfig(**fields)
+
+
+def _words(words: Collection[str]) -> str:
+    return ", ".join(words)
 
 
 def check_transport(written: Written, path: KeyPath, fields: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from toolcrib.config.written import KeyPath
 from toolcrib.core.limits import Rate
+from toolcrib.core.names import META_TOOLS, is_tool_name
 from toolcrib.core.tool import SecurityLevel
 
 Reader = Callable[[Any], Any]
@@ -21,6 +22,7 @@ _SMALLEST_LIMIT = 4000
 _SIZE_MIN = 1_000_000
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
 _KEY_ADDRESS = re.compile(r"https://\S+|http://(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?(?:/\S*)?")
+_REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_]\w*\}")
 _ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
 
 
@@ -54,6 +56,13 @@ def some_text(value: object) -> str:
     """A string with something in it."""
     if not isinstance(value, str) or not value.strip():
         raise Mismatch("a string that is not empty", value)
+    return value
+
+
+def table(value: object) -> Mapping[str, Any]:
+    """A table, whatever its keys are."""
+    if not isinstance(value, Mapping):
+        raise Mismatch("a table", value)
     return value
 
 
@@ -145,6 +154,13 @@ def address(value: object) -> str:
     return value
 
 
+def reference(value: object) -> str:
+    """A reference to the environment and nothing else, for what must not stand in a file."""
+    if not isinstance(value, str) or not _REFERENCE.fullmatch(value):
+        raise Mismatch('a reference to a variable such as "${OPENAI_API_KEY}"', value)
+    return value
+
+
 def key_source(value: object) -> str:
     """Where public keys come from: an address nobody can listen in on, or a file."""
     if not isinstance(value, str) or not value.strip() or ("://" in value and not _KEY_ADDRESS.fullmatch(value)):
@@ -156,6 +172,30 @@ def import_path(value: object) -> str:
     """``module`` or ``module:function``."""
     if not isinstance(value, str) or not _IMPORT_PATH.fullmatch(value):
         raise Mismatch('an import path such as "package.module" or "package.module:function"', value)
+    return value
+
+
+def tool_name(value: object) -> str:
+    """A name under which clients can be shown a tool."""
+    if not isinstance(value, str) or not is_tool_name(value) or value in META_TOOLS:
+        raise Mismatch("a name of letters, digits, - and _ that toolcrib does not use itself", value)
+    return value
+
+
+def json_table(value: object) -> dict[str, Any]:
+    """A table that could as well be JSON."""
+    if not isinstance(value, Mapping):
+        raise Mismatch("a table of parameters and their values", value)
+    return {key: _inside(_json, item, key) for key, item in value.items()}
+
+
+def _json(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _inside(_json, item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_inside(_json, item, str(index)) for index, item in enumerate(value)]
+    if not isinstance(value, str | int | float):
+        raise Mismatch("a value that JSON has, too; a date as a string", value)
     return value
 
 

@@ -97,6 +97,8 @@ class ToolCall:
     """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by the ``audit`` layer."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the audit log shall know of it besides: the shape of its arguments; set by the ``audit`` layer."""
+    repairs: tuple[str, ...] = ()
+    """What was put right in its arguments, in words; set by the ``arguments`` layer."""
     live: Timeline | None = None
     """Where people see it running, if anybody may look; set by the ``live`` layer."""
 

@@ -8,16 +8,19 @@
     │   ├── UnknownServer
     │   ├── UnknownCollection
     │   ├── UnknownDocument
+    │   ├── UnknownEmbedder
     │   ├── InvalidName
     │   ├── InvalidArguments
     │   ├── PermissionDenied
+    │   │   └── OutsideWorkspace
     │   └── RateLimited
     ├── DefinitionError           a tool's definition is wrong
     │   ├── InvalidSchema
     │   └── InvalidExample
     ├── SourceError               whoever offers the tool is in trouble
     │   ├── SourceUnavailable
-    │   │   └── ConnectionLost
+    │   │   ├── ConnectionLost
+    │   │   └── EmbedderUnavailable
     │   ├── ProtocolError
     │   ├── OutcomeUnknown
     │   ├── ToolFailed
@@ -27,6 +30,7 @@
     │   └── CallEnded
     ├── AuditUnavailable          what may not go unrecorded cannot be recorded
     ├── KnowledgeUnavailable      the knowledge base cannot be opened, read or written
+    ├── WorkListUnavailable       the tasks of the workspace cannot be opened, read or written
     ├── UnreadableSource          a file or page cannot become a document
     ├── ResultNotKept
     ├── DamagedIndex              a stored search index cannot be read
@@ -152,6 +156,14 @@ class UnknownCollection(CallerError):
         super().__init__(message, hint=_ask(similar) or there, details={"similar": similar})
 
 
+class UnknownEmbedder(CallerError):
+    """No embedder of that name is configured."""
+
+    def __init__(self, name: str, *, known: Sequence[str] = ()) -> None:
+        hint = did_you_mean(name, known) or f"There are: {', '.join(sorted(known))}. Others go under [kb.embedders]."
+        super().__init__(f"No embedder named {name[:COMPARED_MAX]!r}.", hint=hint)
+
+
 class UnknownDocument(CallerError):
     """The knowledge base has no such document or passage."""
 
@@ -170,6 +182,10 @@ class PermissionDenied(CallerError):
     """The caller may not use this tool."""
 
     code = "TOOL_PERMISSION_DENIED"
+
+
+class OutsideWorkspace(PermissionDenied):
+    """A path leads out of the workspace, or to what its tools must leave alone."""
 
 
 class RateLimited(CallerError):
@@ -210,6 +226,10 @@ class SourceUnavailable(SourceError):
 
 class ConnectionLost(SourceUnavailable):
     """The connection ended while a request was under way."""
+
+
+class EmbedderUnavailable(SourceUnavailable):
+    """An embedder cannot make vectors now; words alone still find documents, and what is added waits for them."""
 
 
 class ProtocolError(SourceError):
@@ -256,6 +276,12 @@ class AuditUnavailable(ToolcribError):
 
 class KnowledgeUnavailable(ToolcribError):
     """The knowledge base cannot be opened, read or written."""
+
+    code = "TOOL_UNAVAILABLE"
+
+
+class WorkListUnavailable(ToolcribError):
+    """The tasks of the workspace cannot be opened, read or written."""
 
     code = "TOOL_UNAVAILABLE"
 

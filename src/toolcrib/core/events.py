@@ -10,6 +10,7 @@ DISCOVERY_SERVER_FAILED = "tools.discovery.server.failed"
 REGISTRY_UPDATED = "tools.registry.updated"
 REGISTRY_SERVER_REMOVED = "tools.registry.server.removed"
 TOOL_IMITATES = "tool.imitates"
+TOOLS_LEFT_OUT = "tools.left_out"
 SERVER_CONNECTING = "server.connecting"
 SERVER_CONNECTED = "server.connected"
 SERVER_LOST = "server.lost"
@@ -23,6 +24,7 @@ SERVER_RESUMED = "server.resumed"
 CALL_FINISHED = "call.finished"
 CALL_SLOW = "call.slow"
 ARGUMENTS_RENAMED = "call.arguments.renamed"
+ARGUMENTS_REPAIRED = "call.arguments.repaired"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,17 @@ MetadataValue = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
+class Embedding:
+    """Which vectors a collection has: the embedder's name in the configuration, its model, and how long they are."""
+
+    name: str = ""
+    model: str = ""
+    """Vectors of one model may be compared; empty if there are none."""
+    dimensions: int = 0
+    """Zero: not known before the first of them is made."""
+
+
+@dataclass(frozen=True, slots=True)
 class Collection:
     """A set of documents that are searched together."""
 
@@ -20,6 +31,15 @@ class Collection:
     """Which model its vectors were made with; empty if it has none."""
     dimensions: int = 0
     created: str = ""
+    embedder_name: str = ""
+    """What the configuration called that model; empty in what an older toolcrib wrote."""
+    coming: Embedding | None = None
+    """The vectors that are being made to replace these; none if nothing is under way."""
+
+    @property
+    def embedding(self) -> Embedding:
+        """The vectors it is searched with."""
+        return Embedding(self.embedder_name, self.embedder, self.dimensions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +149,8 @@ class Change:
     """Ids of documents that leave."""
     segment: bytes = b""
     """The index of the arrivals' passages, in their order; empty if there are none."""
+    is_lacking: bool = False
+    """Whether the arrivals still need vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +190,20 @@ class Merging:
 
 
 @dataclass(frozen=True, slots=True)
+class Swap:
+    """New vectors take their place: each merging has one segment with them in place of one without."""
+
+    collection: str
+    expected: Embedding | None
+    """What is coming must still be this; then all segments must be replaced, or nothing is done."""
+    embedding: Embedding
+    """What the collection has from now on."""
+    mergings: tuple[Merging, ...]
+    filled: tuple[int, ...]
+    """Keys of the documents that lack vectors no more."""
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentFilter:
     """Which documents are searched; what is empty does not restrict."""
 
@@ -195,6 +231,10 @@ class CollectionCounts:
     types: Mapping[str, int] = field(default_factory=dict)
     newest: str = ""
     """When a document came in last."""
+    waiting: int = 0
+    """Passages whose vectors are still to be made."""
+    lacking: int = 0
+    """Passages of documents that came without vectors, and are not found by them yet."""
 
 
 class KnowledgeStore(Protocol):
@@ -207,7 +247,7 @@ class KnowledgeStore(Protocol):
         """All collections, by id."""
 
     async def put_collection(self, collection: Collection) -> None:
-        """Make it, or change what is said of it; its documents stay."""
+        """Make it, or change what is said of it; its documents stay. Vectors staged for another embedding go."""
 
     async def remove_collection(self, collection: str) -> bool:
         """Take it away with everything in it; whether it was there."""
@@ -256,6 +296,32 @@ class KnowledgeStore(Protocol):
 
     async def merge(self, merging: Merging) -> bool:
         """Put one segment in place of several; not done, and false, if one of them has changed meanwhile."""
+
+    async def incomplete(self) -> list[str]:
+        """Collections that lack vectors, or get others; cheap."""
+
+    async def take_turn(self) -> bool:
+        """Be the only one who makes vectors for this store; false if another, in whichever process, is at it."""
+
+    async def end_turn(self) -> None:
+        """Let the next one make vectors; a process that dies does so, too."""
+
+    async def waiting(self, collection: str, limit: int, after: tuple[int, int] = (0, -1)) -> list[tuple[int, int]]:
+        """Passages that need vectors and have none staged, in order, as (document key, ordinal).
+
+        If an embedding is coming, those are all passages, else those of documents that lack vectors.
+        """
+
+    async def stage(
+        self, collection: str, expected: Embedding | None, vectors: Mapping[tuple[int, int], bytes]
+    ) -> bool:
+        """Put vectors aside until all are there; not done, and false, if something else is coming meanwhile."""
+
+    async def staged(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+        """The vectors that were put aside for these passages."""
+
+    async def swap(self, swap: Swap) -> bool:
+        """Bring staged vectors into the index in one step; not done, and false, if anything has changed meanwhile."""
 
     async def counts(self, collection: str) -> CollectionCounts:
         """How much it holds."""

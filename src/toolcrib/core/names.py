@@ -13,6 +13,10 @@ RESULT_READ = "result_read"
 KB_PREFIX = "kb."
 """How the names of the knowledge base's tools begin."""
 
+TOOLS_FIND, TOOLS_DESCRIBE, TOOLS_CALL = "tools_find", "tools_describe", "tools_call"
+META_TOOLS = (TOOLS_FIND, TOOLS_DESCRIBE, TOOLS_CALL)
+"""What clients are shown in place of the whole catalogue, where it would be too much."""
+
 RESERVED = frozenset({"native", "add", "import"})
 """``native`` names the tools of this process where a server is named; the others are addresses of the page."""
 

@@ -6,9 +6,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.knowledge.extract import Nearness, Question, extract
 from toolcrib.knowledge.retrieve import Findings, FoundPassage, Search
 from toolcrib.knowledge.shapes import citation
-from toolcrib.knowledge.support import Similarity, Support, check, coverage, markers_in, sentences, without_markers
+from toolcrib.knowledge.support import Similarity, Support, check, markers_in, sentences
 from toolcrib.models.talk import Request, user
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ ANSWER_MAX = 20_000
 WEAK = 0.34
 """Below this share of the question's words in the best passages, and no nearness in meaning, nothing was found."""
 WEAK_MEANING = 0.5
-QUOTED_MAX = 4
-SENTENCE_MIN, SENTENCE_MAX = 12, 500
 
 INSTRUCTIONS = f"""\
 Answer the question from the numbered passages alone. After every sentence cite the passages it rests on, like [1] or \
@@ -91,10 +90,12 @@ class Answerer:
         began = loop.time()
         findings = await library.search(search)
         search_ms = (loop.time() - began) * 1000
-        if is_weak(search.query, findings):
+        question = Question.read(search.query, findings.rarity)
+        if is_weak(question, findings):
             return Answered(NOTHING, "none", model=self._model.name if self._model else None, search_ms=search_ms)
         if self._model is None:
-            return replace(_extract(search.query, findings.passages), search_ms=search_ms)
+            answered = await asyncio.to_thread(_extract, question, findings, _nearness(library))
+            return replace(answered, search_ms=search_ms)
         written = await self._write(self._model, search.query, findings.passages)
         answered = await asyncio.to_thread(_judge, written, findings.passages, _similarity(library))
         model_ms = (loop.time() - began) * 1000 - search_ms
@@ -108,13 +109,14 @@ class Answerer:
             return "".join([piece async for piece in pieces if isinstance(piece, str)])[:ANSWER_MAX].strip()
 
 
-def is_weak(question: str, findings: Findings) -> bool:
+def is_weak(question: Question, findings: Findings) -> bool:
     """Whether what was found is too little to answer from."""
-    if not findings.passages:
-        return True
-    best = findings.passages[:3]
-    covered = coverage(question, [f"{found.document.title}\n{found.text}" for found in best])
-    return covered < WEAK and max(found.vector for found in best) < WEAK_MEANING
+    met = max((_met(question, found) for found in findings.passages), default=0.0)
+    return met < WEAK and max((found.vector for found in findings.passages[:3]), default=0.0) < WEAK_MEANING
+
+
+def _met(question: Question, found: FoundPassage) -> float:
+    return question.share(found.document.title, *found.passage.place.headings, found.text)
 
 
 def _numbered(passages: Sequence[FoundPassage]) -> list[str]:
@@ -139,40 +141,30 @@ def _judge(written: str, passages: Sequence[FoundPassage], similarity: Similarit
     return Answered(written, "generated", tuple(passages[number - 1] for number in numbers), numbers, support)
 
 
-def _extract(question: str, passages: Sequence[FoundPassage]) -> Answered:
-    """The sentences that say most about the question, in the order of the passages they stand in."""
-    scored = [
-        (_relevance(question, found, sentence), number, at, sentence)
-        for number, found in enumerate(passages, 1)
-        for at, sentence in enumerate(_quotable(found.text))
-    ]
-    best = sorted(scored, key=lambda each: (-each[0], each[1], each[2]))[:QUOTED_MAX]
-    chosen = sorted((each for each in best if each[0] >= 0.5 * best[0][0] > 0), key=lambda each: each[1:3])
-    if not chosen:
+def _extract(question: Question, findings: Findings, nearness: Nearness | None) -> Answered:
+    """The statements that say most about the question; passages are numbered as they come up."""
+    quotes = extract(question, findings, nearness)
+    if not quotes:
         return Answered(NOTHING, "none")
-    numbers = tuple(sorted({number for _, number, _, _ in chosen}))
-    text = " ".join(f"{sentence} [{number}]" for _, number, _, sentence in chosen)
-    cited = {number: passages[number - 1].text for number in numbers}
-    support = tuple(Support(f"{sentence} [{number}]", (number,), 1.0, True) for _, number, _, sentence in chosen)
-    return Answered(text, "extractive", tuple(passages[number - 1] for number in cited), numbers, support)
+    passages = tuple({quote.found.passage.id: quote.found for quote in quotes}.values())
+    numbers = {found.passage.id: number for number, found in enumerate(passages, 1)}
+    said = [(quote.text, numbers[quote.found.passage.id]) for quote in quotes]
+    support = tuple(Support(f"{text} [{number}]", (number,), 1.0, True) for text, number in said)
+    return Answered(
+        " ".join(each.sentence for each in support), "extractive", passages, tuple(numbers.values()), support
+    )
 
 
-def _relevance(question: str, found: FoundPassage, sentence: str) -> float:
-    """How much of the question a sentence speaks of; what does not end like a sentence counts less."""
-    said = f"{' '.join(found.passage.place.headings)} {sentence}"
-    whole = 1.0 if sentence.endswith((".", "!", ":", "…", "。")) else 0.6
-    return coverage(question, [said]) * (0.5 + found.score) * whole
+def _nearness(library: "Library") -> Nearness | None:
+    embedder = library.embedder
+    if embedder is None:
+        return None
 
+    def near(text: str, others: Sequence[str]) -> list[float]:
+        rows = embedder.embed([text, *others])
+        return [float(each) for each in rows[1:] @ rows[0]]
 
-def _quotable(text: str) -> list[str]:
-    """Sentences proper: no headings, rows of tables, code or questions."""
-    found = (" ".join(without_markers(sentence).split()) for sentence in sentences(text))
-    return [each for each in found if SENTENCE_MIN <= len(each) <= SENTENCE_MAX and not _is_no_statement(each)]
-
-
-def _is_no_statement(sentence: str) -> bool:
-    signs = sum(char in "{}()[]=<>_$;" for char in sentence)
-    return sentence.startswith(("#", "|", "```", '"""')) or sentence.endswith("?") or signs > len(sentence) / 20
+    return near
 
 
 def _similarity(library: "Library") -> Similarity | None:

@@ -18,6 +18,8 @@ LEAST = 200
 _GAP = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+|\f")
 _SENTENCE_END = re.compile(r"[.!?…。！？]+[\"'’”)\]]*\s")
 
+_INTRODUCED = "`~-*|"
+
 Span = tuple[int, int]
 
 
@@ -32,7 +34,7 @@ def _pack(text: str, outline: Outline, target: int) -> Iterator[Span]:
     headings = {heading.start for heading in outline.headings}
     pages = set(outline.pages)
     begun: Span | None = None
-    for start, end in _blocks(text, outline, target):
+    for start, end in _introduced(text, _blocks(text, outline, target), target):
         if begun is not None:
             size = begun[1] - begun[0]
             is_full = end - begun[0] > target
@@ -44,6 +46,21 @@ def _pack(text: str, outline: Outline, target: int) -> Iterator[Span]:
         begun = start, end
     if begun is not None:
         yield begun
+
+
+def _introduced(text: str, blocks: Iterator[Span], target: int) -> Iterator[Span]:
+    """What ends with a colon stays with the code, list or table that it introduces, where both fit."""
+    held: Span | None = None
+    for start, end in blocks:
+        is_introduced = held is not None and end - held[0] <= target and text[start] in _INTRODUCED
+        if held is not None and not is_introduced:
+            yield held
+        held = held[0] if held is not None and is_introduced else start, end
+        if text[end - 1] not in ":：":
+            yield held
+            held = None
+    if held is not None:
+        yield held
 
 
 def _blocks(text: str, outline: Outline, target: int) -> Iterator[Span]:

@@ -3,13 +3,10 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from toolcrib.core.knowledge import Arrival, KnowledgeStore, Merging, Place, SegmentRecord, SegmentRows
+from toolcrib.core.knowledge import Arrival, Collection, KnowledgeStore, Merging, Place, SegmentRecord, SegmentRows
 from toolcrib.knowledge.indexing import build_segment, merge_segments
-
-if TYPE_CHECKING:
-    from toolcrib.search.vectors import Embedder
 
 FAN_IN = 8
 """How many segments of one tier become one of the next."""
@@ -53,8 +50,19 @@ async def _merge(store: KnowledgeStore, collection: str, chosen: Sequence[Segmen
     return await store.merge(Merging(collection, tuple(chosen), merged, owners, level))
 
 
-async def reindex(store: KnowledgeStore, collection: str, embedder: "Embedder | None") -> bool:
-    """Build the whole index anew from the texts that are kept, for another embedder; whether nobody interfered."""
+async def reindex(store: KnowledgeStore, collection: Collection) -> bool:
+    """Build the index of words anew from the texts that are kept; vectors are to follow. Whether nobody interfered."""
+    await store.put_collection(_without_vectors(collection))
+    return await _rebuild(store, collection.id)
+
+
+def _without_vectors(collection: Collection) -> Collection:
+    wanted = collection.coming or collection.embedding
+    coming = replace(wanted, dimensions=0) if wanted.model else None
+    return replace(collection, embedder="", dimensions=0, coming=coming)
+
+
+async def _rebuild(store: KnowledgeStore, collection: str) -> bool:
     records = tuple(await store.segments([collection]))
     arrivals, owners = list[Arrival](), list[tuple[int, int]]()
     for document in await store.documents(collection):
@@ -64,5 +72,5 @@ async def reindex(store: KnowledgeStore, collection: str, embedder: "Embedder | 
         places = tuple[Place, ...](passage.place for passage in passages)
         arrivals.append(Arrival(document, kept.text, places))
         owners += [(document.key, passage.ordinal) for passage in passages]
-    encoded = await asyncio.to_thread(build_segment, arrivals, embedder)
+    encoded = await asyncio.to_thread(build_segment, arrivals, None)
     return await store.merge(Merging(collection, records, encoded, tuple(owners), 1))

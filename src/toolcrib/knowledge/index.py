@@ -1,12 +1,14 @@
 """The index as it is searched: segments kept in memory, brought up to date when the store has changed."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.errors import KnowledgeUnavailable, UnknownCollection
+from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
 from toolcrib.core.knowledge import KnowledgeStore, SegmentRecord, SegmentRows
+from toolcrib.knowledge.embedding import Asking, Embedders
+from toolcrib.knowledge.indexing import even_out
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,19 +34,32 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Those parts of a view whose vectors one embedder made."""
+
+    asking: Asking
+    parts: tuple[int, ...]
+    searcher: "Searcher"
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Some collections at one moment, ready to be searched."""
 
     generation: int
     parts: tuple[Part, ...]
     searcher: "Searcher"
+    """All parts by words, and by meaning if one group holds them all."""
+    groups: tuple[Group, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What keeps meaning from being searched."""
 
 
 class Index:
     """Views of a store; whoever asks gets what was stored last, by whichever process."""
 
-    def __init__(self, store: KnowledgeStore, embedder: "Embedder | None") -> None:
-        self._store, self._embedder = store, embedder
+    def __init__(self, store: KnowledgeStore, embedder: "Embedders | Embedder | None") -> None:
+        self._store, self._embedders = store, Embedders.of(embedder)
         self._parts: dict[int, Part] = {}
         self._views: dict[tuple[str, ...], View] = {}
         self._busy = asyncio.Lock()
@@ -73,21 +88,30 @@ class Index:
         raise KnowledgeUnavailable("The knowledge base changes faster than it can be read.", hint="Try again.")
 
     async def _publish(self, wanted: tuple[str, ...], generation: int, parts: list[Part]) -> View:
-        embedder = self._embedder if await self._is_ours(wanted) else None
-        view = await asyncio.to_thread(_make_view, generation, parts, embedder)
+        askings, warnings = await self._askings(wanted)
+        view = await asyncio.to_thread(_make_view, generation, parts, askings, warnings)
         self._views = {each: kept for each, kept in self._views.items() if kept.generation == generation}
         self._views[wanted] = view
         used = {part.record.id for kept in self._views.values() for part in kept.parts}
         self._parts = {number: part for number, part in self._parts.items() if number in used}
         return view
 
-    async def _is_ours(self, wanted: tuple[str, ...]) -> bool:
-        """Vectors of another embedder mean nothing to this one."""
-        if self._embedder is None:
-            return False
-        ours = (self._embedder.name, self._embedder.dimensions)
-        known = await self._store.collections()
-        return all((each.embedder, each.dimensions) == ours for each in known if each.id in wanted)
+    async def _askings(self, wanted: tuple[str, ...]) -> tuple[dict[str, Asking], tuple[str, ...]]:
+        """Who embeds queries for each collection with vectors, and why some have nobody here."""
+        askings, warnings = dict[str, Asking](), list[str]()
+        for collection in await self._store.collections():
+            if collection.id not in wanted:
+                continue
+            try:
+                asking = await self._embedders.asking(collection.embedding)
+                asking = asking if collection.dimensions else None
+            except EmbedderUnavailable as error:
+                warnings.append(f"{collection.id}: only words count. {error}")
+            else:
+                askings |= {collection.id: asking} if asking is not None else {}
+                if asking is None and collection.embedder:
+                    warnings.append(f"{collection.id}: only words count; its vectors are still to be made.")
+        return askings, tuple(warnings)
 
     async def _part(self, record: SegmentRecord) -> Part | None:
         known = self._parts.get(record.id)
@@ -130,8 +154,29 @@ def _make_part(record: SegmentRecord, held: "Segment | bytes | None", rows: Segm
     return Part(record, segment, alive, *columns)
 
 
-def _make_view(generation: int, parts: list[Part], embedder: "Embedder | None") -> View:
+def _make_view(generation: int, parts: list[Part], askings: Mapping[str, Asking], warnings: tuple[str, ...]) -> View:
+    chosen: dict[Asking, list[int]] = {}
+    for at, part in enumerate(parts):
+        if (asking := askings.get(part.record.collection)) is not None:
+            chosen.setdefault(asking, []).append(at)
+    groups = [_make_group(asking, parts, numbers) for asking, numbers in chosen.items()]
+    kept = tuple(group for group in groups if group is not None)
+    if len(kept) == 1 and len(kept[0].parts) == len(parts):
+        return View(generation, tuple(parts), kept[0].searcher, kept, warnings)
+    return View(generation, tuple(parts), _make_searcher(parts, None), kept, warnings)
+
+
+def _make_group(asking: Asking, parts: Sequence[Part], numbers: Sequence[int]) -> Group | None:
+    """The parts with this embedder's vectors; nothing if none has any yet."""
+    chosen = [parts[number] for number in numbers]
+    if all(part.segment.vectors is None for part in chosen):
+        return None
+    return Group(asking, tuple(numbers), _make_searcher(chosen, asking))
+
+
+def _make_searcher(parts: Sequence[Part], asking: Asking | None) -> "Searcher":
     from toolcrib.search.hybrid import Searcher
 
-    searcher = Searcher([(part.segment, part.alive) for part in parts], embedder)
-    return View(generation, tuple(parts), searcher)
+    held = [part.segment for part in parts]
+    segments = held if asking is None else even_out(held, asking.dimensions)
+    return Searcher([(segment, part.alive) for segment, part in zip(segments, parts, strict=True)], asking)

@@ -9,20 +9,19 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from toolcrib.search.vectors import Embedder
+    from toolcrib.search.hybrid import Segment
 
-EMBEDDED_AT_ONCE = 256
+    Floats = NDArray[np.float32]
 
 
-def build_segment(arrivals: Iterable[Arrival], embedder: "Embedder | None") -> bytes:
-    """The index of the arrivals' passages, in order; empty if there are none."""
+def build_segment(arrivals: Iterable[Arrival], vectors: "Floats | None") -> bytes:
+    """The index of the arrivals' passages, in order, with a vector for each or with none; empty if there are none."""
     passages = [(arrival, place) for arrival in arrivals for place in arrival.places]
     if not passages:
         return b""
     from toolcrib.search.hybrid import Entry, Segment
 
     entries = [Entry(fields_of(arrival.document.title, arrival.text, place)) for arrival, place in passages]
-    vectors = None if embedder is None else _embed([entry.fields for entry in entries], embedder)
     return Segment.build(entries, vectors).to_bytes()
 
 
@@ -31,12 +30,17 @@ def fields_of(title: str, text: str, place: Place) -> dict[str, str]:
     return {"title": title, "headings": " · ".join(place.headings), "text": text[place.start : place.end]}
 
 
-def _embed(entries: Sequence[Mapping[str, str]], embedder: "Embedder") -> "NDArray[np.float32]":
-    import numpy as np
+def text_to_embed(title: str, text: str, place: Place) -> str:
+    """What is embedded of a passage."""
+    fields = fields_of(title, text, place)
+    return f"{fields['title']}\n{fields['headings']}\n{fields['text']}"
 
-    texts = [f"{fields['title']}\n{fields['headings']}\n{fields['text']}" for fields in entries]
-    starts = range(0, len(texts), EMBEDDED_AT_ONCE)
-    return np.concatenate([embedder.embed(texts[start : start + EMBEDDED_AT_ONCE]) for start in starts])
+
+def texts_to_embed(arrivals: Iterable[Arrival]) -> list[str]:
+    """What is embedded of the arrivals' passages, in order."""
+    return [
+        text_to_embed(arrival.document.title, arrival.text, place) for arrival in arrivals for place in arrival.places
+    ]
 
 
 def merge_segments(parts: Sequence[tuple[bytes, int, SegmentRows]]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
@@ -57,4 +61,47 @@ def merge_segments(parts: Sequence[tuple[bytes, int, SegmentRows]]) -> tuple[byt
     )
     if not owners:
         return b"", ()
-    return Segment.merge([Segment.from_bytes(encoded) for encoded, _, _ in parts], keeps).to_bytes(), owners
+    segments = [Segment.from_bytes(encoded) for encoded, _, _ in parts]
+    sizes = {segment.vectors.dimensions for segment in segments if segment.vectors is not None}
+    segments = even_out(segments, sizes.pop()) if len(sizes) == 1 else segments
+    return Segment.merge(segments, keeps).to_bytes(), owners
+
+
+def even_out(segments: "Sequence[Segment]", size: int) -> "list[Segment]":
+    """Segments without vectors of this length get some that say nothing, so that the others are found by theirs."""
+    import numpy as np
+
+    from toolcrib.search.hybrid import Segment
+    from toolcrib.search.vectors import Vectors
+
+    return [
+        segment
+        if segment.vectors is not None and segment.vectors.dimensions == size
+        else Segment(segment.postings, Vectors.build(np.zeros((len(segment), size), np.float32)))
+        for segment in segments
+    ]
+
+
+def with_vectors(
+    part: tuple[bytes, int, SegmentRows], staged: Mapping[tuple[int, int], bytes], dimensions: int, *, is_whole: bool
+) -> tuple[bytes, tuple[tuple[int, int], ...]]:
+    """A segment whose words stay as they are, without the dead, and whose vectors are the staged ones.
+
+    Where that is not the whole of it, passages without a staged vector keep what they have.
+    """
+    import numpy as np
+
+    from toolcrib.search.hybrid import Segment
+    from toolcrib.search.vectors import Vectors
+
+    merged, owners = merge_segments([part])
+    if not owners:
+        return b"", ()
+    segment = Segment.from_bytes(merged)
+    rows = np.zeros((len(owners), dimensions), np.float32)
+    if not is_whole and segment.vectors is not None:
+        rows = segment.vectors.to_floats()
+    for at, owner in enumerate(owners):
+        if owner in staged:
+            rows[at] = np.frombuffer(staged[owner], np.float32)
+    return Segment(segment.postings, Vectors.build(rows) if dimensions else None).to_bytes(), owners

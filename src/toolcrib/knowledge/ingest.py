@@ -7,16 +7,19 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from toolcrib.core.errors import UnreadableSource
-from toolcrib.core.knowledge import Arrival, Change, Collection, Document, KnowledgeStore, Stamp, document_id
+from toolcrib.core.errors import EmbedderUnavailable, UnreadableSource
+from toolcrib.core.knowledge import Arrival, Collection, Document, KnowledgeStore, Stamp, document_id
+from toolcrib.knowledge.arriving import Arriving
 from toolcrib.knowledge.chunk import chunk
-from toolcrib.knowledge.compact import compact, reindex
+from toolcrib.knowledge.compact import compact
+from toolcrib.knowledge.embedding import Embedders
 from toolcrib.knowledge.fetch import Page, fetch
-from toolcrib.knowledge.indexing import build_segment
+from toolcrib.knowledge.fill import choose_embedder
 from toolcrib.knowledge.parse.dates import to_utc
 from toolcrib.knowledge.parse.parsed import FOREIGN, SAMPLE, Parsed, type_of
 from toolcrib.knowledge.parse.reading import FOREIGN_MAX, TEXT_MAX, parse
@@ -68,6 +71,8 @@ class Report:
     passages: int = 0
     seconds: float = 0.0
     skipped: list[Skipped] = field(default_factory=list)
+    trouble: str = ""
+    """Why vectors are still to be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +89,12 @@ class Ingest:
     def __init__(
         self,
         store: KnowledgeStore,
-        embedder: "Embedder | None",
+        embedder: "Embedders | Embedder | None",
         parse_foreign: ParseForeign,
         fetch_page: FetchPage = fetch,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._store, self._embedder, self._clock_ns = store, embedder, clock_ns
+        self._store, self._embedders, self._clock_ns = store, Embedders.of(embedder), clock_ns
         self._parse_foreign, self._fetch_page = parse_foreign, fetch_page
 
     async def add(
@@ -102,7 +107,8 @@ class Ingest:
         """Bring a collection up to date with what is below the roots and on the pages; a new collection is made."""
         began = time.monotonic()
         report = Report(wanted.collection)
-        await self._prepare_collection(wanted.collection)
+        await self._prepare_collection(wanted)
+        arriving = Arriving(self._store, self._embedders, wanted.collection)
         known = await self._store.stamps(wanted.collection)
         found = await asyncio.to_thread(survey, roots, known, wanted)
         report.unchanged, report.skipped = found.unchanged, list(found.skipped)
@@ -112,24 +118,28 @@ class Ingest:
         async for done, outcome in _numbered(self._prepared(to_read, known, wanted)):
             batch.take(outcome, known, report)
             if batch.is_full:
-                await self._store_batch(batch, report)
+                await self._store_batch(batch, report, arriving)
                 batch = _Batch(wanted.collection)
             on_progress(Progress(done, total, report.passages + batch.passages, time.monotonic() - began))
-        await self._store_batch(batch, report)
+        await self._store_batch(batch, report, arriving)
         await compact(self._store, wanted.collection, drop_dead=bool(report.removed or report.changed))
-        report.seconds = time.monotonic() - began
+        report.seconds, report.trouble = time.monotonic() - began, arriving.trouble
         return report
 
-    async def _prepare_collection(self, name: str) -> None:
-        """Make it if it is new; if another embedder made its vectors, make them anew from the texts that are kept."""
-        model, size = (self._embedder.name, self._embedder.dimensions) if self._embedder else ("", 0)
+    async def _prepare_collection(self, wanted: Adding) -> None:
+        """Make it if it is new; if another model is to make its vectors, note that they have to be made anew."""
+        name = wanted.collection
         known = {collection.id: collection for collection in await self._store.collections()}.get(name)
         if known is None:
+            made = await self._embedders.embedding(wanted.embedder or self._embedders.default)
             created = to_utc(self._clock_ns() / 1e9)
-            await self._store.put_collection(Collection(name, name, "", {}, model, size, created))
-        elif (known.embedder, known.dimensions) != (model, size):
-            await reindex(self._store, name, self._embedder)
-            await self._store.put_collection(replace(known, embedder=model, dimensions=size))
+            new = Collection(name, name, "", {}, made.model, made.dimensions, created, made.name)
+            await self._store.put_collection(new)
+        elif wanted.embedder:
+            await choose_embedder(self._store, self._embedders, name, wanted.embedder)
+        elif (usual := (known.coming or known.embedding).name or self._embedders.default) in self._embedders.names:
+            with suppress(EmbedderUnavailable):  # then what comes in waits for its vectors
+                await choose_embedder(self._store, self._embedders, name, usual)
 
     async def _prepared(
         self, candidates: Iterable[Candidate | Page], known: Known, wanted: Adding
@@ -199,17 +209,14 @@ class Ingest:
         )
         return Arrival(document, parsed.text, chunk(parsed.text, parsed.outline), parsed.outline)
 
-    async def _store_batch(self, batch: "_Batch", report: Report) -> None:
+    async def _store_batch(self, batch: "_Batch", report: Report, arriving: Arriving) -> None:
         if batch.same:
             await self._store.restamp({same.document: same.stamp for same in batch.same})
         if not batch.arrivals and not batch.removals:
             return
-        segment = await asyncio.to_thread(build_segment, batch.arrivals, self._embedder)
-        change = Change(batch.collection, tuple(batch.arrivals), tuple(batch.removals), segment)
-        await self._store.apply(change)
+        await arriving.take(batch.arrivals, batch.removals)
         report.removed += len(batch.removals)
         report.passages += batch.passages
-        await compact(self._store, batch.collection)
 
 
 @dataclass(slots=True)

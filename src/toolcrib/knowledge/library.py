@@ -7,9 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolcrib.core.errors import DamagedIndex, KnowledgeUnavailable, UnknownDocument, UnreadableSource
-from toolcrib.core.knowledge import Document, KnowledgeStore, Passage, Text
+from toolcrib.core.errors import (
+    DamagedIndex,
+    EmbedderUnavailable,
+    KnowledgeUnavailable,
+    UnknownDocument,
+    UnreadableSource,
+)
+from toolcrib.core.knowledge import Collection, CollectionCounts, Document, KnowledgeStore, Passage, Text
+from toolcrib.knowledge.background import Background
 from toolcrib.knowledge.compact import reindex
+from toolcrib.knowledge.embedding import Embedders
+from toolcrib.knowledge.fill import OnFilling, fill, vector_complaints
 from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.ingest import Ingest, ParseForeign
 from toolcrib.knowledge.parse.parsed import Parsed
@@ -46,12 +55,16 @@ class Library:
         load_embedder: "Callable[[], Embedder | None]",
         own: OwnDocuments | None = None,
         parse_foreign: ParseForeign = refuse_foreign,
+        embedders: Embedders | None = None,
     ) -> None:
         self.store = store
+        self._embedders = embedders
+        self._background: Background | None = None
         self._load_embedder, self._own, self._parse_foreign = load_embedder, own, parse_foreign
         self._opening = asyncio.Lock()
         self._retriever: Retriever | None = None
         self.embedder: Embedder | None = None
+        """Compares sentences with each other, whatever makes the vectors of the collections."""
         self.ingest: Ingest | None = None
 
     async def open(self) -> "Library":
@@ -59,10 +72,35 @@ class Library:
         async with self._opening:
             if self._retriever is None:
                 self.embedder = await asyncio.to_thread(self._load_embedder)
-                self.ingest = Ingest(self.store, self.embedder, self._parse_foreign)
+                self._embedders = self._embedders or Embedders.of(self.embedder)
+                self.ingest = Ingest(self.store, self._embedders, self._parse_foreign)
                 await self._add_own(self.ingest)
-                self._retriever = Retriever(self.store, Index(self.store, self.embedder))
+                self._retriever = Retriever(self.store, Index(self.store, self._embedders))
         return self
+
+    @property
+    def embedders(self) -> Embedders:
+        """Who can make vectors here; the library must be open."""
+        assert self._embedders is not None
+        return self._embedders
+
+    async def fill_in_background(self) -> None:
+        """From now until it is closed, make vectors that are missing while nobody waits for them."""
+        await self.open()
+        if self._background is None:
+            self._background = Background(self.store, self.embedders)
+            self._background.start()
+
+    async def fill(self, collection: str, on_filling: OnFilling = lambda _: None) -> None:
+        """Make the vectors that a collection lacks, now; raises ``EmbedderUnavailable``."""
+        await self.open()
+        await fill(self.store, self.embedders, collection, on_filling)
+
+    async def complaints(self, collection: Collection, held: CollectionCounts) -> list[str]:
+        """What keeps a collection from being searched by meaning as it should be."""
+        if self._background is not None:
+            await self._background.look()
+        return await vector_complaints(self.embedders, collection, held)
 
     async def _add_own(self, ingest: Ingest) -> None:
         """Where nothing can be written, what is there must do."""
@@ -70,8 +108,12 @@ class Library:
             return
         wanted = Adding(OWN, licence="Apache-2.0", version=self._own.version)
         with suppress(KnowledgeUnavailable):
-            await ingest.add(self._own.roots, wanted)
+            at_hand = await self.embedders.at_hand()
+            named = {each.id: each.embedder_name for each in await self.store.collections()}
+            await ingest.add(self._own.roots, wanted if named.get(OWN) else replace(wanted, embedder=at_hand))
             (known,) = [each for each in await self.store.collections() if each.id == OWN]
+            if known.coming is not None and known.coming.name == at_hand:
+                await fill(self.store, self.embedders, OWN)
             if not known.description:
                 await self.store.put_collection(replace(known, description=OWN_DESCRIPTION))
 
@@ -79,6 +121,8 @@ class Library:
         """The best passages; an index that another version of toolcrib wrote is made anew from the texts."""
         await self.open()
         assert self._retriever is not None
+        if self._background is not None:
+            await self._background.look()
         try:
             return await self._retriever.search(search)
         except DamagedIndex:
@@ -90,9 +134,9 @@ class Library:
         await self.open()
         for known in await self.store.collections():
             if known.id in collections:
-                await reindex(self.store, known.id, self.embedder)
-                model = (self.embedder.name, self.embedder.dimensions) if self.embedder else ("", 0)
-                await self.store.put_collection(replace(known, embedder=model[0], dimensions=model[1]))
+                await reindex(self.store, known)
+                with suppress(EmbedderUnavailable):  # then words do, and the vectors follow later
+                    await self.fill(known.id)
 
     async def read(self, document: str) -> tuple[Document, Text]:
         """A document with its text; raises ``UnknownDocument``."""
@@ -120,7 +164,11 @@ class Library:
         return Resolved("changed", found, passages[min(ordinal, len(passages) - 1)])
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the store, and of whoever made vectors."""
+        if self._background is not None:
+            await self._background.close()
+        if self._embedders is not None:
+            await self._embedders.close()
         await self.store.close()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from toolcrib.core.knowledge import Document, DocumentFilter, KnowledgeStore, Passage
 from toolcrib.knowledge.fold import fold
 from toolcrib.knowledge.index import Index, Part, View
+from toolcrib.knowledge.meaning import find
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +52,10 @@ class Findings:
     processed_query: str = ""
     total: int = 0
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    rarity: Mapping[str, float] = field(default_factory=dict)
+    """How rare each term of the query is in all that was searched."""
+    warnings: tuple[str, ...] = ()
+    """Why something was searched by words alone."""
 
 
 class Retriever:
@@ -68,14 +73,12 @@ class Retriever:
             return Findings((), search.query)
         masks = await self._masks(view, search)
         texts = self._texts.reader(view.parts)
-        found = await asyncio.to_thread(
-            view.searcher.search, search.query, search.top_k * 2 + 8, masks, "hybrid", texts
-        )
+        found, warnings = await find(view, search.query, search.top_k * 2 + 8, masks, texts)
         passages = await self._read(view.parts, found.hits)
         ordered = sorted(passages, key=lambda each: (-each.score, each.document.source, each.passage.ordinal))
         chosen = fold(ordered, lambda each: each.text, search.top_k)
         timings = dict(found.timings_ms) | {"total": (asyncio.get_running_loop().time() - began) * 1000}
-        return Findings(tuple(chosen), found.processed_query, _total(found, passages), timings)
+        return Findings(tuple(chosen), found.processed_query, _total(found, passages), timings, found.rarity, warnings)
 
     async def _masks(self, view: View, search: Search) -> "list[NDArray[np.bool_] | None] | None":
         if search.wanted.is_open:

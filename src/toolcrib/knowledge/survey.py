@@ -25,6 +25,8 @@ class Adding:
     licence: str | None = None
     version: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    embedder: str = ""
+    """Who makes the collection's vectors; empty leaves it as it is, or to the configuration."""
 
     @property
     def says(self) -> str:
@@ -84,10 +86,11 @@ def survey(roots: Sequence[Root], known: Known, wanted: Adding) -> Survey:
                 unchanged += 1
             else:
                 to_read.append(candidate)
+    unseen = tuple(f"{each.source}/" for each in skipped if each.is_folder)
     gone = [
         document
         for source, (document, _) in known.items()
-        if source not in found and any(root.holds(source) for root in roots)
+        if source not in found and any(root.holds(source) for root in roots) and not source.startswith(unseen)
     ]
     return Survey(to_read, unchanged, gone, skipped)
 

@@ -49,6 +49,7 @@ class KnowledgeTools:
             "results": [result(found, highlights(search.query, found.text)) for found in findings.passages],
             "query_info": {"processed_query": findings.processed_query, "total_results": findings.total},
             "performance_metrics": performance(findings),
+            **({"warnings": list(findings.warnings)} if findings.warnings else {}),
         }
 
     async def get_document(self, arguments: Arguments) -> Json:
@@ -97,7 +98,8 @@ class KnowledgeTools:
         except KnowledgeUnavailable as trouble:
             return {"status": "unhealthy", "reasons": [str(trouble)], "collections": []}
         counted = [(collection, await library.store.counts(collection.id)) for collection in wanted]
-        reasons = [reason for pair in counted for reason in _complaints(library, *pair)]
+        reasons = [reason for pair in counted for reason in await library.complaints(*pair)]
+        reasons += [reason for pair in counted for reason in _complaints(*pair)]
         return {
             "status": "degraded" if reasons else "healthy",
             "reasons": reasons,
@@ -167,11 +169,7 @@ async def _collections(library: "Library", wanted: Sequence[str]) -> list[Collec
     return [each for each in await library.store.collections() if not wanted or each.id in wanted]
 
 
-def _complaints(library: "Library", collection: Collection, held: CollectionCounts) -> Iterator[str]:
-    ours = library.embedder.name if library.embedder else ""
-    if collection.embedder != ours:
-        made = f"with {collection.embedder!r}" if collection.embedder else "without vectors"
-        yield f"{collection.id}: indexed {made}, so only words count; `toolcrib kb add` to it makes the vectors anew."
+def _complaints(collection: Collection, held: CollectionCounts) -> Iterator[str]:
     if held.segments > MANY_SEGMENTS:
         yield f"{collection.id}: its index is in {held.segments} pieces, which slows searches."
     if held.dead_passages > max(held.passages, 1000):
@@ -186,10 +184,23 @@ def _counts(collection: Collection, held: CollectionCounts) -> Json:
         "characters": held.characters,
         "document_types": dict(held.types),
         "embedder": collection.embedder,
+        "embedder_name": collection.embedder_name,
+        "dimensions": collection.dimensions,
+        "waiting_for_vectors": held.lacking if collection.coming is None else held.waiting,
+        "re_embedding": _coming(collection, held),
         "segments": held.segments,
         "index_bytes": held.index_bytes,
         "last_added": held.newest or None,
     }
+
+
+def _coming(collection: Collection, held: CollectionCounts) -> Json | None:
+    """How far the vectors of another embedder are."""
+    if collection.coming is None:
+        return None
+    done = held.passages - held.waiting
+    percent = 100 * done // held.passages if held.passages else 100
+    return {"embedder_name": collection.coming.name, "embedder": collection.coming.model, "percent": percent}
 
 
 def _shown(collection: Collection, held: CollectionCounts) -> Json:
@@ -226,5 +237,7 @@ async def _resolve(library: "Library", chunk: str, quote: str | None) -> Json:
 
 
 def _plain(text: str) -> str:
-    """Words alone: a quote may be spaced otherwise."""
-    return " ".join(text.split()).casefold()
+    """Words alone: a quote may be spaced otherwise, and without links and bold type."""
+    from toolcrib.knowledge.statements import plain
+
+    return plain(text).casefold()

@@ -1,17 +1,16 @@
 """Documents as JSON lines, to be kept elsewhere or taken to another machine; the index is made anew there."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.knowledge import Arrival, Change, Collection, Document, KnowledgeStore, Outline, document_id
+from toolcrib.core.knowledge import Arrival, Collection, Document, KnowledgeStore, Outline, document_id
+from toolcrib.knowledge.arriving import Arriving
 from toolcrib.knowledge.chunk import chunk
-from toolcrib.knowledge.compact import compact
-from toolcrib.knowledge.indexing import build_segment
+from toolcrib.knowledge.embedding import Embedders
 
 if TYPE_CHECKING:
     from toolcrib.search.vectors import Embedder
@@ -41,24 +40,24 @@ async def export_lines(store: KnowledgeStore, collections: Sequence[str]) -> Asy
                 yield msgspec.json.encode(Line(document=plain, text=kept.text, outline=kept.outline))
 
 
-async def import_lines(store: KnowledgeStore, embedder: "Embedder | None", lines: Iterable[bytes]) -> int:
+async def import_lines(store: KnowledgeStore, embedder: "Embedders | Embedder | None", lines: Iterable[bytes]) -> int:
     """Take in what was exported, some at a time, each time all or nothing; how many documents there were."""
-    done, batch, target = 0, list[Arrival](), ""
+    done, batch, target, embedders = 0, list[Arrival](), "", Embedders.of(embedder)
     for number, encoded in enumerate(lines, 1):
         if not encoded.strip():
             continue
         line = _decode(encoded, number)
         if line.collection is not None:
-            await _store(store, embedder, target, batch)
+            await _store(store, embedders, target, batch)
             target, batch = line.collection.id, []
-            await _take_collection(store, embedder, line.collection)
+            await _take_collection(store, embedders, line.collection)
         elif line.document is not None and target:
             batch.append(_arrival(line.document, line, target))
             done += 1
             if sum(len(arrival.places) for arrival in batch) >= PASSAGES_AT_ONCE:
-                await _store(store, embedder, target, batch)
+                await _store(store, embedders, target, batch)
                 batch = []
-    await _store(store, embedder, target, batch)
+    await _store(store, embedders, target, batch)
     return done
 
 
@@ -70,11 +69,14 @@ def _decode(encoded: bytes, number: int) -> Line:
         raise ConfigError(f"Line {number} is no exported document: {error}.", hint=hint) from None
 
 
-async def _take_collection(store: KnowledgeStore, embedder: "Embedder | None", given: Collection) -> None:
+async def _take_collection(store: KnowledgeStore, embedders: Embedders, given: Collection) -> None:
+    """Its embedder is the one of the same name here, or the usual one."""
     known = {collection.id for collection in await store.collections()}
     if given.id not in known:
-        model: Any = (embedder.name, embedder.dimensions) if embedder else ("", 0)
-        await store.put_collection(replace(given, embedder=model[0], dimensions=model[1]))
+        name = given.embedder_name if given.embedder_name in embedders.names else embedders.default
+        made = await embedders.embedding(name)
+        ours = replace(given, embedder=made.model, dimensions=made.dimensions, embedder_name=name, coming=None)
+        await store.put_collection(ours)
 
 
 def _arrival(document: Document, line: Line, collection: str) -> Arrival:
@@ -82,11 +84,6 @@ def _arrival(document: Document, line: Line, collection: str) -> Arrival:
     return Arrival(ours, line.text, chunk(line.text, line.outline), line.outline)
 
 
-async def _store(
-    store: KnowledgeStore, embedder: "Embedder | None", collection: str, arrivals: Sequence[Arrival]
-) -> None:
-    if not arrivals:
-        return
-    segment = await asyncio.to_thread(build_segment, arrivals, embedder)
-    await store.apply(Change(collection, tuple(arrivals), segment=segment))
-    await compact(store, collection)
+async def _store(store: KnowledgeStore, embedders: Embedders, collection: str, arrivals: Sequence[Arrival]) -> None:
+    if arrivals:
+        await Arriving(store, embedders, collection).take(arrivals)

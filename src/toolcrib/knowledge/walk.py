@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolcrib.core.errors import UnreadableSource
+from toolcrib.core.ignore import IGNORE_FILES, NEVER, Rule, is_ignored, read_rules
 from toolcrib.core.knowledge import Stamp
-from toolcrib.knowledge.ignore import IGNORE_FILES, NEVER, Rule, is_ignored, read_rules
 
 FILES_MAX = 1_000_000
 DEPTH_MAX = 64
@@ -49,6 +49,8 @@ class Skipped:
 
     source: str
     reason: str
+    is_folder: bool = False
+    """Whether nobody knows what is below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def _walk(root: Path, parts: tuple[str, ...], rules: Rules) -> Iterator[Candidat
         with os.scandir(folder) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
     except OSError as error:
-        yield Skipped(str(folder), (error.strerror or "cannot be read").lower())
+        yield Skipped(str(folder), (error.strerror or "cannot be read").lower(), is_folder=True)
         return
     here = "".join(f"{part}/" for part in parts)
     rules = (*rules, *((here, read_rules(_read_rules(folder / name))) for name in IGNORE_FILES if _has(entries, name)))

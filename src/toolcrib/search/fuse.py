@@ -19,8 +19,9 @@ Floats = NDArray[np.float32]
 class Fusion:
     """How much meaning counts, and what takes weight from it."""
 
-    vector: float = 0.28  # in a small collection, for a query of plain words
+    vector: float = 0.25  # in a small collection, for a query of plain words
     exact: float = 0.7  # is taken away as far as the query consists of identifiers, numbers and quotations
+    long: int = 15  # terms; the mean of more says less about each
     small: int = 5_000  # entries; beyond, chance neighbours grow in number
     fading: float = 0.25  # is taken away for each tenfold beyond
 
@@ -28,7 +29,8 @@ class Fusion:
         """The share of the vector score in the whole."""
         beyond = max(0.0, float(np.log10(max(features.entries, 1) / self.small)))
         fading = max(0.3, 1 - self.fading * beyond)
-        return self.vector * (1 - self.exact * features.exact) * fading
+        length = min(1.0, self.long / max(features.terms, 1))
+        return self.vector * (1 - self.exact * features.exact) * length * fading
 
 
 def fuse(lexical: Floats, vector: Floats, weight: float) -> Floats:

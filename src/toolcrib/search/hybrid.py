@@ -56,6 +56,7 @@ class Found:
     processed_query: str
     total: int
     timings_ms: Mapping[str, float]
+    rarity: Mapping[str, float] = field(default_factory=dict)  # of each term of the query
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ class Searcher:
         total = int(np.count_nonzero(lexical)) if mode != "vector" else len(self)
         timings = _milliseconds(lexical=words_done - started, vector=meaning_done - words_done)
         timings |= _milliseconds(total=time.perf_counter() - started)
-        return Found(hits, " ".join(terms), max(total, len(hits)), timings)
+        rarity = {term: found.idf for term, found in terms.items()}
+        return Found(hits, " ".join(terms), max(total, len(hits)), timings, rarity)
 
     def _by_words(self, terms: Iterable[Term], allowed: Sequence[Mask | None]) -> Floats:
         scores = self._lexical.score(terms)

@@ -121,7 +121,8 @@ class StaticEmbedder:
         sums = np.zeros((len(texts), self.dimensions), np.float32)
         for at, pieces in enumerate(cut):
             if pieces:
-                sums[at] = self._scales[pieces] @ self._table[pieces].astype(np.float32)
+                rows = np.array(pieces, np.intp)
+                sums[at] = self._scales.take(rows) @ self._table.take(rows, axis=0).astype(np.float32)
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         result: Floats = sums / np.maximum(lengths, np.float32(1e-9))
         return result

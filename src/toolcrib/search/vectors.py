@@ -83,6 +83,11 @@ class Vectors:
         """A frame that ``from_bytes`` reads."""
         return pack(KIND, self._arrays, {})
 
+    def to_floats(self) -> Floats:
+        """The rows as they were quantised; building from them gives the same vectors again."""
+        result: Floats = self._rows.astype(np.float32) * self._scales[:, None]
+        return result
+
     def similarities(self, query: Floats, rows: NDArray[np.intp] | slice) -> Floats:
         """The cosines of these rows with a query of length 1, the same to the last bit however rows are grouped."""
         # Whole numbers whose sums stay below 2^24 add up exactly in float32, in any order.

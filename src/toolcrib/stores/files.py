@@ -66,6 +66,17 @@ def locked(path: Path, timeout_s: float = GUARD_TIMEOUT_S) -> Iterator[None]:
         os.close(descriptor)
 
 
+def try_lock(path: Path) -> int | None:
+    """A descriptor that keeps everybody else out until it is closed; nothing if somebody else has one."""
+    descriptor = _open_guard(path.resolve())
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
 def discard_leftovers(path: Path) -> None:
     """Remove what writers left behind when they were killed; only for who holds the file ``locked``."""
     target = path.resolve()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,14 +15,17 @@ from toolcrib.core.knowledge import (
     CollectionCounts,
     Document,
     DocumentFilter,
+    Embedding,
     Merging,
     Passage,
     SegmentRecord,
     SegmentRows,
     Stamp,
+    Swap,
     Text,
 )
 from toolcrib.stores import knowledge_reading as reading
+from toolcrib.stores.files import try_lock
 from toolcrib.stores.knowledge_database import KnowledgeDatabase
 from toolcrib.stores.sqlite_file import reason_of
 
@@ -38,6 +42,7 @@ class SqliteKnowledge:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._reader, self._writer = _Desk(path), _Desk(path)
+        self._turn: int | None = None
 
     async def _read(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._reader.do(lambda database: work(database.connection, *args, **kwargs))
@@ -118,6 +123,42 @@ class SqliteKnowledge:
         """Put one segment in place of several."""
         return await self._writer.do(lambda database: database.merge(merging))
 
+    async def incomplete(self) -> list[str]:
+        """Collections that lack vectors, or get others."""
+        return await self._read(reading.incomplete)
+
+    async def take_turn(self) -> bool:
+        """Be the only one who makes vectors, by a lock that ends with the process."""
+        if self._turn is None:
+            await self._read(reading.generation)  # makes the folder, if need be
+            self._turn = await asyncio.to_thread(try_lock, self.path)
+            return self._turn is not None
+        return False
+
+    async def end_turn(self) -> None:
+        """Let the next one make vectors."""
+        if self._turn is not None:
+            os.close(self._turn)
+            self._turn = None
+
+    async def waiting(self, collection: str, limit: int, after: tuple[int, int] = (0, -1)) -> list[tuple[int, int]]:
+        """Passages that need vectors and have none staged."""
+        return await self._read(reading.waiting, collection, limit, after)
+
+    async def stage(
+        self, collection: str, expected: Embedding | None, vectors: Mapping[tuple[int, int], bytes]
+    ) -> bool:
+        """Put vectors aside."""
+        return await self._writer.do(lambda database: database.stage(collection, expected, vectors))
+
+    async def staged(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+        """The vectors that were put aside."""
+        return await self._read(reading.staged, rows)
+
+    async def swap(self, swap: Swap) -> bool:
+        """Bring staged vectors into the index."""
+        return await self._writer.do(lambda database: database.swap(swap))
+
     async def counts(self, collection: str) -> CollectionCounts:
         """How much a collection holds."""
         return await self._read(reading.counts, collection)
@@ -126,8 +167,13 @@ class SqliteKnowledge:
         """What is not as it should be."""
         return await self._read(reading.verify)
 
+    async def quick_check(self) -> list[str]:
+        """Whether the file itself is sound, without looking at what is in it."""
+        return await self._read(reading.quick_check)
+
     async def close(self) -> None:
         """Let go of the file."""
+        await self.end_turn()
         await self._reader.close()
         await self._writer.close()
 

@@ -12,26 +12,31 @@ from toolcrib.core.knowledge import (
     Arrival,
     Change,
     Collection,
+    Embedding,
     Merging,
     Passage,
     SegmentRecord,
     Stamp,
+    Swap,
     passages_of,
 )
 from toolcrib.stores.sqlite_file import Format, open_file
 
-FORMAT = Format("knowledge", 1, KnowledgeUnavailable, "knowledge base", "[kb] path")
+FORMAT = Format("knowledge", 2, KnowledgeUnavailable, "knowledge base", "[kb] path")
 
 _PUT_COLLECTION = """
-INSERT INTO collection VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO collection VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, description = excluded.description,
-    metadata = excluded.metadata, embedder = excluded.embedder, dimensions = excluded.dimensions"""
+    metadata = excluded.metadata, embedder = excluded.embedder, dimensions = excluded.dimensions,
+    embedder_name = excluded.embedder_name, coming = excluded.coming"""
+_DROP_STAGED = "DELETE FROM staged WHERE document IN (SELECT key FROM document WHERE collection = ?)"
 _ADD_DOCUMENT = """
 INSERT INTO document (id, collection, source, title, type, hash, size, mtime_ns, date, licence, version,
     metadata, added, characters)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key"""
 _ADD_PASSAGE = "INSERT INTO passage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_SEGMENT = "INSERT INTO segment (collection, level, size, changed, bytes) VALUES (?, ?, ?, ?, ?) RETURNING id"
+_SEGMENTS_OF = "SELECT id FROM segment WHERE collection = ?"
 _DOCUMENT_DIES = """
 UPDATE segment SET changed = ?1
 WHERE id IN (SELECT DISTINCT segment FROM passage WHERE document IN (SELECT key FROM document WHERE id = ?2))"""
@@ -74,9 +79,13 @@ class KnowledgeDatabase:
             collection.embedder,
             collection.dimensions,
             collection.created,
+            collection.embedder_name,
+            coming_json(collection.coming),
         )
         with self._transaction():
             self._advance()
+            if not self._is_coming(collection.id, collection.coming):
+                self.connection.execute(_DROP_STAGED, (collection.id,))
             self.connection.execute(_PUT_COLLECTION, row)
 
     def remove_collection(self, collection: str) -> bool:
@@ -143,6 +152,8 @@ class KnowledgeDatabase:
         segment = _int(self.connection.execute(_ADD_SEGMENT, row).get)
         rows = (_passage_row(key, passage, segment, at) for at, (key, passage) in enumerate(passages))
         self.connection.executemany(_ADD_PASSAGE, rows)
+        if change.is_lacking:
+            self.connection.executemany("INSERT INTO lacking VALUES (?)", ((key,) for key in keys))
 
     def restamp(self, stamps: Mapping[str, Stamp]) -> None:
         """Remember newer cheap signs; nothing that readers see changes."""
@@ -155,19 +166,68 @@ class KnowledgeDatabase:
         with self._transaction():
             if not all(self._is_unchanged(record) for record in merging.replaced):
                 return False
-            generation = self._advance()
-            row = (merging.collection, merging.level, len(merging.rows), generation, merging.segment)
-            segment = _int(self.connection.execute(_ADD_SEGMENT, row).get) if merging.rows else 0
-            moves = ((segment, at, key, ordinal) for at, (key, ordinal) in enumerate(merging.rows))
-            self.connection.executemany(
-                "UPDATE passage SET segment = ?, position = ? WHERE document = ? AND ordinal = ?", moves
-            )
-            self.connection.executemany("DELETE FROM segment WHERE id = ?", _ids(merging.replaced))
+            self._merge(merging, self._advance())
             return True
+
+    def _merge(self, merging: Merging, generation: int) -> None:
+        row = (merging.collection, merging.level, len(merging.rows), generation, merging.segment)
+        segment = _int(self.connection.execute(_ADD_SEGMENT, row).get) if merging.rows else 0
+        moves = ((segment, at, key, ordinal) for at, (key, ordinal) in enumerate(merging.rows))
+        self.connection.executemany(
+            "UPDATE passage SET segment = ?, position = ? WHERE document = ? AND ordinal = ?", moves
+        )
+        self.connection.executemany("DELETE FROM segment WHERE id = ?", _ids(merging.replaced))
+
+    def stage(self, collection: str, expected: Embedding | None, vectors: Mapping[tuple[int, int], bytes]) -> bool:
+        """Put vectors aside; those of passages that are gone are dropped, and nothing that readers see changes."""
+        rows = ((vector, *row) for row, vector in vectors.items())
+        with self._transaction():
+            if not self._is_coming(collection, expected):
+                return False
+            self.connection.executemany(
+                "INSERT OR REPLACE INTO staged SELECT document, ordinal, ? FROM passage"
+                " WHERE document = ? AND ordinal = ?",
+                rows,
+            )
+            return True
+
+    def swap(self, swap: Swap) -> bool:
+        """Bring staged vectors into the index."""
+        replaced = [record for merging in swap.mergings for record in merging.replaced]
+        with self._transaction():
+            if not self._is_coming(swap.collection, swap.expected) or not all(map(self._is_unchanged, replaced)):
+                return False
+            known = {row[0] for row in self.connection.execute(_SEGMENTS_OF, (swap.collection,))}
+            if swap.expected is not None and known != {record.id for record in replaced}:
+                return False
+            generation = self._advance()
+            for merging in swap.mergings:
+                self._merge(merging, generation)
+            self._settle(swap)
+            return True
+
+    def _settle(self, swap: Swap) -> None:
+        now = swap.embedding
+        keys = [(key,) for key in swap.filled]
+        self.connection.executemany("DELETE FROM staged WHERE document = ?", keys)
+        self.connection.executemany("DELETE FROM lacking WHERE document = ?", keys)
+        row = (now.model, now.dimensions, now.name, swap.collection)
+        self.connection.execute(
+            "UPDATE collection SET embedder = ?, dimensions = ?, embedder_name = ?, coming = '' WHERE id = ?", row
+        )
+
+    def _is_coming(self, collection: str, expected: Embedding | None) -> bool:
+        found = self.connection.execute("SELECT coming FROM collection WHERE id = ?", (collection,)).get
+        return bool(found == coming_json(expected))
 
     def _is_unchanged(self, record: SegmentRecord) -> bool:
         found = self.connection.execute("SELECT changed FROM segment WHERE id = ?", (record.id,)).get
         return bool(found == record.changed)
+
+
+def coming_json(embedding: Embedding | None) -> str:
+    """What is coming, as it is stored."""
+    return "" if embedding is None else to_json(embedding)
 
 
 def _ids(records: Iterable[SegmentRecord]) -> Iterable[tuple[int]]:

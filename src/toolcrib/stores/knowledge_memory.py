@@ -13,11 +13,13 @@ from toolcrib.core.knowledge import (
     CollectionCounts,
     Document,
     DocumentFilter,
+    Embedding,
     Merging,
     Passage,
     SegmentRecord,
     SegmentRows,
     Stamp,
+    Swap,
     Text,
     passages_of,
     text_check,
@@ -45,6 +47,9 @@ class MemoryKnowledge:
         self._keys: dict[str, int] = {}
         self._segments: dict[int, _Segment] = {}
         self._numbers = count(1)
+        self._staged: dict[Row, bytes] = {}
+        self._lacking: set[int] = set()
+        self._is_turn_taken = False
 
     async def generation(self) -> int:
         """The number of the last change."""
@@ -58,6 +63,8 @@ class MemoryKnowledge:
         """Make it, or change what is said of it."""
         self._generation += 1
         known = self._collections.get(collection.id)
+        if known is not None and known.coming != collection.coming:
+            self._staged = {row: kept for row, kept in self._staged.items() if not self._is_in(row, collection.id)}
         named = replace(collection, name=collection.name or collection.id)
         self._collections[collection.id] = replace(named, created=known.created) if known else named
 
@@ -80,6 +87,7 @@ class MemoryKnowledge:
             self._remove(document)
         rows = [row for arrival in change.arrivals for row in self._add(arrival)]
         if change.segment:
+            self._lacking |= {key for key, _ in rows} if change.is_lacking else set()
             self._add_segment(change.collection, 0, rows, change.segment)
         return self._generation
 
@@ -88,6 +96,8 @@ class MemoryKnowledge:
         if key is None:
             return
         del self._arrivals[key]
+        self._lacking.discard(key)
+        self._staged = {row: vector for row, vector in self._staged.items() if row[0] != key}
         for segment in self._segments.values():
             if any(row[0] == key for row in segment.rows):
                 segment.record = replace(segment.record, changed=self._generation)
@@ -180,11 +190,89 @@ class MemoryKnowledge:
             if record.id not in self._segments or self._segments[record.id].record.changed != record.changed:
                 return False
         self._generation += 1
+        self._merge(merging)
+        return True
+
+    def _merge(self, merging: Merging) -> None:
         for record in merging.replaced:
             del self._segments[record.id]
         if merging.rows:
             self._add_segment(merging.collection, merging.level, merging.rows, merging.segment)
+
+    def _is_in(self, row: Row, collection: str) -> bool:
+        return row[0] in self._arrivals and self._arrivals[row[0]].document.collection == collection
+
+    def _waiting(self, collection: str) -> list[Row]:
+        known = self._collections.get(collection)
+        rows = ((key, ordinal) for key, held in self._arrivals.items() for ordinal in range(len(held.places)))
+        return [
+            row
+            for row in sorted(rows)
+            if known is not None
+            and self._is_in(row, collection)
+            and (known.coming is not None or row[0] in self._lacking)
+            and row not in self._staged
+        ]
+
+    async def incomplete(self) -> list[str]:
+        """Collections that lack vectors, or get others."""
+        lacking = {self._arrivals[key].document.collection for key in self._lacking}
+        return [each.id for each in await self.collections() if each.coming is not None or each.id in lacking]
+
+    async def take_turn(self) -> bool:
+        """Be the only one who makes vectors."""
+        is_free, self._is_turn_taken = not self._is_turn_taken, True
+        return is_free
+
+    async def end_turn(self) -> None:
+        """Let the next one make vectors."""
+        self._is_turn_taken = False
+
+    async def waiting(self, collection: str, limit: int, after: Row = (0, -1)) -> list[Row]:
+        """Passages that need vectors and have none staged."""
+        return [row for row in self._waiting(collection) if row > after][:limit]
+
+    async def stage(self, collection: str, expected: Embedding | None, vectors: Mapping[Row, bytes]) -> bool:
+        """Put vectors aside."""
+        if self._collections[collection].coming != expected:
+            return False
+        self._staged |= {
+            row: vector
+            for row, vector in vectors.items()
+            if row[0] in self._arrivals and row[1] < len(self._arrivals[row[0]].places)
+        }
         return True
+
+    async def staged(self, rows: Iterable[Row]) -> dict[Row, bytes]:
+        """The vectors that were put aside."""
+        return {row: self._staged[row] for row in rows if row in self._staged}
+
+    async def swap(self, swap: Swap) -> bool:
+        """Bring staged vectors into the index."""
+        replaced = {record.id: record for merging in swap.mergings for record in merging.replaced}
+        known = {number: each.record for number, each in self._segments.items()}
+        ours = {number for number, record in known.items() if record.collection == swap.collection}
+        is_coming = self._collections[swap.collection].coming == swap.expected
+        is_same = all(number in known and known[number] == record for number, record in replaced.items())
+        if not is_coming or not is_same or (swap.expected is not None and ours != set(replaced)):
+            return False
+        self._generation += 1
+        for merging in swap.mergings:
+            self._merge(merging)
+        self._settle(swap)
+        return True
+
+    def _settle(self, swap: Swap) -> None:
+        now, filled = swap.embedding, set(swap.filled)
+        self._staged = {row: vector for row, vector in self._staged.items() if row[0] not in filled}
+        self._lacking -= filled
+        self._collections[swap.collection] = replace(
+            self._collections[swap.collection],
+            embedder=now.model,
+            dimensions=now.dimensions,
+            embedder_name=now.name,
+            coming=None,
+        )
 
     async def counts(self, collection: str) -> CollectionCounts:
         """How much a collection holds."""
@@ -200,6 +288,8 @@ class MemoryKnowledge:
             dead_passages=sum(segment.record.size for segment in parts) - passages,
             types=dict(sorted(Counter(each.document.type for each in held).items())),
             newest=max((each.document.added for each in held), default=""),
+            waiting=len(self._waiting(collection)),
+            lacking=sum(len(each.places) for each in held if each.document.key in self._lacking),
         )
 
     async def verify(self) -> list[str]:

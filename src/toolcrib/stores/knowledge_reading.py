@@ -11,6 +11,7 @@ from toolcrib.core.knowledge import (
     CollectionCounts,
     Document,
     DocumentFilter,
+    Embedding,
     Outline,
     Passage,
     Place,
@@ -38,6 +39,21 @@ SELECT (SELECT count(*) FROM document WHERE collection = ?1),
     (SELECT coalesce(sum(length(bytes)), 0) FROM segment WHERE collection = ?1),
     (SELECT coalesce(sum(size), 0) FROM segment WHERE collection = ?1),
     (SELECT coalesce(max(added), '') FROM document WHERE collection = ?1)"""
+_WAITING = """
+FROM document JOIN passage ON passage.document = document.key
+WHERE document.collection = ?1
+    AND ((SELECT coming FROM collection WHERE id = ?1) <> '' OR document.key IN (SELECT document FROM lacking))
+    AND NOT EXISTS (
+        SELECT 1 FROM staged WHERE staged.document = passage.document AND staged.ordinal = passage.ordinal)"""
+_WAITING_AFTER = f"""
+SELECT passage.document, passage.ordinal {_WAITING} AND (passage.document, passage.ordinal) > (?2, ?3)
+ORDER BY passage.document, passage.ordinal LIMIT ?4"""
+_INCOMPLETE = """
+SELECT id FROM collection
+WHERE coming <> '' OR id IN (SELECT collection FROM lacking JOIN document ON key = lacking.document) ORDER BY id"""
+_LACKING = """
+SELECT count(*) FROM lacking JOIN document ON key = lacking.document JOIN passage ON passage.document = key
+WHERE collection = ?"""
 _TYPES = "SELECT type, count(*) FROM document WHERE collection = ? GROUP BY type ORDER BY type"
 _STRAY = """
 SELECT count(*) FROM passage LEFT JOIN segment ON segment.id = passage.segment
@@ -54,7 +70,13 @@ def generation(connection: "Connection") -> int:
 def collections(connection: "Connection") -> list[Collection]:
     """All of them, by id."""
     rows = _rows(connection.execute("SELECT * FROM collection ORDER BY id"))
-    return [Collection(row[0], row[1], row[2], _json(row[3]), row[4], row[5], row[6]) for row in rows]
+    return [_collection(row) for row in rows]
+
+
+def _collection(row: Any) -> Collection:
+    id, name, description, metadata, embedder, dimensions, created, named, coming = row  # noqa: A001
+    under_way = msgspec.json.decode(coming, type=Embedding) if coming else None
+    return Collection(id, name, description, _json(metadata), embedder, dimensions, created, named, under_way)
 
 
 def stamps(connection: "Connection", collection: str) -> dict[str, tuple[str, Stamp]]:
@@ -157,12 +179,46 @@ def segment_rows(connection: "Connection", segment: int) -> SegmentRows:
     return SegmentRows(*zip(*rows, strict=True)) if rows else SegmentRows()
 
 
+def incomplete(connection: "Connection") -> list[str]:
+    """Collections that lack vectors, or get others."""
+    return [str(row[0]) for row in connection.execute(_INCOMPLETE)]
+
+
+def waiting(connection: "Connection", collection: str, limit: int, after: tuple[int, int]) -> list[tuple[int, int]]:
+    """Passages that need vectors and have none staged."""
+    return [(row[0], row[1]) for row in _rows(connection.execute(_WAITING_AFTER, (collection, *after, limit)))]
+
+
+def staged(connection: "Connection", rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], bytes]:
+    """Vectors put aside, by passage."""
+    query = "SELECT vector FROM staged WHERE document = ? AND ordinal = ?"
+    found = ((row, connection.execute(query, row).get) for row in rows)
+    return {row: bytes(vector) for row, vector in found if isinstance(vector, bytes)}
+
+
+def _missing(connection: "Connection", collection: str) -> tuple[int, int]:
+    """How many passages wait for vectors, and lack them; seldom any, so that is asked first."""
+    coming = connection.execute("SELECT coming FROM collection WHERE id = ?", (collection,)).get
+    lacking: Any = connection.execute(_LACKING, (collection,)).get
+    if not coming and not lacking:
+        return 0, 0
+    found: Any = connection.execute(f"SELECT count(*) {_WAITING}", (collection,)).get
+    return int(found), int(lacking)
+
+
 def counts(connection: "Connection", collection: str) -> CollectionCounts:
     """How much a collection holds."""
     row: Any = connection.execute(_COUNTS, (collection,)).fetchone()
     types = dict(_rows(connection.execute(_TYPES, (collection,))))
     held, passage, characters, parts, size, positions, newest = row
-    return CollectionCounts(held, passage, characters, parts, size, positions - passage, types, newest)
+    dead, missing = positions - passage, _missing(connection, collection)
+    return CollectionCounts(held, passage, characters, parts, size, dead, types, newest, *missing)
+
+
+def quick_check(connection: "Connection") -> list[str]:
+    """What is wrong with the file itself."""
+    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
+    return [] if found == ["ok"] else [f"The file is damaged: {line}" for line in found]
 
 
 def verify(connection: "Connection") -> list[str]:

@@ -28,6 +28,15 @@ class HttpFailure(SourceUnavailable):
         self.phase, self.sent = phase, sent
 
 
+class ForbiddenAddress(HttpFailure):
+    """The address is one that may not be reached; trying again does not help."""
+
+    code = "TOOL_PERMISSION_DENIED"
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"{host} is an address inside this machine or network.", phase="connect")
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where a server is."""
@@ -100,7 +109,7 @@ async def dial(
     failure = HttpFailure(f"{origin.host} has no address.", phase="resolve")
     addresses = await resolve(origin, timeout_s)
     if may_reach is not None and not all(map(may_reach, addresses)):
-        raise HttpFailure(f"{origin.host} is an address inside this machine or network.", phase="connect")
+        raise ForbiddenAddress(origin.host)
     for number, address in enumerate(addresses):
         try:
             async with asyncio.timeout((due - loop.time()) / (len(addresses) - number)):

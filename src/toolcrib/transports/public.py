@@ -1,8 +1,12 @@
 """Which addresses are out in the open. Asked of the address that is dialled, so that no name can point inwards."""
 
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
-_CARRIES_IPV4 = (IPv6Network("2002::/16"), IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
+_UNICAST = IPv6Network("2000::/3")
+"""The only part of IPv6 that was ever given out for use between strangers."""
+_CARRIES_IPV4 = IPv6Network("2002::/16")
+_NOT_FOR_USE = (IPv6Network("3fff::/20"), IPv4Network("192.88.99.0/24"), IPv4Network("192.0.0.0/24"))
+"""For documents, for relays to IPv6, for protocols: the standard library takes them for global, at least in part."""
 
 
 def is_public(address: str) -> bool:
@@ -13,7 +17,6 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(found, IPv6Address):
         found = found.ipv4_mapped or found
-    if isinstance(found, IPv4Address):
-        return found.is_global and not found.is_multicast
-    carries = any(found in network for network in _CARRIES_IPV4) or found.teredo is not None
-    return found.is_global and not found.is_multicast and not carries
+    if not found.is_global or found.is_multicast or any(found in network for network in _NOT_FOR_USE):
+        return False
+    return isinstance(found, IPv4Address) or (found in _UNICAST and found not in _CARRIES_IPV4 and found.teredo is None)

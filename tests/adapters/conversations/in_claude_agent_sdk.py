@@ -1,6 +1,5 @@
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_server, query
 from mcp import Client
 from tests.adapters.conversations import NAMES, converse
+from tests.doubles.claude_code import install_claude_code
 
 from toolcrib import Crib
 from toolcrib.adapters.claude_agent_sdk import server, tools
@@ -20,21 +20,13 @@ async def talk(crib: Crib, url: str) -> Any:
         options = ClaudeAgentOptions(
             mcp_servers={"crib": server(crib, name="crib", names=NAMES)},
             allowed_tools=["mcp__crib"],
-            cli_path=claude_code(Path(folder)),
+            cli_path=install_claude_code(Path(folder)),
             setting_sources=[],
         )
         async for message in query(prompt="Go", options=options):
             if isinstance(message, ResultMessage):
                 told = json.loads(message.result)
     return {**told, "own": await own_server(crib)}
-
-
-def claude_code(folder: Path) -> Path:
-    program = folder / "claude"
-    script = Path(__file__).with_name("claude_code.py")
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{script}"\n')
-    program.chmod(0o755)
-    return program
 
 
 async def own_server(crib: Crib) -> Any:

@@ -84,3 +84,58 @@ async def test_a_schema_that_cannot_be_checked_is_told_and_lets_everything_pass(
     assert [(tool, reason.partition(":")[0]) for tool, reason in layered.unchecked] == [
         ("weather", "arguments are not checked")
     ]
+
+
+class Answering:
+    """The layer around a server's tool that answers with text."""
+
+    def __init__(self, answer: ToolResult) -> None:
+        self.received: list[dict] = []
+        self.events: list = []
+        self._answer = answer
+        subject = Subject("met__weather", "met", Tool("weather", input_schema=SCHEMA))
+        self._step = arguments(lambda *_: None, self.events.append)(subject, self._source)
+
+    async def _source(self, call: ToolCall) -> ToolResult:
+        self.received.append(call.arguments)
+        return self._answer
+
+    async def run(self, given: dict) -> tuple[ToolCall, ToolResult]:
+        call = ToolCall("met__weather", "weather", given, "id-1")
+        return call, await self._step(call)
+
+
+async def test_a_slip_in_a_servers_arguments_is_repaired_and_the_result_says_so():
+    """For the model in the content, for the audit in the call, for the log in an event."""
+    answering = Answering(ToolResult(raw=b'{"content":[{"type":"text","text":"sun"}],"structuredContent":{"a":1}}'))
+
+    call, result = await answering.run({"City": "Ulm", "days": "2"})
+
+    repairs = ("read 'City' as 'city'", "read the text of 'days' as JSON")
+    assert answering.received == [{"city": "Ulm", "days": 2}]
+    assert result.text == f"sun\nNote from toolcrib on your arguments: {'; '.join(repairs)}."
+    assert (result.structured, call.repairs) == ({"a": 1}, repairs)
+    [event] = answering.events
+    assert (event.name, event.fields) == (
+        "call.arguments.repaired",
+        {"tool": "met__weather", "id": "id-1", "repairs": list(repairs)},
+    )
+
+
+async def test_a_result_without_content_gets_no_note():
+    """Such as a question to the client."""
+    asking = ToolResult({"resultType": "input_required", "inputRequests": {}})
+
+    _, result = await Answering(asking).run({"City": "Ulm"})
+
+    assert result is asking
+
+
+async def test_what_cannot_be_repaired_is_told_as_it_was_written():
+    """Not as a half repaired guess."""
+    answering = Answering(ToolResult({}))
+
+    with pytest.raises(InvalidArguments, match="unknown field 'zone'"):
+        await answering.run({"City": "Ulm", "zone": 1})
+
+    assert answering.received == answering.events == []

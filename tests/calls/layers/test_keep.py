@@ -128,9 +128,9 @@ async def test_attachments_are_named_and_small_ones_go_along():
     shown = await layered(ToolResult({"content": blocks}), Shelf())(call())
 
     assert shown.text.split("\n")[1:] == [
-        "- image/gif, 300 bytes, as base64 at path $.content[0].data",
-        "- image/png, 30.0 KB, as base64 at path $.content[1].data",
-        "- application/zip, 30.0 KB, as base64 at path $.content[2].resource.blob",
+        "- image/gif, 300 bytes: path $.content[0] hands it over",
+        "- image/png, 30.0 KB: path $.content[1] hands it over",
+        "- application/zip, 30.0 KB: path $.content[2] hands it over",
     ]
     assert list(shown.content[1:]) == blocks[:1]
 

@@ -45,17 +45,21 @@ class Serving:
         connection.request(method, path, None if body is None else json.dumps(body), sent)
         return connection.getresponse()
 
-    def tool_names(self) -> list[str]:
+    def tool_names(self, path: str = "/mcp", client: str = "test", **headers: str) -> list[str]:
         """The tools as a stateless client sees them."""
+        answer = json.loads(self.list_tools(path, client, **headers).read())
+        return [tool["name"] for tool in answer["result"]["tools"]]
+
+    def list_tools(self, path: str = "/mcp", client: str = "test", **headers: str) -> http.client.HTTPResponse:
+        """The answer to a stateless client's ``tools/list``."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientInfo": {"name": client, "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": {},
         }
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
-        headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
-        answer = json.loads(self.request("POST", "/mcp", asked, **headers).read())
-        return [tool["name"] for tool in answer["result"]["tools"]]
+        needed = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}
+        return self.request("POST", path, asked, **needed, **headers)
 
     def stop(self, sign: int) -> int:
         self.process.send_signal(sign)

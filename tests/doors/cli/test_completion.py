@@ -27,6 +27,8 @@ def test_commands_and_groups_come_first(toolcrib):
     assert set(completed(toolcrib, "")) == {name.split()[0] for name in COMMANDS}
     assert completed(toolcrib, "se") == ["serve", "servers"]
     assert completed(toolcrib, "servers", "re") == ["refresh"]
+    assert completed(toolcrib, "tokens", "") == ["create", "ls", "revoke"]
+    assert completed(toolcrib, "tokens", "--d") == ["--days"]
 
 
 def test_options_are_those_of_the_command(toolcrib):
@@ -48,6 +50,14 @@ def test_servers_come_from_the_configuration(tiny):
     """Asked or not, for every command that takes one."""
     assert completed(tiny, "servers", "rm", "") == ["tiny"]
     assert completed(tiny, "ls", "--server", "") == ["tiny"]
+
+
+def test_profiles_come_from_the_configuration(tiny):
+    """Wherever one can be named."""
+    tiny.write(tiny.tiny(), "[profiles.small]", "[profiles.wide]")
+
+    assert completed(tiny, "ls", "--profile", "") == ["small", "wide"]
+    assert completed(tiny, "stdio", "--expose", "") == ["all", "search", "auto"]
 
 
 def test_a_broken_configuration_completes_nothing(toolcrib):

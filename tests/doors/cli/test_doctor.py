@@ -57,6 +57,19 @@ def test_nothing_configured_is_only_a_warning(toolcrib):
     assert "toolcrib servers add" in result.stdout
 
 
+def test_what_comes_to_nothing_in_a_profile_is_told(tiny):
+    """A tool it changes that is not there, one it cannot show, and a profile without tools."""
+    broken = '[profiles.a.change.tiny__ech]\nname = "x"\n[profiles.a.change.tiny__echo]\nhidden = ["text"]'
+    tiny.write(tiny.tiny(), broken, '[profiles.b]\nservers = ["nowhere"]')
+
+    result = tiny.run("doctor")
+
+    assert result.returncode == 0
+    assert "it changes tiny__ech, which is not there" in result.stdout
+    assert "tiny__echo is left out: it hides the parameter 'text', which the tool needs" in result.stdout
+    assert result.stderr == "0 failed, 3 to look at.\n"
+
+
 WORDY = """\
 import json, sys
 

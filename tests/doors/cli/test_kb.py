@@ -116,6 +116,24 @@ def test_what_cannot_be_done_is_said_with_what_to_do(kb: Program, words, code, s
     assert "Traceback" not in result.stderr
 
 
+def test_names_that_would_play_with_a_terminal_are_shown_harmless(toolcrib: Program):
+    toolcrib.write(OWN_WORDS)
+    folder = toolcrib.project / "odd"
+    folder.mkdir()
+    (folder / "red\x1b[31m\nskipped.png").write_bytes(b"\x89PNG\0")
+    (folder / "blue\x1b[34m\nants.md").write_text("# An\x1b[5mts\n\nAnts carry leaves.\n")
+    said = [
+        toolcrib.run("kb", "add", "odd", "--collection", "odd"),
+        toolcrib.run("kb", "ls", "odd"),
+        toolcrib.run("kb", "search", "leaves"),
+        toolcrib.run("kb", "ask", "What do ants carry?"),
+    ]
+
+    assert [result.returncode for result in said] == [0, 0, 0, 0]
+    assert not any("\x1b" in result.stdout + result.stderr for result in said)
+    assert "blue" in said[2].stdout
+
+
 def test_the_tools_are_in_the_catalogue_unless_switched_off(toolcrib: Program):
     toolcrib.write(OWN_WORDS)
     listed = json.loads(toolcrib.run("ls", "--json").stdout)

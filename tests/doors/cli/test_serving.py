@@ -300,3 +300,40 @@ def test_a_start_is_in_the_audit_log(tiny):
 
     [entry] = tiny.json("audit", "tail")
     assert (entry["event"], entry["details"]) == ("start", {"version": "0.1.0", "url": url})
+
+
+PROFILES = """
+[expose]
+clients = { "searcher" = "search" }
+
+[profiles.small]
+tools = ["tiny__echo"]
+
+[profiles.other]
+tools = ["tiny__fail"]
+"""
+
+
+def test_each_profile_has_an_address_of_its_own(tiny):
+    """Beside the one with everything; clients are shown what is set for their name; ``--profile`` moves one to /mcp."""
+    tiny.write(tiny.tiny(), PROFILES)
+    with tiny.serving("serve") as serving:
+        assert len(serving.tool_names()) == 6
+        assert serving.tool_names("/mcp/small") == ["result_read", "tiny__echo"]
+        assert serving.tool_names("/mcp/other") == ["result_read", "tiny__fail"]
+        assert serving.tool_names(client="searcher") == ["result_read", "tools_find", "tools_describe", "tools_call"]
+        refused = serving.list_tools("/mcp/none")
+        assert (refused.status, b"Profiles: other, small." in refused.read()) == (404, True)
+    with tiny.serving("serve", "--profile", "small", "--expose", "search") as serving:
+        assert serving.tool_names() == ["result_read", "tools_find", "tools_describe", "tools_call"]
+    assert "no profile 'none'" in tiny.run("serve", "--profile", "none", "--port", "0").stderr
+
+
+def test_the_address_of_a_profile_needs_a_token_where_mcp_does(tiny):
+    """Whether there is such a profile or not."""
+    token = "t" * 40
+    tiny.write(tiny.tiny(), PROFILES)
+    tiny.env["TOOLCRIB_TOKEN"] = token
+    with tiny.serving("serve") as serving:
+        assert [serving.list_tools(path).status for path in ("/mcp", "/mcp/small", "/mcp/none")] == [401] * 3
+        assert serving.tool_names("/mcp/small", Authorization=f"Bearer {token}") == ["result_read", "tiny__echo"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import pytest
+from tests.doors.cli.program import TINY
 from tests.fleet.running import until
 
 
@@ -19,6 +20,71 @@ def test_ls_asks_servers_nobody_has_asked(tiny):
     own = [f"tiny__{tool}" for tool in ("echo", "fail", "hang", "paint", "picture")]
     assert names == again == ["result_read", *own]
     assert tiny.starts == 1
+
+
+def test_ls_gives_the_definitions_in_a_providers_form(tiny):
+    """For a request to it: nothing else is on stdout."""
+    result = tiny.run("ls", "--format", "openai-responses", "--server", "tiny")
+    [echo, *_] = json.loads(result.stdout)
+
+    assert (echo["type"], echo["name"], echo["strict"]) == ("function", "tiny__echo", False)
+    assert echo["parameters"]["required"] == ["text"]
+    assert tiny.run("ls", "--format", "gemni").returncode == 2
+
+
+def test_ls_names_the_tools_a_provider_would_refuse(tiny, tmp_path):
+    """OpenAI takes 128 at once; the rest is said beside, not in, the definitions."""
+    crowd = tmp_path / "crowd.py"
+    crowd.write_text(TINY.read_text().replace('("fail", "hang", "paint", "picture")', '[f"t{n}" for n in range(130)]'))
+    tiny.write(tiny.tiny().replace(str(TINY), str(crowd)))
+
+    result = tiny.run("ls", "--format", "openai", "--server", "tiny")
+
+    assert len(json.loads(result.stdout)) == 128
+    assert "tiny__t99 is left out: openai takes at most 128 tools at once." in result.stderr
+
+
+def test_find_shows_the_tool_for_a_purpose_as_a_line_to_call_it_from(tiny):
+    """Servers nobody has asked are asked; the JSON has scores."""
+    result = tiny.run("find", "give", "my", "arguments", "back")
+    found = tiny.json("find", "give my arguments back", "--limit", "1")
+
+    assert result.stdout.splitlines()[0] == ("tiny__echo(text: str, times?: int, extra?: {}) - Give the arguments back")
+    assert [(entry["name"], entry["score"] > 0.5) for entry in found] == [("tiny__echo", True)]
+
+
+PROFILE = """
+[profiles.small]
+tools = ["tiny__echo", "tiny__fail"]
+
+[profiles.small.change.tiny__echo]
+name = "shout"
+fixed = { times = 3 }
+"""
+
+
+def test_a_profile_is_listed_searched_called_and_explained(tiny):
+    """By the names it shows, and with what it fills in."""
+    tiny.write(tiny.tiny(), PROFILE)
+
+    assert [entry["name"] for entry in tiny.json("ls", "--profile", "small")] == ["result_read", "shout", "tiny__fail"]
+    assert tiny.json("find", "give back arguments", "--profile", "small")[0]["signature"].startswith("shout(text: str")
+    assert json.loads(tiny.run("call", "shout", "text=hi", "--profile", "small").stdout) == {"text": "hi", "times": 3}
+    assert tiny.run("call", "tiny__picture", "--profile", "small").returncode == 7
+    assert tiny.json("why", "tiny__picture", "--profile", "small")["reasons"] == [
+        "Profile 'small' leaves it out: no pattern of its tools fits."
+    ]
+    unknown = tiny.run("ls", "--profile", "smal")
+    assert (unknown.returncode, "Did you mean 'small'" in unknown.stderr) == (1, True)
+
+
+def test_find_says_when_nothing_fits(tiny):
+    """With its own exit code, and nothing on stdout; a limit nobody can mean is refused."""
+    result = tiny.run("find", "xyzzy")
+
+    assert (result.returncode, result.stdout) == (7, "")
+    assert "No tool seems to do that" in result.stderr
+    assert tiny.run("find", "x", "--limit", "0").returncode == 2
 
 
 def test_ls_cached_starts_nothing(tiny):

@@ -24,6 +24,8 @@ MATRIX = {
     ("GET", "/tools"): "+++++",
     ("GET", "/tools/{name}"): "+++++",
     ("POST", "/tools/{name}/call"): "+++++",
+    ("GET", "/definitions"): "+++++",
+    ("GET", "/costs"): "+++++",
     ("GET", "/servers"): "?++++",
     ("GET", "/servers/{name}"): "?++++",
     ("GET", "/servers/{name}/logs"): "?--++",

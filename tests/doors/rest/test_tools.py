@@ -29,6 +29,19 @@ def test_tools_are_found_by_words_and_by_what_they_are(api):
     ] * 3
 
 
+def test_tools_are_ranked_by_what_they_are_for(api):
+    """Best first, with a score and a line to call them from; filters hold before."""
+    api.send("POST", "/servers/tiny/refresh")
+
+    found = api.get("/tools?query=show+me+a+picture&server=tiny&limit=2")
+
+    assert found["tools"][0]["name"] == "tiny__picture"
+    assert found["tools"][0]["signature"] == "tiny__picture()"
+    assert 0 < found["tools"][0]["score"] <= 1
+    assert (found["total"], found["nextCursor"]) == (len(found["tools"]), None)
+    assert api.get("/tools?query=picture&server=native")["tools"] == []
+
+
 def test_pages_follow_each_other_until_the_end(api):
     """Each tool once, by name."""
     api.send("POST", "/servers/tiny/refresh")
@@ -40,6 +53,19 @@ def test_pages_follow_each_other_until_the_end(api):
 
     assert seen == sorted(seen)
     assert len(seen) == page["total"] == 6
+
+
+def test_definitions_come_in_a_providers_form_with_the_way_back(api):
+    """For whoever may use the tools; an unknown form is told the known ones."""
+    api.send("POST", "/servers/tiny/refresh")
+    shown = api.get("/definitions?format=gemini&server=tiny")
+    wrong = api.send("GET", "/definitions?format=gemni")
+
+    assert shown["definitions"][0]["parametersJsonSchema"]["required"] == ["text"]
+    assert shown["names"]["tiny__echo"] == "tiny__echo"
+    assert (shown["format"], len(shown["definitions"]), shown["leftOut"]) == ("gemini", 5, {})
+    assert api.get("/definitions")["definitions"][0]["name"] == "result_read"
+    assert (wrong.status, "openai-responses" in wrong.json["detail"]) == (422, True)
 
 
 def test_one_tool_is_shown_with_everything_about_it(api):

@@ -1,6 +1,8 @@
 """The overview: first steps for the newcomer, what needs attention for everybody else."""
 
+from tests.doors.cli.past import log_calls
 from tests.doors.web.site import opened, sign_in
+from tests.fleet.running import until
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -49,3 +51,11 @@ def test_calls_and_failures_are_counted(tiny):
     assert "50.0 %" in page
     assert "tiny__fail" in page
     assert "it went wrong" in page
+
+
+def test_what_nobody_uses_is_told_beside_what_it_costs(tiny):
+    """As soon as the log was read, which nobody waits for."""
+    log_calls(tiny, (40, "tiny__hang"), (9, "tiny__echo"))
+    with opened(tiny) as visitor:
+        visitor.post("/servers/tiny/refresh")
+        until(lambda: "4 not used in 30 days" in visitor.get("/").text, deadline_s=20, what="the note on the page")

@@ -26,11 +26,21 @@ def test_tools_are_found_by_words_and_by_filters(bench):
     by_level = bench.owner.get("/tools?level=admin").text
 
     assert 'href="/tools/plan"' in every
+    assert 'data-label="Tokens"' in every
     assert 'href="/tools/snapshot"' in by_word
     assert 'href="/tools/plan"' not in by_word
     assert 'href="/tools/launch"' in by_level
     assert 'href="/tools/shout"' not in by_level
     assert "No tool fits" in bench.owner.get("/tools?q=xyzzy").text
+
+
+def test_where_no_tool_holds_the_words_those_that_are_meant_are_shown(bench):
+    """In the list and in the palette; best first."""
+    page = bench.owner.get("/tools?q=take+a+photograph+of+it").text
+    palette = json.loads(bench.owner.get("/palette.json?q=take+a+snapshot").body)
+
+    assert 'href="/tools/snapshot"' in page
+    assert palette[0]["name"] == "snapshot"
 
 
 def test_htmx_gets_the_part_it_asks_for(bench):

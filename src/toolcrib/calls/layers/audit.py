@@ -18,6 +18,7 @@ from toolcrib.schema.text import printable
 
 KEYS_MAX = 32
 KEY_MAX = 64
+REPAIR_MAX = 240
 VALUES_MAX = 4_096
 SUCCESS = "success"
 
@@ -78,6 +79,8 @@ def audit(log: Audit, told: Told) -> Layer:
                 details = {**details, "result_size": size_of(result)}
                 return result
             finally:
+                if call.repairs:
+                    details = {**details, "repairs": [clean_name(told, REPAIR_MAX) for told in call.repairs[:KEYS_MAX]]}
                 caller = call.caller
                 entry = AuditEntry(
                     CALL,

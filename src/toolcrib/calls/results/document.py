@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from toolcrib.calls.results.tables import Table, as_table, join_rows
+
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -66,19 +68,34 @@ class Document:
         return [(raw, _block(raw)) for raw in _items(self._content)]
 
     @cached_property
+    def texts(self) -> list[str]:
+        """Each text, those of embedded resources too."""
+        return [text for _, head in self.blocks if (text := _text(head)) is not None]
+
+    @cached_property
     def text(self) -> str:
-        """All texts, those of embedded resources too, joined by newlines; of structured content alone, its JSON."""
+        """All texts, joined by newlines; of structured content alone, its JSON."""
         if not self._is_readable:
             return self.raw.decode(errors="replace")
-        texts = [text for _, head in self.blocks if (text := _text(head)) is not None]
-        if texts or self.structured is None:
-            return "\n".join(texts)
+        if self.texts or self.structured is None:
+            return "\n".join(self.texts)
         return bytes(self.structured).decode(errors="replace")
 
     @cached_property
     def data(self) -> Raw | None:
-        """The structured content, or else the text if it is JSON."""
-        return as_json(self.text) if self.structured is None else self.structured
+        """The structured content, or else the text if it is JSON or holds rows."""
+        if self.structured is not None:
+            return self.structured
+        found = as_json(self.text)
+        return found if found is not None or self.table is None else self.table.rows
+
+    @cached_property
+    def table(self) -> Table | None:
+        """The text as rows, if it is more than one value: texts that are each JSON, JSON lines, CSV, TSV."""
+        parts = [as_json(text) for text in self.texts] if len(self.texts) > 1 else []
+        if parts and None not in parts:
+            return Table("JSON texts", join_rows([part for part in parts if part is not None]))
+        return as_table(self.text)
 
     @cached_property
     def attachments(self) -> list[Attachment]:

@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from toolcrib.calls.results.document import Document, fit, fit_last_lines, fit_lines
+from toolcrib.calls.results.blobs import find_blob
+from toolcrib.calls.results.document import Attachment, Document, as_json, cost, fit, fit_last_lines, fit_lines
 from toolcrib.calls.results.paths import kind_of, members
 from toolcrib.calls.results.shape import shape_of
 from toolcrib.core.names import RESULT_READ
@@ -52,23 +53,35 @@ def preview_blocks(document: Document, kept: Kept) -> list[Any]:
 
 def _shape(document: Document) -> str:
     parts = []
-    if document.text and (document.data is None or document.structured is not None):
+    if _is_worth_telling(document):
         lines = document.text.count("\n") + 1
         parts.append(f"text of {len(document.text):,} characters in {lines:,} line{'s' * (lines > 1)}")
     if document.data is not None:
-        parts.append(f"JSON of the shape {shape_of(document.data)}")
+        table = document.table if document.structured is None and as_json(document.text) is None else None
+        parts.append(f"{f'rows ({table.kind})' if table else 'JSON'} of the shape {shape_of(document.data)}")
     if document.attachments:
         parts.append(f"{len(document.attachments)} attachment{'s' * (len(document.attachments) > 1)}")
-    return ", and ".join(parts) or "empty"
+    return ", and ".join(parts) or f"an MCP result of the shape {shape_of(Raw(document.raw))}"
+
+
+def _is_worth_telling(document: Document) -> bool:
+    """Whether there is a text beside the data, rather than the same once more."""
+    return bool(document.text) and (document.data is None or (bool(document.texts) and as_json(document.text) is None))
 
 
 def _example(document: Document, kept: Kept, following: dict[str, int]) -> str:
     """Arguments that work, for the kind of result it is."""
     if document.data is not None:
         return example(handle=kept.handle, path=_first_path(document.data)) + ' or "search": "words"'
-    if document.text:
-        return example(handle=kept.handle, **following) + ' or "search": "words"'
-    return example(handle=kept.handle, path=document.attachments[0].path if document.attachments else "$")
+    if document.text and (following or not document.attachments):
+        return example(handle=kept.handle, **(following or {"offset": 0})) + ' or "search": "words"'
+    path = _block_path(document.attachments[0]) if document.attachments else "$.content"
+    return example(handle=kept.handle, path=path)
+
+
+def _block_path(found: Attachment) -> str:
+    """The path of the content block, which is handed over as what it is: a picture as a picture."""
+    return found.path.partition("]")[0] + "]"
 
 
 def _first_path(data: Raw) -> str:
@@ -98,7 +111,7 @@ def is_line_like(text: str) -> bool:
 
 def _named(document: Document) -> list[str]:
     named = [
-        f"- {found.kind}, {readable_size(found.size)}, as base64 at path {found.path}"
+        f"- {found.kind}, {readable_size(found.size)}: path {_block_path(found)} hands it over"
         for found in document.attachments[:ATTACHMENTS_NAMED]
     ]
     more = len(document.attachments) - ATTACHMENTS_NAMED
@@ -106,17 +119,34 @@ def _named(document: Document) -> list[str]:
 
 
 def _excerpt(text: str, limit: int) -> tuple[str, dict[str, int]]:
-    """The beginning (and the end, of a text with lines), and where to read on."""
+    """The beginning (and the end, of a text with lines), and where to read on, if there is more."""
+    room = min(HEAD_ROOM, limit // 4)
     if not is_line_like(text):
-        head = fit(text, min(HEAD_ROOM, limit // 4))
-        left_out = len(text) - len(head)
-        return head + f"\n[… {left_out:,} more characters]" * bool(left_out), {"offset": len(head)}
-    head = fit_lines(text, min(HEAD_ROOM, limit // 4))
+        head, end = head_of(text, room)
+        left_out = len(text) - end
+        more = f"\n[… {left_out:,} more characters]"
+        return (head + more, {"offset": end}) if left_out else (head, {})
+    head = fit_lines(text, room)
     tail = fit_last_lines(text, len(head), min(TAIL_ROOM, limit // 8))
     left_out = text.count("\n", len(head), len(text) - len(tail))
     line = head.count("\n") + 1
     middle = f"[… {left_out:,} more lines, from line {line} on]\n" if left_out else ""
-    return f"{head}{middle}{tail}", {"line": line, "count": LINES_MORE}
+    shown = head_of(head, room)[0], middle, head_of(tail, TAIL_ROOM)[0]
+    return "".join(shown), {"line": line, "count": LINES_MORE} if left_out else {}
+
+
+def head_of(text: str, room: int) -> tuple[str, int]:
+    """The beginning of a text with a word in place of each stretch of binary, and how far into the text it goes."""
+    shown, at = "", 0
+    while room > 0 and at < len(text):
+        blob = find_blob(text, at, at + room)
+        part = fit(text[at : blob.start if blob else len(text)], room)
+        shown, room, at = shown + part, room - cost(part), at + len(part)
+        if blob is None or at < blob.start:
+            break
+        note = f"[{readable_size(blob.size)} of base64, {blob.kind}, left out here]"
+        shown, room, at = shown + note, room - cost(note), blob.end
+    return shown, at
 
 
 def _small_attachments(document: Document, room: int) -> list[Raw]:

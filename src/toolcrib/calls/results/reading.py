@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from toolcrib.calls.results.blobs import whole_blob
 from toolcrib.calls.results.document import Document, cost, fit
 from toolcrib.calls.results.paths import Found, find, kind_of, parse_path
 from toolcrib.calls.results.preview import example
@@ -24,6 +25,8 @@ LINE_WINDOW = 1 << 16
 SHAPE_ROOM = 4000
 HEADER_ROOM = 2000
 ASKED_MAX = 1000
+PICTURE_MAX = 8_000_000
+"""Bytes of a picture in base64; what is larger, no model takes."""
 _PICTURES = ("image", "audio", "resource")
 
 Blocks = list[dict[str, Any]]
@@ -72,7 +75,8 @@ def _follow(document: Document, path: str) -> Found:
         return find(Raw(document.raw), parse_path(path[1:]))
     if document.data is None:
         raise InvalidArguments(
-            "path: the text of this result is not JSON.", hint="Read it by line or offset, or begin the path with $."
+            "path: the text of this result is neither JSON nor rows.",
+            hint="Read it by line or offset, or begin with $.",
         )
     return find(document.data, parse_path(path))
 
@@ -82,6 +86,10 @@ def _read_text(text: str, question: Question, room: int) -> Blocks:
         return _said(search_text(text, question.search, question.offset or 0, question.count or 0, room), question)
     if question.line is not None:
         return _lines(text, question, room)
+    if question.offset is None and question.length is None and (blob := whole_blob(text)) is not None:
+        anyway = question.go_on(offset=0, length=USUAL_CHARACTERS)
+        size = f"{blob.size:,} bytes of {blob.kind} as base64"
+        return _blocks(f"This is {size}, nothing to read as text. To have its characters all the same: {anyway}")
     start = max(question.offset or 0, 0)
     wanted = USUAL_CHARACTERS if question.length is None else max(question.length, 0)
     part = fit(text[start : start + wanted], room)
@@ -156,14 +164,27 @@ def _fitting(rows: Sequence[Raw], room: int) -> list[Raw]:
 
 
 def _whole(value: Raw, question: Question, room: int) -> Blocks:
+    picture = _picture(value, question.path or "")
+    if picture is not None:
+        return [*_blocks(f"{question.path}:"), picture]
     text = _text(value)
     if cost(text) > room:
         return _too_large(question.path or "The root", value, room)
-    if question.path is not None and question.path.startswith("$.content["):
-        block = msgspec.json.decode(value)
-        if isinstance(block, dict) and block.get("type") in _PICTURES:
-            return [*_blocks(f"{question.path}:"), block]
     return _blocks(f"{question.path or 'The root'}:", text)
+
+
+def _picture(value: Raw, path: str) -> dict[str, Any] | None:
+    """A content block that is no text, to be handed over as it is: a client shows it, no model reads its base64."""
+    if not path.startswith("$.content[") or memoryview(value).nbytes > PICTURE_MAX:
+        return None
+    block = msgspec.json.decode(value)
+    is_one = isinstance(block, dict) and block.get("type") in _PICTURES and not _holds_text(block)
+    return block if is_one else None
+
+
+def _holds_text(block: dict[str, Any]) -> bool:
+    resource = block.get("resource")
+    return isinstance(resource, dict) and "text" in resource
 
 
 def _too_large(what: str, value: Raw, room: int) -> Blocks:

@@ -2,6 +2,7 @@
 
 from msgspec import Raw
 
+from toolcrib.calls.results.blobs import SHORTEST, find_blob
 from toolcrib.calls.results.paths import NAME_MAX, items, kind_of, members
 
 KEYS_SHOWN = 20
@@ -29,7 +30,10 @@ class _Sketch:
         if kind == "array":
             return self._draw_array(raw, depth)
         size = memoryview(raw).nbytes - 2
-        return f"string of {size:,} bytes" if kind == "string" and size > LONG_STRING else kind
+        if kind != "string" or size <= LONG_STRING:
+            return kind
+        blob = find_blob(bytes(memoryview(raw)[1 : 2 * SHORTEST]).decode(errors="replace"), 0, 1)
+        return f"string of {size:,} bytes" + (f", {blob.kind} in base64" if blob else "")
 
     def _draw_object(self, raw: Raw, depth: int) -> str:
         held = members(raw)

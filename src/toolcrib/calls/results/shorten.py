@@ -6,6 +6,7 @@ error. Data that only looks whole would be worse than none: what was left out mu
 
 from typing import Any
 
+from toolcrib.calls.results.blobs import whole_blob
 from toolcrib.calls.results.document import encode
 from toolcrib.calls.results.preview import META, Kept, example, readable_size
 from toolcrib.core.names import RESULT_READ
@@ -14,6 +15,7 @@ from toolcrib.schema.check import Check
 _STEPS = ((2000, 20), (400, 5), (100, 1))
 """Characters of a string, items of an array: less and less until it fits."""
 _DEEPEST = 60
+BLOB_SHOWN = 24  # characters of base64: enough to see what it is
 
 
 def shorten(value: Any, check: Check, kept: Kept) -> Any:
@@ -56,6 +58,7 @@ class _Shears:
     def _cut_text(self, text: str, path: str) -> str:
         if len(text) <= self._characters:
             return text
+        shown = BLOB_SHOWN if whole_blob(text) else self._characters
         more = example(handle=self._kept.handle, path=path)
-        left = readable_size(len(text) - self._characters)
-        return f"{text[: self._characters]}… [shortened by toolcrib, {left} more: {RESULT_READ} {more}]"
+        left = readable_size(len(text) - shown)
+        return f"{text[:shown]}… [shortened by toolcrib, {left} more: {RESULT_READ} {more}]"

@@ -2,14 +2,16 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.assemble import Loaded
 from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.merge import beyond_capacity
+from toolcrib.catalog.profile import dress
 from toolcrib.catalog.shelf import Shelf
+from toolcrib.config.exposing import ProfileConfig
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.references import resolve_server
@@ -123,6 +125,22 @@ def check_catalog(crib: Crib) -> Iterator[Check]:
     count = len(crib.catalog.routes)
     if count > TOOLS_MAX:
         message = f"{count} tools; some clients take at most {TOOLS_MAX}, and models choose worse among so many"
-        yield Check("warn", "catalogue", message, "Disable servers or tools that are not needed.")
+        todo = 'Disable what is not needed, or let clients search: [expose] mode = "auto".'
+        yield Check("warn", "catalogue", message, todo)
     else:
         yield Check("ok", "catalogue", f"{count} tool{'s' if count != 1 else ''}")
+
+
+def check_profiles(crib: Crib, profiles: Mapping[str, ProfileConfig]) -> Iterator[Check]:
+    """What profiles show, and what in them comes to nothing."""
+    for name, profile in profiles.items():
+        subject, shown = f"profile {name}", dress(crib.catalog, profile, 0).catalog
+        count = len(shown.routes)
+        level = "ok" if any(not route.tool.reads_results for route in shown.routes.values()) else "warn"
+        yield Check(level, subject, f"{count} tool{'s' if count != 1 else ''}")
+        for tool in profile.change:
+            if tool not in crib.catalog.routes:
+                message = f"it changes {tool}, which is not there"
+                yield Check("warn", subject, message, f"toolcrib why {tool}")
+            elif tool in shown.left_out:
+                yield Check("warn", subject, f"{tool} is left out: {shown.left_out[tool]}")

@@ -14,6 +14,8 @@ def connection_lines(serving: Serving, console: Console) -> Iterator[str]:
     """What ``up`` prints below its table."""
     yield ""
     yield f"Serving MCP at {console.paint(serving.url, 'bold', 'cyan')}  (Ctrl-C stops)"
+    for name in serving.project.windows.names:
+        yield f"  profile {name}: {serving.url}/{name}"
     yield f"Open the page: {console.paint(serving.sign_in, 'cyan')}  (this link works once)"
     yield ""
     yield "Connect a client:"

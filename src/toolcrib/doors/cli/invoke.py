@@ -114,6 +114,11 @@ def _from_environment(variable: str, choices: Sequence[str]) -> str | None:
     return value
 
 
+def add_profile(parser: Parser, about: str) -> None:
+    """The option of every command that can look at a part of the catalogue."""
+    parser.add_argument("--profile", metavar="NAME", default="", help=f"{about}, by its name in [profiles]")
+
+
 def add_json(parser: Parser, shown: str) -> None:
     """The option of every command that reads."""
     parser.add_argument("--json", action="store_true", help=f"print {shown} as JSON")

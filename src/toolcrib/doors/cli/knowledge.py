@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from toolcrib.core.errors import EmbedderUnavailable
 from toolcrib.core.knowledge import Document
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import UsageError
@@ -11,11 +12,13 @@ from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.kb import make_answerer, open_library
 from toolcrib.knowledge.answer import Answerer
+from toolcrib.knowledge.fill import Filling
 from toolcrib.knowledge.index import check_collections
 from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.retrieve import Search
 from toolcrib.knowledge.shapes import read_filter
 from toolcrib.knowledge.tools import KnowledgeTools
+from toolcrib.schema.text import printable
 from toolcrib.surroundings import Surroundings
 
 
@@ -29,6 +32,21 @@ async def open_kb(options: Options) -> AsyncIterator[Library]:
 def answerer(options: Options) -> Answerer:
     """Who writes answers here."""
     return make_answerer(load_here(options).config.kb, Surroundings())
+
+
+async def make_vectors(library: Library, collection: str, console: Console) -> str:
+    """Make the vectors that are missing, and show how far it is; why it cannot be done, or nothing."""
+    try:
+        await library.fill(collection, lambda made: console.status(_filling(made)))
+    except EmbedderUnavailable as error:
+        return str(error)
+    finally:
+        console.end_status()
+    return ""
+
+
+def _filling(filling: Filling) -> str:
+    return f"{filling.collection}: {filling.done} of {filling.total} passages have vectors, {filling.percent} %"
 
 
 def tools_of(library: Library) -> KnowledgeTools:
@@ -101,4 +119,4 @@ def document_entry(document: Document) -> Mapping[str, Any]:
 def print_location(console: Console, document: Document, page: int | None, headings: Sequence[str]) -> str:
     """Where something stands, in one line."""
     parts = [document.source, *([f"page {page}"] if page else []), *([" › ".join(headings)] if headings else [])]
-    return console.paint(", ".join(parts), "dim")
+    return console.paint(printable(", ".join(parts)), "dim")

@@ -11,9 +11,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "stdio": ("stdio", "Serve MCP on stdin and stdout, for a client that starts it."),
     "open": ("open", "Open the page of the toolcrib that runs here, signed in."),
     "ls": ("ls", "List the tools."),
+    "find": ("find", "Find tools by what they are for."),
     "show": ("show", "Show one tool: what it does and takes."),
     "call": ("call", "Call a tool."),
     "chat": ("chat", "Talk to a model that has all the tools."),
+    "exam": ("exam", "Check with questions of your own whether the right tools are found."),
     "why": ("why", "Say why a tool is here, missing, hidden, stale or renamed."),
     "policy": ("policy", "Show or set what may be called: allow, ask, deny, disable."),
     "diff": ("diff", "Show what changed in tools that are in quarantine."),
@@ -35,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "disconnect": ("disconnect_client", "Take toolcrib out of a client again; its file is as it was before."),
     "projects ls": ("projects_ls", "List the directories toolcrib was run in."),
     "projects rm": ("projects_rm", "Forget a project; its files stay."),
+    "tokens": ("tokens", "Show what the tools cost in tokens, what of it is used, and what to leave out."),
     "tokens create": ("tokens_create", "Make a token for a client, with no more reach than it needs."),
     "tokens ls": ("tokens_ls", "List the tokens and what they may do."),
     "tokens revoke": ("tokens_revoke", "End a token at once."),
@@ -47,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kb show": ("kb_show", "Print a document, or a part of it."),
     "kb search": ("kb_search", "Find passages by words and by meaning."),
     "kb ask": ("kb_ask", "Answer a question from the documents, with citations."),
+    "kb embed": ("kb_embed", "Choose who makes a collection's vectors, and make those that are missing."),
     "kb rm": ("kb_rm", "Take a collection, or documents of it, out of the knowledge base."),
     "kb stats": ("kb_stats", "Show how much there is, and whether all is well."),
     "kb export": ("kb_export", "Write documents as JSON lines."),
@@ -64,7 +68,7 @@ GROUPS = {
     "approvals": "Answer what agents want to do, and look after the answers.",
     "servers": "Look after the MCP servers.",
     "projects": "Look after the projects toolcrib knows.",
-    "tokens": "Say who may come in over HTTP, and what they may use.",
+    "tokens": "Alone: what the tools cost in tokens. With a command: the access tokens of those who come over HTTP.",
     "audit": "Look up what was done.",
     "kb": "Keep documents that agents can search and quote.",
     "config": "Look at the configuration.",
@@ -117,6 +121,8 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _dispatch_group(argv: list[str]) -> int:
+    if argv[0] in COMMANDS and (len(argv) == 1 or argv[1].startswith("-")):
+        return _run_command(argv[0], argv[1:])
     if len(argv) == 1:
         sys.stderr.write(_group_help(argv[0]) + "\n")
         return 2
@@ -139,7 +145,7 @@ def _run_command(name: str, argv: list[str]) -> int:
 
 
 def _help(name: str) -> int:
-    if name in COMMANDS:
+    if name in COMMANDS and name not in GROUPS:
         return _run_command(name, ["--help"])
     return _print(_group_help(name) if name in GROUPS else _top_help())
 
@@ -159,7 +165,8 @@ Every command takes --help, and --config FILE (a toolcrib.toml or any mcpServers
 
 
 def _group_help(group: str) -> str:
-    members = {f"{group} {name}": COMMANDS[f"{group} {name}"][1] for name in _members(group)}
+    alone = {group: COMMANDS[group][1]} if group in COMMANDS else {}
+    members = alone | {f"{group} {name}": COMMANDS[f"{group} {name}"][1] for name in _members(group)}
     return f"{GROUPS[group]}\n\nUsage: toolcrib {group} COMMAND [options]\n\n{_columns(members)}"
 
 

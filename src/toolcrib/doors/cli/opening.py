@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from toolcrib.assemble import Loaded, assemble, load
 from toolcrib.config.lock import Record
+from toolcrib.config.model import is_bare as is_bare_config
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.events import Emit
 from toolcrib.core.names import is_own, split_name
@@ -18,6 +19,7 @@ from toolcrib.doors.cli.invoke import Options
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.views.servers import is_unasked
 from toolcrib.surroundings import Surroundings
+from toolcrib.window import Window, Windows
 
 PATIENCE_S = 0.4
 TICK_S = 0.2
@@ -33,7 +35,7 @@ def load_here(options: Options, flags: Mapping[str, object] | None = None) -> Lo
 
 def is_bare(loaded: Loaded) -> bool:
     """Whether nothing at all is configured, so that the built-in tools stand in."""
-    return not loaded.config.servers and not loaded.config.native
+    return is_bare_config(loaded.config)
 
 
 async def assemble_here(
@@ -54,9 +56,17 @@ def has_only_builtin(crib: Crib) -> bool:
 @asynccontextmanager
 async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
     """The Crib of a command that runs once."""
-    crib = await assemble_here(load_here(options), one_shot_log(options, console), one_shot=True)
+    async with open_window(options, console) as window:
+        yield window.crib
+
+
+@asynccontextmanager
+async def open_window(options: Options, console: Console) -> AsyncIterator[Window]:
+    """What a command that runs once looks at: all that is configured, or the profile it names."""
+    loaded = load_here(options)
+    crib = await assemble_here(loaded, one_shot_log(options, console), one_shot=True)
     try:
-        yield crib
+        yield Windows(crib, loaded.config).need(getattr(options, "profile", ""))
     finally:
         console.end_status()
         await crib.close()

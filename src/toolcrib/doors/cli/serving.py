@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from toolcrib.assemble import Loaded
 from toolcrib.bulletin import Bulletin, follow
 from toolcrib.catalog.merge import refuse_clashes
+from toolcrib.config.exposing import EXPOSE_MODES
 from toolcrib.config.model import Config
 from toolcrib.core import events
 from toolcrib.core.audit import AuditEntry
@@ -20,17 +21,19 @@ from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
-from toolcrib.doors.cli.invoke import Options, Parser
+from toolcrib.doors.cli.invoke import Options, Parser, add_profile
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.probes import METRICS_PATH, OPEN_PATHS, probe_routes
 from toolcrib.doors.cli.running import settle_memory
 from toolcrib.doors.cli.tokens import Token, is_loopback
 from toolcrib.doors.cli.watch import Watch
+from toolcrib.doors.cli.workspace import workspace_flags
 from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import Router
-from toolcrib.doors.mcp.http import HttpDoor
-from toolcrib.doors.mcp.service import McpService, ServerIdentity
+from toolcrib.doors.mcp.addresses import PATH as MCP_PATH
+from toolcrib.doors.mcp.addresses import Addresses, is_mcp
+from toolcrib.doors.mcp.service import ServerIdentity
 from toolcrib.doors.rest.api import ROOT, rest_routes
 from toolcrib.doors.views.servers import native_entry
 from toolcrib.doors.web.site import web_router
@@ -52,7 +55,6 @@ from toolcrib.transports.http_server import (
 )
 from toolcrib.version import VERSION
 
-MCP_PATH = "/mcp"
 CLOSE_S = 2.0
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 
@@ -97,6 +99,7 @@ def add_serving(parser: Parser) -> None:
         help="let servers that run a command be added and changed on the page and over REST",
     )
     add_access(parser)
+    add_window(parser)
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help="answer for this Host too (repeatable)"
     )
@@ -112,10 +115,25 @@ def add_no_prefix(parser: Parser) -> None:
     )
 
 
+def add_window(parser: Parser) -> None:
+    """The options that say what MCP clients are shown."""
+    parser.add_argument(
+        "--expose",
+        choices=EXPOSE_MODES,
+        help="show clients all tools, three that search them, or whichever fits [all; see [expose]]",
+    )
+    add_profile(parser, "show clients this profile")
+
+
 def flags_of(options: Options) -> dict[str, object]:
     """What the command line says over the files, by its names there."""
     given = {f"serve.{name}": getattr(options, name, None) for name in ("host", "port", "edit_commands")}
-    return {name: value for name, value in given.items() if value is not None} | access_flags(options)
+    given["expose.mode"] = getattr(options, "expose", None)
+    return (
+        {name: value for name, value in given.items() if value is not None}
+        | access_flags(options)
+        | workspace_flags(options)
+    )
 
 
 @asynccontextmanager
@@ -129,12 +147,13 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         crib, config = project.crib, loaded.config
         unfollow = follow(crib, bulletin)
         attach_terminal(console, crib.desk.attach)
-        door = HttpDoor(McpService(crib, ServerIdentity(version=VERSION)), entrance.caller, entrance.is_current)
+        addresses = Addresses(project.windows, ServerIdentity(version=VERSION), entrance.caller, entrance.is_current)
+        door = addresses.open(project.windows.need(options.profile))
         routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
         sessions = Sessions(
-            Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]), emit, door.stays
+            Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]), emit, addresses.stays
         )
-        people = _People()
+        people = _People(addresses)
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
         try:
             await server.start(config.host, config.port)
@@ -147,7 +166,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
             unfollow()
             bulletin.close()
             await people.close()
-            await _end(server, door)
+            await _end(server, addresses)
             await sessions.close()
 
 
@@ -183,9 +202,10 @@ def _sign_in(server: HttpServer, entrance: Entrance) -> str:
 
 
 class _People:
-    """The doors for people, and for programs that look after toolcrib: REST, and the page for all other addresses."""
+    """All addresses that are not exact: the profiles' MCP doors, REST, and the page for whatever is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, addresses: Addresses) -> None:
+        self._addresses = addresses
         self._rest: Router | None = None
         self._web: Router | None = None
 
@@ -197,6 +217,9 @@ class _People:
 
     def handle(self, request: Request, exchange: Exchange) -> None:
         """Take one HTTP request."""
+        if is_mcp(request.path):
+            self._addresses.handle(request, exchange)
+            return
         router = self._rest if is_rest(request) else self._web
         (router.handle if router is not None else answer_not_found)(request, exchange)
 
@@ -214,7 +237,7 @@ def is_rest(request: Request) -> bool:
 
 def _asks_itself(request: Request) -> bool:
     """REST and the page know who is signed in; everything else needs a token before it is looked at."""
-    return request.path not in (MCP_PATH.encode(), METRICS_PATH.encode())
+    return not is_mcp(request.path) and request.path != METRICS_PATH.encode()
 
 
 @asynccontextmanager
@@ -269,11 +292,11 @@ async def check_names(crib: Crib, console: Console) -> None:
     refuse_clashes(crib.catalog)
 
 
-async def _end(server: HttpServer, door: HttpDoor) -> None:
+async def _end(server: HttpServer, doors: Addresses) -> None:
     """Take no more clients, end the standing streams, give calls a moment, then end whoever is left."""
-    door.end_streams()
+    doors.end_streams()
     await server.close(CLOSE_S)
-    await door.close()
+    await doors.close()
 
 
 def _policy(host: str, identify: Identify | None, options: Options) -> GuardPolicy:

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
+from toolcrib.config.exposing import ExposeConfig
 from toolcrib.config.model import Config, SecurityConfig
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit, Event
@@ -75,4 +76,5 @@ def _stat(path: Path) -> tuple[str, int, int, int]:
 
 
 def _without_servers(config: Config) -> Config:
-    return replace(config, servers={}, security=SecurityConfig())
+    """What only counts from the next start on."""
+    return replace(config, servers={}, security=SecurityConfig(), expose=ExposeConfig(), profiles={})

@@ -9,7 +9,8 @@ from msgspec import UNSET
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import BackChannel, ErrorInfo, ToolCall, ToolResult
 from toolcrib.crib import Crib
-from toolcrib.doors.mcp.listings import Listings, is_visible
+from toolcrib.doors.mcp.listings import Listing, Listings, is_visible
+from toolcrib.window import Settings, Window
 from toolcrib.wire import eras, headers, server
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
@@ -46,10 +47,11 @@ class ServerIdentity:
 class McpService:
     """Turns requests into encoded answers; knows nothing of pipes or sockets."""
 
-    def __init__(self, crib: Crib, identity: ServerIdentity) -> None:
+    def __init__(self, crib: Crib, identity: ServerIdentity, window: Window | None = None) -> None:
         self.crib = crib
         self.identity = identity
-        self._listings = Listings()
+        self.window = window or Window(crib, Settings())
+        self._whole, self._fronts = Listings(), Listings()
         self._modern: Mapping[str, Callable[..., Awaitable[bytes]]] = {
             "tools/call": self._call,
             "tools/list": self._list,
@@ -91,7 +93,15 @@ class McpService:
         if params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "Unknown cursor: the whole list comes in one page.")
         await self.crib.current()
-        return self._listings.of(self.crib.catalog, caller.grants).encoded(asker.is_modern, self.crib.is_complete)
+        return self._listing(asker, caller).encoded(asker.is_modern, self.crib.is_complete)
+
+    def _listing(self, asker: Asker, caller: Caller) -> Listing:
+        """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""
+        window = self.window
+        mode = window.mode_for(client_name(asker))
+        if mode == "all" or (mode == "auto" and window.fits(caller.grants)):
+            return self._whole.of(window.catalog, caller.grants)
+        return self._fronts.of(window.front, caller.grants)
 
     async def _call(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> bytes:
         name, arguments = params.get("name"), params.get("arguments")
@@ -106,18 +116,25 @@ class McpService:
             call.meta = server.relayed_meta(params)
             if params.keys() - CALL_FIELDS:
                 call.more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
-        result = await self.crib.run(call)
+        window = self.window
+        result = await (self.crib.run(call) if window.is_plain else window.run(call, client_name(asker)))
         return encode_outcome(result, asker)
 
     def declared_headers(self, name: str, caller: Caller) -> headers.ParamHeaders:
         """Which arguments of a tool the caller sees are mirrored into headers; none if the declaration is not valid."""
-        route = self.crib.catalog.routes.get(name)
+        route = self.window.catalog.routes.get(name)
         if route is None or not is_visible(route, caller.grants):
             return {}
         try:
             return headers.declared_headers(route.tool.input_schema)
         except ValueError:
             return {}
+
+
+def client_name(asker: Asker) -> str:
+    """What a client calls itself, empty if it does not say."""
+    name = asker.info.get("name") if type(asker.info) is dict else None
+    return name if type(name) is str else ""
 
 
 def encode_outcome(result: ToolResult, asker: Asker) -> bytes:

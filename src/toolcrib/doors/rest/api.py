@@ -6,6 +6,7 @@ from toolcrib.doors.rest.approvals import approval_routes
 from toolcrib.doors.rest.audit import audit_routes
 from toolcrib.doors.rest.calling import calling_routes
 from toolcrib.doors.rest.calls import call_routes
+from toolcrib.doors.rest.costs import cost_routes
 from toolcrib.doors.rest.description import description_routes
 from toolcrib.doors.rest.events import event_routes
 from toolcrib.doors.rest.pins import pin_routes
@@ -24,6 +25,7 @@ def rest_routes(premises: Premises) -> list[RouteSpec]:
     routes: list[RouteSpec] = [
         *tool_routes(premises),
         *calling_routes(premises),
+        *cost_routes(premises),
         *server_routes(premises),
         *policy_routes(premises),
         *pin_routes(premises),

@@ -109,12 +109,32 @@ class ToolEntry(Shape):
     tokens: int
 
 
-class ToolList(Shape):
-    """One page of the tools, by name."""
+class FoundTool(ToolEntry, kw_only=True):
+    """One tool of a list, with how well it answers `query` if there was one."""
 
-    tools: list[ToolEntry]
+    score: float | None = None
+    """From 0 to 1."""
+    signature: str | None = None
+    """One line to call it from."""
+
+
+class ToolList(Shape):
+    """One page of the tools: by name, or the best answers to `query`."""
+
+    tools: list[FoundTool]
     total: int
     next_cursor: str | None
+
+
+class DefinitionList(Shape):
+    """The tools as a provider wants them."""
+
+    format: str
+    definitions: list[dict[str, Any]]
+    names: dict[str, str]
+    """The names in the definitions, and the tools' own."""
+    left_out: dict[str, str]
+    """Tools the provider would refuse, and why."""
 
 
 class Story(Shape):

@@ -2,9 +2,10 @@
 
 from typing import Any, get_args
 
+from toolcrib.catalog import search
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import tool_entry
-from toolcrib.catalog.formats import approximate_tokens
+from toolcrib.catalog.formats import FORMATS, MCP, offer_routes, signature_of
 from toolcrib.catalog.pins import fingerprint
 from toolcrib.crib import Crib
 from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
@@ -12,10 +13,11 @@ from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About, Param, count
-from toolcrib.doors.rest.shapes import LevelWord, PolicyWord, ToolDetail, ToolList
+from toolcrib.doors.rest.shapes import DefinitionList, LevelWord, PolicyWord, ToolDetail, ToolList
 from toolcrib.doors.views.tools import definition_now, explained
 
 PATH = "/api/v1/tools"
+DEFINITIONS = "/api/v1/definitions"
 MOST = 1_000
 USUAL = 100
 LEVELS: tuple[str, ...] = get_args(LevelWord)
@@ -28,6 +30,8 @@ def tool_routes(premises: Premises) -> list[RouteSpec]:
     async def ls(visit: Visit) -> Answer:
         crib = premises.crib
         found = [route for route in visible(crib, visit) if _fits(route, visit)]
+        if visit.query.get("query", "").strip():
+            return json_answer(await _ranked(crib, visit, found))
         limit, after = max(1, visit.number("limit", USUAL, MOST)), visit.query.get("cursor", "")
         rest = [route for route in found if route.name > after]
         more = rest[limit - 1].name if len(rest) > limit else None
@@ -37,13 +41,23 @@ def tool_routes(premises: Premises) -> list[RouteSpec]:
     async def show(visit: Visit) -> Answer:
         return json_answer(_detail(premises.crib, visit, known_tool(premises.crib, visit)))
 
+    async def definitions(visit: Visit) -> Answer:
+        return json_answer(_definitions(premises.crib, visit))
+
     detail = "What the caller may use; operators also see what is denied or in quarantine."
     about = About("List and search the tools", "tools", ToolList, detail, params=PARAMS, problems=(422,), is_open=True)
     one = About("Show one tool", "tools", ToolDetail, problems=(404,), is_open=True)
-    return [RouteSpec("GET", PATH, ls, about), RouteSpec("GET", f"{PATH}/{{name}}", show, one)]
+    return [
+        RouteSpec("GET", PATH, ls, about),
+        RouteSpec("GET", f"{PATH}/{{name}}", show, one),
+        RouteSpec("GET", DEFINITIONS, definitions, DEFINED),
+    ]
 
 
 PARAMS = (
+    Param(
+        "query", f"what the tool is for, in plain words; the best come first, {search.USUAL} unless `limit` says more"
+    ),
     Param("q", "words that all stand in the name or the description"),
     Param("server", "only the tools of this server; `native` for those of this process"),
     Param("level", "only tools of this level", {"type": "string", "enum": list(LEVELS)}),
@@ -51,6 +65,37 @@ PARAMS = (
     Param("limit", f"how many at most, up to {MOST}", count(USUAL)),
     Param("cursor", "`nextCursor` of the page before"),
 )
+
+
+DEFINED = About(
+    "The tools in a provider's own form",
+    "tools",
+    DefinitionList,
+    "What the caller may use, under names the provider takes; `names` leads back from them.",
+    params=(
+        Param("format", "whose form", {"type": "string", "enum": list(FORMATS), "default": MCP}),
+        Param("server", "only the tools of this server; `native` for those of this process"),
+    ),
+    problems=(422,),
+    is_open=True,
+)
+
+
+def _definitions(crib: Crib, visit: Visit) -> dict[str, Any]:
+    form, server = visit.query.get("format", MCP), visit.query.get("server")
+    if form not in FORMATS:
+        raise Problem(422, "TOOL_INVALID_INPUT", f"`format` must be one of {', '.join(FORMATS)}.")
+    routes = crib.catalog.visible_to(visit.caller.grants)
+    offer = offer_routes([route for route in routes if server in (None, route.server or "native")], form)
+    return {"format": form, "definitions": offer.definitions, "names": offer.names.originals, "leftOut": offer.left_out}
+
+
+async def _ranked(crib: Crib, visit: Visit, among: list[Route]) -> dict[str, Any]:
+    """The best answers to ``query`` on one page."""
+    limit = max(1, visit.number("limit", search.USUAL, search.MOST))
+    hits = await crib.find(visit.query["query"], limit, among=among)
+    tools = [_entry(crib, hit.route) | {"score": hit.score, "signature": signature_of(hit.route)} for hit in hits]
+    return {"tools": tools, "total": len(tools), "nextCursor": None}
 
 
 def visible(crib: Crib, visit: Visit) -> list[Route]:
@@ -82,7 +127,7 @@ def _fits(route: Route, visit: Visit) -> bool:
 
 
 def _entry(crib: Crib, route: Route) -> dict[str, Any]:
-    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": approximate_tokens(route)}
+    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": route.tokens}
 
 
 def _detail(crib: Crib, visit: Visit, route: Route) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.model import ServerConfig, config_hash
@@ -32,7 +31,7 @@ def _enabled_entry(crib: Crib, shelf: Shelf) -> dict[str, Any]:
     record = shelf.record
     return _entry(shelf.config, state_of(shelf)) | {
         "tools": len(routes),
-        "tokens": sum(map(approximate_tokens, routes)),
+        "tokens": sum(route.tokens for route in routes),
         "discoveryStatus": shelf.status,
         "lastDiscovered": record.last_discovery or None,
         "error": record.error if record.status == "failed" else None,
@@ -62,7 +61,7 @@ def _entry(server: ServerConfig, state: str) -> dict[str, Any]:
 def native_entry(crib: Crib) -> list[dict[str, Any]]:
     """The native tools as one more row, if there are any beside toolcrib's own."""
     routes = [route for route in crib.catalog.routes.values() if not route.server and not is_own(route.name)]
-    tokens = sum(map(approximate_tokens, routes))
+    tokens = sum(route.tokens for route in routes)
     row = _entry(ServerConfig("native"), "ok") | {"tools": len(routes), "tokens": tokens, "runs": "in this process"}
     return [row] if routes else []
 

@@ -11,6 +11,7 @@ from toolcrib.crib import Crib
 from toolcrib.doors.http.answers import Answer
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.views.costs import RecentUsage, unused_line
 from toolcrib.doors.web.render import Pages, me_of
 from toolcrib.doors.web.samples import Samples
 from toolcrib.doors.web.server_rows import Costs, ServerRow, server_rows
@@ -33,7 +34,7 @@ class Todo:
     action: str
 
 
-def overview_routes(pages: Pages, samples: Samples, costs: Costs) -> list[RouteSpec]:
+def overview_routes(pages: Pages, samples: Samples, costs: Costs, recent: RecentUsage) -> list[RouteSpec]:
     """The one page."""
 
     async def show(visit: Visit) -> Answer:
@@ -42,7 +43,8 @@ def overview_routes(pages: Pages, samples: Samples, costs: Costs) -> list[RouteS
         if not me_of(visit).is_operator:
             mine = crib.catalog.visible_to(visit.caller.grants)
             return pages.render(visit, "overview_guest.html", tools=mine[:100], total=len(mine))
-        return pages.render(visit, "overview.html", **_values(pages, visit, samples, costs))
+        idle = unused_line(crib.catalog.visible_to(visit.caller.grants), recent.look())
+        return pages.render(visit, "overview.html", idle=idle, **_values(pages, visit, samples, costs))
 
     return [RouteSpec("GET", "/", show)]
 

@@ -1,4 +1,4 @@
-"""What the command palette finds: pages, servers and tools by a part of their names."""
+"""What the command palette finds: pages, servers and tools by a part of their names, then tools by what they do."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -10,6 +10,7 @@ from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.web.render import PLACES, Pages, me_of
 
 MOST = 12
+FEWEST_LETTERS = 4
 
 
 def palette_routes(pages: Pages) -> list[RouteSpec]:
@@ -18,7 +19,8 @@ def palette_routes(pages: Pages) -> list[RouteSpec]:
     async def look(visit: Visit) -> Answer:
         visit.need_known()
         wanted = visit.query.get("q", "").strip().lower()[:100]
-        return json_answer(list(islice(_find(pages, visit, wanted), MOST)))
+        found = list(islice(_find(pages, visit, wanted), MOST))
+        return json_answer([*found, *await _meant(pages, visit, wanted, found)])
 
     return [RouteSpec("GET", "/palette.json", look)]
 
@@ -35,4 +37,18 @@ def _find(pages: Pages, visit: Visit, wanted: str) -> Iterator[dict[str, str]]:
     if "/tools/{name}" in pages.paths and wanted:
         for route in crib.catalog.visible_to(visit.caller.grants):
             if wanted in route.name.lower():
-                yield {"name": route.name, "kind": "tool", "href": f"/tools/{quote(route.name, safe='')}"}
+                yield _tool(route.name)
+
+
+async def _meant(pages: Pages, visit: Visit, wanted: str, found: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Tools for what was typed, where there is room; a word of few letters says too little."""
+    room = MOST - len(found)
+    if "/tools/{name}" not in pages.paths or len(wanted) < FEWEST_LETTERS or not room:
+        return []
+    crib, named = pages.premises.crib, {entry["name"] for entry in found}
+    others = [route for route in crib.catalog.visible_to(visit.caller.grants) if route.name not in named]
+    return [_tool(hit.route.name) for hit in await crib.find(wanted, room, among=others)]
+
+
+def _tool(name: str) -> dict[str, str]:
+    return {"name": name, "kind": "tool", "href": f"/tools/{quote(name, safe='')}"}

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from toolcrib.catalog.catalog import Catalog
-from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.model import ServerConfig
 from toolcrib.crib import Crib
@@ -50,7 +49,7 @@ def _count(catalog: Catalog) -> dict[str, Cost]:
     for route in catalog.routes.values():
         found = sums.setdefault(route.server, [0, 0, 0])
         found[0] += 1
-        found[1] += approximate_tokens(route)
+        found[1] += route.tokens
         found[2] += bool(route.held)
     return {server: Cost(*found) for server, found in sums.items()}
 

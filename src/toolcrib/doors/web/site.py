@@ -12,6 +12,7 @@ from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import Respond, Router, RouteSpec
 from toolcrib.doors.http.threshold import Threshold
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.views.costs import RecentUsage
 from toolcrib.doors.web.connect_page import connect_routes
 from toolcrib.doors.web.headers import accepts_gzip, finish
 from toolcrib.doors.web.import_page import import_routes
@@ -37,7 +38,8 @@ class Site(Router):
         self.pages = Pages(premises)
         self._beside = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
         samples = Samples(premises.crib.metrics)
-        routes = [*web_routes(self.pages, samples), *_fixed_routes(self.pages)]
+        recent = RecentUsage(lambda: premises.project.audit_file, self._beside)
+        routes = [*web_routes(self.pages, samples, recent), *_fixed_routes(self.pages)]
         self.pages.paths = frozenset(route.path for route in routes if route.method == "GET")
         super().__init__(_finished(routes), Threshold(entering, is_open), emit, show=self._show_problem)
         self._beside.spawn(samples.run(), "web.samples")
@@ -64,13 +66,13 @@ def web_router(premises: Premises, entering: Entering, emit: Emit) -> Router:
     return Site(premises, entering, emit)
 
 
-def web_routes(pages: Pages, samples: Samples) -> list[RouteSpec]:
+def web_routes(pages: Pages, samples: Samples, recent: RecentUsage) -> list[RouteSpec]:
     """Every page; a new one is added here."""
     costs = Costs()
     return [
         *sign_in_routes(pages),
         *palette_routes(pages),
-        *overview_routes(pages, samples, costs),
+        *overview_routes(pages, samples, costs, recent),
         *servers_routes(pages, costs),
         *deed_routes(pages, costs),
         *form_routes(pages),

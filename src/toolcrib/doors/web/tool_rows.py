@@ -11,6 +11,8 @@ from toolcrib.doors.http.answers import not_found
 from toolcrib.doors.http.visit import Visit
 
 PAGE = 100
+MEANT = 20
+"""Tools shown at most where none holds the very words."""
 HELD = "held"
 DISABLED = "disable"
 
@@ -73,12 +75,15 @@ def known_tool(crib: Crib, visit: Visit) -> Route:
     return route
 
 
-def find_tools(routes: Sequence[Route], wanted: Wanted) -> list[Route]:
-    """What fits; names that begin with the first word come first, then names that hold it."""
+async def find_tools(crib: Crib, routes: Sequence[Route], wanted: Wanted) -> list[Route]:
+    """What holds all the words, names that begin with the first one before others; if nothing does, what is meant."""
     words = wanted.q.casefold().split()
     found = [route for route in routes if wanted.fits(route, words)]
     if not words:
         return found
+    if not found:
+        others = [route for route in routes if wanted.fits(route, ())]
+        return [hit.route for hit in await crib.find(wanted.q, MEANT, among=others)]
     return sorted(found, key=lambda route: (*_rank(route.name.casefold(), route.original_name.casefold(), words[0]),))
 
 

@@ -4,7 +4,6 @@ from dataclasses import asdict
 from typing import Any
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.core.access import NATIVE, Decision, decide
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import Answer
@@ -30,7 +29,7 @@ def tools_routes(pages: Pages) -> list[RouteSpec]:
 
     async def ls(visit: Visit) -> Answer:
         visit.need_known()
-        return pages.render(visit, "tools/list.html", **_listed(pages, visit))
+        return pages.render(visit, "tools/list.html", **await _listed(pages, visit))
 
     async def show(visit: Visit) -> Answer:
         visit.need_known()
@@ -46,10 +45,10 @@ def tools_routes(pages: Pages) -> list[RouteSpec]:
 _RULES: dict[str, Any] = {"policies": POLICIES}
 
 
-def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
+async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
     crib, wanted = pages.premises.crib, Wanted.of(visit)
     routes = visible(crib, visit)
-    found = find_tools(routes, wanted)
+    found = await find_tools(crib, routes, wanted)
     last = max(1, -(-len(found) // PAGE))
     page = min(max(1, visit.number("page", 1, 100_000)), last)
     first = (page - 1) * PAGE
@@ -81,6 +80,7 @@ def _row(pages: Pages, route: Route) -> dict[str, Any]:
         "level": str(route.tool.security_level),
         "policy": route.policy,
         "held": route.held,
+        "tokens": route.tokens,
         "calls": tally.executed if tally else 0,
         "health": tally.health if tally else "",
     }
@@ -110,7 +110,7 @@ def render_tool(pages: Pages, visit: Visit, route: Route, trying: Trying, status
         parameters=parameter_rows(tool.input_schema),
         returned=parameter_rows(tool.output_schema) if tool.output_schema is not None else [],
         definition=shortened(as_json(route.to_mcp())),
-        tokens=approximate_tokens(route),
+        tokens=route.tokens,
         hints=_hints(route),
         pin=shelf.record.pins.get(route.original_name) if shelf else None,
         story=explained(crib.explain(route.name)) if is_operator else None,

@@ -1,6 +1,8 @@
 """HTML: the text of a page without its furniture. Meant for a worker: pages can be hostile."""
 
+import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.errors import UnreadableSource
@@ -20,6 +22,14 @@ _BLOCKS = frozenset(
     {"p", "div", "section", "article", "main", "header", "footer", "aside", "ul", "ol", "dl", "dt", "dd", "table",
      "blockquote", "figure", "figcaption", "form", "fieldset", "details", "summary", "address", "body", "html", "hr"}
 )  # fmt: skip
+DEPTH_MAX, TAGS_MAX = 30_000, 1_000_000
+"""How deep elements may stand in each other, and how many tags are looked at to know."""
+_TAG = re.compile(
+    r"</|/>|<(?!(?:p|li|t[dhr]|d[dt]|option|thead|tbody|br|hr|img|input|meta|link|col|area|base|embed|source|track|wbr)"
+    r"\b)[a-z]",
+    re.IGNORECASE,
+)
+"""What opens or closes an element; those that close themselves, or are left open by habit, open none."""
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _DATES = ("article:published_time", "date", "dc.date", "dcterms.date", "article:modified_time")
 
@@ -30,7 +40,10 @@ def parse_html(content: bytes) -> Parsed:
         from selectolax.lexbor import LexborHTMLParser
     except ImportError:
         raise UnreadableSource("HTML needs selectolax: install toolcrib[kb]") from None
-    tree = LexborHTMLParser(decode(content))
+    text = decode(content)
+    if is_too_deep(text):
+        raise UnreadableSource(f"its elements are nested more than {DEPTH_MAX} deep")
+    tree = LexborHTMLParser(text)
     writer = _Page()
     writer.read(_main(tree))
     said = _said(tree)
@@ -44,6 +57,18 @@ def parse_html(content: bytes) -> Parsed:
         outline=writer.outline,
         metadata={key: value for key, value in metadata.items() if value},
     )
+
+
+def is_too_deep(text: str) -> bool:
+    """Whether elements stand in each other so deep that building the tree would take forever: it is quadratic."""
+    if text.count("<") <= DEPTH_MAX:
+        return False
+    depth = 0
+    for tag in islice(_TAG.finditer(text), TAGS_MAX):
+        depth = max(depth - 1, 0) if "/" in tag[0] else depth + 1
+        if depth > DEPTH_MAX:
+            return True
+    return False
 
 
 def _main(tree: "LexborHTMLParser") -> Any:

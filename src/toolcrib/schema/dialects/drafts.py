@@ -11,13 +11,18 @@ _HEADS = {"then": "if", "else": "if", "minContains": "contains", "maxContains": 
 _BOUNDS = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 
 
-def make_plain(schema: Any) -> dict[str, Any]:
+_NEWER = frozenset({"prefixItems", "dependentRequired", "dependentSchemas", "minContains", "maxContains"})
+"""Keywords that drafts before 2019-09 do not know."""
+
+
+def make_plain(schema: Any, *, is_old: bool = False) -> dict[str, Any]:
     """The schema object with only keywords that mean something, and the others under ``ALSO``."""
     if not isinstance(schema, Mapping):
         return {} if schema is not False else {ALSO: [("never", "")]}
-    node = _modern(dict(schema))
+    unknown = [(keyword, value) for keyword, value in schema.items() if is_old and keyword in _NEWER]
+    node = _modern({keyword: value for keyword, value in schema.items() if not is_old or keyword not in _NEWER})
     aside = [word for word in node if word in _NEVER_FOLLOWED or not is_well_formed(word, node[word])]
-    lost = [(keyword, node.pop(keyword)) for keyword in aside]
+    lost = unknown + [(keyword, node.pop(keyword)) for keyword in aside]
     for keyword, head in _HEADS.items():
         if head not in node:
             node.pop(keyword, None)

@@ -29,7 +29,7 @@ def _define(shown: Shown, _options: Options) -> Definition:
     """A function without parameters has no schema at all: an empty one is refused."""
     definition: Definition = {"name": shown.name, "description": shown.description}
     schema = shown.view.schema
-    return definition | {"parametersJsonSchema": schema} if schema["properties"] else definition
+    return definition | {"parametersJsonSchema": schema} if schema.get("properties") else definition
 
 
 def _wrap(pairs: Sequence[tuple[Shown, Definition]], _options: Options) -> list[Definition]:

@@ -17,6 +17,7 @@ SUBSET = Subset(
     without=frozenset({"not", "if", "then", "else", "contains", "minContains", "maxContains", "propertyNames"})
     | {"dependentSchemas", "patternProperties", "allOf", "oneOf", "prefixItems"},
     needs_items=True,
+    needs_properties=True,
 )
 
 

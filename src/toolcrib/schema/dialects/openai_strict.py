@@ -24,6 +24,7 @@ SUBSET = Subset(
     | {"anyOf", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
     | {"minItems", "maxItems", "$ref", "$defs"},
     lone_references=True,
+    needs_properties=True,
 )
 
 _NAMED = ("properties", "$defs")

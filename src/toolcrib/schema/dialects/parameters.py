@@ -17,7 +17,7 @@ _BY_NAME = frozenset(
 def view_with_names(schema: Mapping[str, Any], subset: Subset, rule: NameRule) -> tuple[View, NameTable | None]:
     """The schema in the subset, with legal names of parameters; the table of them where any has another name."""
     view = reduce_schema(schema, subset)
-    names = NameTable.of(view.schema["properties"], rule)
+    names = NameTable.of(view.schema.get("properties", ()), rule)
     if names.is_plain:
         return view, None
     view = reduce_schema(schema, replace(subset, root_without=subset.root_without | _BY_NAME))

@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.schema.dialects.drafts import make_plain
 from toolcrib.schema.dialects.merge import ALSO, REMARKS, both, fields_of_forms
 from toolcrib.schema.dialects.references import References, name_of
-from toolcrib.schema.dialects.subset import Subset, may_stay
+from toolcrib.schema.dialects.subset import FITS, WORD_FOR_WORD, Subset, may_stay
 from toolcrib.schema.dialects.wellformed import types_of
 from toolcrib.schema.dialects.words import LONGEST, add_words, in_words, shorten
 from toolcrib.schema.document import NOWHERE
@@ -20,8 +20,6 @@ DEEPEST = 64
 """Levels below each other; what is deeper is left open."""
 
 _DROPPED = object()
-_OPAQUE = frozenset({"not", "if", "then", "else", "contains", "propertyNames", "dependentSchemas", "patternProperties"})
-"""Under these, a schema that accepts more can make the whole accept less: they stay as they are or go."""
 _LISTS = frozenset({"anyOf", "allOf", "prefixItems"})
 _ALWAYS_LOST = frozenset(
     {"unevaluatedProperties", "unevaluatedItems", "$defs", "definitions", "$schema", "$id", "id"}
@@ -71,8 +69,9 @@ class _Reduction:
     """One schema on its way into a subset."""
 
     def __init__(self, root: Mapping[str, Any], subset: Subset) -> None:
-        self._root, self._subset = root, subset
+        self._root = root
         self._references = References(root)
+        self._subset = subset.for_old_drafts if self._references.is_old else subset
         self._inlines = subset.inlines or not self._references.are_safe
         self._names: dict[str, str] = {}
         self._definitions: dict[str, Any] = {}
@@ -84,7 +83,8 @@ class _Reduction:
         if kinds and "object" not in kinds:
             raise Irreducible(f"its arguments are not an object but {' or '.join(kinds)}")
         schema, said = self._split(self._without_unions(whole, place), place, is_root=True)
-        schema = {"type": "object", "properties": {}} | schema | {"type": "object"}
+        least = {"type": "object", "properties": {}} if self._subset.needs_properties else {"type": "object"}
+        schema = least | schema | {"type": "object"}
         if definitions := self._reduced_definitions():
             schema["$defs"] = definitions
         return View(schema, tuple(filter(None, said)))
@@ -109,7 +109,7 @@ class _Reduction:
 
     def _flat(self, schema: Any, place: _Place) -> tuple[dict[str, Any], _Place]:
         """A schema with what it refers to and all it is composed of in one object."""
-        node = make_plain(schema)
+        node = self._plain(schema)
         if (reference := node.pop("$ref", None)) is not None:
             if self._references.is_old:
                 node = _remarks(node)
@@ -121,12 +121,15 @@ class _Reduction:
             node = both(node, flat)
         return node, place
 
+    def _plain(self, schema: Any) -> dict[str, Any]:
+        return make_plain(schema, is_old=self._references.is_old)
+
     def _follow(self, reference: str, place: _Place) -> tuple[Any, _Place]:
         target = self._references.find(reference)
         if target is NOWHERE:
             return {ALSO: [("$ref", reference)]}, place
         if reference in place.trail or self._is_exhausted(place):
-            return _opened(make_plain(target)) | {ALSO: [("again", name_of(reference))]}, place
+            return _opened(self._plain(target)) | {ALSO: [("again", name_of(reference))]}, place
         return target, place.along(reference)
 
     def _is_exhausted(self, place: _Place) -> bool:
@@ -135,7 +138,7 @@ class _Reduction:
     def _node(self, schema: Any, place: _Place) -> dict[str, Any]:
         """One part of the schema, reduced, with what it loses in its description."""
         self._parts += 1
-        node = make_plain(schema)
+        node = self._plain(schema)
         if self._is_exhausted(place):
             return _described(_opened(node), [in_words("unsaid", "")])
         has_composition = "allOf" in node and not self._subset.keeps("allOf")
@@ -182,7 +185,7 @@ class _Reduction:
         return self._completed(kept), said
 
     def _reduced(self, keyword: str, value: Any, place: _Place) -> Any:
-        if keyword in _OPAQUE:
+        if keyword in WORD_FOR_WORD:
             return value if may_stay(keyword, value) else _DROPPED
         if keyword == "properties":
             return {name: self._node(part, place) for name, part in value.items()}
@@ -195,7 +198,7 @@ class _Reduction:
     def _fitted(self, node: dict[str, Any]) -> dict[str, Any]:
         """A part in the provider's way of saying the same, or a little less."""
         node = dict(node)
-        for fit in self._subset.fits:
+        for fit in FITS:
             fit(node, self._subset)
         return node
 

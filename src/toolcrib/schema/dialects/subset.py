@@ -1,7 +1,7 @@
 """What a provider takes of JSON Schema, as a table, and the rewriting that makes more of it fit."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolcrib.schema.dialects.merge import ALSO, REMARKS
@@ -10,6 +10,13 @@ from toolcrib.schema.dialects.wellformed import is_valid
 
 ROOT_UNIONS = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const"})
 """What must not stand at the top of the arguments."""
+
+WORD_FOR_WORD = frozenset({"not", "if", "then", "else", "contains", "propertyNames"}) | {
+    "dependentSchemas",
+    "patternProperties",
+}
+"""Under these, a schema that accepts more can make the whole accept less: they stay as they are or go."""
+_HEADS = {"if": ("then", "else"), "contains": ("minContains", "maxContains")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,8 @@ class Subset:
     """Whether nothing but remarks may stand beside ``anyOf``."""
     needs_items: bool = False
     """Whether an array must say what its items are."""
+    needs_properties: bool = False
+    """Whether the arguments must say which they are, even if none."""
     root_without: frozenset[str] = ROOT_UNIONS
     most_parts: int = 20_000
 
@@ -39,9 +48,9 @@ class Subset:
         return keyword not in self.without if self.keywords is None else keyword in self.keywords
 
     @property
-    def fits(self) -> tuple[Callable[[dict[str, Any], "Subset"], None], ...]:
-        """What is done to each part, in this order."""
-        return _FITS
+    def for_old_drafts(self) -> "Subset":
+        """The same without the keywords that stay word for word or not at all: old drafts mean other things by them."""
+        return replace(self, without=self.without | WORD_FOR_WORD | {"oneOf"})
 
 
 def may_stay(keyword: str, value: Any) -> bool:
@@ -76,6 +85,14 @@ def fit_names(node: dict[str, Any], subset: Subset) -> None:
     if not subset.keeps("patternProperties") or not may_stay("patternProperties", node["patternProperties"]):
         _set_aside(node, "patternProperties")
         _set_aside(node, "additionalProperties")
+
+
+def fit_groups(node: dict[str, Any], subset: Subset) -> None:
+    """Keywords that mean nothing without another one go with it."""
+    for head, others in _HEADS.items():
+        if head in node and not (subset.keeps(head) and may_stay(head, node[head])):
+            for keyword in (head, *others):
+                _set_aside(node, keyword)
 
 
 def fit_places(node: dict[str, Any], subset: Subset) -> None:
@@ -140,4 +157,13 @@ def fit_unions(node: dict[str, Any], subset: Subset) -> None:
         _set_aside(node, keyword)
 
 
-_FITS = (fit_one_of, fit_names, fit_places, fit_choices, fit_formats, fit_unions)
+FITS: Sequence[Callable[[dict[str, Any], Subset], None]] = (
+    fit_one_of,
+    fit_names,
+    fit_groups,
+    fit_places,
+    fit_choices,
+    fit_formats,
+    fit_unions,
+)
+"""What is done to each part, in this order."""

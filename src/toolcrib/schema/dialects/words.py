@@ -42,7 +42,6 @@ _PLAIN = {
     "allOf": "must fit all of {}",
     "const": "must be {}",
     "enum": "one of {}",
-    "default": "default {}",
     "examples": "for example {}",
     "dependentSchemas": "where a field is given, it must also fit {}",
     "dependencies": "where a field is given, it also needs {}",
@@ -51,7 +50,6 @@ _PLAIN = {
     "required": "needs {}",
     "properties": "with fields {}",
     "usually": "usually fits {}",
-    "again": "the same form again as {}",
 }
 
 
@@ -126,8 +124,10 @@ _SPECIAL: Mapping[str, Callable[[Any], str]] = {
     "patternProperties": lambda value: _patterned(value) if isinstance(value, Mapping) else "",
     "pattern": lambda value: f"must match {value}",
     "format": lambda value: f"in {value} format",
+    "default": lambda value: "" if value is None else f"default {as_json(value)}",
     "uniqueItems": lambda value: "items differ from each other" if value is True else "",
     "deprecated": lambda value: "deprecated" if value is True else "",
+    "again": lambda value: f"the same form again as {value}",
     "never": lambda _: "must not be given",
     "unsaid": lambda _: "more rules apply than are said here",
     "one": lambda _: "fits exactly one of the forms",

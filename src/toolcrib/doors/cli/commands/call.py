@@ -6,18 +6,18 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.core.call import ErrorInfo, SilentChannel, ToolResult
-from toolcrib.core.errors import ToolcribError
-from toolcrib.crib import Crib
+from toolcrib.core.call import ErrorInfo, SilentChannel, ToolCall, ToolResult
+from toolcrib.core.errors import ToolcribError, UnknownTool
 from toolcrib.doors.cli.arguments import read_arguments
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.content import lines_of
 from toolcrib.doors.cli.failures import OK, exit_code
-from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.opening import make_known, open_here, wait_with_status
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json, add_profile
+from toolcrib.doors.cli.opening import discover_unasked, make_known, open_window, wait_with_status
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.views.tools import missing_tool
+from toolcrib.window import Window
 
 EXAMPLES = """\
 arguments:
@@ -38,6 +38,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--input-json", metavar="JSON", help="all arguments as one object; - reads stdin, @file a file")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after so long")
     parser.add_argument("--save", type=Path, metavar="DIR", help="write pictures and other attachments to this folder")
+    add_profile(parser, "call it as this profile shows it")
     add_json(parser, "the whole result")
     add_common(parser)
 
@@ -48,11 +49,13 @@ def run(options: Options, console: Console) -> int:
 
 
 async def _call(options: Options, console: Console) -> int:
-    async with open_here(options, console) as crib:
+    async with open_window(options, console) as window:
+        crib = window.crib
         attach_terminal(console, crib.desk.attach)
-        await make_known(crib, console, options.tool)
-        arguments = read_arguments(options.words, options.input_json, _schema(crib, options.tool))
-        running = crib.call(options.tool, arguments, channel=_Progress(console), timeout_s=options.timeout)
+        await _make_known(window, console, options.tool)
+        arguments = read_arguments(options.words, options.input_json, _schema(window, options.tool))
+        call = ToolCall(options.tool, "", arguments, channel=_Progress(console), timeout_s=options.timeout)
+        running = window.run(call)
         result = await wait_with_status(console, running, f"calling {options.tool}")
         if options.json:
             console.print_json(result.to_dict())
@@ -60,11 +63,19 @@ async def _call(options: Options, console: Console) -> int:
             _show(result, options, console)
         if result.error is None:
             return OK
-        return _explain_failure(crib, result.error, options)
+        return _explain_failure(window, result.error, options)
 
 
-def _schema(crib: Crib, name: str) -> Mapping[str, Any]:
-    route = crib.catalog.routes.get(name)
+async def _make_known(window: Window, console: Console, name: str) -> None:
+    """Ask whoever may offer the tool; a name that only a profile knows says nothing of its server."""
+    if not window.name:
+        await make_known(window.crib, console, name)
+    elif name not in window.catalog.routes:
+        await discover_unasked(window.crib, console)
+
+
+def _schema(window: Window, name: str) -> Mapping[str, Any]:
+    route = window.catalog.routes.get(name)
     return route.tool.input_schema if route else {}
 
 
@@ -77,12 +88,12 @@ def _show(result: ToolResult, options: Options, console: Console) -> None:
         console.print_foreign(text)
 
 
-def _explain_failure(crib: Crib, error: ErrorInfo, options: Options) -> int:
+def _explain_failure(window: Window, error: ErrorInfo, options: Options) -> int:
     """The result itself is on stdout with ``--json``; a person is told here."""
     if options.json:
         return exit_code(error.code, error.details)
-    if error.code == "TOOL_NOT_FOUND":
-        raise missing_tool(crib, options.tool)
+    if error.code == "TOOL_NOT_FOUND" and error.message.startswith(UnknownTool(options.tool).message):
+        raise _Failed(error) if window.name else missing_tool(window.crib, options.tool)
     raise _Failed(error)
 
 

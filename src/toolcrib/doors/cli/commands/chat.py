@@ -5,8 +5,6 @@ import sys
 
 from toolcrib.agents.loop import Agent, AgentSettings
 from toolcrib.config.model import ModelConfig
-from toolcrib.config.references import resolve
-from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import CALL_SLOW
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.chatting import Talk
@@ -15,9 +13,8 @@ from toolcrib.doors.cli.invoke import Options, Parser, add_common, read_stdin
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.cli.opening import assemble_here, load_here
 from toolcrib.doors.cli.running import run_once
-from toolcrib.models.choose import parse_model, with_surroundings
 from toolcrib.models.http_model import HttpModel
-from toolcrib.models.model import ModelSettings
+from toolcrib.thinking import model_settings
 
 SYSTEM = "You are a helpful assistant in a terminal. Be brief. Use the tools when they help."
 EXAMPLES = """\
@@ -45,7 +42,7 @@ def run(options: Options, console: Console) -> int:
 
 async def _chat(options: Options, console: Console) -> int:
     loaded = load_here(options)
-    model = HttpModel(settings_of(options.model, loaded.config.model))
+    model = HttpModel(model_settings(options.model, loaded.config.model, os.environ))
     question = _question(options)
     log = one_shot_log(options, console)
     log.untold |= {CALL_SLOW} if log.untold else set()  # every call is shown with its time
@@ -60,24 +57,6 @@ async def _chat(options: Options, console: Console) -> int:
     finally:
         console.end_status()
         await crib.close()
-
-
-def settings_of(chosen: str | None, config: ModelConfig) -> ModelSettings:
-    """The model of the command line, or the configured one."""
-    env = os.environ
-    if chosen:
-        return with_surroundings(parse_model(chosen), env)
-    if not config.model:
-        raise ConfigError(
-            "There is no model to talk to.",
-            hint="Name one with --model, such as --model ollama:llama3.2, or set [model] in the configuration.",
-        )
-
-    def read(name: str) -> str:
-        return resolve(getattr(config, name), env, field=f"model.{name}")
-
-    settings = ModelSettings(config.provider, read("model"), read("url"), read("key"), config.timeout_s)
-    return with_surroundings(settings, env)
 
 
 def _settings(options: Options, config: ModelConfig) -> AgentSettings:

@@ -29,6 +29,7 @@ TAKES_TOOL = ("show", "call", "why")
 TAKES_SERVER = ("servers rm", "servers enable", "servers disable", "servers refresh", "servers logs")
 TAKES_CLIENT = ("import", "connect", "disconnect")
 VALUES = {
+    "--expose": ("all", "search", "auto"),
     "--format": ("mcpServers", "vscode", "codex"),
     "--log-level": ("debug", "info", "warning", "error"),
     "--log-format": ("text", "json"),
@@ -54,12 +55,14 @@ def run(options: Options, console: Console) -> int:
 def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
     """Everything that may stand where ``last`` stands."""
     name = _command(before)
-    if name is None:
+    if name is None or (name in GROUPS and len(before) == 1 and not last.startswith("-")):
         yield from _commands(before)
     elif before[-1] in VALUES:
         yield from ((value, "") for value in VALUES[before[-1]])
     elif before[-1] == "--server" or (name in TAKES_SERVER and not last.startswith("-")):
         yield from _servers(before)
+    elif before[-1] == "--profile":
+        yield from _profiles(before)
     elif last.startswith("-"):
         yield from _options(name)
     elif name == "completion":
@@ -73,7 +76,7 @@ def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
 
 
 def _command(before: Sequence[str]) -> str | None:
-    for size in (1, 2):
+    for size in (2, 1):
         if " ".join(before[:size]) in COMMANDS:
             return " ".join(before[:size])
     return None
@@ -81,7 +84,7 @@ def _command(before: Sequence[str]) -> str | None:
 
 def _commands(before: Sequence[str]) -> Iterator[Suggestion]:
     if not before:
-        yield from ((name, text) for name, (_, text) in COMMANDS.items() if " " not in name)
+        yield from ((name, text) for name, (_, text) in COMMANDS.items() if " " not in name and name not in GROUPS)
         yield from GROUPS.items()
     elif len(before) == 1:
         start = f"{before[0]} "
@@ -120,6 +123,12 @@ def _servers(before: Sequence[str]) -> Iterator[Suggestion]:
     for path in _files(before):
         with suppress(ToolcribError):
             yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).servers)
+
+
+def _profiles(before: Sequence[str]) -> Iterator[Suggestion]:
+    for path in _files(before):
+        with suppress(ToolcribError):
+            yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).profiles)
 
 
 def _projects() -> Iterator[Suggestion]:

@@ -6,14 +6,24 @@ from collections.abc import Sequence
 from toolcrib.assemble import Loaded
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib import Crib
-from toolcrib.doors.cli.checks import Check, check_catalog, check_command, check_files, check_lock, check_server
+from toolcrib.doors.cli.checks import (
+    Check,
+    check_catalog,
+    check_command,
+    check_files,
+    check_lock,
+    check_profiles,
+    check_server,
+)
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.cli.kb_checks import check_knowledge
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.running import run_once
 from toolcrib.schema.text import printable
+from toolcrib.surroundings import Surroundings
 
 STYLES = {"ok": ("green",), "warn": ("yellow",), "fail": ("red", "bold")}
 
@@ -39,7 +49,9 @@ def run(options: Options, console: Console) -> int:
 async def _examine(options: Options, console: Console) -> int:
     try:
         loaded = load_here(options)
-        checks = [*check_files(loaded), *check_lock(loaded.lock), *await _run_servers(options, loaded, console)]
+        of_files = [*check_files(loaded), *check_lock(loaded.lock)]
+        of_servers = await _run_servers(options, loaded, console)
+        checks = [*of_files, *of_servers, *await check_knowledge(loaded.config.kb, Surroundings())]
     except ConfigError as error:
         checks = [Check("fail", "configuration", error.message, error.hint)]
     worst = next((level for level in ("fail", "warn") if any(check.level == level for check in checks)), "ok")
@@ -57,7 +69,8 @@ async def _run_servers(options: Options, loaded: Loaded, console: Console) -> li
         work = asyncio.gather(*(_run_server(crib, name) for name in sorted(crib.shelves)))
         found = await wait_with_status(console, work, lambda: asking(crib))
         off = [Check("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]
-        return [*(check for checks in found for check in checks), *off, *check_catalog(crib)]
+        profiles = check_profiles(crib, loaded.config.profiles)
+        return [*(check for checks in found for check in checks), *off, *check_catalog(crib), *profiles]
     finally:
         await crib.close()
 

@@ -1,20 +1,23 @@
 """``toolcrib kb add``: files and folders become documents of a collection."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any
 
+from toolcrib.core.errors import KnowledgeUnavailable, UnreadableSource
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK, NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.knowledge import open_kb, read_pairs
+from toolcrib.doors.cli.knowledge import make_vectors, open_kb, read_pairs
 from toolcrib.doors.cli.running import run_once
 from toolcrib.knowledge.fetch import Page
 from toolcrib.knowledge.ingest import Progress, Report
 from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.survey import Adding, Root
 
-WATCH_S = 2.0
+WATCH_S = 1.0
+SHOWN_EVERY_S = 0.1
 SKIPPED_SHOWN = 20
 EXAMPLES = """\
 examples:
@@ -32,6 +35,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--licence", "--license", help="under which licence they are")
     parser.add_argument("--version", help="which version they are")
     parser.add_argument("--meta", action="append", metavar="KEY=VALUE", help="something to filter by; may be repeated")
+    parser.add_argument("--embedder", default="", metavar="NAME", help="who makes the collection's vectors")
     parser.add_argument("--watch", action="store_true", help="go on following changes, until Ctrl-C")
     add_json(parser, "what became of it")
     add_common(parser)
@@ -46,17 +50,104 @@ async def _add(options: Options, console: Console) -> int:
     roots = [Root(_existing(path)) for path in options.paths if not _is_address(path)]
     pages = [Page(path) for path in options.paths if _is_address(path)]
     said = read_pairs(options.meta)
-    wanted = Adding(options.collection, options.title, options.licence, options.version, said)
+    wanted = Adding(options.collection, options.title, options.licence, options.version, said, options.embedder)
     async with open_kb(options) as library:
-        report = await _once(library, (roots, pages), wanted, console)
-        _tell(report, options, console)
-        while options.watch:
-            await asyncio.sleep(WATCH_S)
-            report = await _once(library, (roots, []), wanted, console)
-            if report.added or report.changed or report.removed:
-                _tell(report, options, console)
+        addition = _Addition(library, wanted, options, console)
+        report = await addition.first(roots, pages)
+        if options.watch:
+            return await addition.follow(roots)
     is_in_vain = report.skipped and not (report.added or report.changed or report.unchanged)
     return FAILURE if is_in_vain else OK
+
+
+class _Addition:
+    """One ``kb add`` under way."""
+
+    def __init__(self, library: Library, wanted: Adding, options: Options, console: Console) -> None:
+        self._library, self._wanted, self._options, self._console = library, wanted, options, console
+        self._reached: Progress | None = None
+        self._shown_at = 0.0
+        self._told: set[str] = set()
+
+    async def first(self, roots: list[Root], pages: list[Page]) -> Report:
+        """Everything once; who is interrupted says how to go on."""
+        try:
+            report = await self._once(roots, pages)
+        except asyncio.CancelledError:
+            how_far = f" after {self._reached.done} of {self._reached.total} files" if self._reached else ""
+            self._console.say(f"Interrupted{how_far}. What was stored stays; the same command goes on from there.")
+            raise
+        self._tell(report)
+        return report
+
+    async def follow(self, roots: list[Root]) -> int:
+        """Changes as they come, until Ctrl-C; trouble is told and waited out."""
+        self._console.say("Watching for changes; Ctrl-C ends it.", "dim")
+        try:
+            while True:
+                await asyncio.sleep(WATCH_S)
+                try:
+                    await self._look_again(roots)
+                except (UnreadableSource, KnowledgeUnavailable) as error:
+                    self._tell_once(f"{error.message} Trying again.")
+        except asyncio.CancelledError:
+            self._console.say("Stopped watching; what was stored stays.")
+            return OK
+
+    async def _look_again(self, roots: list[Root]) -> None:
+        there = [root for root in roots if root.path.exists()]
+        for root in roots:
+            gone = f"{root.path} is not there any more; its documents stay until `toolcrib kb rm` takes them out."
+            if root not in there:
+                self._tell_once(gone)
+            else:
+                self._told.discard(gone)
+        report = await self._once(there, [])
+        if report.added or report.changed or report.removed:
+            self._tell(report)
+
+    async def _once(self, roots: list[Root], pages: list[Page]) -> Report:
+        assert self._library.ingest is not None
+        try:
+            report = await self._library.ingest.add(roots, self._wanted, self._show, pages)
+            if not report.trouble:
+                report.trouble = await make_vectors(self._library, self._wanted.collection, self._console)
+            return report
+        finally:
+            self._console.end_status()
+
+    def _show(self, progress: Progress) -> None:
+        self._reached = progress
+        now = time.monotonic()
+        if not self._options.json and (now - self._shown_at >= SHOWN_EVERY_S or progress.done == progress.total):
+            self._shown_at = now
+            self._console.status(_bar(progress))
+
+    def _tell_once(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            self._console.say(message, "yellow")
+
+    def _tell(self, report: Report) -> None:
+        if self._options.json:
+            self._console.print_json(_entry(report))
+            self._console.out.flush()
+            return
+        new = [each for each in report.skipped if f"{each.source}: {each.reason}" not in self._told]
+        self._told.update(f"{each.source}: {each.reason}" for each in new)
+        for skipped in new[:SKIPPED_SHOWN]:
+            self._console.say(f"skipped {skipped.source}: {skipped.reason}.", "yellow")
+        if len(new) > SKIPPED_SHOWN:
+            self._console.say(f"… and {len(new) - SKIPPED_SHOWN} more; --json names them all.", "yellow")
+        self._console.print(
+            f"{report.collection}: {report.added} added, {report.changed} changed, {report.removed} removed,"
+            f" {report.unchanged} unchanged, {len(report.skipped)} skipped; {report.passages} passages"
+            f" in {report.seconds:.1f} s."
+        )
+        self._console.out.flush()
+        if report.trouble:
+            self._tell_once(f"Found by words alone until their vectors are made: {report.trouble}")
+            self._tell_once(f"`toolcrib kb embed {report.collection}` makes them, or a running toolcrib does.")
 
 
 def _is_address(path: str) -> bool:
@@ -70,35 +161,13 @@ def _existing(path: str) -> Path:
     return found
 
 
-async def _once(library: Library, given: tuple[list[Root], list[Page]], wanted: Adding, console: Console) -> Report:
-    assert library.ingest is not None
-    try:
-        return await library.ingest.add(given[0], wanted, lambda made: console.status(_progress(made)), given[1])
-    finally:
-        console.end_status()
-
-
-def _progress(progress: Progress) -> str:
+def _bar(progress: Progress) -> str:
     width = 20
     bar = ("█" * round(width * progress.done / max(progress.total, 1))).ljust(width, "·")
+    left = f"{progress.left_s:.0f} s" if progress.left_s < 100 else f"{progress.left_s / 60:.0f} min"
     return (
         f"{bar} {progress.done}/{progress.total} files, {progress.passages} passages,"
-        f" {progress.rate:.1f} files/s, {progress.left_s:.0f} s left"
-    )
-
-
-def _tell(report: Report, options: Options, console: Console) -> None:
-    if options.json:
-        console.print_json(_entry(report))
-        return
-    for skipped in report.skipped[:SKIPPED_SHOWN]:
-        console.say(f"skipped {skipped.source}: {skipped.reason}.", "yellow")
-    if len(report.skipped) > SKIPPED_SHOWN:
-        console.say(f"… and {len(report.skipped) - SKIPPED_SHOWN} more; --json names them all.", "yellow")
-    console.print(
-        f"{report.collection}: {report.added} added, {report.changed} changed, {report.removed} removed,"
-        f" {report.unchanged} unchanged, {len(report.skipped)} skipped; {report.passages} passages"
-        f" in {report.seconds:.1f} s."
+        f" {progress.rate:.1f} files/s, {left} left"
     )
 
 
@@ -111,5 +180,6 @@ def _entry(report: Report) -> dict[str, Any]:
         "unchanged": report.unchanged,
         "passages": report.passages,
         "seconds": round(report.seconds, 3),
+        "vectors_missing": report.trouble or None,
         "skipped": [{"source": skipped.source, "reason": skipped.reason} for skipped in report.skipped],
     }

@@ -9,7 +9,7 @@ from typing import BinaryIO
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK, NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.knowledge import open_kb
+from toolcrib.doors.cli.knowledge import make_vectors, open_kb
 from toolcrib.doors.cli.running import run_once
 from toolcrib.knowledge.transfer import import_lines
 
@@ -45,7 +45,10 @@ def _lines(file: str) -> Iterator[BinaryIO]:
 
 async def _import(options: Options, console: Console, lines: BinaryIO) -> int:
     async with open_kb(options) as library:
-        count = await import_lines(library.store, library.embedder, lines)
+        count = await import_lines(library.store, library.embedders, lines)
+        for collection in await library.store.incomplete():
+            if trouble := await make_vectors(library, collection, console):
+                console.say(f"{collection}: found by words alone until its vectors are made: {trouble}", "yellow")
     if options.json:
         console.print_json({"documents": count})
     else:

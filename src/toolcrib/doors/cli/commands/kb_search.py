@@ -35,6 +35,8 @@ async def _search(options: Options, console: Console) -> int:
     async with open_kb(options) as library:
         search = await search_of(library, options, options.words)
         findings = await library.search(search)
+    for warning in findings.warnings if not options.json else ():
+        console.say(warning, "yellow")
     if options.json:
         console.print_json(_document(search.query, findings))
     elif findings.passages:
@@ -50,6 +52,7 @@ def _document(query: str, findings: Findings) -> dict[str, object]:
         "results": [result(found, highlights(query, found.text)) for found in findings.passages],
         "query_info": {"processed_query": findings.processed_query, "total_results": findings.total},
         "performance_metrics": performance(findings),
+        **({"warnings": list(findings.warnings)} if findings.warnings else {}),
     }
 
 

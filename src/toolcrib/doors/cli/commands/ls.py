@@ -4,13 +4,14 @@ from typing import Any
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import tool_entry
-from toolcrib.catalog.formats import approximate_tokens
+from toolcrib.catalog.formats import FORMATS, offer_routes
+from toolcrib.core.access import LOCAL_USER, decide
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.entries import say_errors
 from toolcrib.doors.cli.failures import OK, UNREACHABLE, unknown_server
-from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.opening import discover, discover_unasked, has_only_builtin, open_here
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json, add_profile
+from toolcrib.doors.cli.opening import discover, discover_unasked, has_only_builtin, open_window
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.doors.views.servers import is_unasked, server_entries
@@ -20,13 +21,21 @@ EXAMPLES = """\
 examples:
   toolcrib ls
   toolcrib ls --server github
-  toolcrib ls --json | jq -r '.[].name'"""
+  toolcrib ls --json | jq -r '.[].name'
+  toolcrib ls --format anthropic > tools.json"""
 
 
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument("--server", metavar="NAME", help="only the tools of this server")
+    add_profile(parser, "only the tools of this profile, as it shows them")
     parser.add_argument("--cached", action="store_true", help="only what is known already; start nothing")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        metavar="FORM",
+        help=f"the definitions as a provider wants them: {', '.join(FORMATS)}",
+    )
     add_json(parser, "the catalogue")
     add_common(parser)
 
@@ -37,12 +46,15 @@ def run(options: Options, console: Console) -> int:
 
 
 async def _list(options: Options, console: Console) -> int:
-    async with open_here(options, console) as crib:
+    async with open_window(options, console) as window:
+        crib = window.crib
         _check_server(crib, options.server)
         if not options.cached:
             await _ask(crib, console, options.server)
-        routes = [route for route in crib.catalog.routes.values() if options.server in (None, route.server)]
-        if options.json:
+        routes = [route for route in window.catalog.routes.values() if options.server in (None, route.server)]
+        if options.format:
+            _show_definitions(console, routes, options.format)
+        elif options.json:
             console.print_json([_entry(crib, route) for route in routes])
         else:
             _show(console, routes)
@@ -50,8 +62,16 @@ async def _list(options: Options, console: Console) -> int:
         return UNREACHABLE if _is_unreachable(crib, options.server) else OK
 
 
+def _show_definitions(console: Console, routes: list[Route], format: str) -> None:  # noqa: A002
+    """What the local user may call, for a request to a provider; what it would refuse is named beside."""
+    offer = offer_routes([route for route in routes if decide(LOCAL_USER.grants, route.reach).is_listed], format)
+    console.print_json(list(offer.definitions))
+    for name, reason in offer.left_out.items():
+        console.say(f"{name} is left out: {reason}.", "dim")
+
+
 def _entry(crib: Crib, route: Route) -> dict[str, Any]:
-    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": approximate_tokens(route)}
+    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": route.tokens}
 
 
 def _check_server(crib: Crib, name: str | None) -> None:

@@ -7,6 +7,7 @@ from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.logs import serving_log
 from toolcrib.doors.cli.running import run_until_stopped
 from toolcrib.doors.cli.serving import add_no_prefix, add_serving, open_serving
+from toolcrib.doors.cli.workspace import add_workspace
 
 EXAMPLES = """\
 examples:
@@ -19,6 +20,7 @@ def add_arguments(parser: Parser) -> None:
     """What it takes."""
     add_serving(parser)
     add_no_prefix(parser)
+    add_workspace(parser)
     add_common(parser)
 
 

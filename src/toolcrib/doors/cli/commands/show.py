@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.formats import approximate_tokens
 from toolcrib.core.tool import Tool
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.console import Console
@@ -85,7 +84,7 @@ def _facts(route: Route, crib: Crib) -> Iterator[tuple[str, str]]:
         yield "held", one_line(route.held)
     if shelf is not None:
         yield "server", f"{route.server}, asked {shelf.record.last_discovery or 'never'}"
-    yield "tokens", f"about {approximate_tokens(route)}"
+    yield "tokens", f"about {route.tokens}"
     yield "example", one_line(example_call(route.name, tool))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.events import Event
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.connect import connection_lines
@@ -14,6 +15,8 @@ from toolcrib.doors.cli.logs import TOLD_ANYWAY, Log, serving_log
 from toolcrib.doors.cli.opening import asking, is_bare, wait_with_status
 from toolcrib.doors.cli.running import run_until_stopped
 from toolcrib.doors.cli.serving import Serving, add_no_prefix, add_serving, client_entry, open_serving
+from toolcrib.doors.cli.workspace import add_workspace
+from toolcrib.doors.views.costs import DAYS, summary, usage_of
 from toolcrib.doors.views.servers import native_entry, server_entries
 
 EXAMPLES = """\
@@ -27,6 +30,7 @@ def add_arguments(parser: Parser) -> None:
     """What it takes."""
     add_serving(parser)
     add_no_prefix(parser)
+    add_workspace(parser)
     add_first_run(parser)
     add_json(parser, "the table, once,")
     add_common(parser)
@@ -40,8 +44,10 @@ def run(options: Options, console: Console) -> int:
         async with open_serving(options, console, emit) as serving:
             if not console.err.isatty():
                 console.say(f"toolcrib: serving MCP at {serving.url}")
+            usage = asyncio.ensure_future(asyncio.to_thread(usage_of, serving.project.audit_file, DAYS))
             if await _settled(serving.crib, console, stop):
-                _show(serving, emit.troubles, options, console)
+                routes = serving.crib.catalog.visible_to(LOCAL_USER.grants)
+                _show(serving, emit.troubles, options, console, cost=summary(routes, await usage))
                 console.out.flush()
             emit.is_over = True
             await stop.wait()
@@ -84,7 +90,7 @@ async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
     return False
 
 
-def _show(serving: Serving, troubles: dict[str, str], options: Options, console: Console) -> None:
+def _show(serving: Serving, troubles: dict[str, str], options: Options, console: Console, *, cost: str) -> None:
     entries = [*native_entry(serving.crib), *server_entries(serving.crib)]
     for entry in entries:
         entry["error"] = entry["error"] or (troubles.get(entry["name"]) if entry["state"] == "asking" else None)
@@ -93,6 +99,7 @@ def _show(serving: Serving, troubles: dict[str, str], options: Options, console:
         return
     _show_origin(serving, console)
     print_servers(console, entries)
+    console.print(f"{cost}: toolcrib tokens")
     for line in connection_lines(serving, console):
         console.print(line)
 

@@ -3,18 +3,26 @@
 from toolcrib.catalog.explain import Explanation
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import NOT_FOUND, OK
-from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.opening import open_here
+from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json, add_profile
+from toolcrib.doors.cli.opening import open_window
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.views.tools import explained
 from toolcrib.schema.text import printable
 
-STYLES = {"available": "green", "stale": "yellow", "hidden": "yellow", "disabled": "yellow", "not discovered": "cyan"}
+STYLES = {
+    "available": "green",
+    "stale": "yellow",
+    "hidden": "yellow",
+    "renamed": "yellow",
+    "disabled": "yellow",
+    "not discovered": "cyan",
+}
 
 
 def add_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument("tool", metavar="TOOL", help="the name of a tool, whether it is there or not")
+    add_profile(parser, "explain it within this profile")
     add_json(parser, "the explanation")
     add_common(parser)
 
@@ -25,8 +33,8 @@ def run(options: Options, console: Console) -> int:
 
 
 async def _explain(options: Options, console: Console) -> int:
-    async with open_here(options, console) as crib:
-        story = crib.explain(options.tool)
+    async with open_window(options, console) as window:
+        story = window.explain(options.tool)
     if options.json:
         console.print_json(explained(story))
     else:

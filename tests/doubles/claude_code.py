@@ -5,6 +5,7 @@ It makes the calls of a turn at once, as Claude Code does, and says what came ba
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 CALLS = [
@@ -16,6 +17,20 @@ CALLS = [
     ("nowhere", {}),
 ]
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "1"}}
+
+
+def install_claude_code(folder: Path, python: str = sys.executable) -> Path:
+    """A program ``claude`` in the folder that does what this file says."""
+    program = folder / "claude"
+    program.write_text(f'#!/bin/sh\nexec "{python}" "{Path(__file__).resolve()}" "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def server_name() -> str:
+    """The first of the servers the SDK says are in its own process."""
+    configured = json.loads(sys.argv[sys.argv.index("--mcp-config") + 1])
+    return next(iter(configured["mcpServers"]))
 
 
 def say(message: dict[str, Any]) -> None:
@@ -33,7 +48,7 @@ def heard(kind: str) -> dict[str, Any]:
 
 def send(number: int, method: str, params: dict[str, Any]) -> None:
     request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-    asked = {"subtype": "mcp_message", "server_name": "crib", "message": request}
+    asked = {"subtype": "mcp_message", "server_name": server_name(), "message": request}
     say({"type": "control_request", "request_id": f"r{number}", "request": asked})
 
 

@@ -1,0 +1,53 @@
+"""Sub-agents: an errand is one question to an agent of its own, with the tools it was given and no others."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from toolcrib.agents.loop import Agent, AgentSettings
+from toolcrib.core.access import Caller
+from toolcrib.core.call import BackChannel, ToolResult
+from toolcrib.core.subagent import Errand, Report, Spent, ToolUse
+from toolcrib.core.tool import Tool
+from toolcrib.models.model import Model
+
+SYSTEM = (
+    "You were sent on an errand by another agent, which sees nothing but your last answer. Use the tools you need, then"
+    " answer with everything that was asked for, briefly. Say so if you could not do it."
+)
+
+
+class Errands:
+    """Runs errands with one model."""
+
+    def __init__(self, open_model: Callable[[], Model], max_tokens: int = 4096) -> None:
+        self._open_model, self._max_tokens = open_model, max_tokens
+
+    async def run(self, errand: Errand, use: ToolUse) -> Report:
+        """Carry out the errand within its budget of turns and tokens."""
+        budget = errand.budget
+        settings = AgentSettings(
+            system=SYSTEM, max_turns=budget.turns, max_tokens=self._max_tokens, budget=budget.tokens, stream=False
+        )
+        model = self._open_model()
+        task = f"{errand.task}\n\n{errand.context}".strip()
+        done = await Agent(_Given(use), model, settings).ask(task)
+        return Report(done.text, done.reason == "end", Spent(done.turns, done.usage.total), model.name)
+
+
+class _Given:
+    """The tools of an errand, as an agent's toolbox; who calls was settled when they were given."""
+
+    def __init__(self, use: ToolUse) -> None:
+        self._use = use
+
+    async def tools(self, *, caller: Caller) -> Sequence[Tool]:
+        """All of them."""
+        del caller
+        return self._use.tools
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], *, caller: Caller, channel: BackChannel
+    ) -> ToolResult:
+        """Use one."""
+        del caller, channel
+        return await self._use.call(name, arguments)

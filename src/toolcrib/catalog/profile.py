@@ -1,0 +1,110 @@
+"""A part of the catalogue, dressed for a purpose: which tools, under which names, with which parameters.
+
+What a profile shows of a tool is another matter than what may be done with it: grants, policies and the audit log
+know every tool by its name in the whole catalogue.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.config.exposing import ProfileConfig, ProfileTool
+from toolcrib.core.access import NATIVE, matches
+from toolcrib.core.tool import JsonObject
+
+_AS_IT_IS = ProfileTool()
+
+
+@dataclass(frozen=True, slots=True)
+class Dressed:
+    """The routes of a profile by the names it shows; what it leaves out is there by the name in the whole catalogue."""
+
+    catalog: Catalog = field(default_factory=Catalog)
+    fixed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Shown name → the arguments that are filled in."""
+    withheld: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Shown name → the parameters nobody else may give."""
+
+
+def dress(whole: Catalog, profile: ProfileConfig, version: int) -> Dressed:
+    """The catalogue as a profile shows it."""
+    routes: dict[str, Route] = {}
+    left_out: dict[str, str] = dict(whole.left_out)
+    fixed: dict[str, Mapping[str, Any]] = {}
+    withheld: dict[str, frozenset[str]] = {}
+    for route in whole.routes.values():
+        change = profile.change.get(route.name, _AS_IT_IS)
+        shown = change.name or route.name
+        reason = _why_not(route, profile, change) or _taken(shown, routes)
+        if reason:
+            left_out[route.name] = reason
+            continue
+        routes[shown] = route if change is _AS_IT_IS else _changed(route, shown, change)
+        if change.fixed or change.hidden:
+            fixed[shown], withheld[shown] = change.fixed, frozenset((*change.fixed, *change.hidden))
+    return Dressed(Catalog(dict(sorted(routes.items())), left_out, version), fixed, withheld)
+
+
+def _taken(shown: str, routes: Mapping[str, Route]) -> str:
+    return f"it shows {real_name(routes[shown])!r} as {shown!r} already" if shown in routes else ""
+
+
+def real_name(route: Route) -> str:
+    """The name of a tool in the whole catalogue."""
+    return route.real or route.name
+
+
+def _why_not(route: Route, profile: ProfileConfig, change: ProfileTool) -> str:
+    """Why a tool is not part of a profile; empty if it is."""
+    if route.tool.reads_results:
+        return ""  # who is given a large result must be able to read it
+    place = route.server or NATIVE
+    if not matches(place, profile.servers):
+        return f"it has no server {place!r}"
+    if not matches(route.name, profile.tools):
+        return "no pattern of its tools fits"
+    pattern = next((pattern for pattern in profile.without if fnmatchcase(route.name, pattern)), None)
+    if pattern is not None:
+        return f"the pattern {pattern!r} of its without fits"
+    return next(_misfits(route.tool.input_schema, change), "")
+
+
+def _misfits(schema: JsonObject, change: ProfileTool) -> Iterator[str]:
+    """What a profile wants of a tool's parameters that cannot be."""
+    properties, required = _mapping(schema.get("properties")), _names(schema.get("required"))
+    for name in (*change.fixed, *change.hidden):
+        if name not in properties:
+            yield f"it fixes or hides the parameter {name!r}, which the tool does not have"
+    for name in change.hidden:
+        if name in required:
+            yield f"it hides the parameter {name!r}, which the tool needs: give it a value in fixed"
+
+
+def _changed(route: Route, shown: str, change: ProfileTool) -> Route:
+    tool = replace(
+        route.tool,
+        description=change.description or route.tool.description,
+        input_schema=_without(route.tool.input_schema, {*change.fixed, *change.hidden}),
+    )
+    return replace(route, name=shown, tool=tool, real=route.name)
+
+
+def _without(schema: JsonObject, names: set[str]) -> JsonObject:
+    """The schema without these parameters."""
+    if not names:
+        return schema
+    properties = {name: about for name, about in _mapping(schema.get("properties")).items() if name not in names}
+    left = {**schema, "properties": properties}
+    if "required" in schema:
+        left["required"] = [name for name in _names(schema["required"]) if name not in names]
+    return left
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _names(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,56 @@
+"""Arrivals go into the store with their vectors, or without them if their embedder is away: then these follow."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolcrib.core.errors import EmbedderUnavailable
+from toolcrib.core.knowledge import Arrival, Change, KnowledgeStore
+from toolcrib.knowledge.compact import compact
+from toolcrib.knowledge.embedding import Embedders, check_dimensions
+from toolcrib.knowledge.fill import find_collection
+from toolcrib.knowledge.indexing import build_segment, texts_to_embed
+
+if TYPE_CHECKING:
+    from toolcrib.search.vectors import Floats
+
+
+class Arriving:
+    """What comes into one collection, some at a time, each time all or nothing."""
+
+    def __init__(self, store: KnowledgeStore, embedders: Embedders, collection: str) -> None:
+        self._store, self._embedders, self._collection = store, embedders, collection
+        self.trouble = ""
+        """Why vectors are missing; once something is wrong, the embedder is not asked again."""
+
+    async def take(self, arrivals: Sequence[Arrival], removals: Sequence[str] = ()) -> None:
+        """Store documents and take others out, in one step."""
+        vectors = await self._vectors(arrivals)
+        segment = await asyncio.to_thread(build_segment, arrivals, vectors)
+        is_lacking = vectors is None and bool(self.trouble)
+        change = Change(self._collection, tuple(arrivals), tuple(removals), segment, is_lacking)
+        await self._store.apply(change)
+        await compact(self._store, self._collection)
+
+    async def _vectors(self, arrivals: Sequence[Arrival]) -> "Floats | None":
+        texts = texts_to_embed(arrivals)
+        if self.trouble or not texts:
+            return None
+        try:
+            return await self._embed(texts)
+        except EmbedderUnavailable as error:
+            self.trouble = str(error)
+            return None
+
+    async def _embed(self, texts: Sequence[str]) -> "Floats | None":
+        known = await find_collection(self._store, self._collection)
+        embedder = await self._embedders.find(known.embedding)
+        if embedder is None:
+            return None
+        vectors = await embedder.embed_documents(texts)
+        check_dimensions(known.embedder_name, vectors.shape[1], known.dimensions)
+        if not known.dimensions:
+            fresh = await find_collection(self._store, self._collection)
+            await self._store.put_collection(replace(fresh, dimensions=vectors.shape[1]))
+        return vectors

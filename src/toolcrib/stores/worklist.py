@@ -1,0 +1,170 @@
+"""Tasks on disk: one file for all workspaces of a user, one thread, one connection."""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from toolcrib.core.errors import ToolcribError, WorkListUnavailable
+from toolcrib.core.worklist import (
+    NOTES_MAX,
+    TASKS_MAX,
+    Note,
+    TaskChange,
+    TaskOutcome,
+    UnknownTask,
+    WorkTask,
+    check_after,
+    check_room,
+    set_free,
+)
+from toolcrib.stores.sqlite_file import Format, open_file, reason_of
+
+if TYPE_CHECKING:
+    from apsw import Connection
+
+FORMAT = Format("worklist", 1, WorkListUnavailable, "list of tasks", "XDG_STATE_HOME")
+T = TypeVar("T")
+
+_CHANGE = "UPDATE task SET title = ?3, description = ?4, state = ?5, changed = ?6 WHERE workspace = ?1 AND id = ?2"
+
+
+class SqliteWorkList:
+    """The tasks of one workspace; nothing is opened before the first use."""
+
+    def __init__(self, path: Path, workspace: str, now: Callable[[], str]) -> None:
+        self._path, self._workspace, self._now = path, workspace, now
+        self._thread: ThreadPoolExecutor | None = None
+        self._connection: Connection | None = None
+
+    async def add(self, title: str, description: str = "", after: Sequence[int] = ()) -> WorkTask:
+        """A new task."""
+        return await self._do(lambda rows: rows.add(WorkTask(0, title, description, "open", tuple(after)), self._now()))
+
+    async def tasks(self) -> list[WorkTask]:
+        """All tasks, without their notes."""
+        return await self._do(lambda rows: list(rows.tasks().values()))
+
+    async def task(self, task: int) -> WorkTask:
+        """One task with its notes."""
+        return await self._do(lambda rows: rows.task(task))
+
+    async def change(self, task: int, change: TaskChange) -> TaskOutcome:
+        """Change a task."""
+        return await self._do(lambda rows: rows.change(task, change, self._now()))
+
+    async def add_note(self, task: int, text: str) -> WorkTask:
+        """Say something of a task."""
+        return await self._do(lambda rows: rows.add_note(task, Note(self._now(), text)))
+
+    async def _do(self, work: "Callable[[_Rows], T]") -> T:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "toolcrib-tasks")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do_here, work)
+
+    def _do_here(self, work: "Callable[[_Rows], T]") -> T:
+        try:
+            if self._connection is None:
+                self._connection = open_file(self._path, FORMAT)
+            with _transaction(self._connection):
+                return work(_Rows(self._connection, self._workspace))
+        except ToolcribError:
+            raise
+        except Exception as error:  # the edge of the disk: whatever goes wrong there is told in our words
+            self._let_go()
+            reason = reason_of(error)
+            raise WorkListUnavailable(f"The tasks cannot be used: {reason}.", details={"reason": reason}) from error
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        if self._thread is None:
+            return
+        thread, self._thread = self._thread, None
+        await asyncio.get_running_loop().run_in_executor(thread, self._let_go)
+        thread.shutdown()
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(Exception):  # closing: what was acknowledged is on disk already
+                self._connection.close()
+            self._connection = None
+
+
+@contextlib.contextmanager
+def _transaction(connection: "Connection") -> Iterator[None]:
+    """All or nothing; takes the writer's place before anything is read."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+class _Rows:
+    """The rows of one workspace within one transaction."""
+
+    def __init__(self, connection: "Connection", workspace: str) -> None:
+        self._connection, self._workspace = connection, workspace
+
+    def _all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return list(self._connection.execute(sql, (self._workspace, *values)))
+
+    def tasks(self) -> dict[int, WorkTask]:
+        after: dict[int, list[int]] = defaultdict(list)
+        for task, waits in self._all("SELECT task, after FROM waits WHERE workspace = ? ORDER BY task, place"):
+            after[task].append(waits)
+        rows = self._all(
+            "SELECT id, title, description, state, created, changed FROM task WHERE workspace = ? ORDER BY id"
+        )
+        return {row[0]: WorkTask(row[0], row[1], row[2], row[3], tuple(after[row[0]]), row[4], row[5]) for row in rows}
+
+    def task(self, task: int) -> WorkTask:
+        known = self.tasks().get(task)
+        if known is None:
+            raise UnknownTask(task)
+        notes = self._all("SELECT time, text FROM note WHERE workspace = ? AND task = ? ORDER BY place", task)
+        return replace(known, notes=tuple(Note(time, text) for time, text in notes))
+
+    def add(self, task: WorkTask, now: str) -> WorkTask:
+        tasks = self.tasks()
+        check_room(len(tasks), TASKS_MAX, "tasks")
+        number = max(tasks, default=0) + 1
+        added = replace(task, id=number, after=check_after(number, task.after, tasks), created=now, changed=now)
+        row = (number, added.title, added.description, added.state, now, now)
+        self._all("INSERT INTO task VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
+        self._put_waits(added)
+        return added
+
+    def change(self, task: int, change: TaskChange, now: str) -> TaskOutcome:
+        before = self.tasks()
+        known = self.task(task)
+        changed = replace(
+            known,
+            title=known.title if change.title is None else change.title,
+            description=known.description if change.description is None else change.description,
+            state=change.state or known.state,
+            after=known.after if change.after is None else check_after(task, change.after, before),
+            changed=now,
+        )
+        self._all(_CHANGE, task, changed.title, changed.description, changed.state, now)
+        self._all("DELETE FROM waits WHERE workspace = ? AND task = ?", task)
+        self._put_waits(changed)
+        return TaskOutcome(changed, set_free(before, self.tasks()))
+
+    def add_note(self, task: int, note: Note) -> WorkTask:
+        known = self.task(task)
+        check_room(len(known.notes), NOTES_MAX, "notes")
+        self._all("INSERT INTO note VALUES (?, ?, ?, ?, ?)", task, len(known.notes), note.time, note.text)
+        self._all("UPDATE task SET changed = ?3 WHERE workspace = ?1 AND id = ?2", task, note.time)
+        return replace(known, notes=(*known.notes, note), changed=note.time)
+
+    def _put_waits(self, task: WorkTask) -> None:
+        for place, after in enumerate(task.after):
+            self._all("INSERT INTO waits VALUES (?, ?, ?, ?)", task.id, place, after)

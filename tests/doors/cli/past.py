@@ -1,0 +1,26 @@
+"""A past for a toolcrib that was never used."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from tests.doors.cli.program import Program
+
+from toolcrib.core.audit import AuditEntry
+from toolcrib.stores.audit import SqliteAudit
+
+DAY_NS = 86_400 * 10**9
+
+
+def log_calls(program: Program, *calls: tuple[int, str]) -> None:
+    """Write down calls that are so many days old, the oldest first."""
+
+    async def write() -> None:
+        moments = iter([time.time_ns() - age * DAY_NS for age, _ in calls])
+        log = SqliteAudit(program.home / "state" / "toolcrib" / "audit.db", lambda: next(moments))
+        for _, tool in calls:
+            await log.commit(AuditEntry("call", tool=tool, decision="allowed", outcome="success"))
+        await log.close()
+
+    Path(program.home / "state" / "toolcrib").mkdir(parents=True, exist_ok=True)
+    asyncio.run(write())

@@ -1,0 +1,127 @@
+"""Repair: what was meant, where it can only have been meant one way, and nothing else."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.schema.check import compile_check
+from toolcrib.schema.repair import near_name, repair
+
+KINDS = {
+    "filePath": {"type": "string"},
+    "max_results": {"type": "integer"},
+    "content-type": {"type": "string"},
+    "tags": {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "null"}]},
+    "options": {"$ref": "#/$defs/options"},
+    "ratio": {"type": ["number", "null"]},
+    "text": {"type": ["string", "object"]},
+    "any": {},
+}
+SCHEMA = {
+    "type": "object",
+    "properties": KINDS,
+    "additionalProperties": False,
+    "$defs": {"options": {"type": "object", "properties": {"deep": {"type": "boolean"}}}},
+}
+
+
+def repaired(arguments, schema=SCHEMA):
+    return repair(schema, arguments, compile_check(schema).accepts)
+
+
+@pytest.mark.parametrize(
+    ("given_", "meant"),
+    [
+        ("FilePath", "filePath"),
+        ("file_path", "filePath"),
+        ("file-path", "filePath"),
+        ("maxResults", "max_results"),
+        ("content_type", "content-type"),
+        ("filePaht", "filePath"),
+        ("fielPath", "filePath"),
+        ("filePat", "filePath"),
+        ("fillePath", "filePath"),
+        ("max_result", "max_results"),
+        ("tag", "tags"),
+        ("tagz", "tags"),
+    ],
+)
+def test_a_slip_in_a_name_is_read_as_the_name_that_is_near(given_, meant):
+    """Case, style, or one letter."""
+    assert near_name(given_, KINDS) == meant
+
+
+@pytest.mark.parametrize("far", ["path", "results", "fileePaths", "an", "x" * 200, ""])
+def test_other_names_are_near_to_none(far):
+    """Two letters, another word, or a word too short to tell."""
+    assert near_name(far, KINDS) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [("file_nam", ["file_name", "file_names2", "file_nap"]), ("page3", ["page1"]), ("userid", ["userID", "user_id"])],
+)
+def test_with_two_that_could_be_meant_or_another_number_nothing_is(name, known):
+    """It is for the model to say."""
+    assert near_name(name, dict.fromkeys(known)) == ""
+
+
+def test_names_and_texts_are_put_right_and_it_is_said():
+    """In the order they were given."""
+    arguments = {"file_path": "/x", "max_results": "5", "tags": '["a"]', "options": '{"deep": true}', "ratio": "0.5"}
+
+    assert repaired(arguments) == (
+        {"filePath": "/x", "max_results": 5, "tags": ["a"], "options": {"deep": True}, "ratio": 0.5},
+        (
+            "read 'file_path' as 'filePath'",
+            "read the text of 'max_results' as JSON",
+            "read the text of 'tags' as JSON",
+            "read the text of 'options' as JSON",
+            "read the text of 'ratio' as JSON",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"file_path": "/x", "filePath": "/y"},
+        {"file_path": "/x", "FilePath": "/y"},
+        {"max_results": "five"},
+        {"max_results": "1.5"},
+        {"max_results": '"5"'},
+        {"max_results": "5", "unknown": 1},
+        {"ratio": "1e999"},
+        {"options": '{"deep": 1}'},
+        {"filePath": 5},
+        {},
+    ],
+)
+def test_what_is_not_certain_or_still_does_not_fit_is_left_to_the_model(arguments):
+    """It gets to hear what is wrong with what it wrote."""
+    before = dict(arguments)
+
+    assert repaired(arguments) is None
+    assert arguments == before
+
+
+def test_a_name_the_schema_takes_is_nobodys_slip():
+    """An open object, or one with patterns of names."""
+    slip = {"file_path": "/x"}
+
+    assert repaired(slip, {**SCHEMA, "additionalProperties": True, "required": ["filePath"]}) is None
+    assert repaired(slip, {**SCHEMA, "patternProperties": {"^x": {}}}) is None
+
+
+NAMES = st.sampled_from(["filePath", "file_path", "filepath", "tags", "tag", "max_results", "maxResults", "zzz"])
+
+
+@given(st.dictionaries(NAMES, st.sampled_from(["5", "x", 5, '["a"]', None]), max_size=4))
+def test_whatever_is_repaired_fits_and_no_value_is_lost(arguments):
+    """And what fits is never a case for repair."""
+    found = repaired(arguments)
+
+    if found is not None:
+        assert compile_check(SCHEMA).accepts(found[0])
+        assert len(found[0]) == len(arguments)
+        assert found[1]

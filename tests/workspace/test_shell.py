@@ -1,0 +1,194 @@
+"""Commands: they work in the workspace, and reach nothing else."""
+
+import asyncio
+import os
+import signal
+import socket
+
+import pytest
+from tests.fleet.running import until
+from tests.workspace.conftest import CANARY
+
+from toolcrib.core.errors import PermissionDenied, ToolcribError
+from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.workspace.program import Ends
+from toolcrib.workspace.root import Root
+from toolcrib.workspace.shell import ShellSettings, ShellTools
+
+
+@pytest.fixture
+def shell(work, programs):
+    return ShellTools(Root(work), programs, ShellSettings(timeout_s=20.0, output=4096))
+
+
+async def run(shell, command, **more):
+    return (await shell.bash({"command": command} | more)).structured
+
+
+async def test_a_command_works_in_the_workspace(shell, work):
+    done = await shell.bash({"command": "cat a.txt; echo new > made.txt; echo oops >&2; echo last; exit 3"})
+
+    assert done.structured["output"] == "alpha\nbeta\noops\nlast\n"
+    assert done.structured["exit_code"] == 3
+    assert done.text.endswith(f"[exit code 3, isolation {done.structured['isolation']}, network off]")
+    assert (work / "made.txt").read_text() == "new\n"
+
+
+async def test_a_command_starts_where_it_is_told(shell):
+    done = await run(shell, "ls; pwd | grep -o '[^/]*$'", path="src")
+
+    assert done["output"] == "b.py\nsrc\n"
+    with pytest.raises(ToolcribError, match="leads out"):
+        await run(shell, "ls", path="../outside")
+
+
+async def test_a_command_reads_and_writes_nothing_outside(shell, outside, work):
+    (work / "way_out").symlink_to(outside)
+    attempts = [
+        f"cat {outside}/secret.txt",
+        "cat way_out/secret.txt",
+        f"echo pwned > {outside}/new.txt",
+        f"rm -rf {outside}",
+        f"ln {outside}/secret.txt hard; cat hard",
+        f"mv {outside}/secret.txt .",
+        f"cp -r {outside} copy",
+        "cat ~/.bashrc",
+        "cat /proc/1/environ",
+        f"cat /proc/$PPID/root{outside}/secret.txt",
+        f"cd {outside} && cat *",
+        "cat < way_out/deep/secret.txt",
+    ]
+    done = await run(shell, "\n".join(attempts))
+
+    assert CANARY not in done["output"]
+    assert sorted(path.name for path in outside.rglob("*")) == ["deep", "secret.txt", "secret.txt"]
+    assert not any(CANARY in path.read_text() for path in work.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+async def test_a_command_has_no_network(shell):
+    with socket.create_server(("127.0.0.1", 0)) as canary:
+        canary.setblocking(False)
+        port = canary.getsockname()[1]
+        done = await run(shell, f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo reached")
+
+        assert done["network"] is False
+        assert "reached" not in done["output"]
+        with pytest.raises(BlockingIOError):
+            canary.accept()
+
+
+async def test_a_command_has_a_network_where_that_is_switched_on(work, programs):
+    shell = ShellTools(Root(work), programs, ShellSettings(network=True))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = await run(shell, f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]} && echo reached")
+
+    assert (done["output"], done["network"]) == ("reached\n", True)
+
+
+async def test_a_command_sees_nothing_of_our_environment(shell, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", CANARY)
+    done = await run(shell, "env; cat /proc/self/environ | tr '\\0' '\\n'; cat /proc/*/environ")
+
+    assert CANARY not in done["output"]
+    assert f"HOME={os.environ.get('HOME')}\n" not in done["output"]
+
+
+async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(shell, work):
+    done = await run(shell, "echo begun; sleep 600 & echo $! > child; sleep 600", timeout_s=0.8)
+    child = int((work / "child").read_text())
+
+    assert (done["output"], done["timed_out"], done["exit_code"]) == ("begun\n", True, None)
+    await asyncio.to_thread(until, lambda: not is_alive(child), deadline_s=5, what="the child is gone")
+
+
+async def test_what_a_command_leaves_behind_is_ended(shell, work):
+    done = await run(shell, "setsid sleep 600 & echo $! > child; echo done")
+
+    assert (done["output"], done["exit_code"], done["left_behind"]) == ("done\n", 0, 1)
+    child = int((work / "child").read_text())
+    await asyncio.to_thread(until, lambda: not is_alive(child), deadline_s=5, what="the child is gone")
+
+
+async def test_a_call_that_is_called_off_ends_its_command(shell, work):
+    calling = asyncio.create_task(run(shell, "echo $$ > child; sleep 600"))
+    await asyncio.to_thread(until, (work / "child").exists, deadline_s=10, what="the command runs")
+    await asyncio.to_thread(until, lambda: (work / "child").read_text() != "", deadline_s=5, what="its number is known")
+    calling.cancel()
+    child = int((work / "child").read_text())
+
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    await asyncio.to_thread(until, lambda: not is_alive(child), deadline_s=5, what="the child is gone")
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().split(") ")[1][0] != "Z"
+
+
+async def test_of_a_long_output_both_ends_are_kept(shell):
+    done = await run(shell, "for i in $(seq 1 100000); do echo $i; done")
+
+    assert done["output"].startswith("1\n2\n3\n")
+    assert done["output"].endswith("99999\n100000\n")
+    assert "bytes left out" in done["output"]
+    assert (len(done["output"]) < 5000, done["cut"], done["output_bytes"]) == (True, True, 588_895)
+
+
+async def test_a_command_that_asks_gets_no_answer(shell):
+    assert (await run(shell, 'read -r answer; echo "got <$answer>"; cat'))["output"] == "got <>\n"
+
+
+async def test_a_killed_command_tells_its_signal(shell):
+    assert (await run(shell, "kill -9 $$"))["exit_code"] == -signal.SIGKILL
+
+
+async def test_nothing_runs_with_less_isolation_than_asked_for(work, programs):
+    proven = await programs.level()
+    shell = ShellTools(Root(work), programs, ShellSettings(IsolationLevel.ISOLATED))
+    if proven is IsolationLevel.ISOLATED:
+        assert (await run(shell, "echo hi"))["isolation"] == "isolated"
+    else:
+        with pytest.raises(PermissionDenied, match="must run at isolation 'isolated' or higher"):
+            await run(shell, "touch made")
+        assert not (work / "made").exists()
+
+
+async def test_a_command_cannot_configure_toolcrib(work, programs):
+    """Where nothing keeps it from that, it is not run at all."""
+    (work / "toolcrib.toml").write_text("# as it was\n")
+    shell = ShellTools(Root(work), programs, ShellSettings())
+    if await programs.level() is IsolationLevel.ISOLATED:
+        await run(shell, "echo pwned > toolcrib.toml; mv toolcrib.toml gone; rm -f toolcrib.toml")
+    else:
+        with pytest.raises(PermissionDenied, match=r"toolcrib\.toml lies in the workspace"):
+            await run(shell, "echo pwned > toolcrib.toml")
+
+    assert (work / "toolcrib.toml").read_text() == "# as it was\n"
+
+
+def test_both_ends_of_anything_are_kept():
+    for most, chunks in ((10, [b"0123456789"]), (10, [b"01234", b"56789"]), (10, [b"0"] * 10)):
+        ends = Ends(most)
+        for chunk in chunks:
+            ends.add(chunk)
+        assert (bytes(ends), ends.is_cut) == (b"".join(chunks), False)
+    ends = Ends(10)
+    for number in range(100):
+        ends.add(b"%02d" % number)
+
+    assert str(ends) == "00010\n... (190 bytes left out) ...\n79899"
+
+
+async def test_a_command_reads_what_it_is_granted(work, outside, programs):
+    shell = ShellTools(Root(work), programs, ShellSettings(read=(str(outside / "deep"),)))
+    done = await run(
+        shell, f"cat {outside}/deep/secret.txt; cat {outside}/secret.txt; echo x > {outside}/deep/secret.txt"
+    )
+
+    assert done["output"].count(CANARY) == 1
+    assert (outside / "deep" / "secret.txt").read_text() == f"{CANARY}\n"
