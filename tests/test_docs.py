@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,10 @@ def model() -> Iterator[str]:
 
 @pytest.fixture
 def environment(tmp_path: Path, model: str) -> dict[str, str]:
+    return surroundings(tmp_path, model)
+
+
+def surroundings(home: Path, model: str) -> dict[str, str]:
     scripts = Path(sys.executable).parent
     return {
         **os.environ,
@@ -58,8 +63,8 @@ def environment(tmp_path: Path, model: str) -> dict[str, str]:
         "GOOGLE_GEMINI_BASE_URL": model,
         "OLLAMA_HOST": model,
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "XDG_STATE_HOME": str(home / "state"),
         "NO_COLOR": "1",
     }
 
@@ -87,20 +92,36 @@ def test_python_examples_run(code: str, tmp_path: Path, environment: dict[str, s
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("code", framework_blocks())
-def test_python_examples_run_inside_frameworks(code: str, tmp_path: Path, environment: dict[str, str]):
-    """The same, with the Python that has the frameworks, and a stand-in for Claude Code."""
-    script = tmp_path / "example.py"
-    script.write_text(code)
-    programs = install_claude_code(tmp_path).parent
-    there = {
-        "PATH": f"{programs}{os.pathsep}{environment['PATH']}",
-        "PYTHONPATH": str(ROOT / "src"),
-        "CLAUDE_AGENT_SDK_SKIP_VERSION_CHECK": "1",
-        "OPENAI_AGENTS_DISABLE_TRACING": "1",
-    }
+@pytest.fixture(scope="module")
+def inside_frameworks(
+    tmp_path_factory: pytest.TempPathFactory, model: str
+) -> dict[str, subprocess.CompletedProcess[str]]:
+    """What came of each example, run with the Python that has the frameworks and a stand-in for Claude Code."""
+    python = str(install.ensure_env("frameworks"))
 
-    done = run([str(install.ensure_env("frameworks")), str(script)], environment | there, tmp_path)
+    def run_one(code: str) -> tuple[str, subprocess.CompletedProcess[str]]:
+        home = tmp_path_factory.mktemp("framework")
+        script = home / "example.py"
+        script.write_text(code)
+        around = surroundings(home, model)
+        there = {
+            "PATH": f"{install_claude_code(home).parent}{os.pathsep}{around['PATH']}",
+            "PYTHONPATH": str(ROOT / "src"),
+            "CLAUDE_AGENT_SDK_SKIP_VERSION_CHECK": "1",
+            "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        }
+        return code, run([python, str(script)], around | there, home)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(pool.map(run_one, [found.values[0] for found in framework_blocks()]))
+
+
+@pytest.mark.parametrize("code", framework_blocks())
+def test_python_examples_run_inside_frameworks(
+    code: str, inside_frameworks: dict[str, subprocess.CompletedProcess[str]]
+):
+    """The same, where the example needs a framework."""
+    done = inside_frameworks[code]
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.adapters.offered import framework, offer_tools, without
+from toolcrib.adapters.offered import Offering, framework, offer_tools, without
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import CallerError, UnknownTool
@@ -31,6 +31,9 @@ class Box:
     def __init__(self, *tools: Tool) -> None:
         self._tools = tools
         self.called: list[tuple[str, dict[str, Any], Caller]] = []
+
+    def replace(self, *tools: Tool) -> None:
+        self._tools = tools
 
     async def tools(self, *, caller: Caller) -> list[Tool]:
         return [tool for tool in self._tools if caller is LOCAL_USER or tool.name == "time__now"]
@@ -98,3 +101,15 @@ async def test_the_caller_decides_what_is_offered_and_is_the_one_who_calls():
 
     assert (answer.text, answer.is_error) == ("noon", False)
     assert box.called == [("time__now", {}, ann)]
+
+
+async def test_an_offering_follows_the_catalogue_and_is_worked_out_only_when_that_changes():
+    box = Box(NOW)
+    offering = Offering(box, PLAIN, None, LOCAL_USER)
+
+    first, again = await offering.current(), await offering.current()
+    box.replace(NOW, ODD)
+    grown = await offering.current()
+
+    assert first[0] is again[0]
+    assert [one.name for one in grown] == ["time__now", "kb_search"]

@@ -7,8 +7,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from toolcrib import version
-from toolcrib.adapters.offered import MissingFramework, Offered, framework, offer_tools
+from toolcrib.adapters.offered import MissingFramework, Offered, Offering, framework, offer_tools
 from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import ToolResult
@@ -37,7 +39,7 @@ def server(
     crib: Toolbox, *, name: str = "toolcrib", names: Collection[str] | None = None, caller: Caller = LOCAL_USER
 ) -> McpSdkServerConfig:
     """The Crib as one of an agent's ``mcp_servers``; Claude knows its tools as ``mcp__NAME__TOOL``."""
-    inside = _Inside(crib, _named(name), names, caller)
+    inside = _Inside(Offering(crib, _named(name), names, caller))
     return McpSdkServerConfig(type="sdk", name=name, instance=_mcp_server(name, inside))
 
 
@@ -50,7 +52,7 @@ def _named(server_name: str) -> Dialect:
 def _tool(offered: Offered) -> SdkMcpTool[Any]:
     async def run(arguments: dict[str, Any]) -> dict[str, Any]:
         shown = _shown(await offered.run(arguments))
-        return {"content": shown["content"], "is_error": shown.get("isError") is True}
+        return {"content": shown["content"], "is_error": shown["isError"]}
 
     return SdkMcpTool(offered.name, offered.description, offered.schema, run)
 
@@ -58,20 +60,16 @@ def _tool(offered: Offered) -> SdkMcpTool[Any]:
 class _Inside:
     """What the server answers."""
 
-    def __init__(self, crib: Toolbox, dialect: Dialect, names: Collection[str] | None, caller: Caller) -> None:
-        self._crib, self._dialect, self._names, self._caller = crib, dialect, names, caller
+    def __init__(self, offering: Offering) -> None:
+        self._offering = offering
 
-    async def _offered(self) -> list[Offered]:
-        return await offer_tools(self._crib, self._dialect, self._names, self._caller)
-
-    async def list(self) -> list[types.Tool]:
-        return [types.Tool.model_validate(_definition(offered)) for offered in await self._offered()]
+    async def show(self) -> list[types.Tool]:
+        return [types.Tool.model_validate(_definition(offered)) for offered in await self._offering.current()]
 
     async def call(self, name: str, arguments: dict[str, Any] | None) -> types.CallToolResult:
-        offered = {one.name: one for one in await self._offered()}
-        found = offered.get(name)
-        unknown = UnknownTool(name, known=list(offered))
-        result = await found.run(arguments or {}) if found else ToolResult.failed(unknown)
+        known = {offered.name: offered for offered in await self._offering.current()}
+        found = known.get(name)
+        result = await found.run(arguments or {}) if found else ToolResult.failed(UnknownTool(name, known=list(known)))
         return types.CallToolResult.model_validate(_shown(result))
 
 
@@ -81,8 +79,11 @@ def _definition(offered: Offered) -> dict[str, Any]:
 
 
 def _shown(result: ToolResult) -> dict[str, Any]:
-    shown = {"content": list(result.content), "isError": not result.success or result.mcp.get("isError") is True}
     structured = result.structured
+    content = list(result.content)
+    if structured is not None and not content:
+        content = [{"type": "text", "text": msgspec.json.encode(structured).decode()}]
+    shown = {"content": content, "isError": not result.success or result.mcp.get("isError") is True}
     return shown if structured is None else {**shown, "structuredContent": structured}
 
 
@@ -90,12 +91,12 @@ def _mcp_server(name: str, inside: _Inside) -> Server:
     """The server, with either of the MCP SDK's two ways to say what it does."""
     if hasattr(Server, "list_tools"):
         old = Server(name, version=version.VERSION)
-        old.list_tools()(inside.list)
+        old.list_tools()(inside.show)
         old.call_tool(validate_input=False)(inside.call)
         return old
 
     async def on_list(_context: Any, _params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=await inside.list())
+        return types.ListToolsResult(tools=await inside.show())
 
     async def on_call(_context: Any, params: Any) -> types.CallToolResult:
         return await inside.call(params.name, params.arguments)

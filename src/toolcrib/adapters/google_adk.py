@@ -8,7 +8,7 @@ from base64 import b64decode
 from collections.abc import Collection
 from typing import Any
 
-from toolcrib.adapters.offered import MissingFramework, Offered, framework, offer_tools
+from toolcrib.adapters.offered import MissingFramework, Offered, Offering, framework, offer_tools
 from toolcrib.agents.answers import answer_of
 from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
@@ -40,12 +40,12 @@ class CribToolset(BaseToolset):
 
     def __init__(self, crib: Toolbox, names: Collection[str] | None, caller: Caller) -> None:
         super().__init__()
-        self._crib, self._names, self._caller = crib, names, caller
+        self._offering = Offering(crib, _DIALECT, names, caller)
 
     async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
         """What the catalogue has for the caller now."""
         del readonly_context
-        return await tools(self._crib, names=self._names, caller=self._caller)
+        return [CribTool(offered) for offered in await self._offering.current()]
 
     async def close(self) -> None:
         """Leave the Crib open: it belongs to whoever opened it."""

@@ -61,20 +61,43 @@ def without(rule: NameRule, *reserved: str) -> NameRule:
     return NameRule(re.compile(f"(?!(?:{words})$)(?:{rule.legal.pattern})"), rule.illegal, rule.limit)
 
 
+class Offering:
+    """The tools a caller may use, or those of them that are named, for one framework.
+
+    What no provider would take is left out. Names and schemas are worked out again only when the tools have changed.
+    """
+
+    def __init__(self, toolbox: Toolbox, dialect: Dialect, names: Collection[str] | None, caller: Caller) -> None:
+        self._toolbox, self._dialect, self._caller = toolbox, dialect, caller
+        self._names = None if names is None else list(names)
+        self._tools: Sequence[Tool] | None = None
+        self._offered: list[Offered] = []
+
+    async def current(self) -> list[Offered]:
+        """The tools as they are now."""
+        tools = await self._toolbox.tools(caller=self._caller)
+        if tools != self._tools:
+            self._offered, self._tools = self._offer(tools), tools
+        return list(self._offered)
+
+    def _offer(self, tools: Sequence[Tool]) -> list[Offered]:
+        offer = self._dialect.offer(tools if self._names is None else _named(tools, self._names))
+        if self._names is not None:
+            _refuse_left_out(offer)
+        known = {tool.name: tool for tool in tools}
+
+        async def run(name: str, arguments: Mapping[str, Any]) -> ToolResult:
+            original, translated = offer.call(name, arguments)
+            return await self._toolbox.call(original, translated, caller=self._caller, channel=SILENT)
+
+        return [_offered(one, known[offer.original(one["name"])], run) for one in offer.definitions]
+
+
 async def offer_tools(
     toolbox: Toolbox, dialect: Dialect, names: Collection[str] | None = None, caller: Caller = LOCAL_USER
 ) -> list[Offered]:
-    """The tools a caller may use, or those of them that are named; what no provider would take is left out."""
-    tools = await toolbox.tools(caller=caller)
-    offer = dialect.offer(tools if names is None else _named(tools, names))
-    known = {tool.name: tool for tool in tools}
-
-    async def run(name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        original, translated = offer.call(name, arguments)
-        return await toolbox.call(original, translated, caller=caller, channel=SILENT)
-
-    _refuse_left_out(offer, names)
-    return [_offered(definition, known[offer.original(definition["name"])], run) for definition in offer.definitions]
+    """The tools as they are now, once."""
+    return await Offering(toolbox, dialect, names, caller).current()
 
 
 def failure(answer: ToolAnswer) -> str:
@@ -102,7 +125,7 @@ def _named(tools: Sequence[Tool], names: Collection[str]) -> list[Tool]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
-def _refuse_left_out(offer: Offer, names: Collection[str] | None) -> None:
+def _refuse_left_out(offer: Offer) -> None:
     """Who asks for a tool by name is told that it cannot be had."""
-    for name, reason in offer.left_out.items() if names is not None else ():
+    for name, reason in offer.left_out.items():
         raise CallerError(f"{name} cannot be offered to a model: {reason}.", hint="Leave it out of the names.")

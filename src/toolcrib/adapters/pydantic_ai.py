@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.adapters.offered import MissingFramework, Offered, framework, offer_tools
+from toolcrib.adapters.offered import MissingFramework, Offered, Offering, framework, offer_tools
 from toolcrib.agents.answers import answer_of
 from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
@@ -50,7 +50,7 @@ class CribToolset(AbstractToolset[Any]):
     """The tools of a Crib."""
 
     def __init__(self, crib: Toolbox, names: Collection[str] | None, caller: Caller) -> None:
-        self._crib, self._names, self._caller = crib, names, caller
+        self._offering = Offering(crib, _DIALECT, names, caller)
 
     @property
     def id(self) -> str:
@@ -59,8 +59,7 @@ class CribToolset(AbstractToolset[Any]):
 
     async def get_tools(self, _ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         """What the catalogue has for the caller now."""
-        found = await offer_tools(self._crib, _DIALECT, self._names, self._caller)
-        return {offered.name: self._tool(offered) for offered in found}
+        return {offered.name: self._tool(offered) for offered in await self._offering.current()}
 
     def _tool(self, offered: Offered) -> CribTool:
         return CribTool(
