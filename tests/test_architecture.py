@@ -23,6 +23,7 @@ MAY_IMPORT = {
     "models": {"core", "transports"},
     "knowledge": {"core", "search", "transports", "isolate", "models"},
     "agents": {"core", "schema", "models"},
+    "adapters": {"core", "schema", "models", "agents", "version"},
     "workspace": {"core", "transports", "isolate"},
     "platform": {"core", "config", "transports", "stores", "sources", "version"},
     "compat": {"core", "config", "platform"},

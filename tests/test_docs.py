@@ -1,15 +1,19 @@
 """Every example in the docs runs: Python as it stands, console lines as typed, configuration through the parser."""
 
+import ast
 import os
 import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.doubles.claude_code import install_claude_code
 from tests.doubles.llm import LlmDouble
+from tests.fleet import install
 
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
@@ -19,6 +23,8 @@ from toolcrib.doors.cli.main import GROUPS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+ADAPTER = "from toolcrib.adapters"
+"""What marks an example that needs a framework."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -42,6 +48,10 @@ def model() -> Iterator[str]:
 
 @pytest.fixture
 def environment(tmp_path: Path, model: str) -> dict[str, str]:
+    return surroundings(tmp_path, model)
+
+
+def surroundings(home: Path, model: str) -> dict[str, str]:
     scripts = Path(sys.executable).parent
     return {
         **os.environ,
@@ -49,10 +59,12 @@ def environment(tmp_path: Path, model: str) -> dict[str, str]:
         "ANTHROPIC_BASE_URL": model,
         "OPENAI_API_KEY": "sk-example",
         "OPENAI_BASE_URL": f"{model}/v1",
+        "GOOGLE_API_KEY": "example",
+        "GOOGLE_GEMINI_BASE_URL": model,
         "OLLAMA_HOST": model,
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_CONFIG_HOME": str(home / "config"),
+        "XDG_STATE_HOME": str(home / "state"),
         "NO_COLOR": "1",
     }
 
@@ -61,7 +73,15 @@ def run(command: list[str], environment: dict[str, str], cwd: Path | None = None
     return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize("code", blocks("python"))
+def framework_blocks() -> list[pytest.param]:
+    return [found for found in blocks("python") if ADAPTER in found.values[0]]
+
+
+def plain_blocks() -> list[pytest.param]:
+    return [found for found in blocks("python") if ADAPTER not in found.values[0]]
+
+
+@pytest.mark.parametrize("code", plain_blocks())
 def test_python_examples_run(code: str, tmp_path: Path, environment: dict[str, str]):
     """An example is a whole program that ends well."""
     script = tmp_path / "example.py"
@@ -70,6 +90,46 @@ def test_python_examples_run(code: str, tmp_path: Path, environment: dict[str, s
     done = run([sys.executable, str(script)], environment, tmp_path)
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def inside_frameworks(
+    tmp_path_factory: pytest.TempPathFactory, model: str
+) -> dict[str, subprocess.CompletedProcess[str]]:
+    """What came of each example, run with the Python that has the frameworks and a stand-in for Claude Code."""
+    python = str(install.ensure_env("frameworks"))
+
+    def run_one(code: str) -> tuple[str, subprocess.CompletedProcess[str]]:
+        home = tmp_path_factory.mktemp("framework")
+        script = home / "example.py"
+        script.write_text(code)
+        around = surroundings(home, model)
+        there = {
+            "PATH": f"{install_claude_code(home).parent}{os.pathsep}{around['PATH']}",
+            "PYTHONPATH": str(ROOT / "src"),
+            "CLAUDE_AGENT_SDK_SKIP_VERSION_CHECK": "1",
+            "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        }
+        return code, run([python, str(script)], around | there, home)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(pool.map(run_one, [found.values[0] for found in framework_blocks()]))
+
+
+@pytest.mark.parametrize("code", framework_blocks())
+def test_python_examples_run_inside_frameworks(
+    code: str, inside_frameworks: dict[str, subprocess.CompletedProcess[str]]
+):
+    """The same, where the example needs a framework."""
+    done = inside_frameworks[code]
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("code", blocks("py"))
+def test_python_examples_that_need_more_than_the_tests_have_can_be_read(code: str):
+    compile(code, "example.py", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 @pytest.mark.parametrize("text", blocks("console"))

@@ -383,3 +383,17 @@ async def test_the_command_line_says_more_than_profiles_and_clients():
         ]
 
     assert modes == ["all", "all", "search", "search"]
+
+
+async def test_a_profile_can_be_used_wherever_a_crib_can():
+    profile = ProfileConfig(tools=("hub__create_issue",), change={"hub__create_issue": ProfileTool("report")})
+    async with memory_crib(hub(), clock()) as made:
+        window = Window(made.crib, Settings(profile=profile), "triage")
+        shown = await window.tools()
+        hidden = await window.call("hub__delete_repo", {})
+        done = await window.call("report", {"repoName": "a", "title": "b"})
+
+    assert [(tool.name, tool.description) for tool in shown] == [("report", ISSUE.description)]
+    assert hidden.error is not None
+    assert hidden.error.code == "TOOL_NOT_FOUND"
+    assert done.success

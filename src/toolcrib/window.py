@@ -21,8 +21,9 @@ from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.config.model import Config
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.call import SILENT, BackChannel, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
+from toolcrib.core.tool import Tool
 from toolcrib.crib import Crib
 from toolcrib.meta import MetaCalls
 from toolcrib.schema.arguments import Renamer
@@ -152,6 +153,10 @@ class Window:
         await self.crib.current()
         return self.catalog
 
+    async def tools(self, *, caller: Caller = LOCAL_USER) -> list[Tool]:
+        """What a caller may use, by the names this window shows."""
+        return [replace(route.tool, name=route.name) for route in (await self.current()).visible_to(caller.grants)]
+
     async def find(self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER) -> list[Found]:
         """The tools of this window for a purpose, best first."""
         if self._settings.profile is None:
@@ -179,6 +184,12 @@ class Window:
         return self.crib.explain(name)
 
     # Calls
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], *, caller: Caller = LOCAL_USER, channel: BackChannel = SILENT
+    ) -> ToolResult:
+        """Run a tool of this window; failure is a result."""
+        return await self.run_real(ToolCall(name, "", dict(arguments), "", caller, channel))
 
     def run(self, call: ToolCall, client: str = "") -> Awaitable[ToolResult]:
         """Run a call by a name that this window shows."""

@@ -22,7 +22,7 @@ from pathlib import Path
 PINS = Path(__file__).resolve().parent
 FLEET = (PINS.parents[1] / ".cache" / "fleet").resolve()
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ENVS = ("time", "git", "calculator", "sdk1", "sdk2")
+ENVS = ("time", "git", "calculator", "sdk1", "sdk2", "frameworks")
 
 
 class InstallError(Exception):
@@ -104,6 +104,15 @@ def ensure(*, conformance: bool = False) -> list[str]:
     return [*(part.folder.name for part in outdated), *installed]
 
 
+def ensure_env(name: str) -> Path:
+    """Bring one Python environment up to date and return its interpreter."""
+    with _one_at_a_time():
+        part = _env_part(name)
+        if not part.is_current():
+            _install(part)
+    return env_python(name)
+
+
 def _npm_part(name: str) -> Part:
     pins = (PINS / name / "package.json", PINS / name / "package-lock.json")
     return Part(FLEET / name, pins, f"node {_node_version()}", _fill_npm)
@@ -135,7 +144,7 @@ def _fill_env(part: Part) -> None:
     if uv is None:
         raise InstallError("uv is not on PATH. Run this script with `uv run`.")
     _run([uv, "venv", "--quiet", "--python", sys.executable, str(part.folder)], cwd=PINS)
-    pinned = ["--requirement", str(part.pins[0])]
+    pinned = ["--compile-bytecode", "--requirement", str(part.pins[0])]
     _run([uv, "pip", "install", "--quiet", "--python", str(env_python(part.folder.name)), *pinned], cwd=PINS)
 
 

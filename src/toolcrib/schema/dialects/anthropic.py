@@ -1,40 +1,21 @@
 """Anthropic's Messages: nearly all of JSON Schema, but no unions at the top and only plain names of parameters."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 from toolcrib.core.tool import Tool
 from toolcrib.schema.dialects.names import PARAMETER_NAMES, NameTable
 from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown
-from toolcrib.schema.dialects.reduce import View, reduce_schema
-from toolcrib.schema.dialects.subset import ROOT_UNIONS, Subset
+from toolcrib.schema.dialects.parameters import view_with_names
+from toolcrib.schema.dialects.reduce import View
+from toolcrib.schema.dialects.subset import Subset
 
 MOST_TO_SEARCH = 10_000
 
 SUBSET = Subset()
-_BY_NAME = frozenset(
-    {"propertyNames", "patternProperties", "dependentRequired", "dependentSchemas", "if", "then", "else"}
-)
-_RENAMED = replace(SUBSET, root_without=ROOT_UNIONS | _BY_NAME)
-"""Where parameters have other names, rules about names do not hold."""
 
 
 def _view(tool: Tool, _options: Options) -> tuple[View, NameTable | None]:
-    view = reduce_schema(tool.input_schema, SUBSET)
-    names = NameTable.of(view.schema.get("properties", ()), PARAMETER_NAMES)
-    if names.is_plain:
-        return view, None
-    view = reduce_schema(tool.input_schema, _RENAMED)
-    return replace(view, schema=_renamed(view.schema, names)), names
-
-
-def _renamed(schema: dict[str, Any], names: NameTable) -> dict[str, Any]:
-    properties = {names.alias(name): part for name, part in schema["properties"].items()}
-    renamed = {**schema, "properties": properties}
-    if "required" in schema:
-        renamed["required"] = [names.aliases.get(name, name) for name in schema["required"]]
-    return renamed
+    return view_with_names(tool.input_schema, SUBSET, PARAMETER_NAMES)
 
 
 def _define(shown: Shown, _options: Options) -> Definition:

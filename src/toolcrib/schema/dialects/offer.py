@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool
-from toolcrib.schema.dialects.names import TOOL_NAMES, NameTable
+from toolcrib.schema.dialects.names import TOOL_NAMES, NameRule, NameTable
 from toolcrib.schema.dialects.reduce import Irreducible, View
 from toolcrib.schema.dialects.wellformed import is_valid
 from toolcrib.schema.dialects.words import add_words
@@ -95,6 +95,8 @@ class Dialect:
     """How many tools the provider takes in one request."""
     defers: bool = False
     """Whether the provider can search for tools that a model does not know from the start."""
+    names: NameRule = TOOL_NAMES
+    """What the names of tools may look like."""
     options: Options = Options()
 
     def with_options(self, options: Options) -> Self:
@@ -109,7 +111,7 @@ class Dialect:
     def offer(self, tools: Iterable[Tool]) -> Offer:
         """The tools in the provider's form, under their names in the catalogue; what it would refuse is left out."""
         given = list(tools)
-        names = NameTable.of((tool.name for tool in given), TOOL_NAMES.within(self.options.name_limit))
+        names = NameTable.of((tool.name for tool in given), self.names.within(self.options.name_limit))
         shown: dict[str, Shown] = {}
         left_out: dict[str, str] = {}
         parameters: dict[str, NameTable] = {}

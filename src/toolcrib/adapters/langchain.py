@@ -1,0 +1,58 @@
+"""LangChain and LangGraph: a ``StructuredTool`` for each tool.
+
+Failures become tool messages of status ``error``; images are content blocks; structured results are the message's
+``artifact``, under ``structured_content``.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+from toolcrib.adapters.offered import MissingFramework, Offered, framework, offer_tools, without
+from toolcrib.agents.answers import answer_of
+from toolcrib.agents.loop import Toolbox
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.models.talk import Text, ToolAnswer, ToolUse
+from toolcrib.schema.dialects.names import PARAMETER_NAMES
+
+try:
+    from langchain_core.tools import BaseTool, StructuredTool, ToolException
+except ImportError as error:
+    raise MissingFramework("LangChain", "langchain") from error
+
+# LangChain drops arguments of the first two names, and breaks on the third.
+_DIALECT = framework("langchain", parameters=without(PARAMETER_NAMES, "config", "run_manager", "self"))
+
+
+async def tools(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> list[BaseTool]:
+    """The Crib's tools as LangChain's; they are asynchronous, so use ``ainvoke`` or ``astream``."""
+    return [_tool(offered) for offered in await offer_tools(crib, _DIALECT, names, caller)]
+
+
+def _tool(offered: Offered) -> BaseTool:
+    async def run(**arguments: Any) -> tuple[Any, Any]:
+        result = await offered.run(arguments)
+        answer = answer_of(ToolUse("", offered.name), result)
+        if answer.is_error:
+            raise ToolException(answer.text)
+        structured = result.structured
+        return _content(answer), None if structured is None else {"structured_content": structured}
+
+    return StructuredTool(
+        name=offered.name,
+        description=offered.description,
+        args_schema=offered.schema,
+        coroutine=run,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+    )
+
+
+def _content(answer: ToolAnswer) -> str | list[dict[str, str]]:
+    if not answer.pictures:
+        return answer.text
+    return [
+        {"type": "text", "text": part.text}
+        if isinstance(part, Text)
+        else {"type": "image", "base64": part.data, "mime_type": part.mime}
+        for part in answer.parts
+    ]

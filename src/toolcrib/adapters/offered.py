@@ -1,0 +1,131 @@
+"""What every adapter begins with: a Crib's tools, under names and with schemas that a framework takes."""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from toolcrib.agents.answers import answer_of
+from toolcrib.agents.loop import Toolbox
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.call import SILENT, ToolResult
+from toolcrib.core.errors import CallerError, UnknownTool
+from toolcrib.core.tool import Tool
+from toolcrib.models.talk import ToolAnswer, ToolUse
+from toolcrib.schema.dialects.names import PARAMETER_NAMES, TOOL_NAMES, NameRule, NameTable
+from toolcrib.schema.dialects.offer import Definition, Dialect, Offer, Options, Shown, one_by_one
+from toolcrib.schema.dialects.openai import SUBSET
+from toolcrib.schema.dialects.parameters import view_with_names
+from toolcrib.schema.dialects.reduce import View
+from toolcrib.schema.dialects.subset import Subset
+
+
+class MissingFramework(CallerError, ImportError):
+    """An adapter's framework is not installed."""
+
+    def __init__(self, framework: str, extra: str) -> None:
+        super().__init__(f"{framework} is not installed.", hint=f'Run `pip install "toolcrib[{extra}]"`.')
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """One tool as a framework takes it."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    tool: Tool
+    """As the catalogue has it."""
+    run: Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
+    """Calls it with arguments as the schema names them; failure is a result."""
+
+    async def answer(self, arguments: Mapping[str, Any]) -> ToolAnswer:
+        """What came of a call, as words and images."""
+        return answer_of(ToolUse("", self.name), await self.run(arguments))
+
+
+def framework(
+    name: str, *, names: NameRule = TOOL_NAMES, parameters: NameRule = PARAMETER_NAMES, subset: Subset = SUBSET
+) -> Dialect:
+    """How a framework wants tools; schemas are such that any provider it may talk to takes them."""
+
+    def view(tool: Tool, _options: Options) -> tuple[View, NameTable | None]:
+        return view_with_names(tool.input_schema, subset, parameters)
+
+    return Dialect(name, view, _define, one_by_one, names=names)
+
+
+def without(rule: NameRule, *reserved: str) -> NameRule:
+    """The same rule, but for some words that mean something else."""
+    words = "|".join(map(re.escape, reserved))
+    return NameRule(re.compile(f"(?!(?:{words})$)(?:{rule.legal.pattern})"), rule.illegal, rule.limit)
+
+
+class Offering:
+    """The tools a caller may use, or those of them that are named, for one framework.
+
+    What no provider would take is left out. Names and schemas are worked out again only when the tools have changed.
+    """
+
+    def __init__(self, toolbox: Toolbox, dialect: Dialect, names: Collection[str] | None, caller: Caller) -> None:
+        self._toolbox, self._dialect, self._caller = toolbox, dialect, caller
+        self._names = None if names is None else list(names)
+        self._tools: Sequence[Tool] | None = None
+        self._offered: list[Offered] = []
+
+    async def current(self) -> list[Offered]:
+        """The tools as they are now."""
+        tools = await self._toolbox.tools(caller=self._caller)
+        if tools != self._tools:
+            self._offered, self._tools = self._offer(tools), tools
+        return list(self._offered)
+
+    def _offer(self, tools: Sequence[Tool]) -> list[Offered]:
+        offer = self._dialect.offer(tools if self._names is None else _named(tools, self._names))
+        if self._names is not None:
+            _refuse_left_out(offer)
+        known = {tool.name: tool for tool in tools}
+
+        async def run(name: str, arguments: Mapping[str, Any]) -> ToolResult:
+            original, translated = offer.call(name, arguments)
+            return await self._toolbox.call(original, translated, caller=self._caller, channel=SILENT)
+
+        return [_offered(one, known[offer.original(one["name"])], run) for one in offer.definitions]
+
+
+async def offer_tools(
+    toolbox: Toolbox, dialect: Dialect, names: Collection[str] | None = None, caller: Caller = LOCAL_USER
+) -> list[Offered]:
+    """The tools as they are now, once."""
+    return await Offering(toolbox, dialect, names, caller).current()
+
+
+def failure(answer: ToolAnswer) -> str:
+    """An error in words, for frameworks that cannot mark it as one."""
+    return f"Error: {answer.text}"
+
+
+def _offered(
+    definition: Definition, tool: Tool, run: Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
+) -> Offered:
+    name = definition["name"]
+    return Offered(name, definition["description"], definition["schema"], tool, lambda arguments: run(name, arguments))
+
+
+def _define(shown: Shown, _options: Options) -> Definition:
+    schema = {"type": "object", "properties": {}} | shown.view.schema
+    return {"name": shown.name, "description": shown.description, "schema": schema}
+
+
+def _named(tools: Sequence[Tool], names: Collection[str]) -> list[Tool]:
+    known = {tool.name: tool for tool in tools}
+    unknown = next((name for name in names if name not in known), None)
+    if unknown is not None:
+        raise UnknownTool(unknown, known=list(known))
+    return [known[name] for name in dict.fromkeys(names)]
+
+
+def _refuse_left_out(offer: Offer) -> None:
+    """Who asks for a tool by name is told that it cannot be had."""
+    for name, reason in offer.left_out.items():
+        raise CallerError(f"{name} cannot be offered to a model: {reason}.", hint="Leave it out of the names.")
