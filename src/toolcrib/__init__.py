@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib import version
 
 if TYPE_CHECKING:
-    from toolcrib.assemble import open_crib
+    from toolcrib.assemble import open_crib, open_profile
     from toolcrib.core import errors
     from toolcrib.core.call import ToolCall, ToolResult
     from toolcrib.core.source import Listing, ToolSource
@@ -29,6 +29,7 @@ _HOMES = {
     "ToolResult": "toolcrib.core.call",
     "ToolSource": "toolcrib.core.source",
     "open_crib": "toolcrib.assemble",
+    "open_profile": "toolcrib.assemble",
     "tool": "toolcrib.sources.native",
 }
 
@@ -45,6 +46,7 @@ __all__ = [
     "__version__",
     "errors",
     "open_crib",
+    "open_profile",
     "tool",
 ]
 

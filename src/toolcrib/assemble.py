@@ -65,6 +65,7 @@ from toolcrib.stores.records import LockAnswers, LockRecords, MemoryRecords
 from toolcrib.stores.results import ResultStore
 from toolcrib.surroundings import Surroundings
 from toolcrib.thinking import errands_of
+from toolcrib.window import Window, Windows
 
 if TYPE_CHECKING:
     from toolcrib.outfit import Outfit
@@ -215,6 +216,14 @@ async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its nam
         yield crib
     finally:
         await crib.close()
+
+
+@asynccontextmanager
+async def open_profile(name: str, config: ConfigLike = None, **wishes: Any) -> AsyncIterator[Window]:
+    """One profile of a configuration, for whatever takes a Crib's tools; the wishes are those of ``open_crib``."""
+    loaded = as_loaded(config, wishes.get("surroundings") or Surroundings())
+    async with open_crib(loaded, **wishes) as crib:
+        yield Windows(crib, loaded.config).need(name)
 
 
 async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
