@@ -1,9 +1,8 @@
 """Which terms stand in which entries: texts become numbers as they come, and are counted once at the end."""
 
 from array import array
+from collections import deque
 from collections.abc import Sequence
-from threading import Lock
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,47 +12,37 @@ from toolcrib.search.tokens import pieces_of, terms_in
 Numbers = NDArray[np.uint64]
 
 MOST_IN_ENTRY = 255  # counts saturate long before that
-MOST_PIECES = 1 << 17  # that are known; then all are forgotten
+MOST_PIECES = 1 << 17  # that are remembered for the next entries
 
 
 class Vocabulary(dict[bytes, int]):
     """Numbers for the pieces that texts are made of, given out as they are met, and the terms of each piece."""
 
-    _of_late: "ClassVar[Vocabulary | None]" = None
-
     def __init__(self) -> None:
-        self._lock = Lock()
         self._of_words: dict[bytes, int] = {}
         self._terms, self._ends = array("I"), array("Q", [0])
 
-    @classmethod
-    def of_late(cls) -> "Vocabulary":
-        """What the last texts were made of, as the next ones mostly are, too."""
-        if cls._of_late is None or len(cls._of_late) > MOST_PIECES:
-            cls._of_late = cls()
-        return cls._of_late
-
     def __missing__(self, piece: bytes) -> int:
-        words = [term.encode() for term in terms_in(piece)]
-        with self._lock:
-            if piece not in self:
-                known = self._of_words
-                self._terms.extend([known.setdefault(word, len(known)) for word in words])
-                self._ends.append(len(self._terms))
-                self[piece] = len(self)
-            return self[piece]
+        known = self._of_words
+        self._terms.extend([known.setdefault(term.encode(), len(known)) for term in terms_in(piece)])
+        self._ends.append(len(self._terms))
+        number = self[piece] = len(self)
+        return number
 
     def terms(self) -> tuple[list[bytes], NDArray[np.uint32], NDArray[np.int64]]:
         """All terms by number; the numbers of every piece's terms, one piece after the other; where each ends."""
-        with self._lock:
-            return list(self._of_words), np.array(self._terms, np.uint32), np.array(self._ends, np.int64)
+        return list(self._of_words), np.array(self._terms, np.uint32), np.array(self._ends, np.int64)
+
+
+_idle: deque[Vocabulary] = deque(maxlen=1)
+"""What the last texts were made of, as the next ones mostly are, too; nobody uses it now."""
 
 
 class Gathered:
     """Entries in the making: for each field the numbers of its pieces in order."""
 
     def __init__(self, fields: int) -> None:
-        self._vocabulary = Vocabulary.of_late()
+        self._vocabulary = _take_idle()
         self._pieces = [array("I") for _ in range(fields)]
         self._ends = [array("Q", [0]) for _ in range(fields)]
 
@@ -66,8 +55,10 @@ class Gathered:
             ends.append(len(pieces))
 
     def count(self, size: int) -> tuple[list[bytes], Numbers, NDArray[np.uint8], NDArray[np.uint32]]:
-        """The words, sorted; postings as one number for word and entry, ascending; their counts; all lengths."""
+        """The words, sorted; postings as one number for word and entry, ascending; their counts; all lengths. Once."""
         words, terms, ends = self._vocabulary.terms()
+        if len(self._vocabulary) <= MOST_PIECES:
+            _idle.append(self._vocabulary)
         held = [_terms_in(np.array(pieces, np.int64), terms, ends) for pieces in self._pieces]
         used = np.flatnonzero(np.bincount(np.concatenate([np.zeros(0, np.uint32), *(each for each, _ in held)])))
         ordered = sorted((words[number], number) for number in used.tolist())
@@ -77,6 +68,13 @@ class Gathered:
         lengths = np.array(sums, np.uint32).reshape(len(held), size)
         places, counts = _together([rank[each] for each, _ in held], lengths)
         return [word for word, _ in ordered], places, counts, lengths
+
+
+def _take_idle() -> Vocabulary:
+    try:
+        return _idle.pop()
+    except IndexError:
+        return Vocabulary()
 
 
 def _terms_in(
