@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,9 @@ class Worker:
 class Filled:
     """What it took to fill one contender."""
 
-    seconds: float
-    cpu_s: float
-    disk_mb: float
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    disk_mb: float = 0.0
 
 
 async def measure(options: Options) -> Report:
@@ -143,21 +143,26 @@ def prepared(chunks: int, data: Path | None) -> Path:
 def fill(corpus: Path, homes: dict[str, Path]) -> dict[str, Filled]:
     """Each contender takes in a slice in turn; then each makes the indexes that its documentation wants made."""
     with workers(corpus, homes) as up:
-        seconds = dict.fromkeys(up, 0.0)
+        spent = {name: Filled() for name in up}
         for part in range(SLICES):
             for worker in rotated(list(up.values()), part):
-                _spend(up, seconds, worker.name, "add", part=part)
+                _spend(up, spent, worker.name, "add", part=part)
             tell(f"  slice {part + 1}/{SLICES}")
         for name in list(up):
-            _spend(up, seconds, name, "finish")
-        cpu_s = {name: usage.cpu_ns([worker.pid]) / 1e9 for name, worker in up.items()}
+            _spend(up, spent, name, "finish")
         names = list(up)
-    return {name: Filled(seconds[name], cpu_s[name], _size_mb(homes[name])) for name in names}
+    return {name: replace(spent[name], disk_mb=_size_mb(homes[name])) for name in names}
 
 
-def _spend(up: dict[str, Worker], seconds: dict[str, float], name: str, do: str, **order: int) -> None:
+def _spend(up: dict[str, Worker], spent: dict[str, Filled], name: str, do: str, **order: int) -> None:
+    worker = up[name]
     try:
-        seconds[name] += up[name].ask(do, **order)["s"]
+        if do == "add":
+            worker.ask("learn", **order)
+        before = usage.cpu_ns([worker.pid])
+        seconds = worker.ask(do, **order)["s"]
+        cpu_s = (usage.cpu_ns([worker.pid]) - before) / 1e9
+        spent[name] = Filled(spent[name].seconds + seconds, spent[name].cpu_s + cpu_s)
     except (RuntimeError, OSError) as error:
         tell(f"  -- {name}: {why(error)}")
         del up[name]

@@ -16,6 +16,7 @@ LEAST = 200
 """What a passage should have before a heading ends it."""
 
 _GAP = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+|\f")
+_BLANK_LINES = re.compile(r"\n[^\S\n]*(?:\n[^\S\n]*)+")  # the same where there is no form feed, found sooner
 _SENTENCE_END = re.compile(r"[.!?…。！？]+[\"'’”)\]]*\s")
 
 _INTRODUCED = "`~-*|"
@@ -66,9 +67,10 @@ def _introduced(text: str, blocks: Iterator[Span], target: int) -> Iterator[Span
 def _blocks(text: str, outline: Outline, target: int) -> Iterator[Span]:
     """Paragraphs, cut at headings and pages as well, none longer than the target; no white space at their ends."""
     cuts = sorted({*(heading.start for heading in outline.headings), *outline.pages, 0, len(text)})
+    gaps = _GAP if "\f" in text else _BLANK_LINES
     for first, past in pairwise(cuts):
         start = first
-        for gap in _GAP.finditer(text, first, past):
+        for gap in gaps.finditer(text, first, past):
             yield from _pieces(text, start, gap.start(), target)
             start = gap.end()
         yield from _pieces(text, start, past, target)

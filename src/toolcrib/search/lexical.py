@@ -5,24 +5,22 @@ on how entries were split over segments. The formula is BM25F with a length norm
 https://www.staff.city.ac.uk/~sbrp622/papers/foundations_bm25_review.pdf (3.6).
 """
 
-from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolcrib.search.gather import Gathered
 from toolcrib.search.pack import pack, unpack
-from toolcrib.search.tokens import pieces_of, terms_in
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 
 KIND = "postings"
-MOST_IN_ENTRY = 255  # counts saturate long before that
 MOST_REMEMBERED = 1_000_000  # postings of terms asked for lately, worked out
 MOST_MATCHED = 8  # terms: of a longer query, no entry is expected to hold all
 
@@ -66,10 +64,12 @@ class Postings:
     @classmethod
     def build(cls, entries: Iterable[Mapping[str, str]], fields: Sequence[str]) -> "Postings":
         """Index the named fields of each entry, in order; what else an entry holds is left out."""
-        gathered = _Gathered(len(fields))
-        for entry in entries:
+        gathered, size = Gathered(len(fields)), 0
+        for size, entry in enumerate(entries, 1):  # noqa: B007 - the last one tells how many there are
             gathered.add([entry.get(name, "") for name in fields])
-        return cls(gathered.arrays(), fields)
+        words, places, counts, lengths = gathered.count(size)
+        terms, owners = (places >> np.uint64(32)).astype(np.uint32), places.astype(np.uint32)
+        return cls(_arranged(words, terms, owners, counts, lengths), fields)
 
     @classmethod
     def merge(cls, parts: Sequence["Postings"], keeps: Sequence[Mask | None]) -> "Postings":
@@ -113,62 +113,6 @@ class Postings:
     def _word(self, at: int) -> bytes:
         start = self._word_ends[at - 1] if at else 0
         return self._words[start : self._word_ends[at]].tobytes()
-
-
-class _Numbers(dict[str, tuple[int, ...]]):
-    """The numbers of the terms in each piece of text, given out as terms are met."""
-
-    def __init__(self) -> None:
-        self.of_terms: dict[str, int] = {}
-
-    def __missing__(self, piece: str) -> tuple[int, ...]:
-        known = self.of_terms
-        numbers = self[piece] = tuple([known.setdefault(term, len(known)) for term in terms_in(piece)])
-        return numbers
-
-
-class _Gathered:
-    """Postings in the making: for each field the numbers of its terms in order of arrival, counted once at the end."""
-
-    def __init__(self, fields: int) -> None:
-        self._numbers = _Numbers()
-        self._size = 0
-        self._terms = [array("I") for _ in range(fields)]
-        self._ends = [array("Q", [0]) for _ in range(fields)]
-
-    def add(self, texts: Sequence[str]) -> None:
-        self._size += 1
-        numbers_of = self._numbers.__getitem__
-        for text, terms, ends in zip(texts, self._terms, self._ends, strict=True):
-            if text:
-                terms.extend(chain.from_iterable(map(numbers_of, pieces_of(text))))
-            ends.append(len(terms))
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        words = sorted((term.encode(), number) for term, number in self._numbers.of_terms.items())
-        rank = np.empty(len(words), np.uint64)
-        rank[[number for _, number in words]] = np.arange(len(words), dtype=np.uint64)
-        lengths = np.array([np.diff(ends) for ends in self._ends], np.uint32).reshape(len(self._ends), self._size)
-        counted = [_counted(rank[np.array(terms)], of) for terms, of in zip(self._terms, lengths, strict=True)]
-        places, _ = _distinct(np.concatenate([np.zeros(0, np.uint64), *(held for held, _ in counted)]))
-        counts = np.zeros((len(counted), len(places)), np.uint8)
-        for row, (held, count) in zip(counts, counted, strict=True):
-            row[np.searchsorted(places, held)] = np.minimum(count, MOST_IN_ENTRY)
-        terms, entries = (places >> np.uint64(32)).astype(np.uint32), places.astype(np.uint32)
-        return _arranged([word for word, _ in words], terms, entries, counts, lengths)
-
-
-def _counted(terms: NDArray[np.uint64], lengths: NDArray[np.uint32]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Which terms stand in which entries of one field, as one number for both, and how often."""
-    entries = np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths)
-    return _distinct((terms << np.uint64(32)) | entries)
-
-
-def _distinct(numbers: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """The different ones, ascending, and how often each is there."""
-    numbers = np.sort(numbers)
-    firsts = np.flatnonzero(np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)])
-    return numbers[firsts], np.diff(firsts, append=len(numbers))
 
 
 def _arranged(

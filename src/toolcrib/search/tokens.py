@@ -18,9 +18,9 @@ SEPARATOR = re.compile(r"[._\-]+")
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 QUOTED = re.compile(r"[\"“”]([^\"“”]{3,200})[\"“”]")
 IDEOGRAPHS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
-BREAKS = {
-    code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "._'-")
-}  # none is part of a WORD
+BREAKS = bytes(
+    code if code > 127 or chr(code).isalnum() or chr(code) in "._'-" else ord(" ") for code in range(256)
+)  # none of what becomes a space is part of a WORD
 BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 LONGEST = 64  # characters of a term: longer ones (hashes, base64) are cut
 
@@ -67,15 +67,17 @@ def analyse(text: str) -> list[str]:
     return terms
 
 
-def pieces_of(text: str) -> list[str]:
+def pieces_of(text: str) -> list[bytes]:
     """A text in small pieces, none of which cuts a word in two: made quickly, and mostly the same ones again."""
-    return text.translate(BREAKS).split() if text.isascii() else WORD.findall(fold(text))
+    if text.isascii():
+        return text.encode().translate(BREAKS).split()
+    return " ".join(WORD.findall(fold(text))).encode().split()
 
 
 @lru_cache(maxsize=1 << 17)
-def terms_in(piece: str) -> tuple[str, ...]:
+def terms_in(piece: bytes) -> tuple[str, ...]:
     """The terms of a piece, in order."""
-    return tuple(term for word in WORD.findall(piece) for term in _terms_of(word))
+    return tuple(term for word in WORD.findall(piece.decode()) for term in _terms_of(word))
 
 
 def read_query(text: str) -> Query:

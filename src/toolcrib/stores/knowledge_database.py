@@ -37,6 +37,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key"""
 _ADD_PASSAGE = "INSERT INTO passage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_SEGMENT = "INSERT INTO segment (collection, level, size, changed, bytes) VALUES (?, ?, ?, ?, ?) RETURNING id"
 _SEGMENTS_OF = "SELECT id FROM segment WHERE collection = ?"
+_KNOWN = "SELECT id FROM document WHERE id IN (SELECT value FROM json_each(?))"
 _DOCUMENT_DIES = """
 UPDATE segment SET changed = ?1
 WHERE id IN (SELECT DISTINCT segment FROM passage WHERE document IN (SELECT key FROM document WHERE id = ?2))"""
@@ -100,7 +101,7 @@ class KnowledgeDatabase:
         with self._transaction():
             generation = self._advance()
             self._check_collection(change.collection)
-            for document in (*change.removals, *(arrival.document.id for arrival in change.arrivals)):
+            for document in self._known((*change.removals, *(arrival.document.id for arrival in change.arrivals))):
                 self._remove(document, generation)
             keys = [self._add_document(arrival) for arrival in change.arrivals]
             if change.segment:
@@ -114,6 +115,11 @@ class KnowledgeDatabase:
         known = [str(row[0]) for row in self.connection.execute("SELECT id FROM collection")]
         if collection not in known:
             raise UnknownCollection(collection, known=known)
+
+    def _known(self, documents: Iterable[str]) -> list[str]:
+        """Those of these documents that are there."""
+        rows = self.connection.execute(_KNOWN, (to_json(list(documents)),))
+        return [str(row[0]) for row in rows]
 
     def _remove(self, document: str, generation: int) -> None:
         self.connection.execute(_DOCUMENT_DIES, (generation, document))

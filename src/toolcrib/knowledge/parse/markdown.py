@@ -18,6 +18,7 @@ _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_FENCES, _UNDERLINES = frozenset("`~"), frozenset("=-")
 _OURS = frozenset({"title", "date", "license", "licence", "version"})
 FRONT_MATTER_MAX = 64 * 1024
 
@@ -83,16 +84,17 @@ def find_headings(text: str) -> Iterator[Heading]:
     fence, start, above, above_at = "", 0, "", 0
     for line in text.splitlines(keepends=True):
         bare = line.rstrip("\n")
-        mark = _FENCE.match(bare)
+        head = bare.lstrip(" ")[:1]
+        mark = _FENCE.match(bare) if head in _FENCES else None
         if fence:
             fence = "" if mark and mark[1].startswith(fence) and not bare[mark.end() :].strip() else fence
             above = ""
         elif mark:
             fence, above = mark[1], ""
-        elif atx := _ATX.match(bare):
+        elif head == "#" and (atx := _ATX.match(bare)):
             yield Heading(start, len(atx[1]), _plain(atx[2] or ""))
             above = ""
-        elif above and (under := _SETEXT.match(bare)):
+        elif above and head in _UNDERLINES and (under := _SETEXT.match(bare)):
             yield Heading(above_at, 1 if under[1][0] == "=" else 2, _plain(above))
             above = ""
         else:

@@ -14,6 +14,8 @@ _MARKS = (
 )
 _UNWANTED = re.compile(r"[\0-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff]")
 
+_ODD = bytes(byte for byte in (*range(32), 127) if byte not in b"\t\n\f")  # what UTF-8 may hold that is cleaned away
+
 
 def decode(content: bytes) -> str:
     """The text of some bytes: by their mark, else UTF-8, else the old western encoding, which never fails."""
@@ -21,7 +23,8 @@ def decode(content: bytes) -> str:
         if content.startswith(mark):
             return clean(content.decode(encoding, "replace"))
     try:
-        return clean(content.decode())
+        text = content.decode()
+        return clean(text) if len(content.translate(None, _ODD)) < len(content) else text
     except UnicodeDecodeError:
         return clean(_western(content))
 
