@@ -167,6 +167,26 @@ async def test_a_busy_provider_is_asked_again():
     assert (reply.turn.text, len(llm.asked)) == ("Here.", 3)
 
 
+async def test_a_field_that_a_model_does_not_take_is_left_out_from_then_on():
+    """Newer models of OpenAI want another name for the limit, and no temperature."""
+    hint = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    steps = (
+        Step(status=400, body={"error": {"message": hint}}),
+        Step(status=400, body={"error": {"message": "'temperature' does not support 0 with this model."}}),
+        Step("Now."),
+        Step("Again."),
+    )
+    with LlmDouble(*steps) as llm:
+        speaker = model("openai", llm)
+        request = Request([user("Hi")], max_tokens=99, extra={"temperature": 0})
+        assert (await said(speaker, request))[1].turn.text == "Now."
+        await said(speaker, request)
+
+    for asked in llm.asked[2:]:
+        assert (asked["max_completion_tokens"], asked.keys() & {"max_tokens", "temperature"}) == (99, set())
+    assert len(llm.asked) == 4
+
+
 async def test_a_provider_that_stays_busy_is_told():
     busy = Step(status=529, body={"type": "error", "error": {"message": "overloaded"}}, headers={"retry-after": "0.01"})
     with LlmDouble(*[busy] * 9) as llm, pytest.raises(SourceUnavailable, match="HTTP 529: overloaded"):

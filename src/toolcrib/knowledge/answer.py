@@ -45,6 +45,8 @@ class Answered:
     model: str | None = None
     search_ms: float = 0.0
     model_ms: float = 0.0
+    warnings: tuple[str, ...] = ()
+    """Why something was searched by words alone."""
 
     def to_json(self) -> dict[str, Any]:
         """As ``kb.answer`` returns it."""
@@ -70,6 +72,7 @@ class Answered:
                 for each in self.support
             ],
             "model": self.model,
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
             "performance_metrics": {
                 "total_time_ms": round(self.search_ms + self.model_ms),
                 "search_time_ms": round(self.search_ms),
@@ -90,16 +93,19 @@ class Answerer:
         began = loop.time()
         findings = await library.search(search)
         search_ms = (loop.time() - began) * 1000
-        question = Question.read(search.query, findings.rarity)
+        answered = await self._answer(library, search.query, findings)
+        model_ms = 0.0 if self._model is None else (loop.time() - began) * 1000 - search_ms
+        return replace(answered, search_ms=search_ms, model_ms=model_ms, warnings=findings.warnings)
+
+    async def _answer(self, library: "Library", query: str, findings: Findings) -> Answered:
+        question, model = Question.read(query, findings.rarity), self._model
         if is_weak(question, findings):
-            return Answered(NOTHING, "none", model=self._model.name if self._model else None, search_ms=search_ms)
-        if self._model is None:
-            answered = await asyncio.to_thread(_extract, question, findings, _nearness(library))
-            return replace(answered, search_ms=search_ms)
-        written = await self._write(self._model, search.query, findings.passages)
+            return Answered(NOTHING, "none", model=model.name if model else None)
+        if model is None:
+            return await asyncio.to_thread(_extract, question, findings, _nearness(library))
+        written = await self._write(model, query, findings.passages)
         answered = await asyncio.to_thread(_judge, written, findings.passages, _similarity(library))
-        model_ms = (loop.time() - began) * 1000 - search_ms
-        return replace(answered, model=self._model.name, search_ms=search_ms, model_ms=model_ms)
+        return replace(answered, model=model.name)
 
     async def _write(self, model: "Model", question: str, passages: Sequence[FoundPassage]) -> str:
         context = "\n\n".join(_numbered(passages))

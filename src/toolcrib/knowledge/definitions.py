@@ -307,6 +307,7 @@ ANSWER: Schema = {
                 )
             ),
             "model": MAYBE,
+            "warnings": _list(TEXT, description="Why something was searched by words alone"),
             "performance_metrics": _object({"total_time_ms": COUNT, "search_time_ms": COUNT, "model_time_ms": COUNT}),
         },
         "answer",

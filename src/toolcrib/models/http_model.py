@@ -1,8 +1,10 @@
 """Models behind an HTTP API."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Set
 from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 import msgspec
 
@@ -19,6 +21,9 @@ ERROR_SHOWN = 300
 ATTEMPTS = 3
 WAIT_S = 1.0
 LONGEST_WAIT_S = 30.0
+UNFIT = 400
+NEGOTIABLE = {"max_tokens": "max_completion_tokens", "temperature": "", "stream_options": ""}
+"""Fields that some models refuse, and what they want instead; nothing of what is asked depends on them."""
 BUSY = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 
 
@@ -30,15 +35,22 @@ class HttpModel:
         self.api: Api = find_api(settings.provider)
         self._settings = settings
         self._url = (settings.url or self.api.base_url).rstrip("/") + self.api.path
+        self._unwanted: set[str] = set()
+        """Fields of requests that this model does not take, as it has said."""
 
     async def ask(self, request: Request) -> AsyncGenerator[str | Reply, None]:
         """The words in pieces, then the whole turn; raises ``ModelFailed`` if there is none."""
-        body = msgspec.json.encode(self.api.body(self._settings.model, request))
         for attempt in range(1, ATTEMPTS + 1):
+            body = without_fields(self.api.body(self._settings.model, request), self._unwanted)
             try:
-                async with aclosing(self._answer(body, is_streamed=request.stream)) as pieces:
+                async with aclosing(self._answer(msgspec.json.encode(body), is_streamed=request.stream)) as pieces:
                     async for piece in pieces:
                         yield piece
+            except _Unfit as unfit:
+                unwanted = {name for name in NEGOTIABLE if name in body and _names(unfit.said, name)}
+                if not unwanted:
+                    raise self._refusal(unfit.said) from None
+                self._unwanted |= unwanted
             except _Busy as busy:
                 if attempt == ATTEMPTS:
                     raise self._refusal(busy.said) from None
@@ -119,6 +131,8 @@ class HttpModel:
         said = f"HTTP {response.status}: {_body_message(response.body)}"
         if response.status in BUSY:
             raise _Busy(said, _retry_after(response))
+        if response.status == UNFIT:
+            raise _Unfit(said)
         raise self._refusal(said)
 
     def _refusal(self, said: str) -> ModelFailed:
@@ -129,12 +143,30 @@ class HttpModel:
         )
 
 
+class _Unfit(Exception):
+    """The server does not take the request as it is."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.said = said
+
+
 class _Busy(Exception):
     """The server has no time now."""
 
     def __init__(self, said: str, wait_s: float) -> None:
         super().__init__(said)
         self.said, self.wait_s = said, wait_s
+
+
+def without_fields(body: dict[str, Any], unwanted: Set[str]) -> dict[str, Any]:
+    """The request without what its model does not take, or with the newer name for it."""
+    renamed = {NEGOTIABLE[name]: body[name] for name in unwanted if name in body and NEGOTIABLE[name]}
+    return {name: value for name, value in body.items() if name not in unwanted} | renamed
+
+
+def _names(said: str, field: str) -> bool:
+    return re.search(rf"(?<![a-z_]){field}(?![a-z_])", said) is not None
 
 
 def _retry_after(response: Response) -> float:
