@@ -10,7 +10,7 @@ from toolcrib import open_crib, tool
 from toolcrib.agents.events import Done, Finished, Said, Started
 from toolcrib.agents.loop import Agent, AgentSettings
 from toolcrib.config.model import Config
-from toolcrib.core.errors import SourceUnavailable
+from toolcrib.core.errors import CallerError, SourceUnavailable
 from toolcrib.models.apis import APIS
 from toolcrib.models.http_model import HttpModel
 from toolcrib.models.model import ModelSettings
@@ -189,3 +189,24 @@ async def test_a_question_the_model_never_answered_is_not_part_of_the_conversati
 
     assert [turn.text for turn in talking.turns] == ["Second", "Hello."]
     assert talking.turns[0].parts == (Text("Second"),)
+
+
+async def test_tools_that_are_not_loaded_are_left_to_the_providers_own_search():
+    """The definitions go along, but the model reads them only when it looks for them."""
+    with LlmDouble(Step("", (("add", {"a": 1, "b": 2}),)), Step("3")) as llm:
+        async with open_crib(Config(), tools=[add, fail]) as crib:
+            done = await agent(crib, llm, "anthropic", loaded=frozenset({"fail"})).ask("Add")
+
+    offered = {
+        each["name"]: each.get("defer_loading", False) for each in llm.asked[0]["tools"] if "input_schema" in each
+    }
+    assert offered == {"add": True, "fail": False, "result_read": True}
+    assert any(each.get("type", "").startswith("tool_search_tool") for each in llm.asked[0]["tools"])
+    assert done.text == "3"
+
+
+async def test_a_provider_without_a_search_of_its_own_says_so():
+    with LlmDouble(Step("?")) as llm:
+        async with open_crib(Config(), tools=[add]) as crib:
+            with pytest.raises(CallerError, match="cannot load tools later"):
+                await agent(crib, llm, "ollama", loaded=frozenset()).ask("Add")

@@ -16,7 +16,7 @@ from toolcrib.core.tool import Tool
 from toolcrib.models.model import Model
 from toolcrib.models.talk import Reply, Request, ToolAnswer, ToolUse, Turn, Usage, user
 from toolcrib.schema.dialects.known import dialect_of
-from toolcrib.schema.dialects.offer import Offer
+from toolcrib.schema.dialects.offer import Offer, Options
 
 UNFINISHED = "The answer was cut off at the limit of tokens, so this call was not made. Try again, with less."
 
@@ -49,6 +49,8 @@ class AgentSettings:
     extra: Mapping[str, Any] = field(default_factory=dict)
     tools: frozenset[str] | None = None
     """The only tools it may use; ``None``: all that are open to its caller."""
+    loaded: frozenset[str] | None = None
+    """Tools the model knows from the start; it searches for the others itself, where its provider can do that."""
 
 
 class Agent:
@@ -123,7 +125,8 @@ class Agent:
         tools = await self._tools.tools(caller=self._caller)
         chosen = self._settings.tools
         wanted = [tool for tool in tools if chosen is None or tool.name in chosen]
-        return dialect_of(self._model.api.dialect).offer(wanted)
+        options = Options(loaded=self._settings.loaded) if self._settings.loaded is not None else None
+        return dialect_of(self._model.api.dialect, options).offer(wanted)
 
     async def _turn(self, offer: Offer) -> AsyncGenerator[str | Reply, None]:
         settings = self._settings
