@@ -17,6 +17,7 @@ Json = dict[str, Any]
 Tool = Callable[[dict[str, Any]], Awaitable[Json]]
 
 MANY_SEGMENTS = 40
+LOOKS = 5
 _MARKER = re.compile(r"\[(\d{1,3})\]")
 
 
@@ -94,10 +95,9 @@ class KnowledgeTools:
         """How much there is, and whether all is well."""
         try:
             library = await self._open()
-            wanted = await _collections(library, arguments.get("collection_ids") or ())
+            counted = await _counted(library, arguments.get("collection_ids") or ())
         except KnowledgeUnavailable as trouble:
             return {"status": "unhealthy", "reasons": [str(trouble)], "collections": []}
-        counted = [(collection, await library.store.counts(collection.id)) for collection in wanted]
         reasons = [reason for pair in counted for reason in await library.complaints(*pair)]
         reasons += [reason for pair in counted for reason in _complaints(*pair)]
         return {
@@ -160,6 +160,18 @@ async def _around(library: "Library", chunk: str, neighbours: int) -> tuple[Docu
     at = resolved.passage.ordinal
     first, last = passages[max(at - neighbours, 0)], passages[min(at + neighbours, len(passages) - 1)]
     return document, kept, (first.place.start, last.place.end)
+
+
+async def _counted(library: "Library", wanted: Sequence[str]) -> list[tuple[Collection, CollectionCounts]]:
+    """Collections and what they hold, of one moment unless they change all the time."""
+    counted = list[tuple[Collection, CollectionCounts]]()
+    for _ in range(LOOKS):
+        generation = await library.store.generation()
+        chosen = await _collections(library, wanted)
+        counted = [(collection, await library.store.counts(collection.id)) for collection in chosen]
+        if await library.store.generation() == generation:
+            break
+    return counted
 
 
 async def _collections(library: "Library", wanted: Sequence[str]) -> list[Collection]:

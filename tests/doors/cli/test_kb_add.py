@@ -134,7 +134,7 @@ def test_there_is_no_bar_beside_json_nor_without_a_terminal(toolcrib: Program, n
 
 
 def test_an_interrupted_addition_keeps_what_was_stored_and_says_how_to_go_on(toolcrib: Program, notes):
-    for number in range(400):
+    for number in range(1200):
         (notes / f"n{number}.md").write_text(f"# N {number}\n\n" + f"Sentence {number} says something. " * 300)
     os.mkfifo(notes / "zz.md")
     process = toolcrib.start("kb", "add", "notes", "--collection", "n", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -151,8 +151,8 @@ def test_an_interrupted_addition_keeps_what_was_stored_and_says_how_to_go_on(too
 
     assert (process.returncode, printed) == (130, b"")
     assert b"What was stored stays; the same command goes on from there." in said
-    assert 0 < kept < 402
-    assert (again["added"], again["added"] + again["unchanged"] + again["changed"]) == (402 - kept, 402)
+    assert 0 < kept < 1202
+    assert (again["added"], again["added"] + again["unchanged"] + again["changed"]) == (1202 - kept, 1202)
 
 
 def stored(toolcrib: Program) -> int:
