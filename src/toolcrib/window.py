@@ -206,7 +206,8 @@ class Window:
         """Make a call the real tool's; what was given, by the names the server knows."""
         dressed, call.name = self._dressed, real_name(route)
         given = _as_sent(call.arguments, self.crib.lookup(call.name) or route)
-        withheld = sorted(dressed.withheld.get(route.name, frozenset()).intersection((*call.arguments, *given)))
+        call.withheld = dressed.withheld.get(route.name, frozenset())
+        withheld = sorted(call.withheld.intersection((*call.arguments, *given)))
         if withheld and decide(call.caller.grants, route.reach).is_listed:
             raise InvalidArguments(f"{route.name}: {', '.join(withheld)} cannot be given here.", hint="Leave it out.")
         call.arguments = {**call.arguments, **dressed.fixed.get(route.name, {})}

@@ -97,6 +97,8 @@ class ToolCall:
     """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by the ``audit`` layer."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the audit log shall know of it besides: the shape of its arguments; set by the ``audit`` layer."""
+    withheld: frozenset[str] = frozenset()
+    """Parameters that the caller may not give, not even by a slip that would be repaired; set by a profile."""
     repairs: tuple[str, ...] = ()
     """What was put right in its arguments, in words; set by the ``arguments`` layer."""
     live: Timeline | None = None
