@@ -1,8 +1,10 @@
 """Models behind an HTTP API."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from typing import TypeVar
 
 import msgspec
 
@@ -11,15 +13,18 @@ from toolcrib.models.api import Api, Event, Reader
 from toolcrib.models.apis import find_api
 from toolcrib.models.lines import Lines
 from toolcrib.models.model import ModelFailed, ModelSettings
-from toolcrib.models.talk import Reply, Request
+from toolcrib.models.talk import Reply, Request, Usage
 from toolcrib.transports.http_client import HttpFailure, HttpPool, PoolLimits, Receive, Response
 from toolcrib.transports.http_dial import encode_own_headers
 
+ANSWER_MAX = 64 << 20
 ERROR_SHOWN = 300
 ATTEMPTS = 3
 WAIT_S = 1.0
 LONGEST_WAIT_S = 30.0
 BUSY = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+
+Taken = TypeVar("Taken")
 
 
 class HttpModel:
@@ -49,24 +54,41 @@ class HttpModel:
     async def _answer(self, body: bytes, *, is_streamed: bool) -> AsyncGenerator[str | Reply, None]:
         reader = self.api.reader()
         lines = Lines(is_lines=self.api.is_lines)
-        received = b""
+        received = bytearray()
         async with aclosing(self._pieces(body)) as pieces:
             async for piece in pieces:
                 if not is_streamed:
                     received += piece
                     continue
                 for document in lines.feed(piece):
-                    if text := reader.feed(self._event(document)):
+                    if text := self._take(reader.feed, document):
                         yield text
         if is_streamed:
             for document in lines.feed(b"\n"):  # the last line may lack its end
-                reader.feed(self._event(document))
+                self._take(reader.feed, document)
         else:
-            reader.whole(self._event(received))
+            self._take(reader.whole, bytes(received))
         yield self._reply(reader)
 
+    def _take(self, read: Callable[[Event], Taken], document: bytes) -> Taken:
+        with self._foreign():
+            return read(self._event(document))
+
+    @contextmanager
+    def _foreign(self) -> Iterator[None]:
+        """Where a provider's data is taken apart: whatever has another shape than its API says is its failure."""
+        try:
+            yield
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ProtocolError(
+                f"The model {self.name} answered in another form than its API has ({type(error).__name__}).",
+                hint=f"Check {self._settings.setting} provider and url.",
+            ) from None
+
     def _reply(self, reader: Reader) -> Reply:
-        reply = reader.reply()
+        with self._foreign():
+            reply = reader.reply()
+            Usage() + reply.usage  # numbers, or it cannot be added up
         if not reply.stop:
             raise self._refusal("its answer broke off")
         return reply
@@ -75,7 +97,8 @@ class HttpModel:
         try:
             event = msgspec.json.decode(document, type=dict)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            raise ProtocolError(f"The model {self.name} sent what is no JSON: {document[:80]!r}") from None
+            shown = self._masked(document[:ERROR_SHOWN].decode(errors="replace"))[:80]
+            raise ProtocolError(f"The model {self.name} sent what is no JSON: {shown!r}") from None
         error = event.get("error") or (event.get("response") or {}).get("error")
         if error or event.get("type") == "error":
             raise self._refusal(_message(error or event))
@@ -93,7 +116,10 @@ class HttpModel:
             asking = asyncio.ensure_future(pool.exchange(head, body, choose))
             asking.add_done_callback(lambda _: arrived.put_nowait(None))
             try:
+                size = 0
                 while (piece := await self._next(arrived)) is not None:
+                    if (size := size + len(piece)) > ANSWER_MAX:
+                        raise self._refusal(f"it sent more than {ANSWER_MAX} bytes")
                     yield piece
                 response = await self._ended(asking)
             finally:
@@ -122,11 +148,11 @@ class HttpModel:
         raise self._refusal(said)
 
     def _refusal(self, said: str) -> ModelFailed:
-        shown = said.replace(self._settings.key, "…") if self._settings.key else said
-        where = self._settings.setting
-        return ModelFailed(
-            f"The model {self.name} gave no answer: {shown[:ERROR_SHOWN]}", hint=f"Check {where} model, url and key."
-        )
+        shown, where = self._masked(said)[:ERROR_SHOWN], self._settings.setting
+        return ModelFailed(f"The model {self.name} gave no answer: {shown}", hint=f"Check {where} model, url and key.")
+
+    def _masked(self, said: str) -> str:
+        return said.replace(self._settings.key, "…") if self._settings.key else said
 
 
 class _Busy(Exception):
@@ -139,9 +165,10 @@ class _Busy(Exception):
 
 def _retry_after(response: Response) -> float:
     try:
-        return min(max(float(response.header(b"retry-after") or b"0"), 0.0), LONGEST_WAIT_S)
+        wished = float(response.header(b"retry-after") or b"0")
     except ValueError:
         return 0.0
+    return 0.0 if math.isnan(wished) else min(max(wished, 0.0), LONGEST_WAIT_S)
 
 
 def _body_message(body: bytes) -> str:
