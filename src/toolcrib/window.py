@@ -21,8 +21,9 @@ from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.config.model import Config
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.call import BackChannel, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
+from toolcrib.core.tool import Tool
 from toolcrib.crib import Crib
 from toolcrib.meta import MetaCalls
 from toolcrib.schema.arguments import Renamer
@@ -206,6 +207,7 @@ class Window:
         """Make a call the real tool's; what was given, by the names the server knows."""
         dressed, call.name = self._dressed, real_name(route)
         given = _as_sent(call.arguments, self.crib.lookup(call.name) or route)
+        call.tooling = _Lent(self, route.name)
         call.withheld = dressed.withheld.get(route.name, frozenset())
         withheld = sorted(call.withheld.intersection((*call.arguments, *given)))
         if withheld and decide(call.caller.grants, route.reach).is_listed:
@@ -246,6 +248,24 @@ def _shown(story: Explanation, profile: str, route: Route, dressed: Dressed) -> 
     reasons += [f"It hides {', '.join(hidden)}."] if hidden else []
     facts = {**story.facts, "profile": profile, "real": real_name(route)}
     return replace(story, name=route.name, reasons=(*reasons, *story.reasons), facts=facts)
+
+
+class _Lent:
+    """The tools of a window as one of them may hand them on: dressed as they are shown, and without that one."""
+
+    def __init__(self, window: Window, lender: str) -> None:
+        self._window, self._lender = window, lender
+
+    async def tools(self, *, caller: Caller) -> list[Tool]:
+        """What a caller may use of them."""
+        routes = (await self._window.current()).visible_to(caller.grants)
+        return [replace(route.tool, name=route.name) for route in routes if route.name != self._lender]
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | None, *, caller: Caller, channel: BackChannel
+    ) -> ToolResult:
+        """Use one of them, as that caller."""
+        return await self._window.run_real(ToolCall(name, "", dict(arguments or {}), "", caller, channel))
 
 
 class Windows:
