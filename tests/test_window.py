@@ -238,6 +238,22 @@ async def test_nobody_else_can_give_what_a_profile_keeps_to_itself(name):
     assert "cannot be given here" in result.text
 
 
+@pytest.mark.parametrize("name", ["label", "Labels", "lables"])
+async def test_a_slip_of_the_pen_is_no_way_to_a_hidden_parameter(name):
+    """What would be repaired elsewhere is refused here, without a word of what is hidden."""
+    closed = Tool("create_issue", "", {**ISSUE.input_schema, "additionalProperties": False})
+    source = FakeSource("hub", [closed])
+    async with memory_crib(source) as made:
+        window = Window(made.crib, Settings(profile=TRIAGE), "triage")
+        refused = await window.run(meta("report", title="t", **{name: ["x"]}))
+        repaired = await window.run(meta("report", titel="t"))
+
+    assert (refused.error.code, "'labels'" in refused.text) == ("TOOL_INVALID_INPUT", False)
+    assert f"unknown field '{name}'; allowed: title" in refused.text
+    assert repaired.success
+    assert [call.arguments for call in source.calls] == [{"title": "t", "repoName": "app"}]
+
+
 async def test_what_is_wrong_with_arguments_is_said_by_what_was_shown():
     """Under the name that was shown, without a word of what was not; through tools_call with the signature."""
     closed = Tool("create_issue", "", {**ISSUE.input_schema, "additionalProperties": False})

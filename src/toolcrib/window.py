@@ -217,7 +217,9 @@ class Window:
         """Make a call the real tool's; what was given, by the names the server knows."""
         dressed, call.name = self._dressed, real_name(route)
         given = _as_sent(call.arguments, self.crib.lookup(call.name) or route)
-        withheld = sorted(dressed.withheld.get(route.name, frozenset()).intersection((*call.arguments, *given)))
+        call.tooling = _Lent(self, route.name)
+        call.withheld = dressed.withheld.get(route.name, frozenset())
+        withheld = sorted(call.withheld.intersection((*call.arguments, *given)))
         if withheld and decide(call.caller.grants, route.reach).is_listed:
             raise InvalidArguments(f"{route.name}: {', '.join(withheld)} cannot be given here.", hint="Leave it out.")
         call.arguments = {**call.arguments, **dressed.fixed.get(route.name, {})}
@@ -256,6 +258,23 @@ def _shown(story: Explanation, profile: str, route: Route, dressed: Dressed) -> 
     reasons += [f"It hides {', '.join(hidden)}."] if hidden else []
     facts = {**story.facts, "profile": profile, "real": real_name(route)}
     return replace(story, name=route.name, reasons=(*reasons, *story.reasons), facts=facts)
+
+
+class _Lent:
+    """The tools of a window as one of them may hand them on: dressed as they are shown, and without that one."""
+
+    def __init__(self, window: Window, lender: str) -> None:
+        self._window, self._lender = window, lender
+
+    async def tools(self, *, caller: Caller) -> list[Tool]:
+        """What a caller may use of them."""
+        return [tool for tool in await self._window.tools(caller=caller) if tool.name != self._lender]
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | None, *, caller: Caller, channel: BackChannel
+    ) -> ToolResult:
+        """Use one of them, as that caller."""
+        return await self._window.call(name, arguments or {}, caller=caller, channel=channel)
 
 
 class Windows:

@@ -94,12 +94,26 @@ async def test_troubles_are_told_with_what_to_do_and_without_the_key(provider, s
         ({"data": [{"index": 0, "embedding": ["x"]}]}, "holds no vectors"),
         ({"data": [{"index": 0, "embedding": [1e99]}]}, "values that are no numbers"),
         ({"embeddings": [[1.0]]}, "holds no vectors"),
+        (b"[" * 100_000, "holds no vectors"),
     ],
 )
 async def test_an_answer_that_makes_no_sense_is_told(body, says):
     async with embedding_server(failures=[(200, {}, body)]) as server:
         with pytest.raises(EmbedderUnavailable, match=says):
             await embedder(server).embed_documents(["ants"])
+
+
+@pytest.mark.parametrize("body", [b'{"error": "caf\xe9"}', b"[" * 100_000])
+async def test_an_error_that_cannot_be_read_is_told_as_an_error(body):
+    """So that a search goes on by words, as with every other trouble."""
+    async with embedding_server(failures=[(400, {}, body)]) as server:
+        with pytest.raises(EmbedderUnavailable, match="HTTP 400"):
+            await embedder(server).embed_query("ants")
+
+
+async def test_a_wait_that_is_no_number_of_seconds_is_not_waited_for():
+    async with embedding_server(failures=[(429, {"retry-after": "nan"}, {})]) as server:
+        assert len(await embedder(server).embed_documents(["ants"])) == 1
 
 
 async def test_an_endpoint_that_is_away_is_told():

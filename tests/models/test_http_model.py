@@ -5,7 +5,8 @@ import json
 import pytest
 from tests.doubles.llm import LlmDouble, Step
 
-from toolcrib.core.errors import ConfigError, SourceUnavailable
+from toolcrib.core.errors import ConfigError, SourceError, SourceUnavailable
+from toolcrib.models import http_model
 from toolcrib.models.apis import APIS
 from toolcrib.models.http_model import HttpModel
 from toolcrib.models.lines import Lines
@@ -209,6 +210,43 @@ async def test_an_error_in_the_middle_of_a_stream_is_told():
     crash = Step(body={"error": "model runner crashed"})
     with LlmDouble(crash) as llm, pytest.raises(SourceUnavailable, match="model runner crashed"):
         await said(model("ollama", llm))
+
+
+STRANGE = {
+    "openai": [{"choices": [5]}, {"choices": {"a": 1}}, {"choices": [{"message": {"tool_calls": [1]}}]}, {"usage": 7}],
+    "openai-responses": [{"response": [1]}, {"output": [3], "status": "completed"}, {"output": 3, "usage": "x"}],
+    "anthropic": [{"content": 5}, {"content": [7]}, {"type": "content_block_delta"}, {"usage": [1]}],
+    "ollama": [{"message": "hi"}, {"message": {"tool_calls": [4]}}, {"done": True, "eval_count": "many"}],
+}
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("provider", "body"), [(name, body) for name, bodies in STRANGE.items() for body in bodies])
+async def test_an_answer_of_another_shape_is_a_failure_in_words(provider, body, stream):
+    with LlmDouble(Step(body=body)) as llm, pytest.raises(SourceError) as caught:
+        await said(model(provider, llm), Request([user("Hi")], stream=stream))
+
+    assert f"The model {provider}:small" in str(caught.value)
+
+
+async def test_what_a_provider_repeats_of_the_key_is_not_told():
+    with LlmDouble(Step(body=SECRET)) as llm, pytest.raises(SourceError, match="no JSON") as caught:
+        await said(model("openai", llm), Request([user("Hi")], stream=False))
+
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+async def test_an_answer_without_end_is_ended(monkeypatch, stream):
+    monkeypatch.setattr(http_model, "ANSWER_MAX", 2000)
+    with LlmDouble(Step("word " * 1000)) as llm, pytest.raises(SourceError, match="more than 2000 bytes"):
+        await said(model("anthropic", llm), Request([user("Hi")], stream=stream))
+
+
+async def test_a_busy_provider_that_names_no_number_of_seconds_is_asked_again():
+    busy = Step(status=429, body={}, headers={"retry-after": "nan"})
+    with LlmDouble(busy, Step("Here.")) as llm:
+        assert (await said(model("anthropic", llm)))[1].turn.text == "Here."
 
 
 async def test_a_model_that_is_not_there_is_told():

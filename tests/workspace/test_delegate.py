@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 import pytest
 
 from toolcrib import open_crib
+from toolcrib.config.exposing import ProfileConfig, ProfileTool
 from toolcrib.config.model import Config
 from toolcrib.config.workspace import WorkspaceConfig
 from toolcrib.core.access import Caller, Grants
+from toolcrib.core.call import ToolCall
 from toolcrib.core.subagent import Budget, Errand, Report, Spent
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.surroundings import Surroundings
+from toolcrib.window import Settings, Window
 
 
 @dataclass
@@ -127,3 +130,16 @@ async def test_without_a_model_the_tool_says_what_to_do(work, tmp_path):
     assert done.error.code == "TOOL_NOT_IMPLEMENTED"
     assert "There is no model here" in done.error.message
     assert "Set [model] in the configuration" in done.error.message
+
+
+async def test_a_sub_agent_sent_through_a_profile_has_no_other_tools_than_that(crib, agents):
+    """Dressed as they are shown there, and without the one that sent it, whatever that is called."""
+    changes = {"delegate": ProfileTool("helper"), "file_read": ProfileTool("read_notes", fixed={"path": "a.txt"})}
+    profile = ProfileConfig(tools=("delegate", "file_read", "file_list"), change=changes)
+    window = Window(crib, Settings(profile=profile), "notes")
+    agents.script = [("read_notes", {}), ("file_read", {"path": "src/b.py"}), ("file_write", {})]
+    done = await window.run(ToolCall("helper", "", {"task": "Look.", "tools": ["*"]}))
+
+    assert done.text == "All done."
+    assert sorted(set(agents.offered) - {"result_read"}) == ["file_list", "read_notes"]
+    assert agents.answers == ["     1\talpha\n     2\tbeta", "TOOL_PERMISSION_DENIED", "TOOL_PERMISSION_DENIED"]

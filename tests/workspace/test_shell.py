@@ -11,6 +11,7 @@ from tests.workspace.conftest import CANARY
 
 from toolcrib.core.errors import PermissionDenied, ToolcribError
 from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.stores.paths import find_project
 from toolcrib.workspace.program import Ends
 from toolcrib.workspace.root import Root
 from toolcrib.workspace.shell import ShellSettings, ShellTools
@@ -192,3 +193,33 @@ async def test_a_command_reads_what_it_is_granted(work, outside, programs):
 
     assert done["output"].count(CANARY) == 1
     assert (outside / "deep" / "secret.txt").read_text() == f"{CANARY}\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo pwned > toolcrib.toml",
+        "echo pwned > x; mv x .mcp.json",
+        "echo pwned > x; ln -s x mcp.json",
+        "ln -s later toolcrib.toml",
+        "mkdir .cursor; echo pwned > .cursor/mcp.json",
+        "mkdir y; echo pwned > y/mcp.json; ln -s $PWD/y .vscode",
+        "echo pwned > toolcrib.toml; sleep 600",
+    ],
+)
+async def test_a_command_makes_no_file_that_toolcrib_would_read_its_servers_from(work, programs, command):
+    """It is there under another name, and the result says so."""
+    shell = ShellTools(Root(work), programs, ShellSettings(timeout_s=2.0))
+    done = await run(shell, command)
+
+    assert find_project(work) is None
+    assert "decides which programs are run" in done["output"]
+    assert [path for path in work.rglob("*") if path.name.endswith(".not-read")]
+
+
+async def test_what_was_there_before_a_command_stays_under_its_name(shell, work):
+    (work / ".cursor").mkdir()
+    (work / ".cursor" / "mcp.json").write_text("{}")
+
+    assert "toolcrib" not in (await run(shell, "touch new"))["output"]
+    assert find_project(work) == work / ".cursor" / "mcp.json"

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import NotImplementedHere, ToolcribError, is_retryable
+
+if TYPE_CHECKING:
+    from toolcrib.core.subagent import Tooling
 
 
 class BackChannel(Protocol):
@@ -97,6 +100,10 @@ class ToolCall:
     """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by the ``audit`` layer."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the audit log shall know of it besides: the shape of its arguments; set by the ``audit`` layer."""
+    withheld: frozenset[str] = frozenset()
+    """Parameters that the caller may not give, not even by a slip that would be repaired; set by a profile."""
+    tooling: "Tooling | None" = None
+    """Where whoever acts for this call finds tools; ``None``: in the whole catalogue. Set by a profile."""
     repairs: tuple[str, ...] = ()
     """What was put right in its arguments, in words; set by the ``arguments`` layer."""
     live: Timeline | None = None

@@ -27,12 +27,16 @@ class Standing:
             PipeReader(process.stderr, self._stderr.append, lambda: None),
         ]
         self.calls = 0
+        self.has_ended = False
+        """Whether it will answer nothing more."""
         self._send(request)
 
     async def ask(self, given: Mapping[str, Any]) -> bytes:
         """What the function returned; raises ``ToolFailed`` if the call ended without an answer."""
         self.calls += 1
         self._waiting = asyncio.get_running_loop().create_future()
+        if self.has_ended:
+            self._end()
         self._send(msgspec.json.encode(given))
         answer = await self._waiting
         if not answer:
@@ -64,6 +68,7 @@ class Standing:
             self._settle(answer)
 
     def _end(self) -> None:
+        self.has_ended = True
         self._settle(b"")
 
     def _settle(self, answer: bytes) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -128,7 +129,7 @@ class EndpointEmbedder:
         try:
             with np.errstate(over="ignore"):
                 rows = np.asarray(self._speech.rows(msgspec.json.decode(response.body)), np.float32)
-        except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+        except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
             raise self._trouble("its answer holds no vectors", f"Does {self._url} make embeddings?") from None
         if rows.ndim != 2 or len(rows) != count or not rows.shape[1]:
             raise self._trouble(f"it answered {count} texts with {len(rows)} vectors", "Check its model.")
@@ -175,9 +176,10 @@ def _wished(response: Response, delay_s: float) -> float:
     """How long to wait: what the server asks for, if it asks in seconds and not for too much."""
     asked = (response.header(b"retry-after") or b"").decode("latin-1").strip()
     try:
-        return min(max(float(asked), 0.0), LONGEST_WAIT_S)
+        wished = float(asked)
     except ValueError:
         return delay_s
+    return delay_s if math.isnan(wished) else min(max(wished, 0.0), LONGEST_WAIT_S)
 
 
 def _said(body: bytes) -> str:
@@ -185,7 +187,7 @@ def _said(body: bytes) -> str:
     text = body.decode(errors="replace")
     try:
         found = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
     error = found.get("error", found) if isinstance(found, dict) else found
     if isinstance(error, dict):

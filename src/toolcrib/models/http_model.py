@@ -1,10 +1,11 @@
 """Models behind an HTTP API."""
 
 import asyncio
+import math
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Set
-from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Set
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,10 +14,11 @@ from toolcrib.models.api import Api, Event, Reader
 from toolcrib.models.apis import find_api
 from toolcrib.models.lines import Lines
 from toolcrib.models.model import ModelFailed, ModelSettings
-from toolcrib.models.talk import Reply, Request
+from toolcrib.models.talk import Reply, Request, Usage
 from toolcrib.transports.http_client import HttpFailure, HttpPool, PoolLimits, Receive, Response
 from toolcrib.transports.http_dial import encode_own_headers
 
+ANSWER_MAX = 64 << 20
 ERROR_SHOWN = 300
 ATTEMPTS = 3
 WAIT_S = 1.0
@@ -25,6 +27,8 @@ UNFIT = 400
 NEGOTIABLE = {"max_tokens": "max_completion_tokens", "temperature": "", "stream_options": ""}
 """Fields that some models refuse, and what they want instead; nothing of what is asked depends on them."""
 BUSY = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+
+Taken = TypeVar("Taken")
 
 
 class HttpModel:
@@ -61,24 +65,41 @@ class HttpModel:
     async def _answer(self, body: bytes, *, is_streamed: bool) -> AsyncGenerator[str | Reply, None]:
         reader = self.api.reader()
         lines = Lines(is_lines=self.api.is_lines)
-        received = b""
+        received = bytearray()
         async with aclosing(self._pieces(body)) as pieces:
             async for piece in pieces:
                 if not is_streamed:
                     received += piece
                     continue
                 for document in lines.feed(piece):
-                    if text := reader.feed(self._event(document)):
+                    if text := self._take(reader.feed, document):
                         yield text
         if is_streamed:
             for document in lines.feed(b"\n"):  # the last line may lack its end
-                reader.feed(self._event(document))
+                self._take(reader.feed, document)
         else:
-            reader.whole(self._event(received))
+            self._take(reader.whole, bytes(received))
         yield self._reply(reader)
 
+    def _take(self, read: Callable[[Event], Taken], document: bytes) -> Taken:
+        with self._foreign():
+            return read(self._event(document))
+
+    @contextmanager
+    def _foreign(self) -> Iterator[None]:
+        """Where a provider's data is taken apart: whatever has another shape than its API says is its failure."""
+        try:
+            yield
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ProtocolError(
+                f"The model {self.name} answered in another form than its API has ({type(error).__name__}).",
+                hint=f"Check {self._settings.setting} provider and url.",
+            ) from None
+
     def _reply(self, reader: Reader) -> Reply:
-        reply = reader.reply()
+        with self._foreign():
+            reply = reader.reply()
+            Usage() + reply.usage  # numbers, or it cannot be added up
         if not reply.stop:
             raise self._refusal("its answer broke off")
         return reply
@@ -87,7 +108,8 @@ class HttpModel:
         try:
             event = msgspec.json.decode(document, type=dict)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            raise ProtocolError(f"The model {self.name} sent what is no JSON: {document[:80]!r}") from None
+            shown = self._masked(document[:ERROR_SHOWN].decode(errors="replace"))[:80]
+            raise ProtocolError(f"The model {self.name} sent what is no JSON: {shown!r}") from None
         error = event.get("error") or (event.get("response") or {}).get("error")
         if error or event.get("type") == "error":
             raise self._refusal(_message(error or event))
@@ -105,7 +127,10 @@ class HttpModel:
             asking = asyncio.ensure_future(pool.exchange(head, body, choose))
             asking.add_done_callback(lambda _: arrived.put_nowait(None))
             try:
+                size = 0
                 while (piece := await self._next(arrived)) is not None:
+                    if (size := size + len(piece)) > ANSWER_MAX:
+                        raise self._refusal(f"it sent more than {ANSWER_MAX} bytes")
                     yield piece
                 response = await self._ended(asking)
             finally:
@@ -136,11 +161,11 @@ class HttpModel:
         raise self._refusal(said)
 
     def _refusal(self, said: str) -> ModelFailed:
-        shown = said.replace(self._settings.key, "…") if self._settings.key else said
-        where = self._settings.setting
-        return ModelFailed(
-            f"The model {self.name} gave no answer: {shown[:ERROR_SHOWN]}", hint=f"Check {where} model, url and key."
-        )
+        shown, where = self._masked(said)[:ERROR_SHOWN], self._settings.setting
+        return ModelFailed(f"The model {self.name} gave no answer: {shown}", hint=f"Check {where} model, url and key.")
+
+    def _masked(self, said: str) -> str:
+        return said.replace(self._settings.key, "…") if self._settings.key else said
 
 
 class _Unfit(Exception):
@@ -171,9 +196,10 @@ def _names(said: str, field: str) -> bool:
 
 def _retry_after(response: Response) -> float:
     try:
-        return min(max(float(response.header(b"retry-after") or b"0"), 0.0), LONGEST_WAIT_S)
+        wished = float(response.header(b"retry-after") or b"0")
     except ValueError:
         return 0.0
+    return 0.0 if math.isnan(wished) else min(max(wished, 0.0), LONGEST_WAIT_S)
 
 
 def _body_message(body: bytes) -> str:

@@ -1,6 +1,7 @@
 """Pages from the web: from public addresses only, as text that a model can read, within limits of size and time."""
 
 import asyncio
+import codecs
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ READING_S = 10.0
 _HEADERS = [(b"accept", b"text/html, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"), (b"user-agent", b"toolcrib")]
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT = ("text/", "application/json", "application/xml", "application/javascript", "application/x-")
+_NO_CHARSETS = frozenset({"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape"})
+"""What Python decodes but no page is written in; the first takes time with the square of a page's length."""
 _LIMITS = Limits(memory_bytes=512 * MIB, address_bytes=4096 * MIB, file_bytes=MIB, open_files=64, cpu_s=8)
 
 
@@ -59,8 +62,9 @@ class PageTools:
 
 def _decode(found: Fetched) -> str:
     try:
-        return found.body.decode(found.charset or "utf-8", errors="replace")
-    except LookupError:
+        codec = codecs.lookup(found.charset or "utf-8").name
+        return found.body.decode("utf-8" if codec in _NO_CHARSETS else codec, errors="replace")
+    except (LookupError, ValueError):  # unknown, no name at all, or a codec of bytes
         return found.body.decode(errors="replace")
 
 

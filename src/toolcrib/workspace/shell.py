@@ -12,6 +12,7 @@ from toolcrib.isolate.grants import GIB, Limits, Wish
 from toolcrib.isolate.levels import AUTO, IsolationLevel
 from toolcrib.isolate.places import find_program
 from toolcrib.workspace.files import said
+from toolcrib.workspace.own_files import ASIDE, look, set_aside
 from toolcrib.workspace.program import Bounds, Programs, Ran
 from toolcrib.workspace.root import Root
 
@@ -50,8 +51,20 @@ class ShellTools:
             argv = self._argv("/".join((".", *self._root.parts(start))), arguments["command"])
         began = time.monotonic()
         bounds = Bounds(timeout_s, self._settings.output)
-        ran = await self._programs.run(argv, str(self._root.path), self._wish(kept), bounds)
+        ran = await self._run(argv, kept, bounds)
         return self._told(ran, level, timeout_s, time.monotonic() - began)
+
+    async def _run(self, argv: tuple[str, ...], kept: tuple[str, ...], bounds: Bounds) -> Ran:
+        """Run it; what it leaves under a name that toolcrib reads its servers from gets another one."""
+        before, aside = look(self._root), list[str]()
+        try:
+            ran = await self._programs.run(argv, str(self._root.path), self._wish(kept), bounds)
+        finally:
+            if self._settings.least.rank >= IsolationLevel.CONFINED.rank:
+                aside = set_aside(self._root, before)
+        for path in aside:
+            ran.output.add(f"\n[toolcrib: {path} decides which programs are run; it is {path}{ASIDE} now]\n".encode())
+        return ran
 
     def _argv(self, start: str, command: str) -> tuple[str, ...]:
         path = self._programs.env.get("PATH", "/usr/bin:/bin")

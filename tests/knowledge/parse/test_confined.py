@@ -1,5 +1,9 @@
 """Foreign files are parsed in workers of their own: what breaks one harms nothing else."""
 
+import asyncio
+import os
+import signal
+
 import pytest
 from tests.knowledge.conftest import Base
 from tests.knowledge.documents import make_docx, make_pdf, paragraph
@@ -51,3 +55,18 @@ async def test_one_worker_parses_many_files_and_a_new_one_follows_a_failure(work
 
     assert (titles, again) == (["0", "1", "2", "3", "4"], "0")
     assert calls == 5
+
+
+async def test_a_worker_that_was_killed_while_it_waited_costs_no_file(workers):
+    """As by a machine that ran out of memory."""
+    parsers = Parsers(workers)
+    await parsers("html", b"<title>0</title><p>Birds sing.</p>")
+    (worker,) = parsers._idle
+    os.kill(worker._process.pid, signal.SIGKILL)
+    async with asyncio.timeout(10):
+        while not worker.has_ended:
+            await asyncio.sleep(0.01)
+    again = await parsers("html", b"<title>1</title><p>Birds sing.</p>")
+    parsers.close()
+
+    assert again.title == "1"

@@ -1,5 +1,7 @@
 """Where a schema that says less would accept less: one case for each trap, by hand."""
 
+import time
+
 import jsonschema_rs
 import pytest
 from tests.schema.dialects.rules import CHECKS
@@ -109,3 +111,27 @@ def test_what_the_tool_takes_at_the_top_the_model_may_say(case, name):
 
     assert compile_check(schema).accepts(arguments)
     assert jsonschema_rs.Draft202012Validator(CHECKS[name](offer.definitions[0])).is_valid(said)
+
+
+FIELDS = range(1500)
+LARGE = {
+    "the same field in many parts": {"allOf": [{"properties": {"a": {"minLength": at}}} for at in FIELDS]},
+    "the same items in many parts": of({"allOf": [{"items": {"minLength": at}} for at in FIELDS]}),
+    "long choices in two parts": of({"allOf": [{"enum": [*range(9000)]}, {"enum": [str(at) for at in range(9000)]}]}),
+    "many forms of one field": {"oneOf": [{"properties": {"a": {"const": at}}} for at in range(5000)]},
+    "many names of parts": {
+        "properties": {f"p{at}": {"$ref": f"#a{at}"} for at in FIELDS},
+        "$defs": {f"d{at}": {"$anchor": f"a{at}", "type": "string"} for at in FIELDS},
+    },
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_large_schema_is_offered_in_time(dialect, case):
+    """By processor time, so that a busy machine does not count; what grows with the square takes ten times as long."""
+    began = time.process_time()
+    offer = DIALECTS[dialect].offer([Tool("t", "", {"type": "object", **LARGE[case]})])
+
+    assert offer.left_out == {}
+    assert time.process_time() - began < 1.5

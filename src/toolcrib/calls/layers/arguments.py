@@ -47,9 +47,10 @@ def arguments(on_unchecked: OnUnchecked, emit: Emit = drop) -> Layer:
 
 def _repair(call: ToolCall, subject: Subject, check: Check) -> bool:
     found = repair(subject.tool.input_schema, call.arguments, check.accepts)
-    if found is not None:
-        call.arguments, call.repairs = found
-    return found is not None
+    if found is None or not call.withheld.isdisjoint(found[0].keys() - call.arguments.keys()):
+        return False
+    call.arguments, call.repairs = found
+    return True
 
 
 async def _run_with_note(following: Step, call: ToolCall) -> ToolResult:

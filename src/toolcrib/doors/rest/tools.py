@@ -1,5 +1,6 @@
 """The tools over REST: a list one can search, and everything about one of them. Reading starts nothing."""
 
+import asyncio
 from typing import Any, get_args
 
 from toolcrib.catalog import search
@@ -42,7 +43,7 @@ def tool_routes(premises: Premises) -> list[RouteSpec]:
         return json_answer(_detail(premises.crib, visit, known_tool(premises.crib, visit)))
 
     async def definitions(visit: Visit) -> Answer:
-        return json_answer(_definitions(premises.crib, visit))
+        return json_answer(await asyncio.to_thread(_definitions, premises.crib, visit))
 
     detail = "What the caller may use; operators also see what is denied or in quarantine."
     about = About("List and search the tools", "tools", ToolList, detail, params=PARAMS, problems=(422,), is_open=True)

@@ -46,7 +46,7 @@ class Parsers:
 
     async def _ask(self, given: Mapping[str, Any]) -> bytes:
         """By a worker that is free, or a new one; it is kept if all went well and it has not worked for long."""
-        worker = self._idle.pop() if self._idle else await self._workers.stay(self._task, self._wish)
+        worker = self._free() or await self._workers.stay(self._task, self._wish)
         try:
             answer = await worker.ask(given)
         except BaseException:
@@ -57,6 +57,15 @@ class Parsers:
         else:
             worker.close()
         return answer
+
+    def _free(self) -> Standing | None:
+        """A worker that waits; those that were ended from outside meanwhile are no file's fault."""
+        while self._idle:
+            worker = self._idle.pop()
+            if not worker.has_ended:
+                return worker
+            worker.close()
+        return None
 
     def close(self) -> None:
         """End the workers that are free."""

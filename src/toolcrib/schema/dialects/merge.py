@@ -6,6 +6,8 @@ What one schema cannot say for several is set aside under ``ALSO``, to be put in
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from toolcrib.schema.dialects.wellformed import types_of
 
 ALSO = "\0also"
@@ -17,6 +19,9 @@ _TOGETHER = (("if", "then", "else"), ("contains", "minContains", "maxContains"))
 """Keywords that mean nothing without the first of them, and something else beside another one's first."""
 REMARKS = frozenset({"title", "description", "default", "examples", "deprecated", "$comment"})
 """Keywords that decide nothing."""
+
+MOST_COMPARED = 1_000_000
+"""Pairs of choices; of longer lists the first alone is kept, which accepts no less."""
 
 Schema = Mapping[str, Any]
 
@@ -51,14 +56,26 @@ def _unite(merged: dict[str, Any], keyword: str, value: Any) -> None:
         _set_aside(merged, keyword, value)
 
 
+def _all_of(held: Any, value: Any) -> dict[str, Any]:
+    """Both at once; what was put together before is not wrapped again, or a long list would nest without end."""
+    parts = held["allOf"] if isinstance(held, Mapping) and held.keys() == {"allOf"} else None
+    return {"allOf": [*parts, value]} if isinstance(parts, list) else {"allOf": [held, value]}
+
+
+def _common_choices(held: list[Any], value: list[Any]) -> list[Any]:
+    if len(held) * len(value) > MOST_COMPARED:
+        return held
+    return [choice for choice in held if choice in value] or held
+
+
 def _by_name(held: Schema, value: Schema) -> Schema:
-    shared = {name: {"allOf": [held[name], part]} for name, part in value.items() if name in held}
+    shared = {name: _all_of(held[name], part) for name, part in value.items() if name in held}
     return {**held, **value, **shared}
 
 
 def _by_place(held: list[Any], value: list[Any]) -> list[Any]:
     longer = max(held, value, key=len)
-    return [{"allOf": [*pair]} for pair in zip(held, value, strict=False)] + longer[min(len(held), len(value)) :]
+    return [_all_of(*pair) for pair in zip(held, value, strict=False)] + longer[min(len(held), len(value)) :]
 
 
 def _common_types(held: Any, value: Any) -> Any:
@@ -73,9 +90,9 @@ _UNITED: Mapping[str, Callable[[Any, Any], Any]] = {
     "properties": _by_name,
     "patternProperties": _by_name,
     "prefixItems": _by_place,
-    "items": lambda held, value: {"allOf": [held, value]},
+    "items": _all_of,
     "type": _common_types,
-    "enum": lambda held, value: [choice for choice in held if choice in value] or held,
+    "enum": _common_choices,
     "additionalProperties": lambda held, value: held if value is not False else False,
     ALSO: lambda held, value: [*held, *value],
 }
@@ -102,7 +119,7 @@ def fields_of_forms(forms: Sequence[Schema], known: Schema) -> dict[str, Any]:
 def _one_of(name: str, forms: Sequence[Schema]) -> dict[str, Any]:
     """What a field may be in any of the forms; a form that does not speak of it may allow anything."""
     told = [form["properties"][name] for form in forms if name in form.get("properties", ())]
-    different = [part for index, part in enumerate(told) if part not in told[:index]]
+    different = list({msgspec.json.encode(part, order="sorted"): part for part in told}.values())
     only = different[0] if len(different) == 1 else {"anyOf": different}
     if any(name not in form.get("properties", ()) and _is_open(form) for form in forms):
         remarks = {key: part for key, part in only.items() if key in REMARKS} if isinstance(only, Mapping) else {}

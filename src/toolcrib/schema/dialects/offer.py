@@ -137,7 +137,10 @@ class Dialect:
             raise Irreducible(f"{self.name} takes at most {limit} tools at once")
 
     def _checked_view(self, tool: Tool) -> tuple[View, NameTable | None]:
-        view, table = self.view(tool, self.options)
+        try:
+            view, table = self.view(tool, self.options)
+        except RecursionError:
+            raise Irreducible("its schema is too intricate") from None
         if not is_valid(view.schema):
             raise Irreducible("its schema is not valid JSON Schema")
         return view, table

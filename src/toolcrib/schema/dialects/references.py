@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from toolcrib.schema.cost import refusal
@@ -35,8 +36,17 @@ class References:
         return found if isinstance(found, Mapping | bool) else NOWHERE
 
     def _anchored(self, name: str) -> Any:
-        called = [part for part in _parts(self._root) if part.get("$anchor") == name or part.get("$id") == f"#{name}"]
+        called = self._anchors.get(name, ())
         return called[0] if len(called) == 1 else NOWHERE
+
+    @cached_property
+    def _anchors(self) -> Mapping[str, list[Mapping[str, Any]]]:
+        """The parts that have names, by these."""
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for part in _parts(self._root):
+            for name in _names_of(part):
+                found.setdefault(name, []).append(part)
+        return found
 
 
 def name_of(reference: str) -> str:
@@ -52,6 +62,12 @@ def is_self_contained(value: Any) -> bool:
 
 def _has_references(root: Mapping[str, Any]) -> bool:
     return any(mark in part for part in _parts(root) for mark in REFERENCES)
+
+
+def _names_of(part: Mapping[str, Any]) -> set[str]:
+    marks = (part.get("$anchor"), part.get("$id"))
+    is_named = (isinstance(marks[0], str), isinstance(marks[1], str) and marks[1].startswith("#"))
+    return {str(mark).removeprefix("#" * at) for at, mark in enumerate(marks) if is_named[at]}
 
 
 def _is_address(identifier: Any) -> bool:
