@@ -12,7 +12,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SHARES = (
     ("tests/doors/cli",),
-    ("tests/doors/rest", "tests/doors/web", "tests/doors/http", "tests/doors/views", "tests/browser"),
+    (
+        "tests/doors/rest",
+        "tests/doors/web",
+        "tests/doors/http",
+        "tests/doors/views",
+        "tests/browser",
+        "tests/adapters",
+        "tests/platform",
+        "tests/workspace",
+    ),
 )
 
 
