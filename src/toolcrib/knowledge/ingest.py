@@ -141,9 +141,9 @@ class Ingest:
             arriving = Arriving(self._store, self._embedders, wanted.collection, builder)
             async for done, outcome in _numbered(self._prepared(to_read, known, wanted)):
                 passages += batch.take(outcome, known, report)
+                if _is_long(passages, done / total):
+                    builder.want()
                 if batch.is_full and done < total:
-                    if batch.is_large:
-                        builder.want()
                     await self._send(batch, report, arriving, relay)
                     batch = _Batch(wanted.collection)
                 on_progress(Progress(done, total, passages, time.monotonic() - began))
@@ -307,9 +307,10 @@ class _Batch:
         is_due = time.monotonic() - self.began >= SECONDS_AT_ONCE
         return self.passages >= PASSAGES_AT_ONCE or (is_due and bool(self.arrivals))
 
-    @property
-    def is_large(self) -> bool:
-        return self.passages >= PASSAGES_AT_ONCE / 4
+
+def _is_long(passages: int, share: float) -> bool:
+    """Whether there will be a second full batch, going by the share that is done."""
+    return passages >= PASSAGES_AT_ONCE / 4 and passages / share >= 2 * PASSAGES_AT_ONCE
 
 
 async def _numbered(
