@@ -13,19 +13,44 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
+Fields = dict[str, str]
+"""The texts of a passage, by what they are."""
+
 
 def build_segment(arrivals: Iterable[Arrival], vectors: "Floats | None") -> bytes:
     """The index of the arrivals' passages, in order, with a vector for each or with none; empty if there are none."""
-    passages = [(arrival, place) for arrival in arrivals for place in arrival.places]
-    if not passages:
+    return _index(indexed_fields(arrivals), vectors)
+
+
+def index_words(fields: Sequence[Fields]) -> bytes:
+    """The index of passages of which these are the fields, without vectors; empty if there are none."""
+    return _index(fields, None)
+
+
+def _index(fields: Sequence[Fields], vectors: "Floats | None") -> bytes:
+    if not fields:
         return b""
     from toolcrib.search.hybrid import Entry, Segment
 
-    entries = [Entry(fields_of(arrival.document.title, arrival.text, place)) for arrival, place in passages]
-    return Segment.build(entries, vectors).to_bytes()
+    return Segment.build([Entry(each) for each in fields], vectors).to_bytes()
 
 
-def fields_of(title: str, text: str, place: Place) -> dict[str, str]:
+def join_vectors(words: bytes, vectors: "Floats | None") -> bytes:
+    """What ``build_segment`` makes of the same passages, from the index of their words."""
+    if vectors is None:
+        return words
+    from toolcrib.search.hybrid import Segment
+    from toolcrib.search.vectors import Vectors
+
+    return Segment(Segment.from_bytes(words).postings, Vectors.build(vectors)).to_bytes()
+
+
+def indexed_fields(arrivals: Iterable[Arrival]) -> list[Fields]:
+    """What is indexed of the arrivals' passages, in order."""
+    return [fields_of(arrival.document.title, arrival.text, place) for arrival in arrivals for place in arrival.places]
+
+
+def fields_of(title: str, text: str, place: Place) -> Fields:
     """What is indexed of a passage."""
     return {"title": title, "headings": " · ".join(place.headings), "text": text[place.start : place.end]}
 

@@ -9,12 +9,15 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from toolcrib.core.errors import EmbedderUnavailable, UnreadableSource
-from toolcrib.core.knowledge import Arrival, Collection, Document, KnowledgeStore, Stamp, document_id
+from toolcrib.core.events import Emit, drop
+from toolcrib.core.knowledge import Arrival, Change, Collection, Document, KnowledgeStore, Stamp, document_id
 from toolcrib.knowledge.arriving import Arriving
+from toolcrib.knowledge.builder import Builder
 from toolcrib.knowledge.chunk import chunk
 from toolcrib.knowledge.compact import compact
 from toolcrib.knowledge.embedding import Embedders
@@ -23,6 +26,7 @@ from toolcrib.knowledge.fill import choose_embedder
 from toolcrib.knowledge.parse.dates import to_utc
 from toolcrib.knowledge.parse.parsed import FOREIGN, SAMPLE, Parsed, type_of
 from toolcrib.knowledge.parse.reading import FOREIGN_MAX, TEXT_MAX, parse
+from toolcrib.knowledge.relay import Relay
 from toolcrib.knowledge.survey import Adding, Known, Root, survey
 from toolcrib.knowledge.walk import Candidate, Content, Skipped, read
 
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 
 PASSAGES_AT_ONCE = 4000
 SECONDS_AT_ONCE = 1.0
+UNDER_WAY = 2
+"""Batches that are indexed and stored while the next one is read."""
 AHEAD = 4
 FILES_AT_ONCE = 64
 BYTES_AT_ONCE = 4_000_000
@@ -111,6 +117,8 @@ class Ingest:
     ) -> None:
         self._store, self._embedders, self._clock_ns = store, Embedders.of(embedder), clock_ns
         self._parse_foreign, self._fetch_page = parse_foreign, fetch_page
+        self.emit: Emit = drop
+        """Hears of what went another way than it should have, without harm."""
 
     async def add(
         self,
@@ -123,20 +131,23 @@ class Ingest:
         began = time.monotonic()
         report = Report(wanted.collection)
         await self._prepare_collection(wanted)
-        arriving = Arriving(self._store, self._embedders, wanted.collection)
         known = await self._store.stamps(wanted.collection)
         found = await asyncio.to_thread(survey, roots, known, wanted)
         report.unchanged, report.skipped = found.unchanged, list(found.skipped)
         batch = _Batch(wanted.collection, removals=found.gone)
         to_read: list[Candidate | Page] = [*found.to_read, *pages]
-        total = len(to_read)
-        async for done, outcome in _numbered(self._prepared(to_read, known, wanted)):
-            batch.take(outcome, known, report)
-            if batch.is_full:
-                await self._store_batch(batch, report, arriving)
-                batch = _Batch(wanted.collection)
-            on_progress(Progress(done, total, report.passages + batch.passages, time.monotonic() - began))
-        await self._store_batch(batch, report, arriving)
+        total, passages = len(to_read), 0
+        async with Builder(self.emit) as builder, Relay(UNDER_WAY) as relay:
+            arriving = Arriving(self._store, self._embedders, wanted.collection, builder)
+            async for done, outcome in _numbered(self._prepared(to_read, known, wanted)):
+                passages += batch.take(outcome, known, report)
+                if _is_long(passages, done / total):
+                    builder.want()
+                if batch.is_full and done < total:
+                    await self._send(batch, report, arriving, relay)
+                    batch = _Batch(wanted.collection)
+                on_progress(Progress(done, total, passages, time.monotonic() - began))
+            await self._send(batch, report, arriving, relay)
         await compact(self._store, wanted.collection, drop_dead=bool(report.removed or report.changed))
         report.seconds, report.trouble = time.monotonic() - began, arriving.trouble
         return report
@@ -250,14 +261,18 @@ class Ingest:
         )
         return Arrival(document, parsed.text, chunk(parsed.text, parsed.outline), parsed.outline)
 
-    async def _store_batch(self, batch: "_Batch", report: Report, arriving: Arriving) -> None:
-        if batch.same:
-            await self._store.restamp({same.document: same.stamp for same in batch.same})
-        if not batch.arrivals and not batch.removals:
-            return
-        await arriving.take(batch.arrivals, batch.removals)
-        report.removed += len(batch.removals)
-        report.passages += batch.passages
+    async def _send(self, batch: "_Batch", report: Report, arriving: Arriving, relay: Relay) -> None:
+        """On its way to the store, where it comes after those sent before."""
+
+        async def store(change: Change) -> None:
+            if batch.same:
+                await self._store.restamp({same.document: same.stamp for same in batch.same})
+            if batch.arrivals or batch.removals:
+                await arriving.store(change)
+                report.removed += len(batch.removals)
+                report.passages += batch.passages
+
+        await relay.put(partial(arriving.prepare, batch.arrivals, batch.removals), store)
 
 
 @dataclass(slots=True)
@@ -271,7 +286,8 @@ class _Batch:
     passages: int = 0
     began: float = field(default_factory=time.monotonic)
 
-    def take(self, outcome: Arrival | _Same | Skipped, known: Known, report: Report) -> None:
+    def take(self, outcome: Arrival | _Same | Skipped, known: Known, report: Report) -> int:
+        """How many passages have come with it."""
         if isinstance(outcome, Skipped):
             report.skipped.append(outcome)
         elif isinstance(outcome, _Same):
@@ -283,11 +299,18 @@ class _Batch:
             report.changed += not is_new
             self.arrivals.append(outcome)
             self.passages += len(outcome.places)
+            return len(outcome.places)
+        return 0
 
     @property
     def is_full(self) -> bool:
         is_due = time.monotonic() - self.began >= SECONDS_AT_ONCE
         return self.passages >= PASSAGES_AT_ONCE or (is_due and bool(self.arrivals))
+
+
+def _is_long(passages: int, share: float) -> bool:
+    """Whether there will be a second full batch, going by the share that is done."""
+    return passages >= PASSAGES_AT_ONCE / 4 and passages / share >= 2 * PASSAGES_AT_ONCE
 
 
 async def _numbered(

@@ -10,6 +10,7 @@ from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK, NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.knowledge import make_vectors, open_kb, read_pairs
+from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.cli.running import run_once
 from toolcrib.knowledge.fetch import Page
 from toolcrib.knowledge.ingest import Progress, Report
@@ -52,6 +53,8 @@ async def _add(options: Options, console: Console) -> int:
     said = read_pairs(options.meta)
     wanted = Adding(options.collection, options.title, options.licence, options.version, said, options.embedder)
     async with open_kb(options) as library:
+        assert library.ingest is not None
+        library.ingest.emit = one_shot_log(options, console)
         addition = _Addition(library, wanted, options, console)
         report = await addition.first(roots, pages)
         if options.watch:
