@@ -68,7 +68,8 @@ async def _try(running: Running, phase_s: float) -> Quota | None:
         await await_tool(running, tools[0], PATIENCE_S)
         first = await burst(running, tools, 5, 1)
         alone = await burst(running, tools, WARM_UP_CALLS, 1) if first.per_second > 5 else first
-        together = await burst(running, tools, 2 * CALLERS, CALLERS)
+        await burst(running, tools, 10 * CALLERS, CALLERS)  # what is opened at first use is open from here on
+        together = await burst(running, tools, 10 * CALLERS, CALLERS)
     except Exception as error:
         tell(f"  -- {running.name}: {why(error)}")
         return None

@@ -343,7 +343,7 @@ class Crib:
 
     async def run(self, call: ToolCall) -> ToolResult:
         """The one place where trouble becomes a result."""
-        call.id = self._new_id()
+        call.id = f"{self._run_id}-{next(self._numbers)}"
         try:
             found = self._steps.get(call.name)
             call.tool, step = found if found is not None else await self._find_step(call)

@@ -43,7 +43,7 @@ class Step:
         return {"name": self.name, "startMs": round(self.start_ms, 3), "endMs": end_ms}
 
 
-class LiveCall(msgspec.Struct, eq=False):
+class LiveCall(msgspec.Struct, eq=False, gc=False):
     """One call, running or finished: who, what and how long, and of the arguments only what they look like."""
 
     id: str

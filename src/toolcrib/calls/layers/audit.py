@@ -40,7 +40,8 @@ def trace_ids() -> Iterator[str]:
     """Trace ids for calls that bring none; they have to be unique, not secret. Made by the hundred: that is cheaper."""
     while True:
         block = random.randbytes(16 * 128).hex()  # noqa: S311 - as the sentence says
-        yield from (block[at : at + 32] for at in range(0, len(block), 32))
+        for at in range(0, len(block), 32):
+            yield block[at : at + 32]
 
 
 @dataclass(frozen=True, slots=True)
