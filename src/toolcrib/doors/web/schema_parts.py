@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.schema.dialects.words import BOUNDS
+
 Schema = Mapping[str, Any]
 
 DEEPEST = 4
@@ -19,15 +21,7 @@ LONGEST_ABOUT = 2_000
 _MIXED = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "$dynamicRef"})
 _SCALARS = {"string": "text", "integer": "integer", "number": "number", "boolean": "flag"}
 _LIMITS = {
-    "minimum": "at least {}",
-    "maximum": "at most {}",
-    "exclusiveMinimum": "more than {}",
-    "exclusiveMaximum": "less than {}",
-    "multipleOf": "a multiple of {}",
-    "minLength": "at least {} characters",
-    "maxLength": "at most {} characters",
-    "minItems": "at least {} items",
-    "maxItems": "at most {} items",
+    **BOUNDS,
     "pattern": "matching {}",
     "format": "{} format",
 }

@@ -18,7 +18,7 @@ SILENT = frozenset({"$schema", "$id", "id", "$comment", "$defs", "definitions", 
 }
 """Keywords whose loss is no loss to whoever fills in the arguments."""
 
-_PLAIN = {
+BOUNDS = {
     "minimum": "at least {}",
     "maximum": "at most {}",
     "exclusiveMinimum": "more than {}",
@@ -28,6 +28,11 @@ _PLAIN = {
     "maxLength": "at most {} characters",
     "minItems": "at least {} items",
     "maxItems": "at most {} items",
+}
+"""The usual limits, for people and for models."""
+
+_PLAIN = {
+    **BOUNDS,
     "minProperties": "at least {} fields",
     "maxProperties": "at most {} fields",
     "propertyNames": "field names must fit {}",
