@@ -57,6 +57,7 @@ from toolcrib.isolate.levels import AUTO, IsolationLevel
 from toolcrib.kb import LateLibrary
 from toolcrib.maker import SourceMaker
 from toolcrib.onlookers import NOBODY, Onlookers, find_tracer, open_audit
+from toolcrib.shared import Shared, open_shared
 from toolcrib.sources.native import MARK, NativeSource, NativeTool, define, native_tool
 from toolcrib.stores.files import read_text
 from toolcrib.stores.lockfile import LockFile
@@ -239,6 +240,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
 ) -> Crib:
     """An open Crib; the caller closes it. One for a single call hands results over whole: nobody could read on."""
     config, around = loaded.config, surroundings or Surroundings()
+    shared = await open_shared(config, around.env)
     maker = SourceMaker(config, around, emit)
     own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
     library = LateLibrary(config.kb, around)
@@ -265,7 +267,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
         rig=rig,
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
-        close_last=_closing(maker, results, library, *([] if outfit is None else [outfit])),
+        close_last=_closing(maker, results, library, *([] if outfit is None else [outfit]), shared),
         supply=find_supply(config, around, emit),
     )
     crib = Crib(parts)
@@ -294,7 +296,9 @@ def make_outfit(loaded: Loaded, surroundings: Surroundings, maker: SourceMaker, 
     return Outfit(config, place, surroundings, agents)
 
 
-def _closing(maker: SourceMaker, results: ResultStore | None, *behind: "LateLibrary | Outfit") -> Callable[[], Any]:
+def _closing(
+    maker: SourceMaker, results: ResultStore | None, *behind: "LateLibrary | Outfit | Shared"
+) -> Callable[[], Any]:
     async def close() -> None:
         try:
             await maker.close()

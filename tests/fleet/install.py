@@ -22,7 +22,7 @@ from pathlib import Path
 PINS = Path(__file__).resolve().parent
 FLEET = (PINS.parents[1] / ".cache" / "fleet").resolve()
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ENVS = ("time", "git", "calculator", "sdk1", "sdk2", "frameworks")
+ENVS = ("time", "git", "calculator", "sdk1", "sdk2", "frameworks", "engines")
 
 
 class InstallError(Exception):
@@ -81,7 +81,12 @@ def ensure_programs() -> list[str]:
     raise InstallError(f"{' '.join(wanted)} could not be installed: {done.stderr.strip()[-300:]}")
 
 
-PROGRAMS: Mapping[str, Callable[[], str | None]] = {"chromium": browser, "tmux": lambda: shutil.which("tmux")}
+PROGRAMS: Mapping[str, Callable[[], str | None]] = {
+    "chromium": browser,
+    "tmux": lambda: shutil.which("tmux"),
+    "redis-server": lambda: shutil.which("redis-server"),
+    "haproxy": lambda: shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin"),
+}
 
 
 def env_python(env: str) -> Path:

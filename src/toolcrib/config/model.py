@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ProfileConfig
+from toolcrib.config.scaling import NO_REDIS, NO_STORE, RedisConfig, StoreConfig
 from toolcrib.config.workspace import NO_WORKSPACE, WorkspaceConfig
 from toolcrib.core.limits import USUAL, CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
@@ -302,8 +303,10 @@ SECTIONS: Mapping[str, type] = {
     "limits": CommonLimits,
     "model": ModelConfig,
     "platform": PlatformConfig,
+    "redis": RedisConfig,
     "results": ResultsConfig,
     "security": SecurityConfig,
+    "store": StoreConfig,
     "telemetry": TelemetryConfig,
     "workspace": WorkspaceConfig,
 }
@@ -328,6 +331,8 @@ class Config:
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
     workspace: WorkspaceConfig = NO_WORKSPACE
     platform: PlatformConfig = PlatformConfig()
+    store: StoreConfig = NO_STORE
+    redis: RedisConfig = NO_REDIS
     list_grace_s: float = 5.0
     """How long a listing waits for servers that are still being discovered."""
     capacity: int = 10_000

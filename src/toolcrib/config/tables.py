@@ -25,6 +25,7 @@ from toolcrib.config.values import (
     count,
     count_or_none,
     duration_s,
+    engine_url,
     flag,
     import_path,
     json_table,
@@ -222,10 +223,16 @@ SETTINGS: Mapping[str, Key] = {
     "platform.orchestrator": Key("orchestrator", text),
     "platform.ttl": Key("ttl_s", timeout_s),
     "platform.timeout": Key("timeout_s", timeout_s),
+    "store.url": Key("url", engine_url("postgresql", "postgres")),
+    "store.name": Key("name", tool_name),
+    "store.pool": Key("pool", count),
+    "store.timeout": Key("timeout_s", timeout_s),
+    "redis.url": Key("url", engine_url("redis", "rediss", "unix")),
+    "redis.timeout": Key("timeout_s", timeout_s),
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 
-_SECRET_PLACES = frozenset({"env", "headers", "key", "api_key", "token", "tokens"})
+_SECRET_PLACES = frozenset({"env", "headers", "key", "api_key", "token", "tokens", "store", "redis"})
 
 
 def check_table(written: Written, path: KeyPath, table: object) -> Mapping[str, Any]:

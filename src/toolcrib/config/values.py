@@ -161,6 +161,20 @@ def reference(value: object) -> str:
     return value
 
 
+def engine_url(*schemes: str) -> Reader:
+    """The address of a database, or a reference to a variable that holds it."""
+    expected = f'an address such as "{schemes[0]}://…", or a reference such as "${{{schemes[0].upper()}_URL}}"'
+
+    def read(value: object) -> str:
+        if isinstance(value, str) and (
+            _REFERENCE.fullmatch(value) or value.startswith(tuple(f"{s}://" for s in schemes))
+        ):
+            return value
+        raise Mismatch(expected, value)
+
+    return read
+
+
 def key_source(value: object) -> str:
     """Where public keys come from: an address nobody can listen in on, or a file."""
     if not isinstance(value, str) or not value.strip() or ("://" in value and not _KEY_ADDRESS.fullmatch(value)):

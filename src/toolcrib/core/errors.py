@@ -31,6 +31,8 @@
     ├── AuditUnavailable          what may not go unrecorded cannot be recorded
     ├── KnowledgeUnavailable      the knowledge base cannot be opened, read or written
     ├── WorkListUnavailable       the tasks of the workspace cannot be opened, read or written
+    ├── StoreUnavailable          the shared database cannot be reached, or is not as it should be
+    ├── CoordinationUnavailable   the other replicas cannot be reached, and this may not be decided alone
     ├── UnreadableSource          a file or page cannot become a document
     ├── ResultNotKept
     ├── DamagedIndex              a stored search index cannot be read
@@ -282,6 +284,18 @@ class KnowledgeUnavailable(ToolcribError):
 
 class WorkListUnavailable(ToolcribError):
     """The tasks of the workspace cannot be opened, read or written."""
+
+    code = "TOOL_UNAVAILABLE"
+
+
+class StoreUnavailable(ToolcribError):
+    """The shared database cannot be reached, or is not as this version needs it."""
+
+    code = "TOOL_UNAVAILABLE"
+
+
+class CoordinationUnavailable(ToolcribError):
+    """The other replicas cannot be reached, and this may not be decided alone."""
 
     code = "TOOL_UNAVAILABLE"
 

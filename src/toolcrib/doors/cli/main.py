@@ -56,6 +56,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kb export": ("kb_export", "Write documents as JSON lines."),
     "kb import": ("kb_import", "Take in what was exported."),
     "kb verify": ("kb_verify", "Check that everything stored is there and fits together."),
+    "db status": ("db_status", "Show which shared database is used, and whether it is up to date."),
+    "db upgrade": ("db_upgrade", "Bring the shared database up to date."),
     "doctor": ("doctor", "Check everything and say what to do."),
     "config show": ("config_show", "Show every setting; with --origin where it came from."),
     "config path": ("config_path", "Show which files are read."),
@@ -71,6 +73,7 @@ GROUPS = {
     "tokens": "Alone: what the tools cost in tokens. With a command: the access tokens of those who come over HTTP.",
     "audit": "Look up what was done.",
     "kb": "Keep documents that agents can search and quote.",
+    "db": "Look after the database that replicas share.",
     "config": "Look at the configuration.",
 }
 HIDDEN = {"__complete": ("complete", "Answer a shell that completes a line.")}

@@ -1,0 +1,92 @@
+"""What the replicas of one fleet agree on while they run: quick, shared, and never the only copy of anything."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from toolcrib.core.limits import Rate
+
+Listener = Callable[[bytes], None]
+Unsubscribe = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One use of something that is limited: whose count it goes to, and how much there may be."""
+
+    key: str
+    rate: Rate
+
+
+@dataclass(frozen=True, slots=True)
+class Full:
+    """The claim that could not be met, and how long it takes until it might be."""
+
+    claim: Claim
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinationStatus:
+    """How it is doing."""
+
+    engine: str = "none"
+    """``redis``, ``postgresql``, ``memory`` or ``none``."""
+    replica: str = ""
+    """What this process is called among the others."""
+    problem: str = ""
+    """Why the others cannot be reached right now; empty if they can."""
+    settling_s: float = 0.0
+    """How long limits stay closed because what was counted got lost."""
+
+
+class Lease(Protocol):
+    """Something only one replica does at a time; it ends when it is let go, or when its holder dies."""
+
+    async def release(self) -> None:
+        """Let another one do it."""
+
+
+class Coordination(Protocol):
+    """What replicas share. All of it raises ``CoordinationUnavailable`` while the engine cannot be reached."""
+
+    async def use(self, claims: Sequence[Claim]) -> Full | None:
+        """Count one use of every claim, or of none: then the one that takes longest to have room is returned.
+
+        In no stretch of a claim's window, wherever it begins and by the engine's own clock, are more uses counted
+        than its rate allows, over all replicas and also after the engine has lost its data.
+        """
+
+    async def take_place(self, gate: str, places: int) -> str | None:
+        """A place out of so many, as a ticket; ``None`` if all are taken. A replica that dies gives its places back
+        after a while; one that lives keeps them, however long it takes."""
+
+    def give_back(self, gate: str, ticket: str) -> None:
+        """Give a place back; never waits."""
+
+    async def on_free(self, gate: str, seconds: float) -> None:
+        """Return when a place may have become free, at the latest after that time."""
+
+    async def lead(self, name: str, for_s: float) -> Lease | None:
+        """Be the only one who does something for a while; ``None`` if another replica does it now."""
+
+    async def publish(self, topic: str, body: bytes) -> None:
+        """Tell all other replicas that listen; none is told twice, and those that are away are not told."""
+
+    async def subscribe(self, topic: str, listener: Listener, on_gap: Callable[[], None]) -> Unsubscribe:
+        """Be told of what other replicas publish; ``on_gap`` is called when something may have been missed."""
+
+    async def put(self, key: str, value: bytes, ttl_s: float) -> None:
+        """Keep a value for a while, for all replicas."""
+
+    async def get(self, key: str) -> bytes | None:
+        """The value, if it is still kept."""
+
+    async def forget(self, key: str) -> None:
+        """Keep a value no longer."""
+
+    def status(self) -> CoordinationStatus:
+        """How it is doing; asks nobody."""
+
+    async def close(self) -> None:
+        """Let go of everything."""

@@ -1,0 +1,35 @@
+"""The engines that replicas share, started when the first test needs them and kept for the rest of the run."""
+
+from collections.abc import Iterator
+
+import pytest
+from tests.fleet.engines import Postgres, Redis, a_postgres, a_redis, valkey_program
+
+from toolcrib.stores.postgres.database import StoreSettings
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL with pgvector that the tests of this run share; none may stop it."""
+    with a_postgres() as engine:
+        yield engine
+
+
+@pytest.fixture
+def store_settings(postgres: Postgres) -> StoreSettings:
+    """A database of one's own, up to date and empty."""
+    return StoreSettings(postgres.fresh_database())
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[Redis]:
+    """A Redis that the tests of this run share; none may stop or flush all of it."""
+    with a_redis() as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[Redis]:
+    """A Valkey that the tests of this run share."""
+    with a_redis(valkey_program()) as engine:
+        yield engine
