@@ -193,6 +193,7 @@ class QueuedAudit:
         if self._log is not None:
             self._log.close()
         self._failures += 1
+        self._in_hand = 0
         noted = [item for item in batch if item[1] is None]
         if isinstance(error, InDoubtError):
             self._doubt = Doubt(error.end, noted, len(batch) + bool(missing), missing)
