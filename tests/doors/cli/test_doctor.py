@@ -14,7 +14,13 @@ def test_a_healthy_project(tiny):
 
     assert result.returncode == 0
     assert json.loads(result.stdout)["status"] == "ok"
-    assert verdicts(result) == {"configuration": "ok", "lock": "ok", "server tiny": "ok", "catalogue": "ok"}
+    assert verdicts(result) == {
+        "configuration": "ok",
+        "lock": "ok",
+        "server tiny": "ok",
+        "catalogue": "ok",
+        "audit log": "ok",
+    }
 
 
 def test_a_broken_server_is_a_failure_with_advice(tiny):

@@ -13,7 +13,7 @@ from toolcrib.stores.audit_log import NoAuditLog, Row
 from toolcrib.stores.audit_reading import Query, Stored
 from toolcrib.stores.audit_usage import REFUSED, Usage, Use
 from toolcrib.stores.audit_verify import Head
-from toolcrib.stores.postgres.audit_append import PgAppend
+from toolcrib.stores.postgres.audit_append import REMEDY, PgAppend
 from toolcrib.stores.postgres.audit_columns import row_of
 from toolcrib.stores.postgres.database import StoreSettings, connect, reason_of
 from toolcrib.stores.postgres.globs import is_plain, regex_of
@@ -51,7 +51,7 @@ class AuditTable:
     settings: StoreSettings
     shown: str
     """Its address without passwords."""
-    remedy: ClassVar[str] = "Check [store] url and that PostgreSQL runs; `toolcrib db status` tells more."
+    remedy: ClassVar[str] = REMEDY
 
     def __str__(self) -> str:
         return f"{self.shown} (name {self.settings.name!r})"
