@@ -89,6 +89,13 @@ def plain_blocks() -> list[pytest.param]:
     return [found for found in blocks("python") if not home_of(found.values[0])]
 
 
+def test_every_example_is_of_a_kind_that_is_known():
+    """One of another kind would be looked at by no test; ``bash`` and ``text`` are only there to be read."""
+    shown = {found[1] for page in PAGES for found in BLOCK.finditer(page.read_text())}
+
+    assert shown <= {"python", "console", "sh", "toml", "json", "bash", "text"}
+
+
 @pytest.mark.parametrize("code", plain_blocks())
 def test_python_examples_run(code: str, tmp_path: Path, environment: dict[str, str]):
     """An example is a whole program that ends well."""
@@ -126,6 +133,7 @@ def inside_frameworks(
             "PYTHONPATH": str(ROOT / "src"),
             "CLAUDE_AGENT_SDK_SKIP_VERSION_CHECK": "1",
             "OPENAI_AGENTS_DISABLE_TRACING": "1",
+            "HOME": str(home),
             **with_model(model),
         }
         return code, run([pythons[home_of(code)], str(script)], around | there, home)
@@ -134,6 +142,7 @@ def inside_frameworks(
         return dict(pool.map(run_one, [found.values[0] for found in framework_blocks()]))
 
 
+@pytest.mark.timeout(300)  # the first of them waits for all, and some frameworks take seconds to import
 @pytest.mark.parametrize("code", framework_blocks())
 def test_python_examples_run_inside_frameworks(
     code: str, inside_frameworks: dict[str, subprocess.CompletedProcess[str]]

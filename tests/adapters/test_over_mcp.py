@@ -70,15 +70,17 @@ def told(llm: LlmDouble) -> list[str]:
 
 
 def test_crewai_uses_the_tools_over_http_and_tells_errors(converse: Converse):
-    with LlmDouble(turn(shelf=2, near=None), ALL_DONE) as llm:
+    left_out = ("shop_stock", {"item": "bolt", "shelf": None, "near": None})
+    with LlmDouble(Step("", (*turn(shelf=2, near=None).calls, left_out)), ALL_DONE) as llm:
         said = converse("crewai", llm.url)
 
     assert said == {"text": "All done."}
     assert offered(llm) == TOOLS
-    stock, failed, picture = told(llm)
+    stock, failed, picture, refused = told(llm)
     assert json.loads(stock) == counted(shelf=2)
     assert failed == FAILURE
     assert picture == "['a pixel']"
+    assert "shelf: expected integer, got null" in refused
 
 
 def test_llama_index_uses_the_tools_over_http_and_tells_errors(converse: Converse):
