@@ -73,7 +73,7 @@ def surroundings(home: Path, model: str) -> dict[str, str]:
 
 
 def run(command: list[str], environment: dict[str, str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, check=False, cwd=cwd, env=environment, capture_output=True, text=True, timeout=150)
 
 
 def home_of(code: str) -> str:
