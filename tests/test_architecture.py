@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "workspace": {"core", "transports", "isolate"},
     "platform": {"core", "config", "transports", "stores", "sources", "version"},
     "compat": {"core", "config", "platform"},
-    "onlookers": {"core", "config", "stores", "calls", "version"},
+    "onlookers": {"core", "config", "stores", "calls", "shared", "surroundings", "version"},
     "maker": {"core", "config", "calls", "isolate", "sources", "transports", "surroundings", "version"},
     "kb": {
         "core",
@@ -64,7 +64,7 @@ MAY_IMPORT = {
     "meta": {"core", "catalog"},
     "window": {"core", "schema", "config", "catalog", "calls", "crib", "meta"},
     "doors/mcp": {"core", "config", "crib", "wire", "transports", "window"},
-    "project": {"core", "config", "stores", "crib", "assemble", "surroundings", "window"},
+    "project": {"core", "config", "stores", "crib", "assemble", "onlookers", "surroundings", "window"},
     "dossier": {
         "core",
         "config",
@@ -140,6 +140,7 @@ MAY_IMPORT = {
         "importing",
         "connecting",
         "assemble",
+        "onlookers",
         "kb",
         "knowledge",
         "search",
