@@ -66,7 +66,14 @@ class Coordinator:
     async def take_place(self, gate: str, places: int) -> str | None:
         """A place, or a turn in the line of replicas for one; a cancelled wish leaves neither."""
         ticket = new_ticket()
-        got, _, _ = await self._decisions.ask(("take", gate, places, ticket))
+        wish = ("take", gate, places, ticket)
+        asked = self._decisions.ask(wish)
+        try:
+            got, _, _ = await asked
+        except asyncio.CancelledError:
+            if not asked.cancelled() and asked.exception() is None:  # answered just before
+                self._decisions.undo(wish, asked.result()[0])
+            raise
         if not got:
             return None
         self._decisions.mirror.held[ticket] = gate

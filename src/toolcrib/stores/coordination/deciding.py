@@ -67,6 +67,10 @@ class Decisions:
             if self._flight is None:
                 self._start()
 
+    def undo(self, taking: Wish, got: int) -> None:
+        """Whoever wanted the place is gone: give it back, or the turn in the line for it."""
+        self.tell(("give", taking[1], taking[3]) if got else ("leave", taking[1]))
+
     async def drain(self) -> None:
         """Wait until everything was said."""
         if self._flight is not None:
@@ -93,7 +97,7 @@ class Decisions:
                 if not future.done():
                     future.set_result((first, second, decision.now_us))
                 elif wish[0] == "take":
-                    self.tell(("give", wish[1], wish[3]) if first else ("leave", wish[1]))
+                    self.undo(wish, first)
         except CoordinationUnavailable as error:
             self._lose(error, wanted)
         finally:

@@ -4,8 +4,8 @@ The engine keeps an **epoch** beside the counts. Whoever finds it missing, or ol
 counts were lost; a new epoch begins, and what is limited stays closed until nothing can be exceeded any more:
 
 - a window of up to ``whole_window_s`` stays closed for as long as it is, from when the loss was noticed;
-- a longer one, and places, stay closed for ``settle_s``: in that time every replica that lives puts back what it counted
-  and holds. A replica's wishes are not looked at before it has.
+- a longer one, and places, stay closed for ``settle_s``: in that time every replica that lives puts back what it
+  counted and holds. A replica's wishes are not looked at before it has.
 """
 
 from collections.abc import AsyncIterator, Sequence

@@ -42,9 +42,9 @@ def make_client(settings: RedisSettings) -> "Redis":
 
 async def make_connection(client: "Redis", timeout_s: float) -> "AbstractConnection":
     """A connection of one's own."""
-    connection: AbstractConnection = client.connection_pool.make_connection()
+    connection: AbstractConnection = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
     async with trouble(timeout_s):
-        await connection.connect()
+        await connection.connect()  # type: ignore[no-untyped-call]
     return connection
 
 

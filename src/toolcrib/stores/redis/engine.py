@@ -1,4 +1,7 @@
-"""Redis or Valkey as the engine of replicas. All keys of a fleet carry its name in braces: a cluster keeps them together."""
+"""Redis or Valkey as the engine of replicas.
+
+All keys of a fleet carry its name in braces, so that a cluster keeps them together.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -19,8 +22,6 @@ if TYPE_CHECKING:
 
 _LUA = Path(__file__).with_name("lua")
 _PART = PART.encode()
-_FIRST = 3
-"""The number of the first key that a wish names; the epoch and the marks come before."""
 
 
 def read_lua(name: str) -> tuple[str, str]:
@@ -39,6 +40,7 @@ class RedisEngine:
         self._client = make_client(settings)
         self._line: AbstractConnection | None = None
         self._script, self._sha = read_lua("coordinate")
+        self._lease, self._end_lease = read_lua("lease")[0], read_lua("end_lease")[0]
         self._prefix = f"toolcrib:{{{settings.name}}}:"
         self._channel = f"{self._prefix}news"
         self._always = {
@@ -136,12 +138,11 @@ class RedisEngine:
 
     async def lease(self, name: str, token: str, for_s: float) -> bool:
         """Take a lease, or keep it."""
-        key, text = f"{self._prefix}lease:{name}", read_lua("lease")[0]
-        return bool(await self._do("EVAL", text, 1, key, token, _ms(for_s)))
+        return bool(await self._do("EVAL", self._lease, 1, f"{self._prefix}lease:{name}", token, _ms(for_s)))
 
     async def end_lease(self, name: str, token: str) -> None:
         """Give a lease back, if it is still ours."""
-        await self._do("EVAL", read_lua("end_lease")[0], 1, f"{self._prefix}lease:{name}", token)
+        await self._do("EVAL", self._end_lease, 1, f"{self._prefix}lease:{name}", token)
 
     async def put(self, key: str, value: bytes, ttl_s: float) -> None:
         """Keep a value for a while."""
@@ -158,7 +159,7 @@ class RedisEngine:
 
     async def _do(self, *command: Any) -> Any:
         async with trouble(self._settings.timeout_s):
-            return await self._client.execute_command(*command)
+            return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
 
     async def close(self) -> None:
         """Let go of all connections."""
