@@ -42,7 +42,8 @@ class RedisEngine:
         self._script, self._sha = read_lua("coordinate")
         self._lease, self._end_lease = read_lua("lease")[0], read_lua("end_lease")[0]
         self._prefix = f"toolcrib:{{{settings.name}}}:"
-        self._channel = f"{self._prefix}news"
+        database = self._client.connection_pool.connection_kwargs.get("db") or 0  # channels know no databases
+        self._channel = f"{self._prefix}news:{database}"
         self._always = {
             "replica": habits.replica,
             "settle": _us(habits.settle_s),
