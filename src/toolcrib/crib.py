@@ -495,7 +495,12 @@ class Crib:
             "servers": servers,
             "calls": self._parts.rig.metrics.totals(),
             "audit": asdict(self._parts.rig.log.status()),
+            **self._fleet_health(),
         }
+
+    def _fleet_health(self) -> dict[str, Any]:
+        fleet = self._parts.rig.fleet
+        return {} if fleet is None else {"fleet": asdict(fleet.status())}
 
     def exposition(self, version: str, started_at: float) -> str:
         """The tallies and the health in Prometheus' text format."""
