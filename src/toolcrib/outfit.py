@@ -17,6 +17,7 @@ from toolcrib.isolate.worker import Workers
 from toolcrib.sources.bounds import Bounds
 from toolcrib.sources.native import NativeTool, define
 from toolcrib.stores.paths import state_directory
+from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.worklist import SqliteWorkList
 from toolcrib.surroundings import Surroundings
 from toolcrib.transports.http_fetch import FetchLimits
@@ -67,18 +68,27 @@ def find_root(config: WorkspaceConfig, project: Path | None, surroundings: Surro
     return root
 
 
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What stands behind the tools of a workspace, where there is such a thing."""
+
+    agents: SubAgents | None = None
+    database: PgDatabase | None = None
+    """Where replicas share their tasks."""
+
+
 class Outfit:
     """The tools of one workspace, and what has to be closed behind them."""
 
     def __init__(
-        self, config: WorkspaceConfig, place: Place, surroundings: Surroundings, agents: SubAgents | None = None
+        self, config: WorkspaceConfig, place: Place, surroundings: Surroundings, behind: "Behind | None" = None
     ) -> None:
         self._config = config
         self.tooling: Tooling | None = None
         """Whose tools sub-agents are given; set once there is a Crib."""
-        path = state_directory(surroundings.env) / TASKS_FILE
-        self._work = SqliteWorkList(path, str(place.root), _now)
-        self._set = _make(config, place, surroundings, _Behind(self._work, lambda: self.tooling, agents))
+        behind = behind or Behind()
+        self._work = find_work(behind.database, str(place.root), surroundings)
+        self._set = _make(config, place, surroundings, _Behind(self._work, lambda: self.tooling, behind.agents))
 
     def tools(self) -> list[NativeTool]:
         """The tools that are switched on."""
@@ -88,6 +98,15 @@ class Outfit:
     async def close(self) -> None:
         """Let go of the tasks' file."""
         await self._work.close()
+
+
+def find_work(database: PgDatabase | None, root: str, surroundings: Surroundings) -> WorkList:
+    """Where the tasks of a workspace are kept; nothing is opened yet."""
+    if database is None:
+        return SqliteWorkList(state_directory(surroundings.env) / TASKS_FILE, root, _now)
+    from toolcrib.stores.postgres.worklist import PgWorkList
+
+    return PgWorkList(database, root, _now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from toolcrib.core.worklist import (
     TaskOutcome,
     UnknownTask,
     WorkTask,
+    changed_task,
     check_after,
     check_room,
     set_free,
@@ -145,14 +146,7 @@ class _Rows:
     def change(self, task: int, change: TaskChange, now: str) -> TaskOutcome:
         before = self.tasks()
         known = self.task(task)
-        changed = replace(
-            known,
-            title=known.title if change.title is None else change.title,
-            description=known.description if change.description is None else change.description,
-            state=change.state or known.state,
-            after=known.after if change.after is None else check_after(task, change.after, before),
-            changed=now,
-        )
+        changed = changed_task(known, change, before, now)
         self._all(_CHANGE, task, changed.title, changed.description, changed.state, now)
         self._all("DELETE FROM waits WHERE workspace = ? AND task = ?", task)
         self._put_waits(changed)

@@ -105,6 +105,14 @@ def connect(settings: StoreSettings) -> "Connection[Any]":
     return psycopg.connect(settings.url, autocommit=True, connect_timeout=max(1, round(settings.timeout_s)), **_OPTIONS)
 
 
+async def connect_alone(settings: StoreSettings) -> "AsyncConnection[Any]":
+    """A connection of its own for whoever listens, in no transaction of its own making."""
+    from psycopg import AsyncConnection
+
+    wait_s = max(1, round(settings.timeout_s))
+    return await AsyncConnection.connect(settings.url, autocommit=True, connect_timeout=wait_s, **_OPTIONS)
+
+
 def unavailable(error: Exception) -> StoreUnavailable:
     """The trouble in plain words, without the address: it may hold a password."""
     return StoreUnavailable(
