@@ -18,7 +18,7 @@ from toolcrib.sources.bounds import Bounds
 from toolcrib.sources.native import NativeTool, define
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.postgres.database import PgDatabase
-from toolcrib.stores.worklist import SqliteWorkList
+from toolcrib.stores.worklist import TASKS_NAME, SqliteWorkList
 from toolcrib.surroundings import Surroundings
 from toolcrib.transports.http_fetch import FetchLimits
 from toolcrib.transports.spawn import Spawner
@@ -35,7 +35,6 @@ from toolcrib.workspace.shell import ShellSettings, ShellTools
 from toolcrib.workspace.tasks import TaskTools
 from toolcrib.workspace.toolset import Toolset
 
-TASKS_FILE = "tasks.db"
 MARGIN_S = 15.0
 """How much longer than its command or page a call may take: to get a place, to be read, to be swept up behind."""
 
@@ -103,7 +102,7 @@ class Outfit:
 def find_work(database: PgDatabase | None, root: str, surroundings: Surroundings) -> WorkList:
     """Where the tasks of a workspace are kept; nothing is opened yet."""
     if database is None:
-        return SqliteWorkList(state_directory(surroundings.env) / TASKS_FILE, root, _now)
+        return SqliteWorkList(state_directory(surroundings.env) / TASKS_NAME, root, _now)
     from toolcrib.stores.postgres.worklist import PgWorkList
 
     return PgWorkList(database, root, _now)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from apsw import Connection
 
 FORMAT = Format("worklist", 1, WorkListUnavailable, "list of tasks", "XDG_STATE_HOME")
+TASKS_NAME = "tasks.db"
 T = TypeVar("T")
 
 _CHANGE = "UPDATE task SET title = ?3, description = ?4, state = ?5, changed = ?6 WHERE workspace = ?1 AND id = ?2"

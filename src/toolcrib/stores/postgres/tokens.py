@@ -29,7 +29,7 @@ LOOK_S = 0.9
 COUNTS_S = 60.0
 """How long the copy counts while the database is away."""
 
-_READ = "SELECT id, body FROM toolcrib.token WHERE fleet = %s ORDER BY place"
+READ = "SELECT id, body FROM toolcrib.token WHERE fleet = %s ORDER BY place"
 _ADD = "INSERT INTO toolcrib.token (fleet, id, body) VALUES (%s, %s, %s)"
 _CHANGE = "UPDATE toolcrib.token SET body = %s WHERE fleet = %s AND id = %s"
 _TELL = "SELECT pg_notify(%s, %s)"
@@ -118,9 +118,9 @@ class PgTokens:
         row = await (await connection.execute(STAMP, (fleet, MARK))).fetchone()
         stamp = "" if row is None else str(row[0])
         if self._copy is None or self._copy.stamp != stamp:
-            rows = await (await connection.execute(_READ, (fleet,))).fetchall()
+            rows = await (await connection.execute(READ, (fleet,))).fetchall()
             self._copy = None  # what cannot be read lets nobody in
-            self._copy = _Copy(stamp, _to_known(rows), asked)
+            self._copy = _Copy(stamp, to_known(rows), asked)
         else:
             self._copy = _Copy(stamp, self._copy.known, asked)
         self._problem = None
@@ -157,14 +157,14 @@ class PgTokens:
             with connection.transaction():
                 connection.execute(WAIT)
                 connection.execute(HOLD, (fleet, MARK))
-                yield connection, tuple(_to_known(connection.execute(_READ, (fleet,)).fetchall()).by_id.values())
+                yield connection, tuple(to_known(connection.execute(READ, (fleet,)).fetchall()).by_id.values())
                 connection.execute(_TELL, (CHANNEL, fleet))
             self._take(connection)
 
     def _take(self, connection: "Connection[Any]") -> _Copy:
         asked, fleet = self._clock(), self._settings.name
         row = connection.execute(STAMP, (fleet, MARK)).fetchone()  # before the rows: what changes between is seen later
-        known = _to_known(connection.execute(_READ, (fleet,)).fetchall())
+        known = to_known(connection.execute(READ, (fleet,)).fetchall())
         self._copy = _Copy("" if row is None else str(row[0]), known, asked)
         return self._copy
 
@@ -173,7 +173,7 @@ def _to_body(token: Token) -> str:
     return msgspec.json.encode(token).decode()
 
 
-def _to_known(rows: Sequence[tuple[Any, ...]]) -> Known:
+def to_known(rows: Sequence[tuple[Any, ...]]) -> Known:
     """The tokens; one that cannot be read means that none can be trusted, as with a damaged file."""
     found = []
     for token_id, body in rows:
