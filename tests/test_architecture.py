@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "workspace": {"core", "transports", "isolate"},
     "platform": {"core", "config", "transports", "stores", "sources", "version"},
     "compat": {"core", "config", "platform"},
-    "onlookers": {"core", "config", "stores", "calls", "version"},
+    "onlookers": {"core", "config", "stores", "calls", "shared", "surroundings", "version"},
     "maker": {"core", "config", "calls", "isolate", "sources", "transports", "surroundings", "version"},
     "kb": {
         "core",
@@ -65,7 +65,7 @@ MAY_IMPORT = {
     "meta": {"core", "catalog"},
     "window": {"core", "schema", "config", "catalog", "calls", "crib", "meta"},
     "doors/mcp": {"core", "config", "crib", "wire", "transports", "window"},
-    "project": {"core", "config", "stores", "crib", "assemble", "surroundings", "window"},
+    "project": {"core", "config", "stores", "crib", "assemble", "onlookers", "surroundings", "window"},
     "dossier": {
         "core",
         "config",
@@ -142,6 +142,7 @@ MAY_IMPORT = {
         "importing",
         "connecting",
         "assemble",
+        "onlookers",
         "kb",
         "keeping",
         "knowledge",

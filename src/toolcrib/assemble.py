@@ -57,11 +57,11 @@ from toolcrib.isolate.levels import AUTO, IsolationLevel
 from toolcrib.kb import LateLibrary
 from toolcrib.keeping import make_ledger
 from toolcrib.maker import SourceMaker
-from toolcrib.onlookers import NOBODY, Onlookers, find_tracer, open_audit
+from toolcrib.onlookers import NOBODY, Onlookers, audit_place, find_tracer, open_audit
 from toolcrib.shared import Shared, open_shared
 from toolcrib.sources.native import MARK, NativeSource, NativeTool, define, native_tool
 from toolcrib.stores.files import read_text
-from toolcrib.stores.paths import find_project, lock_path, results_path, state_directory, user_config_path
+from toolcrib.stores.paths import find_project, lock_path, results_path, user_config_path
 from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.stores.results import ResultStore
@@ -255,7 +255,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
     native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
     ledger = make_ledger(shared.database, loaded.lock)
-    log = open_audit(config, audit_path(config, around), emit)
+    log = open_audit(config, audit_place(config, around), emit)
     onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
     rig = make_rig(config, emit, ledger or MemoryAnswers(), log)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
@@ -346,18 +346,11 @@ def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTo
 
 async def write_down(loaded: Loaded, entry: AuditEntry, surroundings: Surroundings | None = None) -> None:
     """Put one decision into the audit log from outside a Crib; returns when it will survive a power cut."""
-    log = open_audit(loaded.config, audit_path(loaded.config, surroundings or Surroundings()), drop)
+    log = open_audit(loaded.config, audit_place(loaded.config, surroundings or Surroundings()), drop)
     try:
         await log.commit(entry)
     finally:
         await log.close()
-
-
-def audit_path(config: Config, surroundings: Surroundings) -> Path:
-    """Where the audit log is, whether it is switched on or not; a relative path is seen from the working directory."""
-    if not config.audit.path:
-        return state_directory(surroundings.env) / "audit.db"
-    return (surroundings.cwd / Path(config.audit.path).expanduser()).absolute()
 
 
 def import_tools(path: str) -> list[Function]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolcrib.assemble import Loaded, audit_path, load
+from toolcrib.assemble import Loaded, load
 from toolcrib.config.edit import add_server, change_server, remove_server, set_enabled, set_policy
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.ledger import kept_answers
@@ -16,6 +16,8 @@ from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
+from toolcrib.onlookers import audit_place
+from toolcrib.stores.audit_log import AuditPlace
 from toolcrib.stores.configuration import write_config
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, find_project, user_config_path
@@ -112,9 +114,9 @@ class Project:
         return self.loaded.config
 
     @property
-    def audit_file(self) -> Path:
+    def audit_log(self) -> AuditPlace:
         """Where the audit log is, whether it is switched on or not."""
-        return audit_path(self.config, self.around)
+        return audit_place(self.config, self.around)
 
     async def answers(self) -> list[dict[str, str]]:
         """What people answered once and for all."""

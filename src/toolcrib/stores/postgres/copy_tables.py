@@ -68,9 +68,10 @@ class TablePart:
             async for row in cursor:
                 yield row
 
-    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> None:
+    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> bool:
         """Take away what came before."""
         await connection.execute(f"DELETE FROM toolcrib.{self.table.name} WHERE fleet = %s".encode(), (fleet,))  # noqa: S608
+        return True
 
 
 RECORDS = Table("record", ("server", "body"), 'server COLLATE "C"', LOCK_MARK)

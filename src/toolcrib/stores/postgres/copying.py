@@ -50,8 +50,8 @@ class CopyPart(Protocol):
     def arrived(self, connection: "AsyncConnection[Any]", fleet: str) -> AsyncGenerator[Row, None]:
         """What the database holds."""
 
-    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> None:
-        """Take away what came before, for a new beginning; raises if what is written once stays."""
+    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> bool:
+        """Take away what came before, for a new beginning; false if what is written once stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ async def begin_anew(database: PgDatabase, part: CopyPart) -> None:
         row = await (await connection.execute(_BEGUN, (database.name, part.name))).fetchone()
         if row is not None and not row[2]:
             _check_source(part, row[0])
-            await part.remove(connection, database.name)
-            await connection.execute(_FORGET, (database.name, part.name))
+            if await part.remove(connection, database.name):
+                await connection.execute(_FORGET, (database.name, part.name))
 
 
 async def _begin(database: PgDatabase, part: CopyPart) -> Copied:
@@ -165,5 +165,5 @@ def _foreign(part: CopyPart, origin: str) -> ConfigError:
 def _unequal(part: CopyPart, here: int, there: int) -> ConfigError:
     return ConfigError(
         f"The {part.name} changed while they were copied: {here} here, {there} in the shared database.",
-        hint="Stop toolcrib on this machine and the replicas, then run `toolcrib db copy --anew`.",
+        hint="Stop toolcrib on this machine and the replicas, then run this again; with --anew if that does not help.",
     )
