@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
@@ -13,7 +14,14 @@ from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import PinMode, ServerConfig, config_hash
 from toolcrib.core import events
-from toolcrib.core.errors import CallTimeout, ConfigError, InternalError, SourceUnavailable, ToolcribError
+from toolcrib.core.errors import (
+    CallTimeout,
+    ConfigError,
+    InternalError,
+    SourceUnavailable,
+    StoreUnavailable,
+    ToolcribError,
+)
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
@@ -24,6 +32,7 @@ TTL_CEILING_S = 24 * 3600.0
 CHANGE_PAUSE_S = 0.2
 LONGEST_GRACE = 3
 RESTORE_AFTER_S = 60.0
+STORE_AGAIN_S = 2.0
 
 
 class Refresher:
@@ -41,6 +50,8 @@ class Refresher:
         self._tasks = TaskScope(self._task_failed)
         self._pauses: dict[str, asyncio.TimerHandle] = {}
         self._writes: set[asyncio.Task[None]] = set()
+        self._newest: dict[str, Record] = {}
+        self._closing = asyncio.Event()
         self._closed = False
 
     def add(self, config: ServerConfig, source: ServerSource, record: Record | None) -> Shelf:
@@ -256,10 +267,20 @@ class Refresher:
         await asyncio.gather(*self._writes)
 
     async def _store(self, record: Record, how: Comparison) -> None:
+        """Write a record; while the shared database is away the newest of each server waits for it to come back."""
+        self._newest[record.server] = record
+        while self._newest.get(record.server) is record and not await self._try_to_store(record, how):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), STORE_AGAIN_S)
+
+    async def _try_to_store(self, record: Record, how: Comparison) -> bool:
+        """Whether nothing is left to be tried."""
         try:
             await self._records.update(record.server, lambda stored: join_pins(stored, record, how))
-        except ConfigError as error:
+        except (ConfigError, StoreUnavailable) as error:
             self._emit(Event("lock.not.written", "warning", {"server": record.server, "error": str(error)}))
+            return isinstance(error, ConfigError) or self._closed
+        return True
 
     def _ttl_s(self, shelf: Shelf, own_s: float | None) -> float:
         return max(TTL_FLOOR_S, shelf.config.ttl_s if own_s is None else min(own_s, TTL_CEILING_S))
@@ -282,6 +303,7 @@ class Refresher:
     async def close(self) -> None:
         """End all discoveries; what they found is stored."""
         self._closed = True
+        self._closing.set()
         for pause in self._pauses.values():
             pause.cancel()
         await self._tasks.close()
