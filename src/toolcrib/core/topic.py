@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 from toolcrib.core.coordination import Coordination, Listener, Unsubscribe
 from toolcrib.core.errors import CoordinationUnavailable
@@ -10,6 +11,7 @@ from toolcrib.core.tasks import TaskScope
 
 RETRY_S = 1.0
 UNSAID_MAX = 1000
+LAST_WORDS_S = 1.0
 
 OnGap = Callable[[], None]
 
@@ -77,8 +79,12 @@ class Topic:
         self._on_gap()
 
     async def close(self) -> None:
-        """Listen and say no more."""
+        """Say what is left to be said, then listen no more."""
         await self._tasks.close()
+        with suppress(CoordinationUnavailable, TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                for body in self._unsaid:
+                    await self.tell(body)
         if self._unsubscribe is not None:
             try:
                 await self._unsubscribe()

@@ -1,11 +1,17 @@
 """Sessions that several replicas know of, without a database: in one process, or among values kept for a while."""
 
+import asyncio
+import secrets
 from collections.abc import Callable, Collection
 
 import msgspec
 
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.sessionbook import IDLE_S, SessionEntry
+
+SECRET_S = 90 * 86_400.0
+LEAD_S = 5.0
+AGAIN_S = 0.05
 
 _entry = msgspec.json.Decoder(SessionEntry)
 
@@ -75,6 +81,23 @@ class SharedSessionBook:
 
     async def sweep(self) -> None:
         """There is nothing to do."""
+
+
+async def agree_on_secret(coordination: Coordination, name: str) -> bytes:
+    """What only the replicas know, made by the first that asks; kept for as long as one of them was started lately."""
+    key = f"secret:{name}"
+    while (found := await coordination.get(key)) is None:
+        lease = await coordination.lead(key, LEAD_S)
+        if lease is None:
+            await asyncio.sleep(AGAIN_S)
+            continue
+        try:
+            if await coordination.get(key) is None:
+                await coordination.put(key, secrets.token_bytes(32), SECRET_S)
+        finally:
+            await lease.release()
+    await coordination.put(key, found, SECRET_S)
+    return found
 
 
 def _name(key: str) -> str:

@@ -53,4 +53,5 @@ def _health(premises: Premises, visit: Visit) -> dict[str, Any]:
     routes = crib.catalog.visible_to(visit.caller.grants)
     native = sum(1 for route in routes if not route.server)
     counts = {"native": native, "mcp": len(routes) - native}
-    return {"status": overall_health(servers), "tools": counts, "servers": servers, "calls": None, "audit": None}
+    hidden = {"calls": None, "audit": None, "fleet": None}
+    return {"status": overall_health(servers), "tools": counts, "servers": servers, **hidden}

@@ -1,5 +1,6 @@
 """Sessions of MCP clients in the shared database, where every replica finds them."""
 
+import secrets
 from collections.abc import Collection
 from datetime import timedelta
 
@@ -72,6 +73,18 @@ class PgSessionBook:
             " (SELECT fleet, key FROM toolcrib.session WHERE fleet = %s ORDER BY used DESC OFFSET %s)",
             (self._fleet, MOST),
         )
+
+
+async def read_secret(database: PgDatabase, name: str) -> bytes:
+    """What only the replicas know, made by the first that asks."""
+    await database.rows(
+        "INSERT INTO toolcrib.secret (fleet, name, value) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+        (database.name, name, secrets.token_bytes(32)),
+    )
+    found = await database.rows(
+        "SELECT value FROM toolcrib.secret WHERE fleet = %s AND name = %s", (database.name, name)
+    )
+    return bytes(found[0][0])
 
 
 def _client(entry: SessionEntry) -> bytes:
