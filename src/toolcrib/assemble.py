@@ -19,6 +19,7 @@ from toolcrib.calls.layers.arguments import arguments
 from toolcrib.calls.layers.audit import Told, audit, witness
 from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
+from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.layers.limit import limit
 from toolcrib.calls.layers.live import at_source, live
@@ -174,7 +175,7 @@ def layer_stack(
         shelter(config.isolation.minimum, isolation_of),
         approve(rig.desk, Seal(time.time, config.security.ask_timeout_s, rig.desk.secret)),
         deadline(config.call_timeout_s),
-        limit(config.limits, rig.breakers),
+        _limiting(config, rig),
         witness(rig.log),
         *_keeping(config, rig),
         normalise(rig.emit),
@@ -184,6 +185,13 @@ def layer_stack(
         replay(),
         *([] if rig.live is None else [at_source()]),
     ]
+
+
+def _limiting(config: Config, rig: Rig) -> Layer:
+    """With other replicas, limits hold over all of them."""
+    if rig.fleet is None:
+        return limit(config.limits, rig.breakers)
+    return fleet_limit(config.limits, rig.breakers, rig.fleet)
 
 
 def _keeping(config: Config, rig: Rig) -> list[Layer]:
@@ -264,7 +272,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
     rig = make_rig(config, emit, LockAnswers(lock) if lock is not None else MemoryAnswers(), log, marks)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
-    rig = replace(rig, results=None if one_shot else results, live=watched)
+    rig = replace(rig, results=None if one_shot else results, live=watched, fleet=shared.coordination)
     parts = Parts(
         native=native,
         make_source=maker,

@@ -506,8 +506,14 @@ class Crib:
             "servers": servers,
             "calls": self._parts.rig.metrics.totals(),
             "audit": asdict(self._parts.rig.log.status()),
-            "fleet": self.fleet.health() if self.fleet is not None else None,
+            **self._fleet_health(),
         }
+
+    def _fleet_health(self) -> dict[str, Any]:
+        if self.fleet is not None:
+            return {"fleet": self.fleet.health()}
+        coordination = self._parts.rig.fleet
+        return {} if coordination is None else {"fleet": asdict(coordination.status())}
 
     def exposition(self, version: str, started_at: float) -> str:
         """The tallies and the health in Prometheus' text format."""

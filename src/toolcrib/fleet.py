@@ -135,9 +135,8 @@ class Fleet:
 
     def health(self) -> dict[str, Any]:
         """How this replica and what it shares are doing, as plain data."""
-        status = asdict(self.coordination.status())
-        parts = {engine.name: engine.to_dict() for engine in self.engines}
-        return {"replica": self.replica, "settling": status["settling_s"], "engines": parts}
+        engines = {engine.name: engine.to_dict() for engine in self.engines}
+        return {**asdict(self.coordination.status()), "replica": self.replica, "engines": engines}
 
     async def close(self) -> None:
         """Follow nobody any more; the engines are closed by whoever opened them."""

@@ -53,5 +53,4 @@ def _health(premises: Premises, visit: Visit) -> dict[str, Any]:
     routes = crib.catalog.visible_to(visit.caller.grants)
     native = sum(1 for route in routes if not route.server)
     counts = {"native": native, "mcp": len(routes) - native}
-    hidden = {"calls": None, "audit": None, "fleet": None}
-    return {"status": overall_health(servers), "tools": counts, "servers": servers, **hidden}
+    return {"status": overall_health(servers), "tools": counts, "servers": servers, "calls": None, "audit": None}
