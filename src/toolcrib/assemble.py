@@ -30,6 +30,7 @@ from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.layers.shelter import IsolationOf, shelter
 from toolcrib.calls.live import Live
+from toolcrib.calls.marks import Marks
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Subject
 from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
@@ -53,6 +54,7 @@ from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.subagent import SubAgents
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.fleet import join_fleet
 from toolcrib.isolate.grants import Wish
 from toolcrib.isolate.levels import AUTO, IsolationLevel
 from toolcrib.kb import LateLibrary
@@ -140,12 +142,14 @@ def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
     return load(config, surroundings)
 
 
-def make_rig(config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None) -> Rig:
+def make_rig(
+    config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None, marks: Marks | None = None
+) -> Rig:
     """What the layers of one Crib share."""
     inbox = Inbox(time.monotonic)
     settings = DeskSettings(config.security.ask_timeout_s)
     audit_log = log or NoAudit()
-    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox])
+    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox], marks=marks)
     return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox, audit_log)
 
 
@@ -170,7 +174,7 @@ def layer_stack(
         *([] if rig.live is None else [live(rig.live)]),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
-        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s)),
+        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s, rig.desk.secret)),
         deadline(config.call_timeout_s),
         _limiting(config, rig),
         witness(rig.log),
@@ -265,7 +269,9 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     ledger = make_ledger(shared.database, loaded.lock)
     log = open_audit(config, audit_place(config, around), emit)
     onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
-    rig = make_rig(config, emit, ledger or MemoryAnswers(), log)
+    fleet = await join_fleet(shared, emit)
+    marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
+    rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
     rig = replace(rig, results=None if one_shot else results, live=watched, fleet=shared.coordination)
     parts = Parts(
@@ -279,6 +285,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
         close_last=_closing(maker, results, library, *([] if outfit is None else [outfit]), shared),
         ledger=ledger,
         supply=find_supply(config, around, emit),
+        fleet=fleet,
     )
     crib = Crib(parts)
     if outfit is not None:
