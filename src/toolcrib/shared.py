@@ -20,6 +20,11 @@ class Shared:
     database: PgDatabase | None = None
     coordination: Coordination | None = None
 
+    @property
+    def settings(self) -> StoreSettings | None:
+        """Where the database is, for who makes connections of another kind."""
+        return None if self.database is None else self.database.settings
+
     async def close(self) -> None:
         """Let go of everything."""
         try:
