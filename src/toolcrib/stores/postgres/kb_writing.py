@@ -13,6 +13,7 @@ import numpy as np
 from toolcrib.core.errors import UnknownCollection
 from toolcrib.core.knowledge import Arrival, Change, Collection, Embedding, Merging, Stamp, passages_of
 from toolcrib.search.segment import Segment
+from toolcrib.search.vectors import Vectors
 from toolcrib.stores.knowledge_database import coming_json, to_json
 from toolcrib.stores.postgres import kb_frames as frames
 from toolcrib.stores.postgres.database import read_sql
@@ -253,10 +254,10 @@ class PgWriter:
                 return True
             keys, ordinals = [key for key, _ in there], [at for _, at in there]
             self._run(read_sql("kb_drop_vectors"), keys, ordinals, self._fleet, target)
-            rows = [np.frombuffer(vectors[row], np.float32) for row in there]
-            for size in {len(row) for row in rows}:
-                some = [at for at, row in enumerate(rows) if len(row) == size]
-                self._copy_vectors(target, [there[at] for at in some], np.stack([rows[at] for at in some]))
+            for size in {len(vectors[row]) for row in there}:
+                some = [row for row in there if len(vectors[row]) == size]
+                given = np.stack([np.frombuffer(vectors[row], np.float32) for row in some])
+                self._copy_vectors(target, some, Vectors.build(given).to_floats())  # as those that come in at once
             return True
 
     def _hold_passages(self, rows: Sequence[Row]) -> list[Row]:
