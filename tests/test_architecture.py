@@ -39,6 +39,7 @@ MAY_IMPORT = {
         "sources",
         "knowledge",
         "models",
+        "shared",
         "surroundings",
         "version",
     },

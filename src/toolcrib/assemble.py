@@ -256,7 +256,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     shared = await open_shared(config, around.env)
     maker = SourceMaker(config, around, emit)
     own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
-    library = LateLibrary(config.kb, around)
+    library = LateLibrary(config.kb, around, shared.settings)
     own += without_taken(library.tools() if config.kb.enabled else [], own)
     agents = sub_agents or errands_of(config.model, around.env)
     outfit = make_outfit(loaded, around, maker, agents, shared.database) if config.workspace.enabled else None
