@@ -12,7 +12,7 @@ from toolcrib.doors.cli.checks import (
     check_catalog,
     check_command,
     check_files,
-    check_lock,
+    check_ledger,
     check_profiles,
     check_server,
     check_supply,
@@ -51,14 +51,16 @@ def run(options: Options, console: Console) -> int:
 async def _examine(options: Options, console: Console) -> int:
     try:
         loaded = load_here(options)
-        of_files = [*check_files(loaded), *check_lock(loaded.lock)]
+        of_files = [*check_files(loaded), *await check_ledger(loaded, Surroundings().env)]
         of_servers = await _run_servers(options, loaded, console)
         of_log = await check_audit(loaded.config, Surroundings())
-        checks = [*of_files, *of_servers, *of_log, *await check_knowledge(loaded.config.kb, Surroundings())]
+        of_kb = await check_knowledge(loaded.config.kb, Surroundings(), loaded.config.store)
+        checks = [*of_files, *of_servers, *of_log, *of_kb]
     except ConfigError as error:
         checks = [Check("fail", "configuration", error.message, error.hint)]
     except StoreUnavailable as error:
-        checks = [*of_files, Check("fail", "shared database", error.message, error.hint)]
+        away = Check("fail", "shared database", error.message, error.hint)
+        checks = list(dict.fromkeys([*of_files, away]))
     worst = next((level for level in ("fail", "warn") if any(check.level == level for check in checks)), "ok")
     if options.json:
         shown = [{"level": c.level, "subject": c.subject, "message": c.message, "todo": c.todo} for c in checks]
