@@ -6,7 +6,7 @@ It is written for every call: nothing is turned into words or plain data before 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -272,7 +272,7 @@ class Live:
 
     def note(self, call: ToolCall, name: str, error: ToolcribError, shape: Mapping[str, str]) -> None:
         """A call that never came to the layers; ``name`` is what it asked for, safe to show."""
-        entry = self.open(replace(call, name=name), ("", ""), shape)
+        entry = self.open(msgspec.structs.replace(call, name=name), ("", ""), shape)
         self.close(entry, error.code, message_of(error))
 
     def tell(self, entry: LiveCall) -> None:

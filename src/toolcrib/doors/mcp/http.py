@@ -234,8 +234,9 @@ class HttpDoor:
         if session is not None and message.id in session.running:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
         exchange, token = request.exchange, service.progress_token(server.request_params(message))
-        reply = (Reply if _accepts_stream(request) else PlainReply)(exchange, session, asker, token)
-        reply.caller = session.caller if session is not None else self._caller_of(request)
+        kind = Reply if _accepts_stream(request) else PlainReply
+        caller = session.caller if session is not None else self._caller_of(request)
+        reply = kind(asker.capabilities, asker.is_modern, token, exchange, session, caller)
         reply.task = self._loop.create_task(self._work(message, asker, reply))
         self._replies.add(reply)
         if session is not None:

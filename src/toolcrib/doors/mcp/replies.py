@@ -1,7 +1,6 @@
 """The answer to one POST: plain JSON, or an event stream as soon as there is more to say than the result."""
 
 import asyncio
-from typing import Any
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import NotImplementedHere
@@ -9,23 +8,17 @@ from toolcrib.doors.mcp.channel import BACKLOG_MAX, ClientChannel
 from toolcrib.doors.mcp.sessions import Session
 from toolcrib.doors.mcp.streams import STREAM_HEADERS
 from toolcrib.transports.http_server import Exchange
-from toolcrib.wire.server import Asker
 from toolcrib.wire.sse import PING, encode_event
 
 
 class Reply(ClientChannel):
     """One request's way back over HTTP."""
 
-    __slots__ = ("_exchange", "_silent_for", "caller", "session", "task")
-
+    _exchange: Exchange
+    session: Session | None
     caller: Caller
-
-    def __init__(self, exchange: Exchange, session: Session | None, asker: Asker, token: Any) -> None:
-        super().__init__(asker, token)
-        self._exchange = exchange
-        self._silent_for = 0
-        self.session = session
-        self.task: asyncio.Task[None] | None = None
+    task: asyncio.Task[None] | None = None
+    _silent_for: int = 0
 
     @property
     def backlog(self) -> int:
@@ -89,11 +82,10 @@ class Reply(ClientChannel):
 class PlainReply(Reply):
     """The way back to a client that takes JSON only: the result, and nothing before it."""
 
-    __slots__ = ()
-
-    def __init__(self, exchange: Exchange, session: Session | None, asker: Asker, token: Any) -> None:
-        del token
-        super().__init__(exchange, session, asker, None)
+    @property
+    def wants_progress(self) -> bool:
+        """There is no way to tell of it."""
+        return False
 
     def _stream(self) -> bool:
         return False
