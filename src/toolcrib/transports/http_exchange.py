@@ -41,6 +41,11 @@ class Exchange(msgspec.Struct, eq=False):
     _on_disconnect: Callable[[], object] | None = None
 
     @property
+    def is_open(self) -> bool:
+        """Whether nothing has been answered yet, and somebody waits for it."""
+        return self._state == OPEN
+
+    @property
     def answered(self) -> bool:
         """Whether the answer is complete."""
         return self._state == DONE

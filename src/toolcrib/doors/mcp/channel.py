@@ -20,20 +20,16 @@ class ClientChannel(msgspec.Struct, eq=False):
 
     capabilities: Mapping[str, Any]
     takes_input_required: bool
+    wants_progress: bool
     _token: Any
-    """Under which the client wants to hear of progress; ``None``: it does not."""
-
-    @property
-    def wants_progress(self) -> bool:
-        """Whether the client asked to be told of progress."""
-        return self._token is not None
+    """Under which the client wants to hear of progress, if it does."""
 
     def notify(self, method: str, params: bytes) -> None:
         """Pass a notification on, unless the client is far behind; progress carries the client's own token."""
         if self.backlog > BACKLOG_MAX:
             return
         if method == PROGRESS:
-            if self._token is None:
+            if not self.wants_progress:
                 return
             try:
                 params = encode({**_object.decode(params), "progressToken": self._token})

@@ -36,6 +36,7 @@ EVENT_STREAM = b"text/event-stream"
 USUAL_ACCEPT = b"application/json, text/event-stream"
 PING_EVERY_S = 15.0
 SUBSCRIPTIONS_MAX = 1024
+KNOWN = frozenset(version.encode() for version in eras.KNOWN_VERSIONS)
 MODERN = frozenset(version.encode() for version in eras.MODERN_VERSIONS)
 ROUTING_HEADERS = (headers.VERSION, headers.METHOD, headers.NAME)
 
@@ -77,10 +78,10 @@ class HttpDoor:
             _not_allowed(exchange)
 
     def _post(self, request: Request, exchange: Exchange) -> None:
-        if not _is_json(request):
+        if request.header(b"content-type") != JSON and not _is_json(request):
             exchange.answer(415, error_body("HTTP_NOT_JSON", "Send the message with content-type application/json."))
             return
-        if not _accepts_json(request):
+        if request.header(b"accept") != USUAL_ACCEPT and not _accepts_json(request):
             exchange.answer(406, error_body("HTTP_NOT_ACCEPTABLE", "Accept application/json and text/event-stream."))
             return
         try:
@@ -95,9 +96,7 @@ class HttpDoor:
             exchange.answer(400, encode_error(request_id, error))
 
     def _dispatch(self, message: Inbound, request: Request, exchange: Exchange) -> None:
-        stated = request.header(headers.VERSION)
-        params = server.request_params(message)
-        if (stated is not None and _is_modern(stated)) or server.claims_modern(params):
+        if request.header(headers.VERSION) in MODERN or server.claims_modern(server.request_params(message)):
             self._dispatch_modern(message, request, exchange)
         elif message.method == "initialize":
             self._initialize(message, request, exchange)
@@ -184,7 +183,7 @@ class HttpDoor:
     def _session(self, request: Request, exchange: Exchange) -> Session | None:
         """The session a request belongs to; a request without a usable one is answered here."""
         stated = request.header(headers.VERSION)
-        if stated is not None and stated.decode("latin-1") not in eras.KNOWN_VERSIONS:
+        if stated is not None and stated not in KNOWN:
             raise RpcError(INVALID_REQUEST, f"Protocol version {stated.decode('latin-1')!r} is not supported.")
         session_id = request.header(headers.SESSION)
         if session_id is None:
@@ -202,8 +201,7 @@ class HttpDoor:
             cancel()
 
     def _get(self, request: Request, exchange: Exchange) -> None:
-        stated = request.header(headers.VERSION)
-        if stated is not None and _is_modern(stated):
+        if request.header(headers.VERSION) in MODERN:
             _not_allowed(exchange, b"POST")
             return
         if EVENT_STREAM not in (request.header(b"accept") or b""):
@@ -234,9 +232,10 @@ class HttpDoor:
         if session is not None and message.id in session.running:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
         exchange, token = request.exchange, service.progress_token(server.request_params(message))
-        kind = Reply if _accepts_stream(request) else PlainReply
+        kind = Reply if request.header(b"accept") == USUAL_ACCEPT or _accepts_stream(request) else PlainReply
+        tells = token is not None and kind is Reply
         caller = session.caller if session is not None else self._caller_of(request)
-        reply = kind(asker.capabilities, asker.is_modern, token, exchange, session, caller)
+        reply = kind(asker.capabilities, asker.is_modern, tells, token, exchange, session, caller)
         reply.task = self._loop.create_task(self._work(message, asker, reply))
         self._replies.add(reply)
         if session is not None:
@@ -319,27 +318,23 @@ def _id(message: Inbound) -> RequestId:
     return message.id if message.id is not UNSET and message.id is not None else 0
 
 
-def _is_modern(stated: bytes) -> bool:
-    return stated in MODERN
-
-
 def _count(request: Request, name: bytes) -> int:
     return sum(1 for key, _ in request.headers if key == name)
 
 
 def _is_json(request: Request) -> bool:
     stated = request.header(b"content-type") or b""
-    return stated == JSON or stated.partition(b";")[0].strip().lower() == JSON
+    return stated.partition(b";")[0].strip().lower() == JSON
 
 
 def _accepts_json(request: Request) -> bool:
     accept = request.header(b"accept")
-    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (JSON, b"*/*", b"application/*"))
+    return accept is None or any(kind in accept for kind in (JSON, b"*/*", b"application/*"))
 
 
 def _accepts_stream(request: Request) -> bool:
     accept = request.header(b"accept")
-    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (EVENT_STREAM, b"*/*", b"text/*"))
+    return accept is None or any(kind in accept for kind in (EVENT_STREAM, b"*/*", b"text/*"))
 
 
 def _want_stream(exchange: Exchange) -> None:

@@ -33,7 +33,7 @@ class Reply(ClientChannel):
     def _stream(self) -> bool:
         """Make this a stream, if it still can be one; whether it is."""
         exchange = self._exchange
-        if not exchange.streaming and not exchange.answered and not exchange.disconnected:
+        if exchange.is_open:
             exchange.start_stream(200, headers=STREAM_HEADERS)
         return exchange.streaming
 
@@ -48,11 +48,11 @@ class Reply(ClientChannel):
     def finish(self, body: bytes, status: int) -> None:
         """The result."""
         exchange = self._exchange
-        if exchange.streaming:
+        if exchange.is_open:
+            exchange.answer(status, body)
+        elif exchange.streaming:
             exchange.write(encode_event(body))
             exchange.end()
-        elif not exchange.answered and not exchange.disconnected:
-            exchange.answer(status, body)
 
     @property
     def is_running(self) -> bool:
@@ -69,7 +69,7 @@ class Reply(ClientChannel):
         """The call was cancelled: there is nothing to answer, but the exchange must end."""
         if self._exchange.streaming:
             self._exchange.end()
-        elif not self._exchange.answered and not self._exchange.disconnected:
+        elif self._exchange.is_open:
             self._exchange.answer(202, b"")
 
     def ping(self) -> None:
@@ -81,11 +81,6 @@ class Reply(ClientChannel):
 
 class PlainReply(Reply):
     """The way back to a client that takes JSON only: the result, and nothing before it."""
-
-    @property
-    def wants_progress(self) -> bool:
-        """There is no way to tell of it."""
-        return False
 
     def _stream(self) -> bool:
         return False

@@ -146,7 +146,9 @@ class StdioDoor(asyncio.Protocol):
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
         token = service.progress_token(server.request_params(message))
         try:
-            channel = StdioChannel(asker.capabilities, asker.is_modern, token, self.out, self._questions)
+            channel = StdioChannel(
+                asker.capabilities, asker.is_modern, token is not None, token, self.out, self._questions
+            )
             body, _ = await self._mcp.respond(message, asker, channel, self._caller)
             self.out.send(body)
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
