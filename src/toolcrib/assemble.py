@@ -16,16 +16,16 @@ from toolcrib.calls.elicit import ClientSurface, Seal
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments
-from toolcrib.calls.layers.audit import Told, audit, witness
+from toolcrib.calls.layers.audit import witness
 from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.layers.limit import limit
-from toolcrib.calls.layers.live import at_source, live
+from toolcrib.calls.layers.live import at_source
 from toolcrib.calls.layers.normalise import normalise
+from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.layers.permit import permit
-from toolcrib.calls.layers.record import record
 from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.layers.shelter import IsolationOf, shelter
@@ -167,11 +167,11 @@ def layer_stack(
     def unchecked(tool: str, reason: str) -> None:
         rig.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
 
+    clock = time.perf_counter if rig.live is None else rig.live.clock
+    told = Told(clock, redact=onlookers.redact, slow_s=config.slow_call_s)
     return [
         *onlookers.spans(),
-        record(rig.metrics, rig.emit, time.perf_counter, config.slow_call_s),
-        audit(rig.log, Told(time.perf_counter, redact=onlookers.redact)),
-        *([] if rig.live is None else [live(rig.live)]),
+        observe(Watchers(rig.metrics, rig.emit, rig.log, rig.live), told),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
         approve(rig.desk, Seal(time.time, config.security.ask_timeout_s, rig.desk.secret)),

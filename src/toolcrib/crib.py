@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+import msgspec
+
 from toolcrib.calls.approvals import Desk
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.audit import unknown_call
@@ -353,7 +355,7 @@ class Crib:
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """Run a call whose tool is an exposed name of this Crib."""
-        return await self.run(replace(call, name=call.tool))
+        return await self.run(msgspec.structs.replace(call, name=call.tool))
 
     async def run(self, call: ToolCall) -> ToolResult:
         """The one place where trouble becomes a result."""
