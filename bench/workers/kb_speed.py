@@ -31,6 +31,7 @@ class Base(Protocol):
     def finish(self) -> None: ...
     def search(self, query: str, vector: Vector) -> list[Row]: ...
     def nearest(self, query: str, vector: Vector) -> list[str]: ...
+    def close(self) -> None: ...
 
 
 class Corpus:
@@ -154,6 +155,9 @@ class Toolcrib:
         rows = [(view.parts[hit.segment], hit.position) for hit in hits]
         return [f"{Path(documents[int(p.documents[at])].source).stem}-{int(p.ordinals[at])}" for p, at in rows]
 
+    def close(self) -> None:
+        self._loop.run_until_complete(self._library.close())
+
 
 class Lance:
     """A table with a vector index and a full-text index; hybrid queries with its own RRF reranker."""
@@ -203,6 +207,9 @@ class Lance:
         found = self._table.search(vector, query_type="vector").distance_type("cosine").limit(TOP).select(["id"])
         return [row["id"] for row in found.to_list()]
 
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
 
 class Chroma:
     """Its local client has vectors and a filter for text, no ranking by words; the two ways are put together here."""
@@ -246,6 +253,9 @@ class Chroma:
     def nearest(self, query: str, vector: Vector) -> list[str]:
         del query
         return [row["id"] for row in self._ask(vector)]
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
     def _ask(self, vector: Vector, **narrowed: Any) -> list[Row]:
         wanted = ["documents", "metadatas", "distances"]
@@ -341,6 +351,7 @@ def main() -> None:
     base = CONTENDERS[contender](corpus, home)
     for order in orders():
         print("@@" + json.dumps(ORDERS[order["do"]](base, corpus, order)), flush=True)
+    base.close()
 
 
 main()

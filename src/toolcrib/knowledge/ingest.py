@@ -17,7 +17,7 @@ from toolcrib.core.errors import EmbedderUnavailable, UnreadableSource
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.knowledge import Arrival, Change, Collection, Document, KnowledgeStore, Stamp, document_id
 from toolcrib.knowledge.arriving import Arriving
-from toolcrib.knowledge.builder import Builder
+from toolcrib.knowledge.builder import Builder, Spare
 from toolcrib.knowledge.chunk import chunk
 from toolcrib.knowledge.compact import compact
 from toolcrib.knowledge.embedding import Embedders
@@ -117,6 +117,7 @@ class Ingest:
     ) -> None:
         self._store, self._embedders, self._clock_ns = store, Embedders.of(embedder), clock_ns
         self._parse_foreign, self._fetch_page = parse_foreign, fetch_page
+        self._spare = Spare()
         self.emit: Emit = drop
         """Hears of what went another way than it should have, without harm."""
 
@@ -137,7 +138,7 @@ class Ingest:
         batch = _Batch(wanted.collection, removals=found.gone)
         to_read: list[Candidate | Page] = [*found.to_read, *pages]
         total, passages = len(to_read), 0
-        async with Builder(self.emit) as builder, Relay(UNDER_WAY) as relay:
+        async with Builder(self.emit, self._spare) as builder, Relay(UNDER_WAY) as relay:
             arriving = Arriving(self._store, self._embedders, wanted.collection, builder)
             async for done, outcome in _numbered(self._prepared(to_read, known, wanted)):
                 passages += batch.take(outcome, known, report)
@@ -151,6 +152,10 @@ class Ingest:
         await compact(self._store, wanted.collection, drop_dead=bool(report.removed or report.changed))
         report.seconds, report.trouble = time.monotonic() - began, arriving.trouble
         return report
+
+    async def close(self) -> None:
+        """Let go of what is kept for the next addition."""
+        await self._spare.close()
 
     async def _prepare_collection(self, wanted: Adding) -> None:
         """Make it if it is new; if another model is to make its vectors, note that they have to be made anew."""
