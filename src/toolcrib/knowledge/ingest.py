@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from toolcrib.core.errors import EmbedderUnavailable, UnreadableSource
 from toolcrib.core.events import Emit, drop
@@ -181,6 +181,9 @@ class Ingest:
         try:
             while some := await asyncio.to_thread(self._take_some, left, known, wanted):
                 for taken in some:
+                    if not waiting and _is_ready(taken, known, wanted):
+                        yield taken
+                        continue
                     waiting.append(asyncio.create_task(self._finish(taken, known, wanted)))
                     if len(waiting) >= AHEAD:
                         yield await waiting.popleft()
@@ -224,7 +227,7 @@ class Ingest:
             taken = await self._fetched(taken, known, wanted)
         if isinstance(taken, _Foreign):
             taken = await self._parsed(taken, wanted)
-        if isinstance(taken, Arrival) and not wanted.says and taken.document.source in known:
+        if isinstance(taken, Arrival) and not _is_ready(taken, known, wanted):
             previous = await self._store.document(known[taken.document.source][0])
             return taken if previous is None else _as_said(taken, previous)
         return taken
@@ -311,6 +314,13 @@ class _Batch:
     def is_full(self) -> bool:
         is_due = time.monotonic() - self.began >= SECONDS_AT_ONCE
         return self.passages >= PASSAGES_AT_ONCE or (is_due and bool(self.arrivals))
+
+
+def _is_ready(taken: _Taken, known: Known, wanted: Adding) -> TypeGuard[Arrival | _Same | Skipped]:
+    """Whether nothing has to be waited for, nor looked up."""
+    if isinstance(taken, Arrival):
+        return bool(wanted.says) or taken.document.source not in known
+    return isinstance(taken, _Same | Skipped)
 
 
 def _is_long(passages: int, share: float) -> bool:

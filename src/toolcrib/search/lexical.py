@@ -137,13 +137,13 @@ def _arranged(
 
 
 def _merged(parts: Sequence[Postings], keeps: Sequence[Mask | None], fields: Sequence[str]) -> dict[str, NDArray[Any]]:
-    words = sorted(set().union(*(part.terms() for part in parts)))
+    held = [part.terms() for part in parts]
+    words = sorted(set().union(*held))
     ranks = {word: rank for rank, word in enumerate(words)}
-    pieces, base = [], 0
-    for part, keep in zip(parts, keeps, strict=True):
-        mask = np.ones(len(part), np.bool_) if keep is None else keep
-        pieces.append(_kept(part, mask, ranks, base))
-        base += int(mask.sum())
+    pieces, base = list[_Kept](), 0
+    for part, own, keep in zip(parts, held, keeps, strict=True):
+        pieces.append(_kept(part, np.array([ranks[word] for word in own], np.uint32), keep, base))
+        base += pieces[-1].lengths.shape[1]
     terms = np.concatenate([piece.terms for piece in pieces])
     is_used = np.bincount(terms, minlength=len(words)) > 0
     return _arranged(
@@ -163,13 +163,14 @@ class _Kept:
     lengths: NDArray[Any]
 
 
-def _kept(part: Postings, mask: Mask, ranks: Mapping[bytes, int], base: int) -> _Kept:
-    """The postings of the entries under the mask, with their new numbers."""
+def _kept(part: Postings, ranks: NDArray[np.uint32], mask: Mask | None, base: int) -> _Kept:
+    """The postings of the entries under the mask, with their new numbers and those of their terms."""
+    sizes: NDArray[np.int64] = (part._starts[1:] - part._starts[:-1]).astype(np.int64)
+    terms = np.repeat(ranks, sizes)
+    if mask is None:
+        return _Kept(terms, part._entries + np.uint32(base), part._counts, part.lengths)
     numbers = (np.cumsum(mask) - 1 + base).astype(np.uint32)
     held = mask[part._entries]
-    own = np.array([ranks[word] for word in part.terms()], np.uint32)
-    sizes: NDArray[np.int64] = (part._starts[1:] - part._starts[:-1]).astype(np.int64)
-    terms = np.repeat(own, sizes)
     return _Kept(terms[held], numbers[part._entries[held]], part._counts[:, held], part.lengths[:, mask])
 
 
