@@ -122,16 +122,15 @@ def _arranged(
     counts: NDArray[np.uint8],
     lengths: NDArray[np.uint32],
 ) -> dict[str, NDArray[Any]]:
-    """Postings sorted by term, then entry; ``entries`` must already ascend within each term."""
-    order = np.argsort(terms, kind="stable")
+    """What postings are made of; these must be sorted by term, then entry."""
     starts = np.zeros(len(words) + 1, np.uint64)
     np.cumsum(np.bincount(terms, minlength=len(words)), out=starts[1:])
     return {
         "words": np.frombuffer(b"".join(words), np.uint8),
         "word_ends": np.cumsum([len(word) for word in words], dtype=np.uint64),
         "starts": starts,
-        "entries": entries[order],
-        "counts": np.ascontiguousarray(counts[:, order]),
+        "entries": entries,
+        "counts": np.ascontiguousarray(counts),
         "lengths": np.ascontiguousarray(lengths),
     }
 
@@ -146,11 +145,15 @@ def _merged(parts: Sequence[Postings], keeps: Sequence[Mask | None], fields: Seq
         base += pieces[-1].lengths.shape[1]
     terms = np.concatenate([piece.terms for piece in pieces])
     is_used = np.bincount(terms, minlength=len(words)) > 0
+    order = np.argsort(terms, kind="stable")  # entries ascend from piece to piece
+    counts = np.concatenate(
+        [_aligned(piece.counts, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1
+    )
     return _arranged(
         [words[at] for at in np.flatnonzero(is_used)],
-        (np.cumsum(is_used) - 1).astype(np.uint32)[terms],
-        np.concatenate([piece.entries for piece in pieces]),
-        np.concatenate([_aligned(piece.counts, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
+        (np.cumsum(is_used) - 1).astype(np.uint32)[terms[order]],
+        np.concatenate([piece.entries for piece in pieces])[order],
+        counts[:, order],
         np.concatenate([_aligned(piece.lengths, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
     )
 
