@@ -31,6 +31,7 @@ from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller, Reach
 from toolcrib.core.audit import Audit, AuditEntry
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
+from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import (
     InternalError,
     InvalidArguments,
@@ -499,8 +500,7 @@ class Crib:
         }
 
     def _fleet_health(self) -> dict[str, Any]:
-        fleet = self._parts.rig.fleet
-        return {} if fleet is None else {"fleet": asdict(fleet.status())}
+        return {} if self.fleet is None else {"fleet": asdict(self.fleet.status())}
 
     def exposition(self, version: str, started_at: float) -> str:
         """The tallies and the health in Prometheus' text format."""
@@ -512,6 +512,11 @@ class Crib:
     def audit(self) -> Audit:
         """Where calls and security decisions are written down."""
         return self._parts.rig.log
+
+    @property
+    def fleet(self) -> Coordination | None:
+        """The other replicas, where there are any."""
+        return self._parts.rig.fleet
 
     @property
     def metrics(self) -> Metrics:
