@@ -78,7 +78,7 @@ def _todos(pages: Pages, visit: Visit, rows: Sequence[ServerRow]) -> Iterator[To
         yield Todo("info", "hand", text, "A call goes on once you allow it.", place, "Answer")
     if problem := crib.audit.status().problem:
         yield Todo("bad", "log", "The audit log cannot be written", problem, "/settings/about", "See files")
-    yield from _fleet_todos(crib)
+    yield from fleet_todos(crib)
     for row in rows:
         if row.state in ("failed", "stale"):
             yield Todo("bad", "alert", f"{row.name} is not available", sentence(row.trouble), row.href, "See why")
@@ -91,7 +91,8 @@ def _todos(pages: Pages, visit: Visit, rows: Sequence[ServerRow]) -> Iterator[To
         yield Todo("warn", "file", "Part of the configuration is not used", problem, "/settings", "See settings")
 
 
-def _fleet_todos(crib: Crib) -> Iterator[Todo]:
+def fleet_todos(crib: Crib) -> Iterator[Todo]:
+    """What is to be known of other replicas, if anything."""
     status = crib.fleet.status() if crib.fleet is not None else None
     if status is not None and status.problem:
         about = f"{status.problem} What is limited is refused until it is back; everything else goes on."
