@@ -336,6 +336,22 @@ async def test_who_does_not_listen_any_more_is_not_told(members: Members):
     assert first == []
 
 
+async def test_a_listener_that_fails_does_not_deafen_the_others(members: Members):
+    one, other = await members.several(2)
+    reported, heard = list[object](), list[bytes]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: reported.append(told["exception"]))
+    await other.subscribe("events", lambda body: [][len(body)], lambda: None)
+    await other.subscribe("events", heard.append, lambda: None)
+    await one.publish("events", b"first")
+    await one.publish("events", b"second")
+
+    async def both_came() -> bool:
+        return heard == [b"first", b"second"]
+
+    await until(both_came)
+    assert [type(error) for error in reported] == [IndexError, IndexError]
+
+
 async def test_values_are_kept_for_all_until_their_time_is_over(members: Members):
     one, other = await members.several(2)
     await one.put("short", b"\x00 value", 0.3)

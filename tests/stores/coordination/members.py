@@ -82,7 +82,7 @@ async def redis_members(engine: Redis, name: str = "") -> Members:
     return made
 
 
-UNLOGGED = "agreement, put_back, use_count, place, place_line, lease, kept_value, parcel"
+UNLOGGED = "agreement, put_back, use_count, use_stamp, place, place_line, lease, kept_value, parcel"
 
 
 async def postgres_members(engine: Postgres, name: str = "") -> Members:

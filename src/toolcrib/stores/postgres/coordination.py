@@ -97,7 +97,7 @@ class PgEngine:
     async def _sweep(self) -> None:
         """What nobody asks for any more goes."""
         self._swept_at = time.monotonic()
-        await self._do(read_sql("sweep_coordination"))
+        await self._do("SELECT toolcrib.agree_sweep(%(fleet)s)")
 
     async def _hang_up(self) -> None:
         line, self._line = self._line, None
