@@ -26,6 +26,7 @@ from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.catalog.supply import Supply
 from toolcrib.catalog.views import configured_view, native_view
+from toolcrib.config.ledger import Ledger
 from toolcrib.config.lock import Record
 from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
 from toolcrib.core import events
@@ -71,6 +72,8 @@ class Parts:
     settings: CribSettings = CribSettings()
     security: SecurityConfig = field(default_factory=SecurityConfig)
     close_last: Callable[[], Any] | None = None
+    ledger: Ledger | None = None
+    """Where records and answers outlive the process, for those who look after them."""
     supply: Supply | None = None
     """Servers that are found elsewhere, beside those that are written down."""
     fleet: Fleet | None = None
@@ -442,6 +445,11 @@ class Crib:
             still()
             await self._fresh.accept(server, [route.original_name for route in accepted])
         return [route.name for route in wanted]
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """Where its records and answers are kept; ``None``: in memory."""
+        return self._parts.ledger
 
     async def reload_pins(self) -> None:
         """Take over what another process accepted."""

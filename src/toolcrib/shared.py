@@ -44,6 +44,11 @@ class Shared:
             return await read_secret(self.database, SEAL)
         return await agree_on_secret(self.coordination, SEAL) if self.coordination is not None else b""
 
+    @property
+    def settings(self) -> StoreSettings | None:
+        """Where the database is, for who makes connections of another kind."""
+        return None if self.database is None else self.database.settings
+
     async def close(self) -> None:
         """Let go of everything."""
         try:

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
@@ -100,9 +101,16 @@ async def test_no_loss_of_counts_lets_a_limit_be_exceeded(members: Members, seed
             await admitted(member, claim, stamps[claim])
             await asyncio.sleep(chance.random() / 50)
 
+    def more_than(number: int) -> Callable[[], Awaitable[bool]]:
+        async def is_more() -> bool:
+            return len(stamps[short]) > number
+
+        return is_more
+
     async def disturb() -> None:
         for _ in range(2):
-            await asyncio.sleep(0.2 + chance.random() / 2)
+            await asyncio.sleep(chance.random() / 2)
+            await until(more_than(len(stamps[short])))  # lost in the very moment when it counts
             await members.lose()
         joined = await members.join()
         busy.extend(asyncio.create_task(hammer(joined, claim)) for claim in stamps)

@@ -329,7 +329,7 @@ class Refresher:
         for pause in self._pauses.values():
             pause.cancel()
         await self._tasks.close()
-        await self._store.flush()
+        await self._store.close()
         if self._flights is not None:
             await self._flights.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from toolcrib.catalog.pins import Comparison, join_pins
@@ -11,6 +12,7 @@ from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.events import Emit, Event
 
 RESTORE_AFTER_S = 60.0
+AGAIN_S = 2.0
 
 
 class Storing:
@@ -20,6 +22,9 @@ class Storing:
         self.records = records
         self._emit = emit
         self._writes: dict[asyncio.Task[None], str] = {}
+        self._newest: dict[str, Record] = {}
+        self._later: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
         self._reading: asyncio.Task[Mapping[str, Record]] | None = None
         self.on_stored: Callable[[str], None] | None = None
         """Told of each server whose record others can read now; then every record is stored, for they wait for it."""
@@ -37,12 +42,29 @@ class Storing:
         write.add_done_callback(self._writes.pop)
 
     async def _store(self, record: Record, how: Comparison) -> None:
+        """Write a record; while the shared database is away the newest of each server waits for it to come back."""
+        self._newest[record.server] = record
+        if not await self._try(record, how):
+            again = asyncio.create_task(self._store_later(record, how), name=f"store-later-{record.server}")
+            self._later.add(again)
+            again.add_done_callback(self._later.discard)
+
+    async def _store_later(self, record: Record, how: Comparison) -> None:
+        is_done = False
+        while not is_done and not self._closing.is_set() and self._newest.get(record.server) is record:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), AGAIN_S)
+            is_done = await self._try(record, how)
+
+    async def _try(self, record: Record, how: Comparison) -> bool:
+        """Whether nothing is left to be tried."""
         try:
             await self.records.update(record.server, lambda stored: join_pins(stored, record, how))
         except (ConfigError, StoreUnavailable) as error:
             self._emit(Event("lock.not.written", "warning", {"server": record.server, "error": str(error)}))
-            return
+            return isinstance(error, ConfigError)
         self.tell(record.server)
+        return True
 
     def tell(self, server: str) -> None:
         """Say that the store has something new of a server."""
@@ -52,6 +74,12 @@ class Storing:
     async def flush(self, server: str = "") -> None:
         """Wait until all that was found, or all of one server, is stored."""
         await asyncio.gather(*(write for write, name in self._writes.items() if server in ("", name)))
+
+    async def close(self) -> None:
+        """Write what waits, as far as that can be done now."""
+        await self.flush()
+        self._closing.set()
+        await asyncio.gather(*self._later)
 
     async def read_together(self) -> Mapping[str, Record]:
         """All records; many who want them at once read them once."""

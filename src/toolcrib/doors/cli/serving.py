@@ -214,6 +214,7 @@ def _premises(project: Project, config: Config, entrance: Entrance, url: str) ->
         started_at=time.time(),
         edit_commands=config.edit_commands,
         needs_token=entrance.identify is not None,
+        tokens=entrance.tokens,
     )
 
 
@@ -223,10 +224,12 @@ def _sign_in(server: HttpServer, entrance: Entrance) -> str:
 
 @asynccontextmanager
 async def kept_fresh(entrance: Entrance, emit: Emit) -> AsyncIterator[None]:
-    """The keys of the issuer, fetched while the block runs."""
+    """The keys of the issuer and the tokens of the fleet, followed while the block runs."""
     tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
     if entrance.keys is not None:
         tasks.spawn(entrance.keys.run(), "auth.keys")
+    if entrance.tokens is not None:
+        tasks.spawn(entrance.tokens.follow(), "auth.tokens")
     try:
         yield
     finally:

@@ -68,7 +68,7 @@ _SECONDS = {"type": "number", "minimum": 0, "default": 0}
 def _answer_routes(premises: Premises) -> list[RouteSpec]:
     async def ls(visit: Visit) -> Answer:
         _need_approver(visit)
-        return json_answer({"answers": await asyncio.to_thread(premises.project.answers)})
+        return json_answer({"answers": await premises.project.answers()})
 
     async def forget(visit: Visit) -> Answer:
         visit.need_operator()

@@ -1,6 +1,5 @@
 """Approvals: questions that wait for a person, answers that are kept, and tools that are not what was accepted."""
 
-import asyncio
 from typing import Any
 
 from toolcrib.calls.approvals import Reply
@@ -81,7 +80,7 @@ async def _inbox(pages: Pages, visit: Visit) -> dict[str, Any]:
     crib, is_operator, is_approver = pages.premises.crib, visit.is_operator(), may_approve(visit.caller)
     waiting = await crib.inbox.look(visit.caller) if is_approver else []
     held = held_routes(crib) if is_operator else []
-    kept = await asyncio.to_thread(pages.premises.project.answers) if is_operator else []
+    kept = await pages.premises.project.answers() if is_operator else []
     changes = [change_of(crib, route) for route in held[:HELD_SHOWN]]
     return {
         "is_approver": is_approver,

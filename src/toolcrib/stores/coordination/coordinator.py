@@ -175,6 +175,6 @@ class Coordinator:
         """Give everything back and let go."""
         for ticket, gate in list(self._decisions.mirror.held.items()):
             self.give_back(gate, ticket)
-        await self._decisions.drain()
+        await self._decisions.close()
         await self._scope.close()
         await self._engine.close()

@@ -71,10 +71,11 @@ class Decisions:
         """Whoever wanted the place is gone: give it back, or the turn in the line for it."""
         self.tell(("give", taking[1], taking[3]) if got else ("leave", taking[1]))
 
-    async def drain(self) -> None:
-        """Wait until everything was said."""
+    async def close(self) -> None:
+        """Wait until everything was said; then say nothing more."""
         if self._flight is not None:
             await asyncio.wait([self._flight])
+        self.away = Away(CoordinationUnavailable("This replica is closing."), asyncio.get_running_loop().time())
 
     def _start(self) -> None:
         self._flight = self._scope.spawn(self._decide_all(), "decisions of the fleet")

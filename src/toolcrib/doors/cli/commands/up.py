@@ -44,7 +44,7 @@ def run(options: Options, console: Console) -> int:
         async with open_serving(options, console, emit) as serving:
             if not console.err.isatty():
                 console.say(f"toolcrib: serving MCP at {serving.url}")
-            usage = asyncio.ensure_future(asyncio.to_thread(usage_of, serving.project.audit_file, DAYS))
+            usage = asyncio.ensure_future(asyncio.to_thread(usage_of, serving.project.audit_log, DAYS))
             if await _settled(serving.crib, console, stop):
                 routes = serving.crib.catalog.visible_to(LOCAL_USER.grants)
                 _show(serving, emit.troubles, options, console, cost=summary(routes, await usage))
