@@ -10,6 +10,7 @@ from tests.doubles.replicas import Common, replica, so
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import StoreUnavailable
+from toolcrib.doors.mcp import sessions
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.roaming import Roaming
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
@@ -232,6 +233,23 @@ async def test_two_requests_that_come_at_once_find_one_session():
 
         assert [answer.status for answer in answers] == [200] * 4
         assert len(b.client.door.stays()) == 1
+
+
+async def test_a_replica_without_room_does_not_say_that_a_session_has_ended(monkeypatch):
+    async with place(common := Common(), "a") as a, place(common, "b") as b:
+        await a.client.hello()
+        monkeypatch.setattr(sessions, "SESSIONS_MAX", 0)
+
+        assert (await move(a.client, b).ask(1, "ping")).status == 503
+
+
+async def test_words_of_a_newer_version_are_passed_over():
+    async with place(common := Common(), "a") as a:
+        await a.client.hello()
+        await common.hub.join("newer").publish("sessions", b"\x93\xa6moved!\xa1k\xc4\x00")
+        await common.hub.members[-1].publish("inbox", b"\x91\xa5Other")
+
+        assert (await a.client.ask(1, "ping")).status == 200
 
 
 async def test_a_replica_that_ends_leaves_its_sessions_to_the_others():
