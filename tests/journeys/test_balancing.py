@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,6 +52,10 @@ import toolcrib
 async def nap(seconds: float) -> str:
     await asyncio.sleep(seconds)
     return "rested"
+
+@toolcrib.tool(security_level="read_only")
+async def recite() -> str:
+    return "\\n".join(f"line {number}" for number in range(40_000))
 """
 
 
@@ -186,6 +191,17 @@ def test_a_session_that_ended_at_one_replica_is_unknown_at_all(three):
     until(lambda: session.post({"id": 1, "method": "ping"})[0] == 404, deadline_s=5, what="ended at home")
 
     assert (ended, late) == (204, 404)
+
+
+def test_a_large_result_is_read_on_at_another_replica(three):
+    """Its preview names a handle, and the balancer does not know where that is from."""
+    preview = call_stateless(three.ports[0], "recite")
+    handle = re.search(r"r_[a-z2-7]{26}", preview)
+    assert handle is not None, preview
+
+    parts = [call_stateless(port, "result_read", handle=handle[0], line=15_000, count=1) for port in three.ports]
+
+    assert all(part.startswith("Lines 15000 to 15000 of 40000.") for part in parts), parts
 
 
 def test_clients_go_on_when_a_replica_drains_and_when_one_is_killed(fleet, postgres, tmp_path):
