@@ -68,6 +68,7 @@ from toolcrib.stores.paths import find_project, lock_path, results_path, user_co
 from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.stores.results import ResultStore
+from toolcrib.stores.results_shared import SharedResults
 from toolcrib.surroundings import Surroundings
 from toolcrib.thinking import errands_of
 from toolcrib.window import Window, Windows
@@ -262,8 +263,9 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     outfit = make_outfit(loaded, around, maker, agents, shared.database) if config.workspace.enabled else None
     own += without_taken(outfit.tools() if outfit is not None else [], own)
     results = await open_results(config, around) if has_result_limit(config) else None
-    if results is not None:
-        own.append(reading_tool(results, config, own))
+    kept = share_results(results, shared, config.results.keep_s)
+    if kept is not None:
+        own.append(reading_tool(kept, config, own))
     maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
     native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
     ledger = make_ledger(shared.database, loaded.lock)
@@ -273,7 +275,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
     rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
-    rig = replace(rig, results=None if one_shot else results, live=watched, fleet=shared.coordination)
+    rig = replace(rig, results=None if one_shot else kept, live=watched, fleet=shared.coordination)
     parts = Parts(
         native=native,
         make_source=maker,
@@ -347,7 +349,14 @@ async def open_results(config: Config, surroundings: Surroundings) -> ResultStor
     return store
 
 
-def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
+def share_results(results: ResultStore | None, shared: Shared, keep_s: float) -> ResultStore | SharedResults | None:
+    """Where there are replicas, results are read at any of them."""
+    if results is None or shared.coordination is None:
+        return results
+    return SharedResults(results, shared.coordination, keep_s)
+
+
+def reading_tool(results: ResultStore | SharedResults, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
     """``result_read``, whose name nobody else may use."""
     if any(entry.tool.name == RESULT_READ for entry in beside):
         raise ConfigError(
