@@ -50,6 +50,7 @@ class Refresher:
         self._tasks = TaskScope(self._task_failed)
         self._pauses: dict[str, asyncio.TimerHandle] = {}
         self._writes: set[asyncio.Task[None]] = set()
+        self._later: set[asyncio.Task[None]] = set()
         self._newest: dict[str, Record] = {}
         self._closing = asyncio.Event()
         self._closed = False
@@ -269,9 +270,16 @@ class Refresher:
     async def _store(self, record: Record, how: Comparison) -> None:
         """Write a record; while the shared database is away the newest of each server waits for it to come back."""
         self._newest[record.server] = record
-        while self._newest.get(record.server) is record and not await self._try_to_store(record, how):
+        if not await self._try_to_store(record, how):
+            self._later.add(later := asyncio.create_task(self._store_later(record, how)))
+            later.add_done_callback(self._later.discard)
+
+    async def _store_later(self, record: Record, how: Comparison) -> None:
+        is_stored = False
+        while not is_stored and self._newest.get(record.server) is record:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), STORE_AGAIN_S)
+            is_stored = await self._try_to_store(record, how)
 
     async def _try_to_store(self, record: Record, how: Comparison) -> bool:
         """Whether nothing is left to be tried."""
@@ -308,6 +316,7 @@ class Refresher:
             pause.cancel()
         await self._tasks.close()
         await self._flush()
+        await asyncio.gather(*self._later)
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._emit(Event("discovery.task.failed", "error", {"task": name, "error": type(error).__name__}))
