@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from toolcrib.catalog import refresh
 from toolcrib.catalog.refresh import Refresher, Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
