@@ -447,7 +447,7 @@ async def test_a_record_the_shared_database_could_not_take_is_written_when_it_is
     await fresh.refresher.refresh(["files"])
     source.tools = [*source.tools, Tool("write")]
     await fresh.refresher.refresh(["files"])
-    before = await records.read()
+    before = dict(await records.read())
     records.is_away = False
     async with asyncio.timeout(5):
         await records.written.wait()
