@@ -19,6 +19,7 @@ from toolcrib.calls.layers.arguments import arguments
 from toolcrib.calls.layers.audit import Told, audit, witness
 from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
+from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.layers.limit import limit
 from toolcrib.calls.layers.live import at_source, live
@@ -29,6 +30,7 @@ from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.layers.shelter import IsolationOf, shelter
 from toolcrib.calls.live import Live
+from toolcrib.calls.marks import Marks
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Subject
 from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
@@ -52,6 +54,7 @@ from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.subagent import SubAgents
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.fleet import join_fleet
 from toolcrib.isolate.grants import Wish
 from toolcrib.isolate.levels import AUTO, IsolationLevel
 from toolcrib.kb import LateLibrary
@@ -139,12 +142,14 @@ def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
     return load(config, surroundings)
 
 
-def make_rig(config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None) -> Rig:
+def make_rig(
+    config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None, marks: Marks | None = None
+) -> Rig:
     """What the layers of one Crib share."""
     inbox = Inbox(time.monotonic)
     settings = DeskSettings(config.security.ask_timeout_s)
     audit_log = log or NoAudit()
-    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox])
+    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox], marks=marks)
     return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox, audit_log)
 
 
@@ -169,9 +174,9 @@ def layer_stack(
         *([] if rig.live is None else [live(rig.live)]),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
-        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s)),
+        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s, rig.desk.secret)),
         deadline(config.call_timeout_s),
-        limit(config.limits, rig.breakers),
+        _limiting(config, rig),
         witness(rig.log),
         *_keeping(config, rig),
         normalise(rig.emit),
@@ -181,6 +186,13 @@ def layer_stack(
         replay(),
         *([] if rig.live is None else [at_source()]),
     ]
+
+
+def _limiting(config: Config, rig: Rig) -> Layer:
+    """With other replicas, limits hold over all of them."""
+    if rig.fleet is None:
+        return limit(config.limits, rig.breakers)
+    return fleet_limit(config.limits, rig.breakers, rig.fleet)
 
 
 def _keeping(config: Config, rig: Rig) -> list[Layer]:
@@ -244,7 +256,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     shared = await open_shared(config, around.env)
     maker = SourceMaker(config, around, emit)
     own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
-    library = LateLibrary(config.kb, around)
+    library = LateLibrary(config.kb, around, shared.settings)
     own += without_taken(library.tools() if config.kb.enabled else [], own)
     agents = sub_agents or errands_of(config.model, around.env)
     outfit = make_outfit(loaded, around, maker, agents, shared.database) if config.workspace.enabled else None
@@ -257,9 +269,11 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     ledger = make_ledger(shared.database, loaded.lock)
     log = open_audit(config, audit_place(config, around), emit)
     onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
-    rig = make_rig(config, emit, ledger or MemoryAnswers(), log)
+    fleet = await join_fleet(shared, emit)
+    marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
+    rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
-    rig = replace(rig, results=None if one_shot else results, live=watched)
+    rig = replace(rig, results=None if one_shot else results, live=watched, fleet=shared.coordination)
     parts = Parts(
         native=native,
         make_source=maker,
@@ -271,6 +285,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
         close_last=_closing(maker, results, library, *([] if outfit is None else [outfit]), shared),
         ledger=ledger,
         supply=find_supply(config, around, emit),
+        fleet=fleet,
     )
     crib = Crib(parts)
     if outfit is not None:

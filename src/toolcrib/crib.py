@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -44,6 +45,7 @@ from toolcrib.core.names import join_name
 from toolcrib.core.source import Listing, LocalSource, ServerSource
 from toolcrib.core.tool import Tool
 from toolcrib.finding import Finder
+from toolcrib.fleet import Fleet
 
 MOST_IMITATIONS_TOLD = 20
 """In one change of the catalogue; `toolcrib doctor` shows more."""
@@ -74,6 +76,8 @@ class Parts:
     """Where records and answers outlive the process, for those who look after them."""
     supply: Supply | None = None
     """Servers that are found elsewhere, beside those that are written down."""
+    fleet: Fleet | None = None
+    """The replicas that this one shares its state with."""
 
 
 class Crib:
@@ -89,7 +93,7 @@ class Crib:
         self._steps: dict[str, tuple[str, Step]] = {}
         self._listeners: list[Callable[[], None]] = []
         self._server_listeners: list[Callable[[Event], None]] = []
-        self._run_id = f"{time.time_ns() // 1_000_000:x}"
+        self._run_id = f"{time.time_ns() // 1_000_000:x}{secrets.token_hex(3)}"  # replicas start at the same moment
         self._numbers = itertools.count(1)
         self._disabled: dict[str, ServerConfig] = {}
         self._written: Mapping[str, ServerConfig] = {}
@@ -114,6 +118,8 @@ class Crib:
         self._rebuild(first=True)
         if self._parts.supply is not None:
             self._parts.supply.open(self._follow, self._emit)
+        if self.fleet is not None:
+            await self.fleet.open(self._refresher, self.inbox)
         return self
 
     def _tell(self, event: Event) -> None:
@@ -316,6 +322,11 @@ class Crib:
         return self._parts.rig.inbox
 
     @property
+    def fleet(self) -> Fleet | None:
+        """The replicas that this one shares its state with, if it does."""
+        return self._parts.fleet
+
+    @property
     def live(self) -> Live | None:
         """The calls under way and the last that ended; ``None`` where nobody is to look at them."""
         return self._parts.rig.live
@@ -503,7 +514,14 @@ class Crib:
             "servers": servers,
             "calls": self._parts.rig.metrics.totals(),
             "audit": asdict(self._parts.rig.log.status()),
+            **self._fleet_health(),
         }
+
+    def _fleet_health(self) -> dict[str, Any]:
+        if self.fleet is not None:
+            return {"fleet": self.fleet.health()}
+        coordination = self._parts.rig.fleet
+        return {} if coordination is None else {"fleet": asdict(coordination.status())}
 
     def exposition(self, version: str, started_at: float) -> str:
         """The tallies and the health in Prometheus' text format."""
@@ -531,6 +549,8 @@ class Crib:
             if self._parts.supply is not None:
                 await self._parts.supply.close()
             await refresher.close()
+            if self.fleet is not None:
+                await self.fleet.close()
         finally:
             sources = [shelf.source.close() for shelf in refresher.shelves.values()]
             await asyncio.gather(*sources, self._parts.native.close(), return_exceptions=True)

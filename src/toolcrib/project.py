@@ -191,3 +191,5 @@ class Project:
         """Change a file and make the change count."""
         await asyncio.to_thread(edit_file, path, change)
         await self.reload()
+        if self.crib.fleet is not None:
+            self.crib.fleet.tell_config()

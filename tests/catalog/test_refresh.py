@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.catalog import refresh
+from toolcrib.catalog import refresh, storing
 from toolcrib.catalog.refresh import Refresher, Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
@@ -428,7 +428,7 @@ async def test_records_that_cannot_be_written_cost_nothing_but_a_warning():
 
 async def test_a_record_the_shared_database_could_not_take_is_written_when_it_is_back(monkeypatch):
     """Nobody waits for that; of several findings the newest is written."""
-    monkeypatch.setattr(refresh, "STORE_AGAIN_S", 0.01)
+    monkeypatch.setattr(storing, "AGAIN_S", 0.01)
 
     class Away(MemoryRecords):
         is_away = True

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from toolcrib.core.remote_index import RemoteIndex
+
 T = TypeVar("T")
 MetadataValue = str | int | float | bool | None
 
@@ -260,11 +262,15 @@ class KnowledgeReader(Protocol):
 class KnowledgeStore(Protocol):
     """Where documents, passages and their index are kept. What a method acknowledged survives a power cut."""
 
+    @property
+    def remote(self) -> RemoteIndex | None:
+        """The index that the engine searches itself; without one, segments are searched in this process."""
+
     async def generation(self) -> int:
         """A number that grows with every change; cheap."""
 
     async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
-        """Read several things, and compute with them, in one go beside the event loop; never two at once."""
+        """Read several things, and compute with them, in one go beside the event loop, as they are at one moment."""
 
     async def collections(self) -> list[Collection]:
         """All collections, by id."""

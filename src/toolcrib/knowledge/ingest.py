@@ -149,6 +149,8 @@ class Ingest:
                 on_progress(Progress(done, total, passages, time.monotonic() - began))
             await self._send(batch, report, arriving, relay)
         await compact(self._store, wanted.collection, drop_dead=bool(report.removed or report.changed))
+        if self._store.remote is not None:
+            await self._store.remote.tidy(wanted.collection)
         report.seconds, report.trouble = time.monotonic() - began, arriving.trouble
         return report
 

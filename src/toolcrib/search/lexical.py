@@ -6,10 +6,10 @@ https://www.staff.city.ac.uk/~sbrp622/papers/foundations_bm25_review.pdf (3.6).
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,37 @@ class Bm25:
     def field(self, name: str) -> Field:
         """What is said of the field, or the default."""
         return self.fields.get(name, Field())
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Which entries hold a term, ascending, and how often each does, by field."""
+
+    entries: NDArray[np.uint32]
+    counts: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+class Measured(Protocol):
+    """Entries whose lengths are at hand, wherever their terms are."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        ...
+
+    @property
+    def lengths(self) -> NDArray[np.uint32]:
+        """How many terms each field of each entry has: (field, entry)."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+Fetch = Callable[[Sequence[str]], Mapping[str, Sequence[Held]]]
+"""Asked for terms, gives what each part holds of them."""
 
 
 class Postings:
@@ -104,6 +135,16 @@ class Postings:
         """How often each of these entries holds the term, by field."""
         found: NDArray[np.uint8] = self._counts[:, where]
         return found
+
+    def held(self, term: str) -> Held:
+        """The entries that hold a term, with their counts."""
+        place = self.find(term)
+        return Held(self.entries(place), self.counts(place))
+
+    def each(self) -> Iterable[tuple[bytes, Held]]:
+        """Every term there is, sorted, with the entries that hold it."""
+        for term, (start, end) in zip(self.terms(), pairwise(self._starts.tolist()), strict=True):
+            yield term, Held(self._entries[start:end], self._counts[:, start:end])
 
     def terms(self) -> list[bytes]:
         """Every term there is, sorted."""
@@ -183,38 +224,32 @@ def _aligned(rows: NDArray[Any], part: Postings, fields: Sequence[str]) -> NDArr
 class Statistics:
     """What the formula needs to know of all postings together."""
 
-    def __init__(self, parts: Sequence[Postings], formula: Bm25) -> None:
+    def __init__(self, parts: Sequence[Measured], formula: Bm25) -> None:
         self.size = sum(map(len, parts))
         self._parts = parts
         self._formula = formula
         self._means = {name: self._mean_length(name) for part in parts for name in part.fields}
         self._scales = [self._scale(part) for part in parts]
 
-    def idf(self, places: Sequence[slice]) -> float:
-        """How rare a term is that stands at these places, part by part; never negative."""
-        held = sum(place.stop - place.start for place in places)
+    def idf(self, held: int) -> float:
+        """How rare a term is that so many entries hold; never negative."""
         return float(np.log1p((self.size - held + 0.5) / (held + 0.5)))
 
-    def find(self, term: str) -> list[slice]:
-        """The term's place in each part."""
-        return [part.find(term) for part in self._parts]
-
-    def weights(self, part: int, place: slice) -> Floats:
+    def weights(self, part: int, held: Held) -> Floats:
         """From 0 to 1 for each posting: how much its entry is about the term, as counts and lengths say."""
-        postings = self._parts[part]
-        entries, counts = postings.entries(place), postings.counts(place)
+        entries, counts = held.entries, held.counts
         mass = np.zeros(len(entries), np.float32)
         for scale, count in zip(self._scales[part], counts, strict=True):
             holding = np.count_nonzero(count)
             if holding * 4 > len(count):
                 mass += count * scale[entries]
             elif holding:
-                held = np.flatnonzero(count)
-                mass[held] += count[held] * scale[entries[held]]
+                some = np.flatnonzero(count)
+                mass[some] += count[some] * scale[entries[some]]
         result: Floats = mass / (mass + np.float32(self._formula.k1))
         return result
 
-    def _scale(self, part: Postings) -> list[Floats]:
+    def _scale(self, part: Measured) -> list[Floats]:
         """For each field and entry what one occurrence there is worth."""
         return [
             _worth(lengths, self._means[name], self._formula.field(name))
@@ -235,10 +270,13 @@ def _worth(lengths: NDArray[np.uint32], mean: float, field: Field) -> Floats:
 
 
 class Lexical:
-    """Scores every entry of several postings, numbered through from the first to the last."""
+    """Scores every entry of several parts, numbered through from the first to the last.
 
-    def __init__(self, parts: Sequence[Postings], formula: Bm25) -> None:
-        self._parts = parts
+    Parts that are postings are looked into; for others, ``fetch`` is asked.
+    """
+
+    def __init__(self, parts: Sequence[Measured], formula: Bm25, fetch: Fetch | None = None) -> None:
+        self._fetch = fetch or _look_into([part for part in parts if isinstance(part, Postings)])
         self._offsets = np.cumsum([0, *map(len, parts)])
         self._statistics = Statistics(parts, formula)
         self._known: dict[str, Term] = {}
@@ -246,7 +284,12 @@ class Lexical:
 
     def look_up(self, terms: Iterable[str]) -> dict[str, "Term"]:
         """Each distinct term with its idf and what it adds to the entries that hold it."""
-        return {term: self._look_up(term) for term in dict.fromkeys(terms)}
+        wanted, known = list(dict.fromkeys(terms)), self._known
+        found = {term: known[term] for term in wanted if term in known}
+        missing = [term for term in wanted if term not in found]
+        for term, held in (self._fetch(missing) if missing else {}).items():
+            found[term] = self._remember(term, self._work_out(held))
+        return {term: found[term] for term in wanted}
 
     def score(self, terms: Iterable["Term"]) -> Floats:
         """For each entry the share, 0 to 1, of what the terms could add to one entry at most."""
@@ -258,25 +301,25 @@ class Lexical:
         likely = sum(sorted((term.idf for term in chosen), reverse=True)[:MOST_MATCHED])
         return scores / np.float32(max(likely, float(scores.max(initial=0.0)), 1e-9))
 
-    def _look_up(self, term: str) -> "Term":
-        known = self._known.get(term)
-        if known is None:
-            known = self._work_out(term)
-            self._remembered += 1 + sum(len(entries) for entries, _ in known.gains)
-            if self._remembered > MOST_REMEMBERED:
-                self._known, self._remembered = {}, 0
-            self._known[term] = known
-        return known
+    def _remember(self, term: str, found: "Term") -> "Term":
+        self._remembered += 1 + sum(len(entries) for entries, _ in found.gains)
+        if self._remembered > MOST_REMEMBERED:
+            self._known, self._remembered = {}, 0
+        self._known[term] = found
+        return found
 
-    def _work_out(self, term: str) -> "Term":
-        places = self._statistics.find(term)
-        idf = self._statistics.idf(places)
-        gains = []
-        for at, place in enumerate(places):
-            if place.stop > place.start:
-                entries = self._parts[at].entries(place).astype(np.intp) + self._offsets[at]
-                gains.append((entries, np.float32(idf) * self._statistics.weights(at, place)))
+    def _work_out(self, parts: Sequence[Held]) -> "Term":
+        idf = self._statistics.idf(sum(map(len, parts)))
+        gains = [
+            (held.entries.astype(np.intp) + self._offsets[at], np.float32(idf) * self._statistics.weights(at, held))
+            for at, held in enumerate(parts)
+            if len(held)
+        ]
         return Term(idf, gains)
+
+
+def _look_into(parts: Sequence[Postings]) -> Fetch:
+    return lambda terms: {term: [part.held(term) for part in parts] for term in terms}
 
 
 @dataclass(frozen=True, slots=True)

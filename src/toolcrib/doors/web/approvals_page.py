@@ -49,7 +49,7 @@ def approvals_routes(pages: Pages) -> list[RouteSpec]:
         given = visit.form().get("answer", "")
         if given not in REPLIES:
             raise Problem(422, "TOOL_INVALID_INPUT", f"An answer is one of {', '.join(sorted(REPLIES))}.")
-        reply = answer_question(pages.premises.crib.inbox, visit, visit.params["id"], given)
+        reply = await answer_question(pages.premises.crib.inbox, visit, visit.params["id"], given)
         return go_on("/approvals", "refused" if reply is Reply.NO else "allowed")
 
     async def forget(visit: Visit) -> Answer:

@@ -105,12 +105,12 @@ def connect(settings: StoreSettings) -> "Connection[Any]":
     return psycopg.connect(settings.url, autocommit=True, connect_timeout=max(1, round(settings.timeout_s)), **_OPTIONS)
 
 
-async def connect_alone(settings: StoreSettings) -> "AsyncConnection[Any]":
-    """A connection of its own for whoever listens, in no transaction of its own making."""
-    from psycopg import AsyncConnection
+async def connect_async(settings: StoreSettings) -> "AsyncConnection[Any]":
+    """The same for a task: a connection outside the pool, for what lasts; the caller translates trouble."""
+    import psycopg
 
-    wait_s = max(1, round(settings.timeout_s))
-    return await AsyncConnection.connect(settings.url, autocommit=True, connect_timeout=wait_s, **_OPTIONS)
+    seconds = max(1, round(settings.timeout_s))
+    return await psycopg.AsyncConnection.connect(settings.url, autocommit=True, connect_timeout=seconds, **_OPTIONS)
 
 
 def unavailable(error: Exception) -> StoreUnavailable:

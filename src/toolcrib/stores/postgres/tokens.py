@@ -15,7 +15,7 @@ import msgspec
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import StoreUnavailable
-from toolcrib.stores.postgres.database import StoreSettings, connect, connect_alone, unavailable
+from toolcrib.stores.postgres.database import StoreSettings, connect, connect_async, unavailable
 from toolcrib.stores.postgres.marks import HOLD, STAMP, WAIT
 from toolcrib.stores.tokens import Known, Token, TokenWish, find_named, make_token, refuse_namesake
 
@@ -97,7 +97,7 @@ class PgTokens:
         while True:
             try:
                 async with asyncio.timeout(self._settings.timeout_s):
-                    connection = await connect_alone(self._settings)
+                    connection = await connect_async(self._settings)
                 async with connection:
                     await self._follow(connection)
             except (psycopg.Error, OSError, StoreUnavailable) as error:

@@ -52,7 +52,7 @@ async def _examine(options: Options, console: Console) -> int:
         loaded = load_here(options)
         of_files = [*check_files(loaded), *await check_ledger(loaded, Surroundings().env)]
         of_servers = await _run_servers(options, loaded, console)
-        checks = [*of_files, *of_servers, *await check_knowledge(loaded.config.kb, Surroundings())]
+        checks = [*of_files, *of_servers, *await check_knowledge(loaded.config.kb, Surroundings(), loaded.config.store)]
     except ConfigError as error:
         checks = [Check("fail", "configuration", error.message, error.hint)]
     worst = next((level for level in ("fail", "warn") if any(check.level == level for check in checks)), "ok")
