@@ -115,3 +115,14 @@ async def test_what_was_stopped_goes_on_and_brings_nothing_twice(here, there, mo
 
     assert stops == 7
     assert await contents(there) == await contents(here)
+
+
+async def test_what_changed_or_left_between_two_runs_does_so_there(here, there):
+    await move_knowledge(here, there, lambda _: None)
+    changed = arrival("plain", "x", "Another text altogether.")
+    fresh = replace(changed, document=replace(changed.document, stamp=Stamp("other")))
+    gone = (document_id("plain", "y"),)
+    await here.apply(Change("plain", (fresh,), gone, build_segment([fresh], None)))
+    await move_knowledge(here, there, lambda _: None)
+
+    assert await contents(there) == await contents(here)

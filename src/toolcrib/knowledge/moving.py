@@ -30,12 +30,12 @@ async def move_knowledge(here: KnowledgeStore, there: KnowledgeStore, report: Ca
         if collection.id not in {known.id for known in await there.collections()}:
             await there.put_collection(collection)
         arrived = {document: stamp.hash for document, stamp in (await there.stamps(collection.id)).values()}
-        missing = {
-            document.key: document
-            for document in await here.documents(collection.id)
-            if arrived.get(document.id) != document.stamp.hash
-        }
-        done += len(arrived)
+        documents = await here.documents(collection.id)
+        missing = {each.key: each for each in documents if arrived.get(each.id) != each.stamp.hash}
+        gone = tuple(arrived.keys() - {each.id for each in documents})
+        if gone:  # it left between two runs
+            await there.apply(Change(collection.id, removals=gone))
+        done += len(documents) - len(missing)
         async for batch in _batches(here, collection, missing):
             await there.apply(await asyncio.to_thread(_change, collection, batch))
             done += len(batch)
