@@ -14,14 +14,14 @@ PASSWORD = "hunter2-hunter2"
 
 @pytest.fixture
 def machines(postgres, tmp_path: Path) -> tuple[Program, Program]:
-    """Two homes with nothing in common but the database."""
+    """Two homes with the same configuration, and nothing else in common but the database."""
     url = postgres.fresh_database().replace("toolcrib@", f"toolcrib:{PASSWORD}@")
     made = []
     for name in ("one", "two"):
         program = Program(tmp_path / name, {"FLEET_STORE": url})
         program.project.mkdir(parents=True)
-        program.write(program.tiny(), '[store]\nurl = "${FLEET_STORE}"')
         made.append(program)
+        program.write(made[0].tiny(), '[store]\nurl = "${FLEET_STORE}"')
     return made[0], made[1]
 
 

@@ -176,7 +176,7 @@ def test_a_platform_that_cannot_be_asked_is_a_failure_with_advice(toolcrib):
 
 def test_a_shared_database_that_is_away_is_a_failure_told_once(tiny):
     """Whatever else needs it; its password is not told."""
-    tiny.write(tiny.tiny(), '[store]\nurl = "postgresql://me:hunter2@127.0.0.1:1/x"\ntimeout_s = 0.5')
+    tiny.write(tiny.tiny(), '[store]\nurl = "postgresql://me:hunter2@127.0.0.1:1/x"\ntimeout = 0.5')
 
     result = tiny.run("doctor", "--json")
 
