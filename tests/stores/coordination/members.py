@@ -85,11 +85,11 @@ async def redis_members(engine: Redis, name: str = "") -> Members:
 UNLOGGED = "agreement, put_back, use_count, use_stamp, place, place_line, lease, kept_value, parcel"
 
 
-async def postgres_members(engine: Postgres, name: str = "") -> Members:
+async def postgres_members(engine: Postgres, name: str = "", timeout_s: float = 5.0) -> Members:
     """Under a name of their own."""
     if engine.port not in _DATABASES:
         _DATABASES[engine.port] = engine.fresh_database()
-    settings = StoreSettings(_DATABASES[engine.port], name or f"fleet{next(_NUMBERS)}", pool=2, timeout_s=5.0)
+    settings = StoreSettings(_DATABASES[engine.port], name or f"fleet{next(_NUMBERS)}", pool=2, timeout_s=timeout_s)
     closing: list[Callable[[], Awaitable[None]]] = []
 
     def make(habits: Habits, memory: EpochMemory | None) -> Coordinator:
