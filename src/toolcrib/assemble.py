@@ -16,20 +16,21 @@ from toolcrib.calls.elicit import ClientSurface, Seal
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments
-from toolcrib.calls.layers.audit import Told, audit, witness
+from toolcrib.calls.layers.audit import witness
 from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.layers.limit import limit
-from toolcrib.calls.layers.live import at_source, live
+from toolcrib.calls.layers.live import at_source
 from toolcrib.calls.layers.normalise import normalise
+from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.layers.permit import permit
-from toolcrib.calls.layers.record import record
 from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.layers.shelter import IsolationOf, shelter
 from toolcrib.calls.live import Live
+from toolcrib.calls.marks import Marks
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Subject
 from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
@@ -53,18 +54,21 @@ from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.subagent import SubAgents
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.fleet import join_fleet
 from toolcrib.isolate.grants import Wish
 from toolcrib.isolate.levels import AUTO, IsolationLevel
 from toolcrib.kb import LateLibrary
+from toolcrib.keeping import make_ledger
 from toolcrib.maker import SourceMaker
-from toolcrib.onlookers import NOBODY, Onlookers, find_tracer, open_audit
+from toolcrib.onlookers import NOBODY, Onlookers, audit_place, find_tracer, open_audit
 from toolcrib.shared import Shared, open_shared
 from toolcrib.sources.native import MARK, NativeSource, NativeTool, define, native_tool
 from toolcrib.stores.files import read_text
-from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.paths import find_project, lock_path, results_path, state_directory, user_config_path
-from toolcrib.stores.records import LockAnswers, LockRecords, MemoryRecords
+from toolcrib.stores.paths import find_project, lock_path, results_path, user_config_path
+from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.records import MemoryRecords
 from toolcrib.stores.results import ResultStore
+from toolcrib.stores.results_shared import SharedResults
 from toolcrib.surroundings import Surroundings
 from toolcrib.thinking import errands_of
 from toolcrib.window import Window, Windows
@@ -139,12 +143,14 @@ def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
     return load(config, surroundings)
 
 
-def make_rig(config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None) -> Rig:
+def make_rig(
+    config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None, marks: Marks | None = None
+) -> Rig:
     """What the layers of one Crib share."""
     inbox = Inbox(time.monotonic)
     settings = DeskSettings(config.security.ask_timeout_s)
     audit_log = log or NoAudit()
-    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox])
+    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox], marks=marks)
     return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox, audit_log)
 
 
@@ -162,14 +168,14 @@ def layer_stack(
     def unchecked(tool: str, reason: str) -> None:
         rig.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
 
+    clock = time.perf_counter if rig.live is None else rig.live.clock
+    told = Told(clock, redact=onlookers.redact, slow_s=config.slow_call_s)
     return [
         *onlookers.spans(),
-        record(rig.metrics, rig.emit, time.perf_counter, config.slow_call_s),
-        audit(rig.log, Told(time.perf_counter, redact=onlookers.redact)),
-        *([] if rig.live is None else [live(rig.live)]),
+        observe(Watchers(rig.metrics, rig.emit, rig.log, rig.live), told),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
-        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s)),
+        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s, rig.desk.secret)),
         deadline(config.call_timeout_s),
         _limiting(config, rig),
         witness(rig.log),
@@ -251,32 +257,37 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     shared = await open_shared(config, around.env)
     maker = SourceMaker(config, around, emit)
     own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
-    library = LateLibrary(config.kb, around)
+    library = LateLibrary(config.kb, around, shared.settings)
     own += without_taken(library.tools() if config.kb.enabled else [], own)
     agents = sub_agents or errands_of(config.model, around.env)
-    outfit = make_outfit(loaded, around, maker, agents) if config.workspace.enabled else None
+    outfit = make_outfit(loaded, around, maker, agents, shared.database) if config.workspace.enabled else None
     own += without_taken(outfit.tools() if outfit is not None else [], own)
     results = await open_results(config, around) if has_result_limit(config) else None
-    if results is not None:
-        own.append(reading_tool(results, config, own))
+    kept = share_results(results, shared, config.results.keep_s)
+    if kept is not None:
+        own.append(reading_tool(kept, config, own))
     maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
     native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
-    lock = LockFile(loaded.lock) if loaded.lock is not None else None
-    log = open_audit(config, audit_path(config, around), emit)
+    ledger = make_ledger(shared.database, loaded.lock)
+    log = open_audit(config, audit_place(config, around), emit)
     onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
-    rig = make_rig(config, emit, LockAnswers(lock) if lock is not None else MemoryAnswers(), log)
+    fleet = await join_fleet(shared, emit)
+    marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
+    rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
-    rig = replace(rig, results=None if one_shot else results, live=watched, fleet=shared.coordination)
+    rig = replace(rig, results=None if one_shot else kept, live=watched, fleet=shared.coordination)
     parts = Parts(
         native=native,
         make_source=maker,
-        records=LockRecords(lock) if lock is not None else MemoryRecords(),
+        records=ledger or MemoryRecords(),
         layers=layer_stack(config, rig, onlookers, maker.isolation_of),
         rig=rig,
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
         close_last=_closing(maker, results, library, *([] if outfit is None else [outfit]), shared),
+        ledger=ledger,
         supply=find_supply(config, around, emit),
+        fleet=fleet,
     )
     crib = Crib(parts)
     if outfit is not None:
@@ -293,15 +304,21 @@ def find_supply(config: Config, around: Surroundings, emit: Emit) -> Supply | No
     return Supply(PlatformSupply(config, around.cwd, around.env, emit), config.platform.ttl_s)
 
 
-def make_outfit(loaded: Loaded, surroundings: Surroundings, maker: SourceMaker, agents: SubAgents | None) -> "Outfit":
+def make_outfit(
+    loaded: Loaded,
+    surroundings: Surroundings,
+    maker: SourceMaker,
+    agents: SubAgents | None,
+    database: PgDatabase | None = None,
+) -> "Outfit":
     """The workspace of a configuration; ``bash`` runs at whatever isolation is proven here."""
-    from toolcrib.outfit import Outfit, Place, find_root
+    from toolcrib.outfit import Behind, Outfit, Place, find_root
 
     config = loaded.config.workspace
     files = [path for path in (*loaded.files, loaded.lock) if path is not None]
     place = Place(find_root(config, loaded.project, surroundings), maker.spawner, maker.bounds, tuple(files))
     maker.native_wishes["bash"] = Wish(AUTO)
-    return Outfit(config, place, surroundings, agents)
+    return Outfit(config, place, surroundings, Behind(agents, database))
 
 
 def _closing(
@@ -332,7 +349,14 @@ async def open_results(config: Config, surroundings: Surroundings) -> ResultStor
     return store
 
 
-def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
+def share_results(results: ResultStore | None, shared: Shared, keep_s: float) -> ResultStore | SharedResults | None:
+    """Where there are replicas, results are read at any of them."""
+    if results is None or shared.coordination is None:
+        return results
+    return SharedResults(results, shared.coordination, keep_s)
+
+
+def reading_tool(results: ResultStore | SharedResults, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
     """``result_read``, whose name nobody else may use."""
     if any(entry.tool.name == RESULT_READ for entry in beside):
         raise ConfigError(
@@ -346,18 +370,11 @@ def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTo
 
 async def write_down(loaded: Loaded, entry: AuditEntry, surroundings: Surroundings | None = None) -> None:
     """Put one decision into the audit log from outside a Crib; returns when it will survive a power cut."""
-    log = open_audit(loaded.config, audit_path(loaded.config, surroundings or Surroundings()), drop)
+    log = open_audit(loaded.config, audit_place(loaded.config, surroundings or Surroundings()), drop)
     try:
         await log.commit(entry)
     finally:
         await log.close()
-
-
-def audit_path(config: Config, surroundings: Surroundings) -> Path:
-    """Where the audit log is, whether it is switched on or not; a relative path is seen from the working directory."""
-    if not config.audit.path:
-        return state_directory(surroundings.env) / "audit.db"
-    return (surroundings.cwd / Path(config.audit.path).expanduser()).absolute()
 
 
 def import_tools(path: str) -> list[Function]:

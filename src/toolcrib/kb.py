@@ -16,12 +16,15 @@ from toolcrib.config.references import resolve
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable
 from toolcrib.core.tool import Tool
 from toolcrib.knowledge.tools import KnowledgeTools
+from toolcrib.shared import find_store
 from toolcrib.sources.native import NativeTool, define
 from toolcrib.stores.paths import state_directory
+from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.surroundings import Surroundings
 from toolcrib.version import VERSION
 
 if TYPE_CHECKING:
+    from toolcrib.core.knowledge import KnowledgeStore
     from toolcrib.knowledge.answer import Answerer
     from toolcrib.knowledge.embedding import Embedders, TextEmbedder
     from toolcrib.knowledge.ingest import ParseForeign
@@ -37,8 +40,8 @@ def kb_tools(config: KbConfig) -> list[Tool]:
 class LateLibrary:
     """The knowledge base of a configuration, opened when it is first needed."""
 
-    def __init__(self, config: KbConfig, surroundings: Surroundings) -> None:
-        self._config, self._around = config, surroundings
+    def __init__(self, config: KbConfig, surroundings: Surroundings, shared: StoreSettings | None = None) -> None:
+        self._config, self._around, self._shared = config, surroundings, shared
         self._library: Library | None = None
         self._opening = asyncio.Lock()
 
@@ -51,7 +54,7 @@ class LateLibrary:
         """The library; what could not be opened is tried again the next time."""
         async with self._opening:
             if self._library is None:
-                library = make_library(self._config, self._around)
+                library = make_library(self._config, self._around, shared=self._shared)
                 try:
                     await library.fill_in_background()
                 except BaseException:
@@ -71,18 +74,31 @@ class LateLibrary:
 
 
 def make_library(
-    config: KbConfig, surroundings: Surroundings, parse_foreign: "ParseForeign | None" = None
+    config: KbConfig,
+    surroundings: Surroundings,
+    parse_foreign: "ParseForeign | None" = None,
+    shared: StoreSettings | None = None,
 ) -> "Library":
     """The library that a configuration describes; to be opened and closed by the caller."""
     from toolcrib.knowledge.library import Library, own_documents, refuse_foreign
-    from toolcrib.stores.knowledge import SqliteKnowledge
 
     own = own_documents(Path(__file__).parent, VERSION) if config.docs else None
-    store = SqliteKnowledge(kb_path(config, surroundings))
+    store = make_store(config, surroundings, shared)
     load = lru_cache(maxsize=1)(load_bundled)
     embedders = make_embedders(config, surroundings, load)
     compare = (lambda: None) if config.embedder == "none" else load
     return Library(store, compare, own, parse_foreign or refuse_foreign, embedders)
+
+
+def make_store(config: KbConfig, surroundings: Surroundings, shared: StoreSettings | None) -> "KnowledgeStore":
+    """Where documents are kept: in the file that is named, else in the shared database, else in the usual file."""
+    if shared is not None and not config.path:
+        from toolcrib.stores.postgres.knowledge import PgKnowledge
+
+        return PgKnowledge(shared)
+    from toolcrib.stores.knowledge import SqliteKnowledge
+
+    return SqliteKnowledge(kb_path(config, surroundings))
 
 
 def load_bundled() -> "Embedder":
@@ -161,7 +177,7 @@ async def open_library(config: Config, surroundings: Surroundings) -> AsyncItera
     bounds = Bounds(spawner, surroundings.env, config.isolation, VERSION)
     workers = Workers(spawner, bounds.host, bounds.prover, surroundings.env)
     parsers = Parsers(workers)
-    library = make_library(config.kb, surroundings, parsers)
+    library = make_library(config.kb, surroundings, parsers, find_store(config.store, surroundings.env))
     try:
         yield await library.open()
     finally:

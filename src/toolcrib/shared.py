@@ -1,5 +1,7 @@
 """From configuration to what replicas share; without [store] and [redis] there is nothing of it."""
 
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -9,11 +11,16 @@ from toolcrib.config.references import resolve
 from toolcrib.config.scaling import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.sessionbook import SessionBook
 from toolcrib.stores.postgres.coordination import PgEpochMemory, open_postgres_coordination
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.migrate import need_current
+from toolcrib.stores.postgres.sessionbook import PgSessionBook, read_secret
 from toolcrib.stores.redis.connections import RedisSettings
 from toolcrib.stores.redis.coordination import open_redis_coordination
+from toolcrib.stores.sessionbook import SharedSessionBook, agree_on_secret
+
+SEAL = "seal"
 
 
 @dataclass(slots=True)
@@ -22,6 +29,25 @@ class Shared:
 
     database: PgDatabase | None = None
     coordination: Coordination | None = None
+    replica: str = ""
+    """What this process is called."""
+
+    def book(self) -> SessionBook | None:
+        """Where the sessions of all replicas are written down."""
+        if self.database is not None:
+            return PgSessionBook(self.database)
+        return SharedSessionBook(self.coordination) if self.coordination is not None else None
+
+    async def secret(self) -> bytes:
+        """What only the replicas know, made by the first of them."""
+        if self.database is not None:
+            return await read_secret(self.database, SEAL)
+        return await agree_on_secret(self.coordination, SEAL) if self.coordination is not None else b""
+
+    @property
+    def settings(self) -> StoreSettings | None:
+        """Where the database is, for who makes connections of another kind."""
+        return None if self.database is None else self.database.settings
 
     async def close(self) -> None:
         """Let go of everything."""
@@ -36,7 +62,7 @@ class Shared:
 async def open_shared(config: Config, env: Mapping[str, str]) -> Shared:
     """What the configuration says is shared; a database that is not up to date is an error."""
     settings = find_store(config.store, env)
-    shared = Shared(PgDatabase(settings) if settings is not None else None)
+    shared = Shared(PgDatabase(settings) if settings is not None else None, replica=replica_name(config))
     try:
         if shared.database is not None:
             await need_current(shared.database)
@@ -45,6 +71,11 @@ async def open_shared(config: Config, env: Mapping[str, str]) -> Shared:
         await shared.close()
         raise
     return shared
+
+
+def replica_name(config: Config) -> str:
+    """What this process is called among the others."""
+    return config.replica or f"{socket.gethostname().partition('.')[0][:24]}-{os.getpid()}"
 
 
 async def open_coordination(redis: RedisSettings | None, database: PgDatabase | None) -> Coordination | None:

@@ -13,6 +13,8 @@ from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.retrieve import Retriever, Search
 from toolcrib.knowledge.survey import Adding, Root
 from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.stores.postgres.database import StoreSettings
+from toolcrib.stores.postgres.knowledge import PgKnowledge
 
 
 class WordEmbedder:
@@ -37,12 +39,17 @@ async def no_foreign(kind, content):
     raise UnreadableSource(f"{kind} is not read in this test")
 
 
+def open_store(place):
+    """A knowledge base in a file, or in PostgreSQL."""
+    return PgKnowledge(place) if isinstance(place, StoreSettings) else SqliteKnowledge(place)
+
+
 class Base:
-    """A store with what fills and searches it."""
+    """A store with what fills and searches it; it is in a file, or in PostgreSQL."""
 
     def __init__(self, path, embedder, parse_foreign=no_foreign):
         self.path, self.embedder = path, embedder
-        self.store = SqliteKnowledge(path)
+        self.store = open_store(path)
         self.ingest = Ingest(self.store, embedder, parse_foreign)
         self.retriever = Retriever(self.store, Index(self.store, embedder))
 
@@ -58,8 +65,14 @@ class Base:
 
 
 @pytest.fixture
-async def base(tmp_path, embedder):
-    made = Base(tmp_path / "kb.db", embedder)
+def place(tmp_path):
+    """Where the knowledge base is; suites that hold for every engine have others, too."""
+    return tmp_path / "kb.db"
+
+
+@pytest.fixture
+async def base(place, embedder):
+    made = Base(place, embedder)
     yield made
     await made.store.close()
 

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from tests.knowledge.conftest import WordEmbedder
+from tests.knowledge.conftest import WordEmbedder, open_store
 from tests.knowledge.embedding_server import DIMENSIONS, embedding_server
 
 from toolcrib.core.errors import EmbedderUnavailable, UnknownEmbedder
@@ -17,15 +17,18 @@ from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.library import refuse_foreign
 from toolcrib.knowledge.retrieve import Retriever, Search
 from toolcrib.knowledge.survey import Adding, Root
-from toolcrib.stores.knowledge import SqliteKnowledge
 from toolcrib.stores.knowledge_memory import MemoryKnowledge
 
 SMALL = "openai:small"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 async def store(request, tmp_path):
-    made = MemoryKnowledge() if request.param == "memory" else SqliteKnowledge(tmp_path / "kb.db")
+    if request.param == "memory":
+        made = MemoryKnowledge()
+    else:
+        is_file = request.param == "sqlite"
+        made = open_store(tmp_path / "kb.db" if is_file else request.getfixturevalue("store_settings"))
     yield made
     await made.close()
 

@@ -15,6 +15,11 @@ ANTS = "# Ants\n\nAnts carry leaves many times their own weight.\n"
 BEES = "# Bees\n\nBees dance to tell each other where flowers are.\n"
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, tmp_path):
+    return tmp_path / "kb.db" if request.param == "sqlite" else request.getfixturevalue("store_settings")
+
+
 async def test_added_files_are_found(base, files):
     report = await base.add(files(ants_dot_md=ANTS, bees_dot_md=BEES))
 

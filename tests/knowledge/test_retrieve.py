@@ -10,6 +10,12 @@ from toolcrib.knowledge.fold import fold
 from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.retrieve import Search
 from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.stores.postgres.database import StoreSettings
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request, tmp_path):
+    return tmp_path / "kb.db" if request.param == "sqlite" else request.getfixturevalue("store_settings")
 
 
 async def test_an_empty_collection_has_nothing_to_find(base, files):
@@ -71,6 +77,17 @@ async def test_a_filter_that_nothing_passes_finds_nothing(base, files):
     assert await base.found("ants", wanted=DocumentFilter(types=("pdf",))) == []
 
 
+def _opening(place):
+    if isinstance(place, StoreSettings):
+        return f"""
+from toolcrib.stores.postgres.database import StoreSettings
+from toolcrib.stores.postgres.knowledge import PgKnowledge
+store = PgKnowledge(StoreSettings({place.url!r}))"""
+    return f"""
+from toolcrib.stores.knowledge import SqliteKnowledge
+store = SqliteKnowledge(Path({str(place)!r}))"""
+
+
 async def test_what_another_process_stores_is_found_at_once(base, files):
     root = files(a_dot_md="Ants carry leaves.")
     await base.add(root)
@@ -82,8 +99,8 @@ from pathlib import Path
 from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.library import refuse_foreign
 from toolcrib.knowledge.survey import Adding, Root
-from toolcrib.stores.knowledge import SqliteKnowledge
-ingest = Ingest(SqliteKnowledge(Path({str(base.path)!r})), None, refuse_foreign)
+{_opening(base.path)}
+ingest = Ingest(store, None, refuse_foreign)
 asyncio.run(ingest.add([Root(Path({str(root)!r}))], Adding("notes")))
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
@@ -95,17 +112,20 @@ asyncio.run(ingest.add([Root(Path({str(root)!r}))], Adding("notes")))
 async def test_searches_go_on_while_documents_are_added(base, files, embedder):
     root = files(**{f"f{n}_dot_md": f"# {n}\n\nWords about topic{n}." for n in range(40)})
     await base.add(root / "f0.md")
-    adding = asyncio.create_task(Base(base.path, embedder).add(root))
+    other = Base(base.path, embedder)
+    adding = asyncio.create_task(other.add(root))
     searches = 0
     while not adding.done():
         assert await base.found("topic0", top_k=1) == ["f0.md"]
         searches += 1
     await adding
+    await other.store.close()
 
     assert searches
     assert len({(await base.found(f"topic{n}", top_k=1))[0] for n in range(40)}) == 40
 
 
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 async def test_an_index_of_another_format_is_made_anew_from_the_texts(base, files):
     await base.add(files(a_dot_md="Ants carry leaves."))
     (record,) = await base.store.segments()

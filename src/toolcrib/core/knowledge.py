@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from toolcrib.core.remote_index import RemoteIndex
+
 T = TypeVar("T")
 MetadataValue = str | int | float | bool | None
 
@@ -260,11 +262,15 @@ class KnowledgeReader(Protocol):
 class KnowledgeStore(Protocol):
     """Where documents, passages and their index are kept. What a method acknowledged survives a power cut."""
 
+    @property
+    def remote(self) -> RemoteIndex | None:
+        """The index that the engine searches itself; without one, segments are searched in this process."""
+
     async def generation(self) -> int:
         """A number that grows with every change; cheap."""
 
     async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
-        """Read several things, and compute with them, in one go beside the event loop; never two at once."""
+        """Read several things, and compute with them, in one go beside the event loop, as they are at one moment."""
 
     async def collections(self) -> list[Collection]:
         """All collections, by id."""
@@ -363,7 +369,9 @@ def document_id(collection: str, source: str) -> str:
 
 def text_check(text: str) -> str:
     """A short hash of a passage's words: how it is spaced does not count."""
-    return hashlib.sha256(" ".join(text.split()).encode(errors="surrogatepass")).hexdigest()[:8]
+    is_plain = text.isprintable() and "  " not in text  # as most are: then single spaces are all there is
+    words = text.strip() if is_plain else " ".join(text.split())
+    return hashlib.sha256(words.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
 def passages_of(arrival: Arrival) -> list[Passage]:

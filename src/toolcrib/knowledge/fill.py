@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
 from toolcrib.core.knowledge import Collection, CollectionCounts, Embedding, KnowledgeStore, Merging, Swap
+from toolcrib.core.remote_index import RemoteIndex
 from toolcrib.knowledge.embedding import NONE, Embedders, TextEmbedder, check_dimensions, fits
 from toolcrib.knowledge.indexing import text_to_embed, with_vectors
 
@@ -175,6 +176,9 @@ def _encoded(rows: Sequence[Row], vectors: "Floats") -> dict[Row, bytes]:
 
 async def _swap(store: KnowledgeStore, embedder: TextEmbedder | None, known: Collection) -> None:
     """Bring what was put aside into the index, if it is complete and nobody interferes."""
+    if store.remote is not None:
+        await _settle(store, store.remote, embedder, known)
+        return
     is_whole = known.coming is not None
     size = embedder.dimensions if embedder is not None else 0
     size = size or await _staged_size(store, known)
@@ -197,6 +201,17 @@ async def _swap(store: KnowledgeStore, embedder: TextEmbedder | None, known: Col
             filled += _complete(owners, staged, is_whole=is_whole)
     if mergings or is_whole:
         await store.swap(Swap(known.id, known.coming, _outcome(known, size), tuple(mergings), tuple(filled)))
+
+
+async def _settle(store: KnowledgeStore, remote: RemoteIndex, embedder: TextEmbedder | None, known: Collection) -> None:
+    """The same where the engine holds the vectors: they are in place already, and from now on they count."""
+    sizes = await remote.sizes(known.id) if embedder is not None else set()
+    size = embedder.dimensions if embedder is not None else 0
+    size = size or min(sizes, default=0)
+    is_other = known.coming is None and known.dimensions not in (0, size)
+    if is_other or sizes - {size}:
+        await _start_over(store, known)
+    await remote.settle(known.id, known.coming, _outcome(known, size))
 
 
 async def _staged_size(store: KnowledgeStore, known: Collection) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
 from toolcrib.core.knowledge import KnowledgeStore, SegmentRecord, SegmentRows
+from toolcrib.core.remote_index import RemoteIndex
 from toolcrib.knowledge.embedding import Asking, Embedders
 from toolcrib.knowledge.indexing import even_out
 
@@ -93,7 +94,10 @@ class Index:
 
     async def _publish(self, wanted: tuple[str, ...], generation: int, parts: list[Part]) -> View:
         askings, warnings = await self._askings(wanted)
-        view = await asyncio.to_thread(_make_view, generation, parts, askings, warnings)
+        remote = self._store.remote
+        sets = await remote.vectors(wanted) if remote is not None else {}
+        making = _Making(parts, askings, _Remote(remote, sets) if remote is not None else None)
+        view = await asyncio.to_thread(making.view, generation, warnings)
         self._views = {each: kept for each, kept in self._views.items() if kept.generation == generation}
         self._views[wanted] = view
         used = {part.record.id for kept in self._views.values() for part in kept.parts}
@@ -121,13 +125,19 @@ class Index:
         known = self._parts.get(record.id)
         if known is not None and known.record == record:
             return known
-        encoded = None if known is not None else await self._store.segment_bytes(record.id)
+        held = known.segment if known is not None else await self._held(record)
         rows = await self._store.segment_rows(record.id)
-        if known is None and encoded is None:
+        if held is None:
             return None  # merged away meanwhile: the generation tells
-        part = await asyncio.to_thread(_make_part, record, known.segment if known else encoded, rows)
+        part = await asyncio.to_thread(_make_part, record, held, rows)
         self._parts[record.id] = part
         return part
+
+    async def _held(self, record: SegmentRecord) -> "Segment | bytes | None":
+        if self._store.remote is None:
+            return await self._store.segment_bytes(record.id)
+        held: Segment | None = await self._store.remote.segment(record)
+        return held
 
 
 async def check_collections(store: KnowledgeStore, wanted: Sequence[str]) -> None:
@@ -138,7 +148,7 @@ async def check_collections(store: KnowledgeStore, wanted: Sequence[str]) -> Non
             raise UnknownCollection(name, known=known)
 
 
-def _make_part(record: SegmentRecord, held: "Segment | bytes | None", rows: SegmentRows) -> Part:
+def _make_part(record: SegmentRecord, held: "Segment | bytes", rows: SegmentRows) -> Part:
     import numpy as np
 
     from toolcrib.search.hybrid import Segment
@@ -153,35 +163,64 @@ def _make_part(record: SegmentRecord, held: "Segment | bytes | None", rows: Segm
     alive = np.zeros(record.size, np.bool_)
     alive[positions] = True
     segment = Segment.from_bytes(held) if isinstance(held, bytes) else held
-    assert segment is not None
     columns = (spread(rows.documents), spread(rows.ordinals), spread(rows.starts), spread(rows.ends))
     return Part(record, segment, alive, *columns)
 
 
-def _make_view(generation: int, parts: list[Part], askings: Mapping[str, Asking], warnings: tuple[str, ...]) -> View:
-    chosen: dict[Asking, list[int]] = {}
-    for at, part in enumerate(parts):
-        if (asking := askings.get(part.record.collection)) is not None:
-            chosen.setdefault(asking, []).append(at)
-    groups = [_make_group(asking, parts, numbers) for asking, numbers in chosen.items()]
-    kept = tuple(group for group in groups if group is not None)
-    if len(kept) == 1 and len(kept[0].parts) == len(parts):
-        return View(generation, tuple(parts), kept[0].searcher, kept, warnings)
-    return View(generation, tuple(parts), _make_searcher(parts, None), kept, warnings)
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    """An index elsewhere, and the set of vectors of each collection there."""
+
+    index: RemoteIndex
+    vectors: Mapping[str, int]
+
+    def searcher(self, parts: "Sequence[Part]", asking: Asking | None) -> "Searcher":
+        from toolcrib.search.hybrid import Searcher
+
+        alive = _alive(parts)
+        chosen = {part.record.collection: self.vectors[part.record.collection] for part in parts}
+        size = asking.dimensions if asking is not None else 0
+        elsewhere = self.index.elsewhere([part.segment for part in parts], alive, chosen, size)
+        segments = list(zip([part.segment for part in parts], alive, strict=True))
+        return Searcher(segments, asking, elsewhere=elsewhere)
 
 
-def _make_group(asking: Asking, parts: Sequence[Part], numbers: Sequence[int]) -> Group | None:
-    """The parts with this embedder's vectors; nothing if none has any yet."""
-    chosen = [parts[number] for number in numbers]
-    if all(part.segment.vectors is None for part in chosen):
-        return None
-    return Group(asking, tuple(numbers), _make_searcher(chosen, asking))
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """A view in the making."""
+
+    parts: list[Part]
+    askings: Mapping[str, Asking]
+    remote: _Remote | None
+
+    def view(self, generation: int, warnings: tuple[str, ...]) -> View:
+        """All parts together, and those of each embedder. CPU work: run beside the event loop."""
+        chosen: dict[Asking, list[int]] = {}
+        for at, part in enumerate(self.parts):
+            if (asking := self.askings.get(part.record.collection)) is not None:
+                chosen.setdefault(asking, []).append(at)
+        groups = [self._group(asking, numbers) for asking, numbers in chosen.items()]
+        kept = tuple(group for group in groups if group is not None)
+        if len(kept) == 1 and len(kept[0].parts) == len(self.parts):
+            return View(generation, tuple(self.parts), kept[0].searcher, kept, warnings)
+        return View(generation, tuple(self.parts), self._searcher(self.parts, None), kept, warnings)
+
+    def _group(self, asking: Asking, numbers: Sequence[int]) -> Group | None:
+        """The parts with this embedder's vectors; nothing if none has any yet."""
+        chosen = [self.parts[number] for number in numbers]
+        if self.remote is None and all(part.segment.vectors is None for part in chosen):
+            return None
+        return Group(asking, tuple(numbers), self._searcher(chosen, asking))
+
+    def _searcher(self, parts: Sequence[Part], asking: Asking | None) -> "Searcher":
+        if self.remote is not None:
+            return self.remote.searcher(parts, asking)
+        from toolcrib.search.hybrid import Searcher
+
+        held = [part.segment for part in parts]
+        segments = held if asking is None else even_out(held, asking.dimensions)
+        return Searcher(list(zip(segments, _alive(parts), strict=True)), asking)
 
 
-def _make_searcher(parts: Sequence[Part], asking: Asking | None) -> "Searcher":
-    from toolcrib.search.hybrid import Searcher
-
-    held = [part.segment for part in parts]
-    segments = held if asking is None else even_out(held, asking.dimensions)
-    alive = [None if part.alive.all() else part.alive for part in parts]
-    return Searcher(list(zip(segments, alive, strict=True)), asking)
+def _alive(parts: Sequence[Part]) -> "list[NDArray[np.bool_] | None]":
+    return [None if part.alive.all() else part.alive for part in parts]

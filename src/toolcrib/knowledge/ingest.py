@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from toolcrib.core.errors import EmbedderUnavailable, UnreadableSource
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.knowledge import Arrival, Change, Collection, Document, KnowledgeStore, Stamp, document_id
 from toolcrib.knowledge.arriving import Arriving
-from toolcrib.knowledge.builder import Builder
+from toolcrib.knowledge.builder import Builder, Spare
 from toolcrib.knowledge.chunk import chunk
 from toolcrib.knowledge.compact import compact
 from toolcrib.knowledge.embedding import Embedders
@@ -117,6 +117,7 @@ class Ingest:
     ) -> None:
         self._store, self._embedders, self._clock_ns = store, Embedders.of(embedder), clock_ns
         self._parse_foreign, self._fetch_page = parse_foreign, fetch_page
+        self._spare = Spare()
         self.emit: Emit = drop
         """Hears of what went another way than it should have, without harm."""
 
@@ -137,7 +138,7 @@ class Ingest:
         batch = _Batch(wanted.collection, removals=found.gone)
         to_read: list[Candidate | Page] = [*found.to_read, *pages]
         total, passages = len(to_read), 0
-        async with Builder(self.emit) as builder, Relay(UNDER_WAY) as relay:
+        async with Builder(self.emit, self._spare) as builder, Relay(UNDER_WAY) as relay:
             arriving = Arriving(self._store, self._embedders, wanted.collection, builder)
             async for done, outcome in _numbered(self._prepared(to_read, known, wanted)):
                 passages += batch.take(outcome, known, report)
@@ -149,8 +150,14 @@ class Ingest:
                 on_progress(Progress(done, total, passages, time.monotonic() - began))
             await self._send(batch, report, arriving, relay)
         await compact(self._store, wanted.collection, drop_dead=bool(report.removed or report.changed))
+        if self._store.remote is not None:
+            await self._store.remote.tidy(wanted.collection)
         report.seconds, report.trouble = time.monotonic() - began, arriving.trouble
         return report
+
+    async def close(self) -> None:
+        """Let go of what is kept for the next addition."""
+        await self._spare.close()
 
     async def _prepare_collection(self, wanted: Adding) -> None:
         """Make it if it is new; if another model is to make its vectors, note that they have to be made anew."""
@@ -176,6 +183,9 @@ class Ingest:
         try:
             while some := await asyncio.to_thread(self._take_some, left, known, wanted):
                 for taken in some:
+                    if not waiting and _is_ready(taken, known, wanted):
+                        yield taken
+                        continue
                     waiting.append(asyncio.create_task(self._finish(taken, known, wanted)))
                     if len(waiting) >= AHEAD:
                         yield await waiting.popleft()
@@ -219,7 +229,7 @@ class Ingest:
             taken = await self._fetched(taken, known, wanted)
         if isinstance(taken, _Foreign):
             taken = await self._parsed(taken, wanted)
-        if isinstance(taken, Arrival) and not wanted.says and taken.document.source in known:
+        if isinstance(taken, Arrival) and not _is_ready(taken, known, wanted):
             previous = await self._store.document(known[taken.document.source][0])
             return taken if previous is None else _as_said(taken, previous)
         return taken
@@ -306,6 +316,13 @@ class _Batch:
     def is_full(self) -> bool:
         is_due = time.monotonic() - self.began >= SECONDS_AT_ONCE
         return self.passages >= PASSAGES_AT_ONCE or (is_due and bool(self.arrivals))
+
+
+def _is_ready(taken: _Taken, known: Known, wanted: Adding) -> TypeGuard[Arrival | _Same | Skipped]:
+    """Whether nothing has to be waited for, nor looked up."""
+    if isinstance(taken, Arrival):
+        return bool(wanted.says) or taken.document.source not in known
+    return isinstance(taken, _Same | Skipped)
 
 
 def _is_long(passages: int, share: float) -> bool:

@@ -5,11 +5,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
+from toolcrib.core.errors import KnowledgeUnavailable
 from toolcrib.core.knowledge import Document, DocumentFilter, KnowledgeReader, KnowledgeStore, Passage
 from toolcrib.knowledge.fold import fold
-from toolcrib.knowledge.index import Index, Part, View
+from toolcrib.knowledge.index import ATTEMPTS, Index, Part, View
 from toolcrib.knowledge.meaning import Asked, ask, find
 
 if TYPE_CHECKING:
@@ -80,7 +82,18 @@ class Retriever:
             if found is not None:
                 return found
         view = await self._index.view(search.collections)
+        if self._store.remote is not None:
+            return await self._search_there(view, search)
         return await self._store.consult(partial(self._look, await ask(view, search.query), search))
+
+    async def _search_there(self, view: View, search: Search) -> Findings:
+        """What a view does not hold itself is only there while the view is the latest."""
+        for _ in range(ATTEMPTS):
+            found = await self._store.consult(partial(self._look_if_current, await ask(view, search.query), search))
+            if found is not None:
+                return found
+            view = await self._index.view(search.collections)
+        raise KnowledgeUnavailable("The knowledge base changes faster than it can be searched.", hint="Try again.")
 
     def _look_if_current(self, asked: Asked, search: Search, reader: KnowledgeReader) -> Findings | None:
         return self._look(asked, search, reader) if reader.generation() == asked.view.generation else None
@@ -146,21 +159,26 @@ def _first(hits: "Sequence[Hit]", count: int) -> "Sequence[Hit]":
 
 
 class _Texts:
-    """Texts of documents, the last ones read kept at hand; used by the thread that reads."""
+    """Texts of documents, the last ones read kept at hand; used by the threads that read."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, str] = OrderedDict()
         self._size = 0
+        self._turn = Lock()
 
     def of(self, keys: Iterable[int], reader: KnowledgeReader) -> dict[int, str]:
-        missing = [key for key in keys if key not in self._kept]
-        found = {key: self._kept[key] for key in keys if key in self._kept}
-        for key, text in (reader.texts_of(missing) if missing else {}).items():
-            found[key] = text
-            self._keep(key, text)
-        return found
+        with self._turn:
+            found = {key: self._kept[key] for key in keys if key in self._kept}
+        missing = [key for key in keys if key not in found]
+        fresh = reader.texts_of(missing) if missing else {}
+        with self._turn:
+            for key, text in fresh.items():
+                self._keep(key, text)
+        return found | fresh
 
     def _keep(self, key: int, text: str) -> None:
+        if key in self._kept:
+            return
         self._kept[key] = text
         self._size += len(text)
         while self._size > TEXTS_MAX and len(self._kept) > 1:

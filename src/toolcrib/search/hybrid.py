@@ -3,19 +3,19 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.search.features import measure
 from toolcrib.search.fuse import Fusion, fuse
-from toolcrib.search.lexical import Bm25, Field, Lexical, Term
+from toolcrib.search.lexical import Bm25, Fetch, Field, Lexical, Measured, Term
 from toolcrib.search.segment import Entry, Segment
 from toolcrib.search.tokens import Query, read_query, share_of_phrases
-from toolcrib.search.vectors import Embedder, cosines, nearest
+from toolcrib.search.vectors import Embedder, Vectors, cosines, nearest
 
-__all__ = ["Embedder", "Entry", "Found", "Hit", "Searcher", "Segment", "Settings"]
+__all__ = ["Embedder", "Entry", "Found", "Hit", "Meaning", "Searcher", "Segment", "Settings"]
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -69,23 +69,60 @@ class _Candidates:
     vector: Floats
 
 
+class Meaning(Protocol):
+    """What can tell how near entries are to a vector; they are numbered through all segments."""
+
+    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Positions:
+        """About so many of the nearest that are allowed."""
+        ...
+
+    def cosines(self, vector: Floats, entries: Positions) -> Floats:
+        """Of these entries, which ascend."""
+        ...
+
+
+class Parted(Protocol):
+    """A segment, as far as a searcher must have it here."""
+
+    @property
+    def postings(self) -> Measured:
+        """Its words, or how many there are."""
+        ...
+
+    @property
+    def vectors(self) -> Vectors | None:
+        """Its vectors, if they are here."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where words and vectors are looked up that are not here; without ``meaning``, words alone decide."""
+
+    fetch: Fetch
+    meaning: Meaning | None
+
+
 class Searcher:
     """Searches segments together; the mask beside a segment says which of its entries are alive (``None``: all)."""
 
     def __init__(
         self,
-        segments: Sequence[tuple[Segment, Mask | None]],
+        segments: Sequence[tuple[Parted, Mask | None]],
         embedder: Embedder | None = None,
         settings: Settings | None = None,
+        elsewhere: Elsewhere | None = None,
     ) -> None:
-        self._segments = [segment for segment, _ in segments]
+        parts = [segment for segment, _ in segments]
         self._alive = [alive for _, alive in segments]
         self._settings = settings or Settings()
-        self._offsets = np.cumsum([0, *map(len, self._segments)])
-        self._lexical = Lexical([segment.postings for segment in self._segments], self._settings.formula)
-        self._vectors = [segment.vectors for segment in self._segments if segment.vectors is not None]
-        has_all = len(self._vectors) == len(self._segments) > 0
-        self._embedder = embedder if has_all else None
+        self._offsets = np.cumsum([0, *map(len, parts)])
+        fetch = elsewhere.fetch if elsewhere is not None else None
+        self._lexical = Lexical([segment.postings for segment in parts], self._settings.formula, fetch)
+        self._meaning = elsewhere.meaning if elsewhere is not None else _local_meaning(parts)
+        self._embedder = embedder if self._meaning is not None else None
 
     def __len__(self) -> int:
         return int(self._offsets[-1])
@@ -137,14 +174,15 @@ class Searcher:
         """The entries nearest in meaning, and the query's vector."""
         if self._embedder is None or not query.strip():
             return np.zeros(0, np.intp), None
+        assert self._meaning is not None
         vector = self._embedder.embed([query])[0]
-        rows = nearest(self._vectors, allowed, vector, LOOKED_AT * self._settings.candidates)
-        near = np.concatenate([found + offset for found, offset in zip(rows, self._offsets[:-1], strict=True)])
-        return near[best(cosines(self._vectors, vector, near), self._settings.candidates)], vector
+        return self._meaning.near(vector, allowed, self._settings.candidates), vector
 
     def _candidates(self, lexical: Floats, near: Positions, vector: Floats | None) -> _Candidates:
         entries = np.union1d(best(lexical, self._settings.candidates), near)
-        near_by = np.zeros(len(entries), np.float32) if vector is None else cosines(self._vectors, vector, entries)
+        near_by = np.zeros(len(entries), np.float32)
+        if vector is not None and self._meaning is not None:
+            near_by = self._meaning.cosines(vector, entries)
         return _Candidates(entries, lexical[entries], near_by)
 
     def _with_phrases(self, query: Query, candidates: _Candidates, scores: Floats, texts: Texts) -> Floats:
@@ -172,6 +210,30 @@ class Searcher:
                 strict=True,
             )
         ]
+
+
+class VectorsHere:
+    """The vectors of segments that are all in memory."""
+
+    def __init__(self, parts: Sequence[Vectors]) -> None:
+        self._parts = parts
+        self._offsets = np.cumsum([0, *map(len, parts)])
+
+    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Positions:
+        """The nearest among those whose signs are most alike."""
+        rows = nearest(self._parts, allowed, vector, LOOKED_AT * count)
+        near = np.concatenate([found + offset for found, offset in zip(rows, self._offsets[:-1], strict=True)])
+        result: Positions = near[best(cosines(self._parts, vector, near), count)]
+        return result
+
+    def cosines(self, vector: Floats, entries: Positions) -> Floats:
+        """Of these entries, which ascend."""
+        return cosines(self._parts, vector, entries)
+
+
+def _local_meaning(parts: Sequence[Parted]) -> VectorsHere | None:
+    vectors = [segment.vectors for segment in parts if segment.vectors is not None]
+    return VectorsHere(vectors) if len(vectors) == len(parts) > 0 else None
 
 
 def best(scores: Floats, k: int) -> Positions:

@@ -6,10 +6,10 @@ https://www.staff.city.ac.uk/~sbrp622/papers/foundations_bm25_review.pdf (3.6).
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,37 @@ class Bm25:
     def field(self, name: str) -> Field:
         """What is said of the field, or the default."""
         return self.fields.get(name, Field())
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Which entries hold a term, ascending, and how often each does, by field."""
+
+    entries: NDArray[np.uint32]
+    counts: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+class Measured(Protocol):
+    """Entries whose lengths are at hand, wherever their terms are."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        ...
+
+    @property
+    def lengths(self) -> NDArray[np.uint32]:
+        """How many terms each field of each entry has: (field, entry)."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+Fetch = Callable[[Sequence[str]], Mapping[str, Sequence[Held]]]
+"""Asked for terms, gives what each part holds of them."""
 
 
 class Postings:
@@ -105,6 +136,16 @@ class Postings:
         found: NDArray[np.uint8] = self._counts[:, where]
         return found
 
+    def held(self, term: str) -> Held:
+        """The entries that hold a term, with their counts."""
+        place = self.find(term)
+        return Held(self.entries(place), self.counts(place))
+
+    def each(self) -> Iterable[tuple[bytes, Held]]:
+        """Every term there is, sorted, with the entries that hold it."""
+        for term, (start, end) in zip(self.terms(), pairwise(self._starts.tolist()), strict=True):
+            yield term, Held(self._entries[start:end], self._counts[:, start:end])
+
     def terms(self) -> list[bytes]:
         """Every term there is, sorted."""
         words, ends = bytes(self._words), self._word_ends.tolist()
@@ -122,35 +163,38 @@ def _arranged(
     counts: NDArray[np.uint8],
     lengths: NDArray[np.uint32],
 ) -> dict[str, NDArray[Any]]:
-    """Postings sorted by term, then entry; ``entries`` must already ascend within each term."""
-    order = np.argsort(terms, kind="stable")
+    """What postings are made of; these must be sorted by term, then entry."""
     starts = np.zeros(len(words) + 1, np.uint64)
     np.cumsum(np.bincount(terms, minlength=len(words)), out=starts[1:])
     return {
         "words": np.frombuffer(b"".join(words), np.uint8),
         "word_ends": np.cumsum([len(word) for word in words], dtype=np.uint64),
         "starts": starts,
-        "entries": entries[order],
-        "counts": np.ascontiguousarray(counts[:, order]),
+        "entries": entries,
+        "counts": np.ascontiguousarray(counts),
         "lengths": np.ascontiguousarray(lengths),
     }
 
 
 def _merged(parts: Sequence[Postings], keeps: Sequence[Mask | None], fields: Sequence[str]) -> dict[str, NDArray[Any]]:
-    words = sorted(set().union(*(part.terms() for part in parts)))
+    held = [part.terms() for part in parts]
+    words = sorted(set().union(*held))
     ranks = {word: rank for rank, word in enumerate(words)}
-    pieces, base = [], 0
-    for part, keep in zip(parts, keeps, strict=True):
-        mask = np.ones(len(part), np.bool_) if keep is None else keep
-        pieces.append(_kept(part, mask, ranks, base))
-        base += int(mask.sum())
+    pieces, base = list[_Kept](), 0
+    for part, own, keep in zip(parts, held, keeps, strict=True):
+        pieces.append(_kept(part, np.array([ranks[word] for word in own], np.uint32), keep, base))
+        base += pieces[-1].lengths.shape[1]
     terms = np.concatenate([piece.terms for piece in pieces])
     is_used = np.bincount(terms, minlength=len(words)) > 0
+    order = np.argsort(terms, kind="stable")  # entries ascend from piece to piece
+    counts = np.concatenate(
+        [_aligned(piece.counts, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1
+    )
     return _arranged(
         [words[at] for at in np.flatnonzero(is_used)],
-        (np.cumsum(is_used) - 1).astype(np.uint32)[terms],
-        np.concatenate([piece.entries for piece in pieces]),
-        np.concatenate([_aligned(piece.counts, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
+        (np.cumsum(is_used) - 1).astype(np.uint32)[terms[order]],
+        np.concatenate([piece.entries for piece in pieces])[order],
+        counts[:, order],
         np.concatenate([_aligned(piece.lengths, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
     )
 
@@ -163,13 +207,14 @@ class _Kept:
     lengths: NDArray[Any]
 
 
-def _kept(part: Postings, mask: Mask, ranks: Mapping[bytes, int], base: int) -> _Kept:
-    """The postings of the entries under the mask, with their new numbers."""
+def _kept(part: Postings, ranks: NDArray[np.uint32], mask: Mask | None, base: int) -> _Kept:
+    """The postings of the entries under the mask, with their new numbers and those of their terms."""
+    sizes: NDArray[np.int64] = (part._starts[1:] - part._starts[:-1]).astype(np.int64)
+    terms = np.repeat(ranks, sizes)
+    if mask is None:
+        return _Kept(terms, part._entries + np.uint32(base), part._counts, part.lengths)
     numbers = (np.cumsum(mask) - 1 + base).astype(np.uint32)
     held = mask[part._entries]
-    own = np.array([ranks[word] for word in part.terms()], np.uint32)
-    sizes: NDArray[np.int64] = (part._starts[1:] - part._starts[:-1]).astype(np.int64)
-    terms = np.repeat(own, sizes)
     return _Kept(terms[held], numbers[part._entries[held]], part._counts[:, held], part.lengths[:, mask])
 
 
@@ -183,38 +228,32 @@ def _aligned(rows: NDArray[Any], part: Postings, fields: Sequence[str]) -> NDArr
 class Statistics:
     """What the formula needs to know of all postings together."""
 
-    def __init__(self, parts: Sequence[Postings], formula: Bm25) -> None:
+    def __init__(self, parts: Sequence[Measured], formula: Bm25) -> None:
         self.size = sum(map(len, parts))
         self._parts = parts
         self._formula = formula
         self._means = {name: self._mean_length(name) for part in parts for name in part.fields}
         self._scales = [self._scale(part) for part in parts]
 
-    def idf(self, places: Sequence[slice]) -> float:
-        """How rare a term is that stands at these places, part by part; never negative."""
-        held = sum(place.stop - place.start for place in places)
+    def idf(self, held: int) -> float:
+        """How rare a term is that so many entries hold; never negative."""
         return float(np.log1p((self.size - held + 0.5) / (held + 0.5)))
 
-    def find(self, term: str) -> list[slice]:
-        """The term's place in each part."""
-        return [part.find(term) for part in self._parts]
-
-    def weights(self, part: int, place: slice) -> Floats:
+    def weights(self, part: int, held: Held) -> Floats:
         """From 0 to 1 for each posting: how much its entry is about the term, as counts and lengths say."""
-        postings = self._parts[part]
-        entries, counts = postings.entries(place), postings.counts(place)
+        entries, counts = held.entries, held.counts
         mass = np.zeros(len(entries), np.float32)
         for scale, count in zip(self._scales[part], counts, strict=True):
             holding = np.count_nonzero(count)
             if holding * 4 > len(count):
                 mass += count * scale[entries]
             elif holding:
-                held = np.flatnonzero(count)
-                mass[held] += count[held] * scale[entries[held]]
+                some = np.flatnonzero(count)
+                mass[some] += count[some] * scale[entries[some]]
         result: Floats = mass / (mass + np.float32(self._formula.k1))
         return result
 
-    def _scale(self, part: Postings) -> list[Floats]:
+    def _scale(self, part: Measured) -> list[Floats]:
         """For each field and entry what one occurrence there is worth."""
         return [
             _worth(lengths, self._means[name], self._formula.field(name))
@@ -235,10 +274,13 @@ def _worth(lengths: NDArray[np.uint32], mean: float, field: Field) -> Floats:
 
 
 class Lexical:
-    """Scores every entry of several postings, numbered through from the first to the last."""
+    """Scores every entry of several parts, numbered through from the first to the last.
 
-    def __init__(self, parts: Sequence[Postings], formula: Bm25) -> None:
-        self._parts = parts
+    Parts that are postings are looked into; for others, ``fetch`` is asked.
+    """
+
+    def __init__(self, parts: Sequence[Measured], formula: Bm25, fetch: Fetch | None = None) -> None:
+        self._fetch = fetch or _look_into([part for part in parts if isinstance(part, Postings)])
         self._offsets = np.cumsum([0, *map(len, parts)])
         self._statistics = Statistics(parts, formula)
         self._known: dict[str, Term] = {}
@@ -246,7 +288,12 @@ class Lexical:
 
     def look_up(self, terms: Iterable[str]) -> dict[str, "Term"]:
         """Each distinct term with its idf and what it adds to the entries that hold it."""
-        return {term: self._look_up(term) for term in dict.fromkeys(terms)}
+        wanted, known = list(dict.fromkeys(terms)), self._known
+        found = {term: known[term] for term in wanted if term in known}
+        missing = [term for term in wanted if term not in found]
+        for term, held in (self._fetch(missing) if missing else {}).items():
+            found[term] = self._remember(term, self._work_out(held))
+        return {term: found[term] for term in wanted}
 
     def score(self, terms: Iterable["Term"]) -> Floats:
         """For each entry the share, 0 to 1, of what the terms could add to one entry at most."""
@@ -258,25 +305,25 @@ class Lexical:
         likely = sum(sorted((term.idf for term in chosen), reverse=True)[:MOST_MATCHED])
         return scores / np.float32(max(likely, float(scores.max(initial=0.0)), 1e-9))
 
-    def _look_up(self, term: str) -> "Term":
-        known = self._known.get(term)
-        if known is None:
-            known = self._work_out(term)
-            self._remembered += 1 + sum(len(entries) for entries, _ in known.gains)
-            if self._remembered > MOST_REMEMBERED:
-                self._known, self._remembered = {}, 0
-            self._known[term] = known
-        return known
+    def _remember(self, term: str, found: "Term") -> "Term":
+        self._remembered += 1 + sum(len(entries) for entries, _ in found.gains)
+        if self._remembered > MOST_REMEMBERED:
+            self._known, self._remembered = {}, 0
+        self._known[term] = found
+        return found
 
-    def _work_out(self, term: str) -> "Term":
-        places = self._statistics.find(term)
-        idf = self._statistics.idf(places)
-        gains = []
-        for at, place in enumerate(places):
-            if place.stop > place.start:
-                entries = self._parts[at].entries(place).astype(np.intp) + self._offsets[at]
-                gains.append((entries, np.float32(idf) * self._statistics.weights(at, place)))
+    def _work_out(self, parts: Sequence[Held]) -> "Term":
+        idf = self._statistics.idf(sum(map(len, parts)))
+        gains = [
+            (held.entries.astype(np.intp) + self._offsets[at], np.float32(idf) * self._statistics.weights(at, held))
+            for at, held in enumerate(parts)
+            if len(held)
+        ]
         return Term(idf, gains)
+
+
+def _look_into(parts: Sequence[Postings]) -> Fetch:
+    return lambda terms: {term: [part.held(term) for part in parts] for term in terms}
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ T = TypeVar("T")
 class SqliteKnowledge:
     """A knowledge base in one file; nothing is opened before the first use."""
 
+    remote = None
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._reader, self._writer = _Desk(path), _Desk(path)

@@ -43,6 +43,8 @@ class _Segment:
 class MemoryKnowledge:
     """Everything in dictionaries, gone with the process."""
 
+    remote = None
+
     def __init__(self) -> None:
         self._generation = 1
         self._collections: dict[str, Collection] = {}

@@ -70,10 +70,11 @@ def generation(connection: "Connection") -> int:
 def collections(connection: "Connection") -> list[Collection]:
     """All of them, by id."""
     rows = _rows(connection.execute("SELECT * FROM collection ORDER BY id"))
-    return [_collection(row) for row in rows]
+    return [to_collection(row) for row in rows]
 
 
-def _collection(row: Any) -> Collection:
+def to_collection(row: Any) -> Collection:
+    """A collection, from its columns."""
     id, name, description, metadata, embedder, dimensions, created, named, coming = row  # noqa: A001
     under_way = msgspec.json.decode(coming, type=Embedding) if coming else None
     return Collection(id, name, description, _json(metadata), embedder, dimensions, created, named, under_way)
@@ -89,19 +90,19 @@ def stamps(connection: "Connection", collection: str) -> dict[str, tuple[str, St
 def documents(connection: "Connection", collection: str) -> list[Document]:
     """All documents of a collection, by source."""
     rows = connection.execute(f"{_DOCUMENT} WHERE collection = ? ORDER BY source", (collection,))
-    return [_document(row) for row in rows]
+    return [to_document(row) for row in rows]
 
 
 def document(connection: "Connection", id: str) -> Document | None:  # noqa: A002
     """One document."""
     row = connection.execute(f"{_DOCUMENT} WHERE id = ?", (id,)).fetchone()
-    return None if row is None else _document(row)
+    return None if row is None else to_document(row)
 
 
 def documents_of(connection: "Connection", keys: Iterable[int]) -> dict[int, Document]:
     """Documents by key."""
     found = _by_keys(connection, f"{_DOCUMENT} WHERE key IN", keys)
-    return {document.key: document for document in map(_document, found)}
+    return {document.key: document for document in map(to_document, found)}
 
 
 def texts_of(connection: "Connection", keys: Iterable[int]) -> dict[int, str]:
@@ -118,17 +119,18 @@ def text(connection: "Connection", id: str) -> Text | None:  # noqa: A002
 
 def passages(connection: "Connection", id: str) -> list[Passage]:  # noqa: A002
     """A document's passages in order."""
-    return [_passage(row) for row in connection.execute(f"{_PASSAGE} WHERE id = ? ORDER BY ordinal", (id,))]
+    return [to_passage(row) for row in connection.execute(f"{_PASSAGE} WHERE id = ? ORDER BY ordinal", (id,))]
 
 
 def passages_at(connection: "Connection", rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
     """Passages by document key and ordinal."""
     query = f"{_PASSAGE} WHERE document = ? AND ordinal = ?"
     found = ((row, connection.execute(query, row).fetchone()) for row in rows)
-    return {row: _passage(values) for row, values in found if values is not None}
+    return {row: to_passage(values) for row, values in found if values is not None}
 
 
-def _passage(row: Any) -> Passage:
+def to_passage(row: Any) -> Passage:
+    """A passage, from its columns."""
     document, ordinal, first, past, page, headings, mark = row
     return Passage(document, ordinal, Place(first, past, page, tuple(_json(headings))), mark)
 
@@ -273,7 +275,8 @@ class Reader:
         return keys(self._connection, collections, wanted)
 
 
-def _document(row: Any) -> Document:
+def to_document(row: Any) -> Document:
+    """A document, from the columns of its row."""
     key, id, collection, source, title, kind, digest, size, mtime_ns, date, licence, version, metadata, added = row  # noqa: A001
     stamp = Stamp(digest, size, mtime_ns)
     return Document(id, collection, source, title, kind, stamp, date, licence, version, _json(metadata), added, key)

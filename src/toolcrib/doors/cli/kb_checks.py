@@ -7,12 +7,16 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from toolcrib.config.masks import shown_url
 from toolcrib.config.model import BUILT_IN_EMBEDDERS, KbConfig
+from toolcrib.config.scaling import NO_STORE, StoreConfig
 from toolcrib.core.errors import ToolcribError
-from toolcrib.core.knowledge import Collection, CollectionCounts, Stamp
+from toolcrib.core.knowledge import Collection, CollectionCounts, KnowledgeStore, Stamp
 from toolcrib.doors.cli.checks import Check
 from toolcrib.kb import kb_path
+from toolcrib.shared import find_store
 from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.surroundings import Surroundings
 
 SUBJECT = "knowledge base"
@@ -23,11 +27,13 @@ STAMPS_MAX = 20_000
 PARSERS = {"pypdfium2": "PDF", "selectolax": "HTML"}
 
 
-async def check_knowledge(config: KbConfig, surroundings: Surroundings) -> list[Check]:
+async def check_knowledge(config: KbConfig, surroundings: Surroundings, shared: StoreConfig = NO_STORE) -> list[Check]:
     """Whether it can be opened, is sound, has room, and is as new as what it was made from."""
     if not config.enabled:
         return []
     try:
+        if not config.path and (settings := find_store(shared, surroundings.env)) is not None:
+            return [*_check_parsers(), *[check async for check in _check_shared(settings, config)]]
         path = kb_path(config, surroundings)
         return [*_check_place(path), *_check_parsers(), *[check async for check in _check_file(path, config)]]
     except ToolcribError as error:
@@ -59,21 +65,37 @@ async def _check_file(path: Path, config: KbConfig) -> AsyncIterator[Check]:
         return
     store = SqliteKnowledge(path)
     try:
-        collections = await store.collections()
-        counts = [await store.counts(each.id) for each in collections]
         if size <= LOOKED_THROUGH_MAX:
             for problem in await store.quick_check():
                 yield Check("fail", SUBJECT, problem, "toolcrib kb verify, then toolcrib kb export what can be read.")
-        documents = sum(held.documents for held in counts)
-        yield Check("ok", SUBJECT, f"{documents} documents in {len(collections)} collections, {path}")
-        for collection, held in zip(collections, counts, strict=True):
-            for check in _check_vectors(collection, held, config):
-                yield check
-            stamps = await store.stamps(collection.id)
-            for check in await asyncio.to_thread(list, _check_sources(collection, stamps)):
-                yield check
+        async for check in _check_contents(store, config, str(path)):
+            yield check
     finally:
         await store.close()
+
+
+async def _check_shared(settings: StoreSettings, config: KbConfig) -> AsyncIterator[Check]:
+    from toolcrib.stores.postgres.knowledge import PgKnowledge
+
+    store = PgKnowledge(settings)
+    try:
+        async for check in _check_contents(store, config, shown_url(settings.url)):
+            yield check
+    finally:
+        await store.close()
+
+
+async def _check_contents(store: KnowledgeStore, config: KbConfig, place: str) -> AsyncIterator[Check]:
+    collections = await store.collections()
+    counts = [await store.counts(each.id) for each in collections]
+    documents = sum(held.documents for held in counts)
+    yield Check("ok", SUBJECT, f"{documents} documents in {len(collections)} collections, {place}")
+    for collection, held in zip(collections, counts, strict=True):
+        for check in _check_vectors(collection, held, config):
+            yield check
+        stamps = await store.stamps(collection.id)
+        for check in await asyncio.to_thread(list, _check_sources(collection, stamps)):
+            yield check
 
 
 def _size(path: Path) -> int | None:

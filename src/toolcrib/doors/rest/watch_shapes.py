@@ -155,7 +155,7 @@ class HealthView(Shape):
     audit: dict[str, Any] | None
     """Only for operators."""
     fleet: dict[str, Any] | None = None
-    """What replicas agree through; only where there are any, and for operators."""
+    """Which replica this is, and how what it shares is doing; only where there are any, and for operators."""
 
 
 class MetricsView(Shape):

@@ -93,7 +93,7 @@ def _todos(pages: Pages, visit: Visit, rows: Sequence[ServerRow]) -> Iterator[To
 
 def fleet_todos(crib: Crib) -> Iterator[Todo]:
     """What is to be known of other replicas, if anything."""
-    status = crib.fleet.status() if crib.fleet is not None else None
+    status = crib.coordination.status() if crib.coordination is not None else None
     if status is not None and status.problem:
         about = f"{status.problem} What is limited is refused until it is back; everything else goes on."
         yield Todo("bad", "alert", "Other replicas cannot be reached", about, "/settings/about", "See files")

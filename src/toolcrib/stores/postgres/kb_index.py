@@ -1,0 +1,186 @@
+"""The index that PostgreSQL searches: words from rows of postings, meaning through pgvector.
+
+What it gives to a searcher is used in the threads of the desk, with the connection that is lent there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolcrib.core.knowledge import Embedding, SegmentRecord
+from toolcrib.search.hybrid import Elsewhere
+from toolcrib.search.lexical import Held
+from toolcrib.stores.postgres.database import read_sql
+from toolcrib.stores.postgres.kb_blocks import ORDINALS, Block, decode_held
+from toolcrib.stores.postgres.kb_desk import Desk
+from toolcrib.stores.postgres.kb_reading import PgReader
+from toolcrib.stores.postgres.kb_tending import tend
+from toolcrib.stores.postgres.kb_writing import PgWriter
+
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Positions = NDArray[np.intp]
+
+EXACT_UP_TO = 4000
+"""Passages under a filter that are compared one by one."""
+
+
+class PgIndex:
+    """A ``RemoteIndex``: what the parts of a view are, and how they are searched."""
+
+    def __init__(self, reader: Desk, writer: Desk, fleet: str) -> None:
+        self._reader, self._writer, self._fleet = reader, writer, fleet
+
+    async def segment(self, record: SegmentRecord) -> Block | None:
+        """What is kept in memory of a block; nothing if it was merged away meanwhile."""
+        return await self._reader.do(lambda connection: PgReader(connection, self._fleet).block(record.id))
+
+    async def vectors(self, collections: Sequence[str]) -> Mapping[str, int]:
+        """The sets of vectors that collections are searched by."""
+        return await self._reader.do(lambda connection: PgReader(connection, self._fleet).vectors(collections))
+
+    def elsewhere(
+        self, blocks: Sequence[Block], alive: Sequence[Mask | None], vectors: Mapping[str, int], size: int
+    ) -> Elsewhere:
+        """How these blocks are searched; by words alone if vectors have no size."""
+        terms = Terms(self._reader, self._fleet, blocks)
+        meaning = Near(self._reader, self._fleet, Searched(tuple(blocks), tuple(alive), vectors, size))
+        return Elsewhere(terms, meaning if size else None)
+
+    async def sizes(self, collection: str) -> set[int]:
+        """How long the vectors are that were put aside for a collection."""
+        statement, whose = read_sql("kb_sizes"), (self._fleet, collection)
+        return await self._reader.do(
+            lambda connection: {row[0] for row in PgReader(connection, self._fleet).rows(statement, whose)}
+        )
+
+    async def settle(self, collection: str, expected: Embedding | None, now: Embedding) -> bool:
+        """Have what was put aside count from now on, with its index built before; false if it is not complete."""
+        await self.tidy(collection, is_coming=expected is not None)
+        is_done = await self._writer.do(
+            lambda connection: PgWriter(connection, self._fleet).settle(collection, expected, now)
+        )
+        await self.tidy(collection)
+        return is_done
+
+    async def tidy(self, collection: str, *, is_coming: bool = False) -> None:
+        """Build the index of many vectors that have none, and clear away what nobody needs any more."""
+        await self._writer.do(lambda connection: tend(connection, self._fleet, collection, is_coming=is_coming))
+
+
+class Terms:
+    """Asked for terms, reads what each block holds of them."""
+
+    def __init__(self, desk: Desk, fleet: str, blocks: Sequence[Block]) -> None:
+        self._desk, self._fleet = desk, fleet
+        self._blocks = [block.id for block in blocks]
+        self._fields = {block.id: len(block.fields) for block in blocks}
+        self._none = {
+            block.id: Held(np.zeros(0, np.uint32), np.zeros((len(block.fields), 0), np.uint8)) for block in blocks
+        }
+
+    def __call__(self, terms: Sequence[str]) -> dict[str, list[Held]]:
+        """For each term, what each block holds."""
+        statement = """
+        SELECT block, term, held FROM toolcrib.kb_posting
+        WHERE fleet = %s AND block = ANY(%s::bigint[]) AND term = ANY(%s::text[])"""
+        reader = PgReader(self._desk.lent, self._fleet)
+        wanted = [term for term in terms if "\0" not in term]
+        found = {
+            (block, term): decode_held(held, self._fields[block])
+            for block, term, held in reader.rows(statement, (self._fleet, self._blocks, wanted))
+        }
+        return {term: [found.get((block, term), self._none[block]) for block in self._blocks] for term in terms}
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Blocks with the sets of vectors of their collections."""
+
+    blocks: tuple[Block, ...]
+    alive: tuple[Mask | None, ...]
+    vectors: Mapping[str, int]
+    size: int
+
+
+class Near:
+    """Which passages are near a vector: through the index of a set that has one, else one by one."""
+
+    def __init__(self, desk: Desk, fleet: str, searched: Searched) -> None:
+        self._desk, self._fleet, self._searched = desk, fleet, searched
+        self._offsets = np.cumsum([0, *map(len, searched.blocks)])
+
+    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Positions:
+        """The nearest that are allowed."""
+        found = [
+            row
+            for collection, number in sorted(self._searched.vectors.items())
+            for row in self._nearest(number, vector, self._documents(collection, allowed), count)
+        ]
+        best = sorted(found, key=lambda row: row[2])[:count]
+        passages = np.array([key * ORDINALS + ordinal for key, ordinal, _ in best], np.int64)
+        return np.unique(self._positions(passages))
+
+    def _documents(self, collection: str, allowed: Sequence[Mask | None]) -> "NDArray[np.int64] | None":
+        """Those of a collection that a filter lets pass; nothing if there is no filter."""
+        parts = [
+            (block, mask, alive)
+            for block, mask, alive in zip(self._searched.blocks, allowed, self._searched.alive, strict=True)
+            if block.collection == collection
+        ]
+        if all(mask is None or (alive is not None and np.array_equal(mask, alive)) for _, mask, alive in parts):
+            return None
+        kept = [block.documents if mask is None else block.documents[mask] for block, mask, _ in parts]
+        return np.concatenate([np.zeros(0, np.int64), *kept])
+
+    def _nearest(
+        self, number: int, vector: Floats, documents: "NDArray[np.int64] | None", count: int
+    ) -> list[tuple[int, int, float]]:
+        size = self._searched.size
+        distance = f"embedding::halfvec({size}) <#> %s::halfvec({size})"
+        where, parameters = f"fleet = %s AND vectors = {number:d}", list[Any]([_written(vector), self._fleet])
+        if documents is not None:
+            where += " AND document = ANY(%s::bigint[])"
+            parameters.append(np.unique(documents).tolist())
+            if len(documents) <= EXACT_UP_TO:
+                distance = f"({distance}) + 0"  # which no index knows
+        statement = f"""
+        SELECT document, ordinal, {distance} AS distance FROM toolcrib.kb_vector
+        WHERE {where} ORDER BY distance LIMIT {count:d}"""  # noqa: S608 - numbers only
+        return self._rows(statement, parameters)
+
+    def _positions(self, passages: "NDArray[np.int64]") -> Positions:
+        """Where passages stand in all blocks together; those that are in none are left out."""
+        found = [np.zeros(0, np.intp)]
+        for block, offset in zip(self._searched.blocks, self._offsets, strict=False):
+            at, is_there = block.find(passages)
+            found.append((at[is_there] + offset).astype(np.intp))
+        return np.concatenate(found)
+
+    def cosines(self, vector: Floats, entries: Positions) -> Floats:
+        """Of these entries; one without a vector is near to nothing."""
+        which = np.searchsorted(self._offsets, entries, side="right") - 1
+        documents, ordinals = np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
+        for at, block in enumerate(self._searched.blocks):
+            chosen = which == at
+            inside = entries[chosen] - self._offsets[at]
+            documents[chosen], ordinals[chosen] = block.documents[inside], block.ordinals[inside]
+        size, result = self._searched.size, np.zeros(len(entries), np.float32)
+        statement = read_sql("kb_cosines").format(size=int(size), sets=", ".join(map(str, self._sets())))
+        rows = self._rows(statement, [_written(vector), documents.tolist(), ordinals.tolist(), self._fleet])
+        for number, cosine in rows:
+            result[number - 1] = cosine
+        return result
+
+    def _sets(self) -> list[int]:
+        return sorted(self._searched.vectors.values())
+
+    def _rows(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
+        return PgReader(self._desk.lent, self._fleet).rows(statement, parameters)
+
+
+def _written(vector: Floats) -> str:
+    return "[" + ",".join(map(repr, vector.tolist())) + "]"

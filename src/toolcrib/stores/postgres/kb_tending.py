@@ -1,0 +1,69 @@
+"""Indexes of vectors: built beside the work when there are enough of them, dropped when their set is out of use."""
+
+from typing import TYPE_CHECKING, Any
+
+from toolcrib.stores.postgres.database import read_sql
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+INDEX_FROM = 5_000
+"""Vectors, from which on an index is quicker than comparing them one by one."""
+LONGEST = 4_000
+"""Numbers of a vector that an index can hold."""
+MEMORY = "512MB"
+_TENDING = "hashtextextended('toolcrib kb index ' || %s, 0)"
+
+
+def tend(connection: "Connection[Any]", fleet: str, collection: str, *, is_coming: bool) -> None:
+    """Bring the indexes of vectors in order; if somebody else is at it, leave it to them unless it must be there."""
+    if not _needs_work(connection, fleet, collection, is_coming=is_coming):
+        return
+    lock = f"SELECT pg_advisory_lock({_TENDING})" if is_coming else f"SELECT pg_try_advisory_lock({_TENDING})"
+    found = connection.execute(lock.encode(), (fleet,)).fetchone()
+    if found is not None and found[0] is False:
+        return
+    try:
+        if (wanted := _unindexed(connection, fleet, collection, is_coming=is_coming)) is not None:
+            _build(connection, *wanted)
+        for number in _out_of_use(connection, fleet):
+            _sweep(connection, fleet, number)
+    finally:
+        connection.execute(f"SELECT pg_advisory_unlock({_TENDING})".encode(), (fleet,))
+
+
+def _needs_work(connection: "Connection[Any]", fleet: str, collection: str, *, is_coming: bool) -> bool:
+    wanted = _unindexed(connection, fleet, collection, is_coming=is_coming)
+    return wanted is not None or bool(_out_of_use(connection, fleet))
+
+
+def _unindexed(
+    connection: "Connection[Any]", fleet: str, collection: str, *, is_coming: bool
+) -> tuple[int, int] | None:
+    """The set of vectors that wants an index, and how long they are."""
+    column = "coming_vectors" if is_coming else "vectors"
+    statement = read_sql("kb_unindexed").format(column=column)
+    row = connection.execute(statement.encode(), {"fleet": fleet, "id": collection, "least": INDEX_FROM}).fetchone()
+    return None if row is None or not 0 < row[1] <= LONGEST else (row[0], row[1])
+
+
+def _build(connection: "Connection[Any]", number: int, size: int) -> None:
+    connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS toolcrib.kb_hnsw_{number:d}".encode())
+    connection.execute(f"SET maintenance_work_mem = '{MEMORY}'".encode())
+    statement = f"""
+    CREATE INDEX CONCURRENTLY kb_hnsw_{number:d} ON toolcrib.kb_vector
+    USING hnsw ((embedding::halfvec({size:d})) halfvec_ip_ops) WHERE vectors = {number:d}"""
+    connection.execute(statement.encode())
+    connection.execute(b"RESET maintenance_work_mem")
+    connection.execute(b"ANALYZE toolcrib.kb_vector")
+
+
+def _out_of_use(connection: "Connection[Any]", fleet: str) -> list[int]:
+    return [row[0] for row in connection.execute(read_sql("kb_out_of_use").encode(), (fleet,)).fetchall()]
+
+
+def _sweep(connection: "Connection[Any]", fleet: str, number: int) -> None:
+    connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS toolcrib.kb_hnsw_{number:d}".encode())
+    with connection.transaction():
+        connection.execute("DELETE FROM toolcrib.kb_vector WHERE fleet = %s AND vectors = %s", (fleet, number))
+        connection.execute("DELETE FROM toolcrib.kb_set WHERE fleet = %s AND id = %s", (fleet, number))

@@ -1,0 +1,287 @@
+"""The shared knowledge base as it is changed, each change in one transaction.
+
+Whoever changes a collection holds its row (in share, if only documents come and go), then documents, and last of all
+the row with the generation: so writers hardly wait for each other, and generations come in the order of the commits.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from toolcrib.core.errors import UnknownCollection
+from toolcrib.core.knowledge import Arrival, Change, Collection, Embedding, Merging, Stamp, passages_of
+from toolcrib.search.segment import Segment
+from toolcrib.search.vectors import Vectors
+from toolcrib.stores.knowledge_database import coming_json, to_json
+from toolcrib.stores.postgres import kb_frames as frames
+from toolcrib.stores.postgres.database import read_sql
+from toolcrib.stores.postgres.kb_blocks import decode_head, encode_head, posting_rows
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+Row = tuple[int, int]
+
+_DOCUMENT = (
+    "fleet, key, id, collection, source, title, type, hash, size, mtime_ns, date, licence, version, metadata, added,"
+    " characters, passages, lacks_vectors"
+)
+_PASSAGE = "fleet, document, ordinal, first, past, page, headings, mark"
+_ADVANCE = """
+INSERT INTO toolcrib.kb_state VALUES (%s, 2)
+ON CONFLICT (fleet) DO UPDATE SET generation = kb_state.generation + 1 RETURNING generation"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a change needs to know of its collection."""
+
+    coming: str
+    dimensions: int
+    vectors: int
+    coming_vectors: int
+
+
+class PgWriter:
+    """Every statement that changes the rows of one fleet."""
+
+    def __init__(self, connection: "Connection[Any]", fleet: str) -> None:
+        self._connection, self._fleet = connection, fleet
+
+    def _run(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(statement.encode(), parameters)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def _advance(self) -> int:
+        return int(self._run(_ADVANCE, self._fleet)[0][0])
+
+    def _known(self, collection: str, lock: str) -> _Known | None:
+        statement = f"""
+        SELECT coming, dimensions, vectors, coming_vectors FROM toolcrib.kb_collection
+        WHERE fleet = %s AND id = %s FOR {lock}"""  # noqa: S608
+        found = self._run(statement, self._fleet, collection)
+        return _Known(*found[0]) if found else None
+
+    def put_collection(self, collection: Collection) -> None:
+        """Make it, or change what is said of it; vectors for what is no longer coming are left to be swept away."""
+        coming = coming_json(collection.coming)
+        with self._connection.transaction():
+            known = self._known(collection.id, "UPDATE")
+            vectors = known.vectors if known is not None else self._new_set()
+            made = known.coming_vectors if known is not None and known.coming == coming else 0
+            made = self._new_set() if coming and not made else made
+            said = (collection.name or collection.id, collection.description, to_json(collection.metadata))
+            how = (collection.embedder, collection.dimensions, collection.created, collection.embedder_name, coming)
+            self._run(read_sql("kb_put_collection"), self._fleet, collection.id, *said, *how, vectors, made)
+            self._advance()
+
+    def _new_set(self) -> int:
+        statement = "INSERT INTO toolcrib.kb_set VALUES (%s, nextval('toolcrib.kb_number')) RETURNING id"
+        return int(self._run(statement, self._fleet)[0][0])
+
+    def remove_collection(self, collection: str) -> bool:
+        """Take it away with all but its vectors, which are left to be swept away."""
+        with self._connection.transaction():
+            if self._known(collection, "UPDATE") is None:
+                return False
+            self._connection.execute(
+                read_sql("kb_remove_collection").encode(), {"fleet": self._fleet, "id": collection}
+            )
+            self._advance()
+            return True
+
+    def apply(self, change: Change) -> int:
+        """Carry out a change in one transaction."""
+        segment = Segment.from_bytes(change.segment) if change.segment else None
+        with self._connection.transaction():
+            known = self._known(change.collection, "SHARE")
+            if known is None:
+                rows = self._run("SELECT id FROM toolcrib.kb_collection WHERE fleet = %s", self._fleet)
+                raise UnknownCollection(change.collection, known=[row[0] for row in rows])
+            leaving = (*change.removals, *(arrival.document.id for arrival in change.arrivals))
+            dead = self._remove(known, leaving)
+            block = self._add(change, segment, known) if change.arrivals else 0
+            self._run(
+                "DELETE FROM toolcrib.kb_job WHERE fleet = %s AND collection = %s AND source = ANY(%s::text[])",
+                *(self._fleet, change.collection, [arrival.document.source for arrival in change.arrivals]),
+            )
+            generation = self._advance()
+            self._note(change.collection, block, dead, generation)
+            return generation
+
+    def _remove(self, known: _Known, documents: Sequence[str]) -> list[int]:
+        """The keys of those that were there."""
+        statement = """
+        SELECT key FROM toolcrib.kb_document WHERE fleet = %s AND id = ANY(%s::text[]) ORDER BY key FOR UPDATE"""
+        dead = [row[0] for row in self._run(statement, self._fleet, list(documents))]
+        if dead:
+            sets = [known.vectors, known.coming_vectors]
+            self._connection.execute(
+                read_sql("kb_remove_documents").encode(), {"fleet": self._fleet, "keys": dead, "sets": sets}
+            )
+        return dead
+
+    def _note(self, collection: str, block: int, dead: Sequence[int], generation: int) -> None:
+        """What readers of this generation must know: since when a block is there, and which documents are not."""
+        if block:
+            self._run(
+                "UPDATE toolcrib.kb_block SET since = %s WHERE fleet = %s AND id = %s", generation, self._fleet, block
+            )
+        if dead:
+            statement = "INSERT INTO toolcrib.kb_dead SELECT %s, %s, key, %s FROM unnest(%s::bigint[]) AS key"
+            self._run(statement, self._fleet, collection, generation, list(dead))
+
+    def _add(self, change: Change, segment: Segment | None, known: _Known) -> int:
+        vectors = segment.vectors if segment is not None else None
+        is_useful = vectors is not None and vectors.dimensions == (known.dimensions or vectors.dimensions)
+        lacks = change.is_lacking or (vectors is not None and not is_useful)
+        keys = self._numbers(len(change.arrivals))
+        self._copy_documents(change.arrivals, keys, lacks=lacks, is_indexed=segment is not None)
+        if segment is None:
+            return 0
+        owners = [(key, at) for key, each in zip(keys, change.arrivals, strict=True) for at in range(len(each.places))]
+        spans = [(place.start, place.end) for each in change.arrivals for place in each.places]
+        block = self._add_block(change.collection, 0, encode_head(owners, spans, segment.postings), segment)
+        if is_useful and vectors is not None:
+            self._copy_vectors(known.vectors, owners, vectors.to_floats())
+        return block
+
+    def _numbers(self, count: int) -> list[int]:
+        rows = self._run("SELECT nextval('toolcrib.kb_number') FROM generate_series(1, %s)", count)
+        return [row[0] for row in rows]
+
+    def _copy_documents(
+        self, arrivals: Sequence[Arrival], keys: Sequence[int], *, lacks: bool, is_indexed: bool
+    ) -> None:
+        pairs = list(zip(keys, arrivals, strict=True))
+        counts = [len(each.places) if is_indexed else 0 for each in arrivals]
+        documents = (
+            self._document_row(key, each, count, lacks) for (key, each), count in zip(pairs, counts, strict=True)
+        )
+        frames.copy_in(self._connection, "kb_document", _DOCUMENT, documents)
+        bodies = (self._body_row(key, each) for key, each in pairs)
+        frames.copy_in(self._connection, "kb_body", "fleet, document, text, outline", bodies)
+        if is_indexed:
+            passages = (row for key, each in pairs for row in self._passage_rows(key, each))
+            frames.copy_in(self._connection, "kb_passage", _PASSAGE, passages)
+
+    def _document_row(self, key: int, arrival: Arrival, passages: int, lacks: bool) -> bytes:
+        each, text, long = arrival.document, frames.text, frames.long
+        return frames.row(
+            *(text(self._fleet), long(key), text(each.id), text(each.collection), text(each.source), text(each.title)),
+            *(text(each.type), text(each.stamp.hash), long(each.stamp.size), long(each.stamp.mtime_ns)),
+            *(text(each.date), text(each.licence), text(each.version), text(to_json(each.metadata)), text(each.added)),
+            *(long(len(arrival.text)), frames.integer(passages), frames.flag(lacks)),
+        )
+
+    def _body_row(self, key: int, arrival: Arrival) -> bytes:
+        encoded = frames.octets(arrival.text.encode(errors="surrogatepass"))
+        return frames.row(frames.text(self._fleet), frames.long(key), encoded, frames.text(to_json(arrival.outline)))
+
+    def _passage_rows(self, key: int, arrival: Arrival) -> Iterator[bytes]:
+        text, integer, before = frames.text, frames.integer, (frames.text(self._fleet), frames.long(key))
+        for passage in passages_of(arrival):
+            place = passage.place
+            where = (integer(passage.ordinal), integer(place.start), integer(place.end), integer(place.page))
+            yield frames.row(*before, *where, text(to_json(place.headings)), text(passage.check))
+
+    def _add_block(self, collection: str, level: int, head: bytes, segment: Segment) -> int:
+        (block,) = self._numbers(1)
+        rows = list(posting_rows(self._fleet, block, segment.postings))
+        frames.copy_in(self._connection, "kb_posting", "fleet, block, term, held", rows)
+        held = sum(len(each) * (4 + len(segment.postings.fields)) for _, each in segment.postings.each())
+        statement = "INSERT INTO toolcrib.kb_block VALUES (%s, %s, %s, %s, %s, 0, %s, %s)"
+        self._run(statement, self._fleet, block, collection, level, len(segment), held, head)
+        return block
+
+    def _copy_vectors(
+        self, number: int, owners: Sequence[Row], vectors: "np.ndarray[Any, np.dtype[np.float32]]"
+    ) -> None:
+        rows = frames.vector_rows(self._fleet, number, np.asarray(owners, np.int64), vectors)
+        frames.copy_in(self._connection, "kb_vector", "fleet, vectors, document, ordinal, embedding", [rows])
+
+    def restamp(self, stamps: Mapping[str, Stamp]) -> None:
+        """Remember newer cheap signs; nothing that readers see changes."""
+        rows = [(stamp.size, stamp.mtime_ns, self._fleet, each, stamp.hash) for each, stamp in sorted(stamps.items())]
+        statement = """
+        UPDATE toolcrib.kb_document SET size = %s, mtime_ns = %s WHERE fleet = %s AND id = %s AND hash = %s"""
+        with self._connection.transaction(), self._connection.cursor() as cursor:
+            cursor.executemany(statement, rows)
+
+    def merge(self, merging: Merging) -> bool:
+        """Put one block in place of several; documents that die meanwhile stay known as dead."""
+        chosen = sorted(record.id for record in merging.replaced)
+        segment = Segment.from_bytes(merging.segment) if merging.rows else None
+        with self._connection.transaction():
+            spans = self._spans(chosen)
+            if spans is None:
+                return False
+            made = 0
+            if segment is not None:
+                head = encode_head(merging.rows, [spans[row] for row in merging.rows], segment.postings)
+                made = self._add_block(merging.collection, merging.level, head, segment)
+            forgotten = sorted({key for key, _ in spans} - {key for key, _ in merging.rows})
+            gone = {"fleet": self._fleet, "blocks": chosen, "collection": merging.collection, "documents": forgotten}
+            self._connection.execute(read_sql("kb_remove_blocks").encode(), gone)
+            self._note(merging.collection, made, (), self._advance())
+            return True
+
+    def _spans(self, blocks: Sequence[int]) -> dict[Row, Row] | None:
+        """From where to where the passages of these blocks go; nothing if a block is no more."""
+        statement = """
+        SELECT head FROM toolcrib.kb_block WHERE fleet = %s AND id = ANY(%s::bigint[]) ORDER BY id FOR UPDATE"""
+        rows = self._run(statement, self._fleet, list(blocks))
+        if len(rows) < len(blocks):
+            return None
+        found: dict[Row, Row] = {}
+        for (head,) in rows:
+            block = decode_head(0, "", bytes(head))
+            owners = zip(block.documents.tolist(), block.ordinals.tolist(), strict=True)
+            found |= dict(zip(owners, zip(block.starts.tolist(), block.ends.tolist(), strict=True), strict=True))
+        return found
+
+    def stage(self, collection: str, expected: Embedding | None, vectors: Mapping[Row, bytes]) -> bool:
+        """Put vectors aside; those of passages that are gone are dropped, and nothing that readers see changes."""
+        with self._connection.transaction():
+            known = self._known(collection, "SHARE")
+            if known is None or known.coming != coming_json(expected):
+                return False
+            target = known.coming_vectors or known.vectors
+            there = self._hold_passages(list(vectors))
+            if not there:
+                return True
+            keys, ordinals = [key for key, _ in there], [at for _, at in there]
+            self._run(read_sql("kb_drop_vectors"), keys, ordinals, self._fleet, target)
+            for size in {len(vectors[row]) for row in there}:
+                some = [row for row in there if len(vectors[row]) == size]
+                given = np.stack([np.frombuffer(vectors[row], np.float32) for row in some])
+                self._copy_vectors(target, some, Vectors.build(given).to_floats())  # as those that come in at once
+            return True
+
+    def _hold_passages(self, rows: Sequence[Row]) -> list[Row]:
+        """Those of these passages that are there, and will be until the end of the transaction."""
+        keys, ordinals = [key for key, _ in rows], [at for _, at in rows]
+        lock = """
+        SELECT key FROM toolcrib.kb_document WHERE fleet = %s AND key = ANY(%s::bigint[]) ORDER BY key FOR KEY SHARE"""
+        self._run(lock, self._fleet, keys)
+        return [(key, at) for key, at in self._run(read_sql("kb_there"), keys, ordinals, self._fleet)]
+
+    def settle(self, collection: str, expected: Embedding | None, now: Embedding) -> bool:
+        """What was put aside is what counts from now on; not done, and false, if it is not complete."""
+        with self._connection.transaction():
+            known = self._known(collection, "UPDATE")
+            if known is None or known.coming != coming_json(expected):
+                return False
+            if expected is not None:
+                if now.model and self._run(f"SELECT {read_sql('kb_waiting')} LIMIT 1", self._fleet, collection, 0, -1):
+                    return False
+                self._run(read_sql("kb_settle_all"), self._fleet, collection)
+            else:
+                self._run(read_sql("kb_settle_lacking"), known.vectors, self._fleet, collection)
+            target = known.coming_vectors if expected is not None else known.vectors
+            said = (now.model, now.dimensions, now.name, target)
+            self._run(read_sql("kb_settle_collection"), *said, self._fleet, collection)
+            self._advance()
+            return True
