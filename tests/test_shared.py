@@ -8,7 +8,9 @@ from tests.fleet.engines import a_redis
 from toolcrib.assemble import open_crib
 from toolcrib.config.model import Config
 from toolcrib.config.scaling import RedisConfig, StoreConfig
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.coordination import Claim
+from toolcrib.core.errors import ConfigError, CoordinationUnavailable
+from toolcrib.core.limits import Rate
 from toolcrib.shared import find_redis, open_shared
 from toolcrib.stores.redis.connections import RedisSettings
 
@@ -44,15 +46,16 @@ async def test_redis_counts_if_there_is_one_and_the_store_otherwise(redis, store
     assert engines == ["postgresql", "redis", "redis"]
 
 
-async def test_a_crib_starts_without_its_redis_and_says_so():
+async def test_a_crib_says_when_its_redis_is_away():
     with a_redis() as engine:
-        url = engine.url()
-    config = replace(Config(), redis=RedisConfig(url, 0.5))
+        config = replace(Config(), redis=RedisConfig(engine.url(), 0.5))
+        async with open_crib(config) as crib:
+            before = crib.health()["fleet"]
+            engine.stop()
+            with pytest.raises(CoordinationUnavailable):
+                await crib.fleet.coordination.use([Claim("tool read", Rate(1, 1.0))])
+            health, samples = crib.health(), crib.exposition("1", 0.0)
 
-    async with open_crib(config) as crib:
-        health = crib.health()
-        samples = crib.exposition("1", 0.0)
-
-    assert health["fleet"]["engine"] == "redis"
+    assert (before["engine"], before["problem"]) == ("redis", "")
     assert health["fleet"]["problem"] == "Redis cannot be used: it does not answer."
     assert 'toolcrib_fleet_up{engine="redis"} 0' in samples

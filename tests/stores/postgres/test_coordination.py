@@ -1,5 +1,6 @@
 """PostgreSQL as what replicas agree through: crashes, restarts, and statements that hang."""
 
+import os
 import signal
 import time
 
@@ -63,6 +64,27 @@ async def test_a_statement_that_hangs_is_cut_off(store_settings):
 
     assert time.monotonic() - began < 3
     await line.close()
+
+
+async def test_a_database_that_hangs_is_away_within_the_timeout_and_found_again():
+    with a_postgres() as engine:
+        members = await postgres_members(engine, timeout_s=0.5)
+        member = await members.join()
+        pids = await member._engine._do("SELECT pid FROM pg_stat_activity WHERE application_name = 'toolcrib'")
+        for (pid,) in pids:
+            os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        try:
+            with pytest.raises(CoordinationUnavailable, match="it does not answer"):
+                await member.use([CLAIM])
+            took_s = time.monotonic() - began
+        finally:
+            for (pid,) in pids:
+                os.kill(pid, signal.SIGCONT)
+        await until(lambda: works(member))
+        await members.close()
+
+    assert took_s < 3
 
 
 async def test_an_epoch_is_remembered_for_each_engine_and_fleet(store_settings):
