@@ -29,7 +29,7 @@ bytes. Handing over the objects costs the event loop as much again as the log it
 class AuditSettings:
     """How the log is written."""
 
-    linger_s: float = 0.1
+    linger_s: float = 0.05
     """How long entries nobody waits for are gathered before they are written together."""
     retry_s: float = 1.0
     batch_max: int = 1_000

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.doors.web.workbench import open_bench
+from tests.fleet.running import until
 
 from toolcrib.core.access import Grants
 from toolcrib.core.tool import SecurityLevel
@@ -45,5 +46,6 @@ def test_pages_show_and_find_callers_by_name(tmp_path):
         bench.guest().post("/tools/shout/try", do="run", **{"a/text": "mine"})
 
         assert ">guest</td>" in bench.owner.get("/calls").text
-        assert ">guest</td>" in bench.owner.get("/audit?caller=guest").text
+        found = lambda: ">guest</td>" in bench.owner.get("/audit?caller=guest").text  # noqa: E731
+        until(found, deadline_s=10, what="the call in the log")
         assert "Nothing in the log fits" in bench.owner.get("/audit?caller=stranger").text
