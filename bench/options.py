@@ -20,6 +20,7 @@ FIGURES = {
     "kbspeed": "filling and searching a knowledge base of 100,000 passages (--chunks), beside others",
     "toolsearch": "how well and how fast tools are found (--data), beside others",
     "tokens": "what tools cost a model's context (--data): all up front, or searched",
+    "shared": "own CPU per call with limits in Redis and the audit log in PostgreSQL, against the embedded stack",
     "isolation": "starting a program at each level of isolation",
 }
 

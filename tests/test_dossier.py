@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolcrib.assemble import Loaded, load
+from toolcrib.assemble import Loaded, load, open_crib
 from toolcrib.catalog.recorded import Named
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import Config, config_hash
@@ -15,7 +15,7 @@ from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.dossier import Dossier, Place, elsewhere, named_natives
-from toolcrib.project import project_id
+from toolcrib.project import Project, project_id
 from toolcrib.surroundings import Surroundings
 
 AT = "2026-01-02T03:04:05Z"
@@ -170,7 +170,8 @@ async def test_broken_files_are_an_error_or_leave_what_runs(place: Place):
 
     with pytest.raises(ConfigError):
         await Dossier(place).read()
-    snapshot = await Dossier(place, running=lambda: running).read()
+    async with open_crib(running, surroundings=place.around) as crib:
+        snapshot = await Dossier(place, running=Project(crib, running, around=place.around)).read()
 
     assert snapshot.entries(None)[0]["name"] == "files__read_file"
     assert snapshot.document(OWNER)["configuration"]["problems"][0].startswith(str(place.directory / "toolcrib.toml"))

@@ -53,15 +53,15 @@ async def measure(options: Options) -> Report:
     phase_s = 0.4 if options.quick else 1.5
     chosen = choose(options, options.front, options.back, lambda contender: not contender.forgets)
     async with Scenario(shape) as scenario, all_up(chosen, scenario, options.front) as up:
-        quotas = {running.name: quota for running in up if (quota := await _try(running, phase_s))}
+        quotas = {running.name: quota for running in up if (quota := await size_up(running, phase_s))}
         ready = [running for running in up if running.name in quotas]
         rounds = options.rounds or (2 if options.quick else 7)
-        results = await visit(ready, rounds, lambda running: _round(running, quotas[running.name]))
+        results = await visit(ready, rounds, lambda running: one_round(running, quotas[running.name]))
     title = f"calls, {options.front} front, {shape.servers} {options.back} servers, {rounds} rounds"
     return Report(title, COLUMNS, results, _goals(options), ["medians over rounds; CPU is the contender's own"])
 
 
-async def _try(running: Running, phase_s: float) -> Quota | None:
+async def size_up(running: Running, phase_s: float) -> Quota | None:
     """Warm up, and size the phases; None when the contender does not answer rightly."""
     tools = [_echo(running)]
     try:
@@ -80,7 +80,7 @@ def _fill(trial: Burst, phase_s: float, least: int) -> int:
     return max(least, min(MOST_CALLS, int(trial.per_second * phase_s)))
 
 
-async def _round(running: Running, quota: Quota) -> Round:
+async def one_round(running: Running, quota: Quota) -> Round:
     alone, spent_alone = await _phase(running, quota.alone, 1)
     together, spent = await _phase(running, quota.together, CALLERS)
     return {

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from toolcrib.config.lock import Answer, Record, with_answer
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit import SqliteAudit
-from toolcrib.stores.audit_reading import in_order, reading
+from toolcrib.stores.audit import QueuedAudit
+from toolcrib.stores.audit_file import AuditFile
+from toolcrib.stores.audit_reading import in_order
 from toolcrib.stores.audit_verify import verify
 from toolcrib.stores.lockfile import LockFile
 
@@ -27,7 +28,7 @@ def acknowledge(kind: str, number: int) -> None:
     os.write(1, b"%b %d\n" % (kind.encode(), number))
 
 
-async def write_audit(log: SqliteAudit, numbers: "count[int]") -> None:
+async def write_audit(log: QueuedAudit, numbers: "count[int]") -> None:
     while True:
         number = next(numbers)
         await log.commit(AuditEntry("call.begun", tool="work", execution_id=str(number)))
@@ -48,7 +49,7 @@ def write_lock(path: Path, first: int) -> None:
 
 
 async def write(home: Path, first: int) -> None:
-    log = SqliteAudit(home / "audit.db", time.time_ns)
+    log = QueuedAudit(AuditFile(home / "audit.db"), time.time_ns)
     numbers = count(first)
     threading.Thread(target=write_lock, args=(home / "toolcrib.lock", first), daemon=True).start()
     await asyncio.gather(*(write_audit(log, numbers) for _ in range(WRITERS)))
@@ -56,13 +57,13 @@ async def write(home: Path, first: int) -> None:
 
 async def check(home: Path) -> dict[str, object]:
     began = time.monotonic()
-    log = SqliteAudit(home / "audit.db", time.time_ns)
+    log = QueuedAudit(AuditFile(home / "audit.db"), time.time_ns)
     await log.commit(AuditEntry("start"))
     lock = LockFile(home / "toolcrib.lock").read()
     locked, kept = lock.records.get("server"), lock.approvals.get("files__write", {}).get("local")
     reopened_s = time.monotonic() - began
     await log.close()
-    with reading(home / "audit.db") as connection:
+    with AuditFile(home / "audit.db").reading() as connection:
         finding = verify(connection)
         begun = {int(entry.execution_id) for entry in in_order(connection) if entry.event == "call.begun"}
     return {

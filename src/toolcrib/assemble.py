@@ -19,6 +19,7 @@ from toolcrib.calls.layers.arguments import arguments
 from toolcrib.calls.layers.audit import Told, audit, witness
 from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
+from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.layers.limit import limit
 from toolcrib.calls.layers.live import at_source, live
@@ -29,6 +30,7 @@ from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.layers.shelter import IsolationOf, shelter
 from toolcrib.calls.live import Live
+from toolcrib.calls.marks import Marks
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Subject
 from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
@@ -52,17 +54,19 @@ from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.subagent import SubAgents
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.fleet import join_fleet
 from toolcrib.isolate.grants import Wish
 from toolcrib.isolate.levels import AUTO, IsolationLevel
 from toolcrib.kb import LateLibrary
+from toolcrib.keeping import make_ledger
 from toolcrib.maker import SourceMaker
-from toolcrib.onlookers import NOBODY, Onlookers, find_tracer, open_audit
+from toolcrib.onlookers import NOBODY, Onlookers, audit_place, find_tracer, open_audit
 from toolcrib.shared import Shared, open_shared
 from toolcrib.sources.native import MARK, NativeSource, NativeTool, define, native_tool
 from toolcrib.stores.files import read_text
-from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.paths import find_project, lock_path, results_path, state_directory, user_config_path
-from toolcrib.stores.records import LockAnswers, LockRecords, MemoryRecords
+from toolcrib.stores.paths import find_project, lock_path, results_path, user_config_path
+from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.records import MemoryRecords
 from toolcrib.stores.results import ResultStore
 from toolcrib.surroundings import Surroundings
 from toolcrib.thinking import errands_of
@@ -138,12 +142,14 @@ def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
     return load(config, surroundings)
 
 
-def make_rig(config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None) -> Rig:
+def make_rig(
+    config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None, marks: Marks | None = None
+) -> Rig:
     """What the layers of one Crib share."""
     inbox = Inbox(time.monotonic)
     settings = DeskSettings(config.security.ask_timeout_s)
     audit_log = log or NoAudit()
-    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox])
+    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox], marks=marks)
     return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox, audit_log)
 
 
@@ -168,9 +174,9 @@ def layer_stack(
         *([] if rig.live is None else [live(rig.live)]),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
-        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s)),
+        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s, rig.desk.secret)),
         deadline(config.call_timeout_s),
-        limit(config.limits, rig.breakers),
+        _limiting(config, rig),
         witness(rig.log),
         *_keeping(config, rig),
         normalise(rig.emit),
@@ -180,6 +186,13 @@ def layer_stack(
         replay(),
         *([] if rig.live is None else [at_source()]),
     ]
+
+
+def _limiting(config: Config, rig: Rig) -> Layer:
+    """With other replicas, limits hold over all of them."""
+    if rig.fleet is None:
+        return limit(config.limits, rig.breakers)
+    return fleet_limit(config.limits, rig.breakers, rig.fleet)
 
 
 def _keeping(config: Config, rig: Rig) -> list[Layer]:
@@ -246,29 +259,33 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     library = LateLibrary(config.kb, around, shared.settings)
     own += without_taken(library.tools() if config.kb.enabled else [], own)
     agents = sub_agents or errands_of(config.model, around.env)
-    outfit = make_outfit(loaded, around, maker, agents) if config.workspace.enabled else None
+    outfit = make_outfit(loaded, around, maker, agents, shared.database) if config.workspace.enabled else None
     own += without_taken(outfit.tools() if outfit is not None else [], own)
     results = await open_results(config, around) if has_result_limit(config) else None
     if results is not None:
         own.append(reading_tool(results, config, own))
     maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
     native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
-    lock = LockFile(loaded.lock) if loaded.lock is not None else None
-    log = open_audit(config, audit_path(config, around), emit)
+    ledger = make_ledger(shared.database, loaded.lock)
+    log = open_audit(config, audit_place(config, around), emit)
     onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
-    rig = make_rig(config, emit, LockAnswers(lock) if lock is not None else MemoryAnswers(), log)
+    fleet = await join_fleet(shared, emit)
+    marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
+    rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
-    rig = replace(rig, results=None if one_shot else results, live=watched)
+    rig = replace(rig, results=None if one_shot else results, live=watched, fleet=shared.coordination)
     parts = Parts(
         native=native,
         make_source=maker,
-        records=LockRecords(lock) if lock is not None else MemoryRecords(),
+        records=ledger or MemoryRecords(),
         layers=layer_stack(config, rig, onlookers, maker.isolation_of),
         rig=rig,
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
         close_last=_closing(maker, results, library, *([] if outfit is None else [outfit]), shared),
+        ledger=ledger,
         supply=find_supply(config, around, emit),
+        fleet=fleet,
     )
     crib = Crib(parts)
     if outfit is not None:
@@ -285,15 +302,21 @@ def find_supply(config: Config, around: Surroundings, emit: Emit) -> Supply | No
     return Supply(PlatformSupply(config, around.cwd, around.env, emit), config.platform.ttl_s)
 
 
-def make_outfit(loaded: Loaded, surroundings: Surroundings, maker: SourceMaker, agents: SubAgents | None) -> "Outfit":
+def make_outfit(
+    loaded: Loaded,
+    surroundings: Surroundings,
+    maker: SourceMaker,
+    agents: SubAgents | None,
+    database: PgDatabase | None = None,
+) -> "Outfit":
     """The workspace of a configuration; ``bash`` runs at whatever isolation is proven here."""
-    from toolcrib.outfit import Outfit, Place, find_root
+    from toolcrib.outfit import Behind, Outfit, Place, find_root
 
     config = loaded.config.workspace
     files = [path for path in (*loaded.files, loaded.lock) if path is not None]
     place = Place(find_root(config, loaded.project, surroundings), maker.spawner, maker.bounds, tuple(files))
     maker.native_wishes["bash"] = Wish(AUTO)
-    return Outfit(config, place, surroundings, agents)
+    return Outfit(config, place, surroundings, Behind(agents, database))
 
 
 def _closing(
@@ -338,18 +361,11 @@ def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTo
 
 async def write_down(loaded: Loaded, entry: AuditEntry, surroundings: Surroundings | None = None) -> None:
     """Put one decision into the audit log from outside a Crib; returns when it will survive a power cut."""
-    log = open_audit(loaded.config, audit_path(loaded.config, surroundings or Surroundings()), drop)
+    log = open_audit(loaded.config, audit_place(loaded.config, surroundings or Surroundings()), drop)
     try:
         await log.commit(entry)
     finally:
         await log.close()
-
-
-def audit_path(config: Config, surroundings: Surroundings) -> Path:
-    """Where the audit log is, whether it is switched on or not; a relative path is seen from the working directory."""
-    if not config.audit.path:
-        return state_directory(surroundings.env) / "audit.db"
-    return (surroundings.cwd / Path(config.audit.path).expanduser()).absolute()
 
 
 def import_tools(path: str) -> list[Function]:

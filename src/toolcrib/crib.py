@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -25,6 +26,7 @@ from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.catalog.supply import Supply
 from toolcrib.catalog.views import configured_view, native_view
+from toolcrib.config.ledger import Ledger
 from toolcrib.config.lock import Record
 from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
 from toolcrib.core import events
@@ -43,6 +45,7 @@ from toolcrib.core.names import join_name
 from toolcrib.core.source import Listing, LocalSource, ServerSource
 from toolcrib.core.tool import Tool
 from toolcrib.finding import Finder
+from toolcrib.fleet import Fleet
 
 MOST_IMITATIONS_TOLD = 20
 """In one change of the catalogue; `toolcrib doctor` shows more."""
@@ -69,8 +72,12 @@ class Parts:
     settings: CribSettings = CribSettings()
     security: SecurityConfig = field(default_factory=SecurityConfig)
     close_last: Callable[[], Any] | None = None
+    ledger: Ledger | None = None
+    """Where records and answers outlive the process, for those who look after them."""
     supply: Supply | None = None
     """Servers that are found elsewhere, beside those that are written down."""
+    fleet: Fleet | None = None
+    """The replicas that this one shares its state with."""
 
 
 class Crib:
@@ -86,7 +93,7 @@ class Crib:
         self._steps: dict[str, tuple[str, Step]] = {}
         self._listeners: list[Callable[[], None]] = []
         self._server_listeners: list[Callable[[Event], None]] = []
-        self._run_id = f"{time.time_ns() // 1_000_000:x}"
+        self._run_id = f"{time.time_ns() // 1_000_000:x}{secrets.token_hex(3)}"  # replicas start at the same moment
         self._numbers = itertools.count(1)
         self._disabled: dict[str, ServerConfig] = {}
         self._written: Mapping[str, ServerConfig] = {}
@@ -111,6 +118,8 @@ class Crib:
         self._rebuild(first=True)
         if self._parts.supply is not None:
             self._parts.supply.open(self._follow, self._emit)
+        if self.fleet is not None:
+            await self.fleet.open(self._refresher, self.inbox)
         return self
 
     def _tell(self, event: Event) -> None:
@@ -313,6 +322,11 @@ class Crib:
         return self._parts.rig.inbox
 
     @property
+    def fleet(self) -> Fleet | None:
+        """The replicas that this one shares its state with, if it does."""
+        return self._parts.fleet
+
+    @property
     def live(self) -> Live | None:
         """The calls under way and the last that ended; ``None`` where nobody is to look at them."""
         return self._parts.rig.live
@@ -432,6 +446,11 @@ class Crib:
             await self._fresh.accept(server, [route.original_name for route in accepted])
         return [route.name for route in wanted]
 
+    @property
+    def ledger(self) -> Ledger | None:
+        """Where its records and answers are kept; ``None``: in memory."""
+        return self._parts.ledger
+
     async def reload_pins(self) -> None:
         """Take over what another process accepted."""
         await self._fresh.reload_pins()
@@ -495,7 +514,14 @@ class Crib:
             "servers": servers,
             "calls": self._parts.rig.metrics.totals(),
             "audit": asdict(self._parts.rig.log.status()),
+            **self._fleet_health(),
         }
+
+    def _fleet_health(self) -> dict[str, Any]:
+        if self.fleet is not None:
+            return {"fleet": self.fleet.health()}
+        coordination = self._parts.rig.fleet
+        return {} if coordination is None else {"fleet": asdict(coordination.status())}
 
     def exposition(self, version: str, started_at: float) -> str:
         """The tallies and the health in Prometheus' text format."""
@@ -523,6 +549,8 @@ class Crib:
             if self._parts.supply is not None:
                 await self._parts.supply.close()
             await refresher.close()
+            if self.fleet is not None:
+                await self.fleet.close()
         finally:
             sources = [shelf.source.close() for shelf in refresher.shelves.values()]
             await asyncio.gather(*sources, self._parts.native.close(), return_exceptions=True)

@@ -9,8 +9,9 @@ import hashlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,16 +24,17 @@ from toolcrib.catalog.entries import Known
 from toolcrib.catalog.recorded import Named, Recorded, offered, recorded_catalog
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.explain import explain
+from toolcrib.config.ledger import Ledger
 from toolcrib.config.lock import Record
 from toolcrib.config.masks import shown_args, shown_url
 from toolcrib.config.model import Config, ServerConfig, is_bare
 from toolcrib.core.access import Caller, decide, matches, may_operate
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.kb import kb_tools
-from toolcrib.project import project_id
+from toolcrib.keeping import open_ledger
+from toolcrib.project import Project, project_id
 from toolcrib.sources.native import native_tool
-from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.paths import find_project, lock_path, user_config_path
 from toolcrib.stores.projects import name_of
 from toolcrib.surroundings import Surroundings
@@ -180,34 +182,49 @@ def _runs(server: ServerConfig) -> str:
 class Dossier:
     """Reads a project's files again only when one of them has changed."""
 
-    def __init__(self, place: Place, builtin: Sequence[Tool] = (), running: Callable[[], Loaded] | None = None) -> None:
+    def __init__(self, place: Place, builtin: Sequence[Tool] = (), running: Project | None = None) -> None:
         """``builtin`` is offered where nothing is configured; ``running`` is what counts while the files are broken."""
         self.place, self._builtin, self._running = place, tuple(builtin), running
-        self._lock_path: Path | None = None
-        self._lock: LockFile | None = None
         self._turn = asyncio.Lock()
         self._seen: Stamp | None = None
+        self._records_seen: object = None
         self._snapshot: Snapshot | None = None
 
     async def read(self) -> Snapshot:
         """The project as it is now; a configuration or a lock that cannot be read is an error."""
-        if self._snapshot is not None and self._stamp() == self._seen:
+        if self._snapshot is not None and self._stamp() == self._seen and not _is_shared(self._snapshot.loaded):
             return self._snapshot
         async with self._turn:
             stamp = self._stamp()
             if self._snapshot is None or stamp != self._seen:
-                self._snapshot = await asyncio.to_thread(self._put_together)
+                loaded, problem = await asyncio.to_thread(self._load)
+                self._snapshot = await self._put_together(loaded, problem)
                 self._seen = stamp
+            elif _is_shared(self._snapshot.loaded):
+                self._snapshot = await self._follow(self._snapshot)
             return self._snapshot
+
+    async def _follow(self, before: Snapshot) -> Snapshot:
+        """What other replicas found since then; while they cannot be asked, what there was before."""
+        try:
+            async with self._open_ledger(before.loaded) as ledger:
+                is_same = ledger is None or await ledger.stamp() == self._records_seen
+            return before if is_same else await self._put_together(before.loaded, "")
+        except StoreUnavailable as error:
+            return replace(before, problem=str(error))
 
     def _stamp(self) -> Stamp:
         native = self._snapshot.loaded.config.native if self._snapshot is not None else ()
         modules = tuple(path.partition(":")[0] in sys.modules for path in native)
         return (*map(stamp_of, self.place.files()), modules)
 
-    def _put_together(self) -> Snapshot:
-        loaded, problem = self._load()
-        records = self._lock_of(loaded).read().records if loaded.lock is not None else {}
+    async def _put_together(self, loaded: Loaded, problem: str) -> Snapshot:
+        async with self._open_ledger(loaded) as ledger:
+            self._records_seen = None if ledger is None else await ledger.stamp()
+            records = {} if ledger is None else (await ledger.lock()).records
+        return await asyncio.to_thread(self._catalogue, loaded, records, problem)
+
+    def _catalogue(self, loaded: Loaded, records: Mapping[str, Record], problem: str) -> Snapshot:
         native = named_natives(loaded.config, self._builtin)
         recorded = recorded_catalog(loaded.config, records, native, prefix=self.place.prefix)
         snapshot = Snapshot(self.place, loaded, recorded, problem)
@@ -220,13 +237,17 @@ class Dossier:
         except ToolcribError as error:
             if self._running is None:
                 raise
-            return self._running(), str(error)
+            return self._running.loaded, str(error)
 
-    def _lock_of(self, loaded: Loaded) -> LockFile:
-        if self._lock is None or self._lock_path != loaded.lock:
-            assert loaded.lock is not None
-            self._lock, self._lock_path = LockFile(loaded.lock), loaded.lock
-        return self._lock
+    def _open_ledger(self, loaded: Loaded) -> AbstractAsyncContextManager[Ledger | None]:
+        if self._running is not None and _is_shared(loaded):
+            return nullcontext(self._running.crib.ledger)
+        return open_ledger(loaded.config, loaded.lock, self.place.around.env)
+
+
+def _is_shared(loaded: Loaded) -> bool:
+    """Whether the records are where no look at a file tells that they changed."""
+    return bool(loaded.config.store.url)
 
 
 def named_natives(config: Config, builtin: Sequence[Tool] = ()) -> Named:

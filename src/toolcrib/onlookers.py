@@ -9,11 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.calls.pipeline import Layer
+from toolcrib.config.masks import shown_url
 from toolcrib.config.model import Config
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event
-from toolcrib.stores.audit import SqliteAudit
+from toolcrib.shared import find_store
+from toolcrib.stores.audit import QueuedAudit
+from toolcrib.stores.audit_file import AuditFile
+from toolcrib.stores.audit_log import AuditPlace
+from toolcrib.stores.paths import state_directory
+from toolcrib.surroundings import Surroundings
 from toolcrib.version import VERSION
 
 
@@ -38,7 +44,24 @@ class Onlookers:
 NOBODY = Onlookers()
 
 
-def open_audit(config: Config, path: Path, emit: Emit) -> Audit:
+def audit_place(config: Config, around: Surroundings) -> AuditPlace:
+    """Where the audit log is, whether it is switched on or not: in the shared database, or in a file."""
+    store = find_store(config.store, around.env)
+    if store is None:
+        return AuditFile(audit_path(config, around))
+    from toolcrib.stores.postgres.audit import AuditTable
+
+    return AuditTable(store, shown_url(store.url))
+
+
+def audit_path(config: Config, around: Surroundings) -> Path:
+    """The file of a log that is in one; a relative path is seen from the working directory."""
+    if not config.audit.path:
+        return state_directory(around.env) / "audit.db"
+    return (around.cwd / Path(config.audit.path).expanduser()).absolute()
+
+
+def open_audit(config: Config, place: AuditPlace, emit: Emit) -> Audit:
     """The audit log as configured; nothing is opened or imported before the first entry. To be closed."""
     if not config.audit.enabled:
         return NoAudit()
@@ -49,7 +72,7 @@ def open_audit(config: Config, path: Path, emit: Emit) -> Audit:
         with suppress(RuntimeError):  # the loop is closed: nobody listens any more
             loop.call_soon_threadsafe(emit, Event(name, level, {"problem": problem} if problem else {}))
 
-    return SqliteAudit(path, time.time_ns, tell)
+    return QueuedAudit(place, time.time_ns, tell)
 
 
 def find_tracer(config: Config, env: Mapping[str, str]) -> Any:

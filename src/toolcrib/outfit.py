@@ -17,7 +17,8 @@ from toolcrib.isolate.worker import Workers
 from toolcrib.sources.bounds import Bounds
 from toolcrib.sources.native import NativeTool, define
 from toolcrib.stores.paths import state_directory
-from toolcrib.stores.worklist import SqliteWorkList
+from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.worklist import TASKS_NAME, SqliteWorkList
 from toolcrib.surroundings import Surroundings
 from toolcrib.transports.http_fetch import FetchLimits
 from toolcrib.transports.spawn import Spawner
@@ -34,7 +35,6 @@ from toolcrib.workspace.shell import ShellSettings, ShellTools
 from toolcrib.workspace.tasks import TaskTools
 from toolcrib.workspace.toolset import Toolset
 
-TASKS_FILE = "tasks.db"
 MARGIN_S = 15.0
 """How much longer than its command or page a call may take: to get a place, to be read, to be swept up behind."""
 
@@ -67,18 +67,27 @@ def find_root(config: WorkspaceConfig, project: Path | None, surroundings: Surro
     return root
 
 
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """What stands behind the tools of a workspace, where there is such a thing."""
+
+    agents: SubAgents | None = None
+    database: PgDatabase | None = None
+    """Where replicas share their tasks."""
+
+
 class Outfit:
     """The tools of one workspace, and what has to be closed behind them."""
 
     def __init__(
-        self, config: WorkspaceConfig, place: Place, surroundings: Surroundings, agents: SubAgents | None = None
+        self, config: WorkspaceConfig, place: Place, surroundings: Surroundings, behind: "Behind | None" = None
     ) -> None:
         self._config = config
         self.tooling: Tooling | None = None
         """Whose tools sub-agents are given; set once there is a Crib."""
-        path = state_directory(surroundings.env) / TASKS_FILE
-        self._work = SqliteWorkList(path, str(place.root), _now)
-        self._set = _make(config, place, surroundings, _Behind(self._work, lambda: self.tooling, agents))
+        behind = behind or Behind()
+        self._work = find_work(behind.database, str(place.root), surroundings)
+        self._set = _make(config, place, surroundings, _Behind(self._work, lambda: self.tooling, behind.agents))
 
     def tools(self) -> list[NativeTool]:
         """The tools that are switched on."""
@@ -88,6 +97,15 @@ class Outfit:
     async def close(self) -> None:
         """Let go of the tasks' file."""
         await self._work.close()
+
+
+def find_work(database: PgDatabase | None, root: str, surroundings: Surroundings) -> WorkList:
+    """Where the tasks of a workspace are kept; nothing is opened yet."""
+    if database is None:
+        return SqliteWorkList(state_directory(surroundings.env) / TASKS_NAME, root, _now)
+    from toolcrib.stores.postgres.worklist import PgWorkList
+
+    return PgWorkList(database, root, _now)
 
 
 @dataclass(frozen=True, slots=True)

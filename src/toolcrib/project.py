@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolcrib.assemble import Loaded, audit_path, load
+from toolcrib.assemble import Loaded, load
 from toolcrib.config.edit import add_server, change_server, remove_server, set_enabled, set_policy
 from toolcrib.config.environment import chosen_config
-from toolcrib.config.lock import Record, with_answer
+from toolcrib.config.ledger import kept_answers
+from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
+from toolcrib.onlookers import audit_place
+from toolcrib.stores.audit_log import AuditPlace
 from toolcrib.stores.configuration import write_config
 from toolcrib.stores.files import locked, read_text
-from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, find_project, user_config_path
 from toolcrib.surroundings import Surroundings
 from toolcrib.window import Windows
@@ -58,16 +60,6 @@ def file_of(name: str, loaded: Loaded) -> Path:
     raise ConfigError(
         f"Server {name!r} is not written in a file: it comes from the {server.origin}.", hint="Change that variable."
     )
-
-
-def kept_answers(lock: Path | None) -> list[dict[str, str]]:
-    """What people answered once and for all, as a lock keeps it."""
-    answers = LockFile(lock).read().approvals if lock is not None else {}
-    return [
-        {"tool": tool, "caller": caller, "answer": "allow" if kept.allow else "deny", "at": kept.at, "by": kept.by}
-        for tool, by_caller in sorted(answers.items())
-        for caller, kept in sorted(by_caller.items())
-    ]
 
 
 @dataclass(slots=True)
@@ -122,21 +114,19 @@ class Project:
         return self.loaded.config
 
     @property
-    def audit_file(self) -> Path:
+    def audit_log(self) -> AuditPlace:
         """Where the audit log is, whether it is switched on or not."""
-        return audit_path(self.config, self.around)
+        return audit_place(self.config, self.around)
 
-    def answers(self) -> list[dict[str, str]]:
+    async def answers(self) -> list[dict[str, str]]:
         """What people answered once and for all."""
-        return kept_answers(self.loaded.lock)
+        ledger = self.crib.ledger
+        return [] if ledger is None else kept_answers(await ledger.lock())
 
     async def forget_answer(self, tool: str, caller: str) -> bool:
         """Have a person asked again; whether there was an answer."""
-        lock = self.loaded.lock
-        if lock is None or not any((kept["tool"], kept["caller"]) == (tool, caller) for kept in self.answers()):
-            return False
-        await asyncio.to_thread(LockFile(lock).change, lambda held: with_answer(held, tool, caller, None))
-        return True
+        ledger = self.crib.ledger
+        return ledger is not None and bool(await ledger.forget(tool, [caller]))
 
     def paths(self) -> list[Path]:
         """The files whose edits concern it, weakest first; not all of them need exist."""
@@ -201,3 +191,5 @@ class Project:
         """Change a file and make the change count."""
         await asyncio.to_thread(edit_file, path, change)
         await self.reload()
+        if self.crib.fleet is not None:
+            self.crib.fleet.tell_config()

@@ -42,7 +42,7 @@ class Projects:
         self.builtin = tuple(builtin)
         """What is offered where nothing is configured."""
         self._file = file
-        self._own = Dossier(self._served_place(), self._builtin, lambda: served.loaded)
+        self._own = Dossier(self._served_place(), self._builtin, served)
         self._others: dict[str, Dossier] = {}
 
     def _served_place(self) -> Place:

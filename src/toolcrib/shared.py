@@ -1,16 +1,26 @@
 """From configuration to what replicas share; without [store] and [redis] there is nothing of it."""
 
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
 from toolcrib.config.model import Config
 from toolcrib.config.references import resolve
-from toolcrib.config.scaling import StoreConfig
+from toolcrib.config.scaling import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.sessionbook import SessionBook
+from toolcrib.stores.postgres.coordination import PgEpochMemory, open_postgres_coordination
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.migrate import need_current
+from toolcrib.stores.postgres.sessionbook import PgSessionBook, read_secret
+from toolcrib.stores.redis.connections import RedisSettings
+from toolcrib.stores.redis.coordination import open_redis_coordination
+from toolcrib.stores.sessionbook import SharedSessionBook, agree_on_secret
+
+SEAL = "seal"
 
 
 @dataclass(slots=True)
@@ -19,6 +29,20 @@ class Shared:
 
     database: PgDatabase | None = None
     coordination: Coordination | None = None
+    replica: str = ""
+    """What this process is called."""
+
+    def book(self) -> SessionBook | None:
+        """Where the sessions of all replicas are written down."""
+        if self.database is not None:
+            return PgSessionBook(self.database)
+        return SharedSessionBook(self.coordination) if self.coordination is not None else None
+
+    async def secret(self) -> bytes:
+        """What only the replicas know, made by the first of them."""
+        if self.database is not None:
+            return await read_secret(self.database, SEAL)
+        return await agree_on_secret(self.coordination, SEAL) if self.coordination is not None else b""
 
     @property
     def settings(self) -> StoreSettings | None:
@@ -38,14 +62,44 @@ class Shared:
 async def open_shared(config: Config, env: Mapping[str, str]) -> Shared:
     """What the configuration says is shared; a database that is not up to date is an error."""
     settings = find_store(config.store, env)
-    shared = Shared(PgDatabase(settings) if settings is not None else None)
+    shared = Shared(PgDatabase(settings) if settings is not None else None, replica=replica_name(config))
     try:
         if shared.database is not None:
             await need_current(shared.database)
+        shared.coordination = await open_coordination(find_redis(config.redis, config.store.name, env), shared.database)
     except BaseException:
         await shared.close()
         raise
     return shared
+
+
+def replica_name(config: Config) -> str:
+    """What this process is called among the others."""
+    return config.replica or f"{socket.gethostname().partition('.')[0][:24]}-{os.getpid()}"
+
+
+async def open_coordination(redis: RedisSettings | None, database: PgDatabase | None) -> Coordination | None:
+    """What replicas agree through: Redis if there is one, else the database, else nothing.
+
+    While Redis is away nobody else counts in its place: two who count are two limits.
+    """
+    if redis is not None:
+        memory = PgEpochMemory(database, "redis") if database is not None else None
+        return await open_redis_coordination(redis, memory=memory)
+    return await open_postgres_coordination(database) if database is not None else None
+
+
+def find_redis(config: RedisConfig, name: str, env: Mapping[str, str]) -> RedisSettings | None:
+    """The shared Redis, if one is configured; nothing is opened."""
+    if not config.url:
+        return None
+    if find_spec("redis") is None:
+        raise ConfigError("[redis] needs redis-py.", hint="pip install 'toolcrib[redis]'")
+    url = resolve(config.url, env, field="[redis] url")
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        hint = "It begins with redis://, rediss:// or unix://."
+        raise ConfigError("[redis] url does not lead to an address of Redis.", hint=hint)
+    return RedisSettings(url, name, config.timeout_s)
 
 
 def find_store(config: StoreConfig, env: Mapping[str, str]) -> StoreSettings | None:

@@ -119,6 +119,7 @@ class Workplace:
         self.place, self.project = place, project
         self.journal = Journal(project.crib)
         self._seen = self._stamp()
+        self._kept: object = None
 
     @property
     def crib(self) -> Crib:
@@ -154,13 +155,16 @@ class Workplace:
 
     async def catch_up(self) -> None:
         """Take over what was edited since the last look; the served project is watched anyway."""
-        stamp = self._stamp()
-        if self.place.is_served or stamp == self._seen:
+        if self.place.is_served:
             return
-        self._seen = stamp
         with suppress(ToolcribError):  # a broken edit leaves what runs
-            await self.project.reload()
-            await self.crib.reload_pins()
+            if (stamp := self._stamp()) != self._seen:
+                self._seen = stamp
+                await self.project.reload()
+            ledger = self.crib.ledger
+            if ledger is not None and (kept := await ledger.stamp()) != self._kept:
+                await self.crib.reload_pins()
+                self._kept = kept
 
     async def close(self) -> None:
         """End what was opened for it; the served project is not ours to close."""

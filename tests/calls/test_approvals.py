@@ -13,7 +13,7 @@ from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import AuditUnavailable, PermissionDenied
 from toolcrib.core.events import Event
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.records import LockAnswers
+from toolcrib.stores.records import FileLedger
 
 REACH = Reach("files__write", "files", policy="ask")
 ANN = Caller("ann", grants=EVERYTHING, session="s1")
@@ -285,9 +285,9 @@ async def test_always_is_written_where_people_can_read_and_edit_it(tmp_path):
     """For that caller; taking it out of the file takes it back, and deny in the file denies."""
     file = LockFile(tmp_path / "toolcrib.lock")
     person = Person("terminal", Reply.ALWAYS)
-    await desk(person, answers=LockAnswers(file)).clear(write(), REACH)
+    await desk(person, answers=FileLedger(file)).clear(write(), REACH)
     text = file.path.read_text()
-    again = desk(person, answers=LockAnswers(LockFile(file.path)))
+    again = desk(person, answers=FileLedger(LockFile(file.path)))
     await again.clear(call := write(), REACH)
     file.path.write_text(text.replace('"allow"', '"deny"'))
     with pytest.raises(PermissionDenied, match="denied to this caller once and for all"):
@@ -304,7 +304,7 @@ async def test_always_that_cannot_be_written_holds_for_the_session_and_says_so(t
     (tmp_path / "file").write_text("")
     events: list[Event] = []
     person = Person(reply=Reply.ALWAYS)
-    answers = LockAnswers(LockFile(tmp_path / "file" / "toolcrib.lock"))
+    answers = FileLedger(LockFile(tmp_path / "file" / "toolcrib.lock"))
     asking = desk(person, answers=answers, emit=events.append)
     calls = [write(), write()]
     for call in calls:
@@ -320,4 +320,4 @@ async def test_a_lock_that_cannot_be_read_holds_no_answer(tmp_path):
     """The person is asked again rather than anything being allowed or denied."""
     (tmp_path / "toolcrib.lock").write_text('{"version"')
 
-    assert await LockAnswers(LockFile(tmp_path / "toolcrib.lock")).find("files__write", "ann") is None
+    assert await FileLedger(LockFile(tmp_path / "toolcrib.lock")).find("files__write", "ann") is None

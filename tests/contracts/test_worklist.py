@@ -8,6 +8,8 @@ import pytest
 
 from toolcrib.core.errors import InvalidArguments, WorkListUnavailable
 from toolcrib.core.worklist import Note, TaskChange, TaskOutcome, UnknownTask, WorkTask
+from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.postgres.worklist import PgWorkList
 from toolcrib.stores.worklist import SqliteWorkList
 from toolcrib.stores.worklist_memory import MemoryWorkList
 
@@ -17,14 +19,33 @@ def ticking():
     return lambda: f"t{next(numbers)}"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def work(request, tmp_path):
-    made = {
-        "memory": lambda: MemoryWorkList(ticking()),
-        "sqlite": lambda: SqliteWorkList(tmp_path / "deep" / "tasks.db", "here", ticking()),
-    }[request.param]()
-    yield made
-    await made.close()
+@pytest.fixture
+async def works_of(request, tmp_path):
+    """Lists over one file or one database, by its kind; each with the workspace it is for."""
+    databases, made = [], []
+
+    def open_database():
+        databases.append(PgDatabase(request.getfixturevalue("store_settings")))
+        return databases[-1]
+
+    def make(kind):
+        shared = open_database() if kind == "postgres" else tmp_path / "deep" / "tasks.db"
+        engine = {"sqlite": SqliteWorkList, "postgres": PgWorkList}[kind]
+
+        def open_work(workspace):
+            made.append(engine(shared, workspace, ticking()))
+            return made[-1]
+
+        return open_work
+
+    yield make
+    for each in (*made, *databases):
+        await each.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def work(request, works_of):
+    return MemoryWorkList(ticking()) if request.param == "memory" else works_of(request.param)("here")
 
 
 async def test_tasks_are_numbered_from_one_and_come_back_as_they_were_put(work):
@@ -116,10 +137,13 @@ async def test_many_at_once_get_numbers_of_their_own(work):
     assert sorted(task.id for task in made) == list(range(1, 21))
 
 
-async def test_two_processes_share_a_file_and_two_workspaces_do_not_meet(tmp_path):
-    one, other, elsewhere = (
-        SqliteWorkList(tmp_path / "tasks.db", name, ticking()) for name in ("here", "here", "there")
-    )
+@pytest.fixture(params=["sqlite", "postgres"])
+def open_work(request, works_of):
+    return works_of(request.param)
+
+
+async def test_two_processes_share_a_list_and_two_workspaces_do_not_meet(open_work):
+    one, other, elsewhere = map(open_work, ("here", "here", "there"))
     await one.add("mine")
     await elsewhere.add("theirs")
     shared = await other.add("ours", after=[1])
@@ -128,8 +152,15 @@ async def test_two_processes_share_a_file_and_two_workspaces_do_not_meet(tmp_pat
     assert [task.title for task in await other.tasks()] == ["mine", "ours"]
     assert shared.id == 2
     assert [task.title for task in await elsewhere.tasks()] == ["theirs"]
-    for work in (one, other, elsewhere):
-        await work.close()
+
+
+async def test_replicas_that_add_and_note_at_once_lose_nothing(open_work):
+    one, other = open_work("here"), open_work("here")
+    await asyncio.gather(*(work.add("task") for work in (one, other) for _ in range(10)))
+    await asyncio.gather(*(work.add_note(1, f"note {n}") for work in (one, other) for n in range(10)))
+
+    assert [task.id for task in await one.tasks()] == list(range(1, 21))
+    assert len((await other.task(1)).notes) == 20
 
 
 async def test_a_list_that_cannot_be_used_says_why(tmp_path):

@@ -1,8 +1,8 @@
 """Install the fleet into ``.cache/fleet``: ``uv run python tests/fleet/install.py [--conformance]``.
 
-Each part has its own folder, pinned by files beside this script. A stamp, written last, holds the hash of those
-pins: a part whose stamp matches is left alone, any other is removed and installed again. Runs may overlap; a file
-lock lets the second one wait and then find everything done.
+Each part has its own folder, pinned by files beside this script: what they list is all that is installed. A stamp,
+written last, holds the hash of those pins: a part whose stamp matches is left alone, any other is removed and installed
+again. Runs may overlap; a file lock lets the second one wait and then find everything done.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pathlib import Path
 PINS = Path(__file__).resolve().parent
 FLEET = (PINS.parents[1] / ".cache" / "fleet").resolve()
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ENVS = ("time", "git", "calculator", "sdk1", "sdk2", "frameworks", "engines")
+ENVS = ("time", "git", "calculator", "sdk1", "sdk2", "frameworks", "crewai", "llama_index", "engines")
 
 
 class InstallError(Exception):
@@ -149,7 +149,7 @@ def _fill_env(part: Part) -> None:
     if uv is None:
         raise InstallError("uv is not on PATH. Run this script with `uv run`.")
     _run([uv, "venv", "--quiet", "--python", sys.executable, str(part.folder)], cwd=PINS)
-    pinned = ["--compile-bytecode", "--requirement", str(part.pins[0])]
+    pinned = ["--no-deps", "--compile-bytecode", "--requirement", str(part.pins[0])]
     _run([uv, "pip", "install", "--quiet", "--python", str(env_python(part.folder.name)), *pinned], cwd=PINS)
 
 

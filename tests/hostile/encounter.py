@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import toolcrib
-from toolcrib.stores.audit_reading import in_order, reading
+from toolcrib.stores.audit_file import AuditFile
+from toolcrib.stores.audit_reading import in_order
 from toolcrib.stores.audit_verify import verify
 from toolcrib.surroundings import Surroundings
 
@@ -152,7 +153,7 @@ async def meet(mode: str, folder: Path) -> Encounter:
 
 def audited(folder: Path) -> list[str]:
     """How the calls to the bad server ended, by the audit log, whose chain is whole."""
-    with reading(folder / ".local" / "state" / "toolcrib" / "audit.db") as connection:
+    with AuditFile(folder / ".local" / "state" / "toolcrib" / "audit.db").reading() as connection:
         assert verify(connection).fault is None
         entries = list(in_order(connection))
     return [entry.outcome for entry in entries if entry.event == "call" and entry.tool == "bad__echo"]

@@ -1,24 +1,33 @@
 """Logs to look at: written by the real thing, then changed behind its back."""
 
+import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
+import psycopg
 
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit import SqliteAudit
-from toolcrib.stores.audit_reading import Query, Stored, latest, reading
+from toolcrib.stores.audit import QueuedAudit
+from toolcrib.stores.audit_file import AuditFile
+from toolcrib.stores.audit_log import AuditPlace
+from toolcrib.stores.audit_reading import Query, Stored, latest
 from toolcrib.stores.audit_verify import Finding, Head, verify
+from toolcrib.stores.postgres.audit import AuditTable
+from toolcrib.stores.postgres.database import StoreSettings
+
+_NAMES = itertools.count(1)
 
 
-async def written(path: Path, entries: Sequence[AuditEntry]) -> Path:
+async def written(place: Path | AuditPlace, entries: Sequence[AuditEntry], clock_ns: Callable[[], int] = time.time_ns):
     """A log with these entries."""
-    log = SqliteAudit(path, time.time_ns)
+    log = QueuedAudit(AuditFile(place) if isinstance(place, Path) else place, clock_ns)
     for entry in entries:
         await log.commit(entry)
     await log.close()
-    return path
+    return place
 
 
 def numbered(count: int) -> list[AuditEntry]:
@@ -34,14 +43,60 @@ def tamper(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def walk(path: Path, noted: Head | None = None) -> Finding:
-    with reading(path) as connection:
-        return verify(connection, noted)
+def tamper_table(settings: StoreSettings, *statements: str) -> None:
+    """Change the tables as somebody would who owns them; ``entry`` and ``head`` are what belongs to the fleet."""
+    with psycopg.connect(settings.url, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")
+        for name in ("entry", "head"):
+            rows = f"SELECT * FROM toolcrib.audit_{name} WHERE fleet = '{settings.name}'"
+            connection.execute(f"CREATE TEMP VIEW {name} AS {rows}")
+        for statement in statements:
+            connection.execute(statement)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A log of some engine."""
+
+    place: AuditPlace
+    tamper: Callable[..., None]
+    """Run statements on ``entry`` and ``head`` that both engines understand."""
+
+    async def write(self, entries: Sequence[AuditEntry], clock_ns: Callable[[], int] = time.time_ns) -> "Kept":
+        await written(self.place, entries, clock_ns)
+        return self
+
+    def writer(self) -> QueuedAudit:
+        return QueuedAudit(self.place, time.time_ns)
+
+    def find(self, query: Query | None = None, count: int | None = None) -> list[Stored]:
+        return find(self.place, query or Query(), count)
+
+    def tools(self) -> list[str]:
+        return [entry.tool or entry.event for entry in self.find()]
+
+    def walk(self, noted: Head | None = None) -> Finding:
+        return walk(self.place, noted)
+
+
+def in_file(path: Path) -> Kept:
+    return Kept(AuditFile(path), lambda *statements: tamper(path, *statements))
+
+
+def in_table(url: str) -> Kept:
+    """A log of a fleet that nobody has heard of yet."""
+    settings = StoreSettings(url, name=f"fleet {next(_NAMES)}")
+    return Kept(AuditTable(settings, "postgresql://here"), lambda *statements: tamper_table(settings, *statements))
+
+
+def walk(place: Path | AuditPlace, noted: Head | None = None) -> Finding:
+    with (AuditFile(place) if isinstance(place, Path) else place).reading() as log:
+        return verify(log, noted)
 
 
 EVERYTHING = Query()
 
 
-def find(path: Path, query: Query = EVERYTHING, count: int | None = None) -> list[Stored]:
-    with reading(path) as connection:
-        return latest(connection, query, count)
+def find(place: Path | AuditPlace, query: Query = EVERYTHING, count: int | None = None) -> list[Stored]:
+    with (AuditFile(place) if isinstance(place, Path) else place).reading() as log:
+        return latest(log, query, count)

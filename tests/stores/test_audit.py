@@ -14,8 +14,9 @@ from tests.stores.audit_logs import find, numbered, tamper, walk, written
 
 from toolcrib.core.audit import AuditEntry, AuditStatus
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit import AuditSettings, SqliteAudit
+from toolcrib.stores.audit import AuditSettings, QueuedAudit
 from toolcrib.stores.audit_database import FORMAT
+from toolcrib.stores.audit_file import AuditFile
 from toolcrib.stores.audit_reading import Query
 from toolcrib.stores.sqlite_file import refuse_old_sqlite
 
@@ -31,32 +32,9 @@ def tools(path: Path) -> list[str]:
     return [entry.tool or entry.event for entry in find(path)]
 
 
-async def test_what_is_committed_is_there_for_everybody_at_once(path: Path):
-    """Another connection sees it as soon as ``commit`` returns, with its time, number and hash."""
-    log = SqliteAudit(path, lambda: 1_700_000_000_123_456_789)
-
-    await log.commit(AuditEntry("call", tool="a", outcome="success", details={"n": 1}))
-
-    [entry] = find(path)
-    assert (entry.seq, entry.time, entry.event, entry.tool) == (1, 1_700_000_000_123_456, "call", "a")
-    assert (entry.outcome, entry.details, len(entry.hash)) == ("success", {"n": 1}, 64)
-    await log.close()
-
-
-async def test_what_is_noted_is_there_after_closing(path: Path):
-    """Nobody has to wait, nothing is forgotten."""
-    log = SqliteAudit(path, time.time_ns)
-
-    for entry in numbered(5):
-        log.note(entry)
-    await log.close()
-
-    assert tools(path) == ["tool1", "tool2", "tool3", "tool4", "tool5"]
-
-
 async def test_what_is_noted_is_written_soon(path: Path):
     """Without anybody who waits for it."""
-    log = SqliteAudit(path, time.time_ns, settings=QUICK)
+    log = QueuedAudit(AuditFile(path), time.time_ns, settings=QUICK)
 
     log.note(AuditEntry("start"))
 
@@ -66,7 +44,7 @@ async def test_what_is_noted_is_written_soon(path: Path):
 
 async def test_a_busy_event_loop_does_not_hold_the_writer_up(path: Path):
     """A loop that never gets to its timers fills the backlog; a batch of it wakes the writer directly."""
-    log = SqliteAudit(path, time.time_ns, settings=AuditSettings(linger_s=600, batch_max=10))
+    log = QueuedAudit(AuditFile(path), time.time_ns, settings=AuditSettings(linger_s=600, batch_max=10))
 
     for entry in numbered(25):
         log.note(entry)
@@ -78,12 +56,12 @@ async def test_a_busy_event_loop_does_not_hold_the_writer_up(path: Path):
 
 async def test_nothing_is_opened_before_the_first_entry(path: Path):
     """A log nobody writes to costs nothing."""
-    log = SqliteAudit(path, time.time_ns)
+    log = QueuedAudit(AuditFile(path), time.time_ns)
 
     status = log.status()
     await log.close()
 
-    assert status == AuditStatus(enabled=True)
+    assert status == AuditStatus(enabled=True, place=str(path))
     assert not path.parent.exists()
 
 
@@ -91,7 +69,7 @@ async def test_only_the_user_may_read_the_log(path: Path):
     """File, side files and directory; a file that others could read is closed to them."""
     await written(path, numbered(1))
     path.chmod(0o644)
-    log = SqliteAudit(path, time.time_ns)
+    log = QueuedAudit(AuditFile(path), time.time_ns)
 
     await log.commit(AuditEntry("start"))
 
@@ -100,33 +78,15 @@ async def test_only_the_user_may_read_the_log(path: Path):
     await log.close()
 
 
-async def test_many_at_once_keep_their_order_and_share_writes(path: Path):
-    """A hundred callers, one chain; each caller's own entries stand in the order it made them."""
-    log = SqliteAudit(path, time.time_ns)
-
-    async def caller(name: str) -> None:
-        for number in range(10):
-            await log.commit(AuditEntry("call.begun", caller=name, execution_id=f"{name}-{number}"))
-            log.note(AuditEntry("call", caller=name, execution_id=f"{name}-{number}"))
-
-    await asyncio.gather(*(caller(f"c{number}") for number in range(100)))
-    await log.close()
-
-    finding = walk(path)
-    assert (finding.fault, finding.entries, finding.unfinished) == (None, 2000, [])
-    for name in ("c0", "c50", "c99"):
-        ends = [entry.execution_id for entry in find(path, Query(caller=name)) if entry.event == "call"]
-        assert ends == [f"{name}-{number}" for number in range(10)]
-
-
 WRITER = """
 import asyncio, sys, time
 from pathlib import Path
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit import SqliteAudit
+from toolcrib.stores.audit import QueuedAudit
+from toolcrib.stores.audit_file import AuditFile
 
 async def main():
-    log = SqliteAudit(Path(sys.argv[1]), time.time_ns)
+    log = QueuedAudit(AuditFile(Path(sys.argv[1])), time.time_ns)
     async def work(name):
         for number in range(25):
             await log.commit(AuditEntry("call", caller=sys.argv[2], tool=f"{name}-{number}"))
@@ -153,11 +113,12 @@ import asyncio, resource, signal, sys, time
 from pathlib import Path
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit import SqliteAudit, AuditSettings
+from toolcrib.stores.audit import AuditSettings, QueuedAudit
+from toolcrib.stores.audit_file import AuditFile
 
 async def main():
     told = []
-    log = SqliteAudit(Path(sys.argv[1]), time.time_ns, told.append, AuditSettings(retry_s=0.01))
+    log = QueuedAudit(AuditFile(Path(sys.argv[1])), time.time_ns, told.append, AuditSettings(retry_s=0.01))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
     acknowledged = 0
@@ -206,7 +167,7 @@ async def test_a_file_that_cannot_be_used_is_told(path: Path, obstacle: str):
         path.write_bytes(b"hello, this is no database" * 100)
     else:
         apsw.Connection(str(path)).execute("PRAGMA user_version = 99")
-    log = SqliteAudit(path, time.time_ns)
+    log = QueuedAudit(AuditFile(path), time.time_ns)
 
     with pytest.raises(AuditUnavailable) as caught:
         await log.commit(AuditEntry("start"))
@@ -225,7 +186,9 @@ async def test_a_backlog_that_is_full_refuses_instead_of_forgetting(path: Path):
     """What had no room is counted, the log says so as soon as it can, and until then nothing is committed."""
     path.parent.mkdir()
     path.mkdir()
-    log = SqliteAudit(path, time.time_ns, settings=AuditSettings(linger_s=0.001, retry_s=0.01, backlog_max=3))
+    log = QueuedAudit(
+        AuditFile(path), time.time_ns, settings=AuditSettings(linger_s=0.001, retry_s=0.01, backlog_max=3)
+    )
     for entry in numbered(5):
         log.note(entry)
     await asyncio.to_thread(until, lambda: bool(log.status().problem), deadline_s=10, what="trouble")
@@ -245,7 +208,7 @@ async def test_a_backlog_that_is_full_refuses_instead_of_forgetting(path: Path):
 async def test_nobody_waits_for_a_log_that_was_closed_in_trouble(path: Path):
     """Whoever still waits is refused, whichever batch they were in; so is whoever comes later."""
     path.mkdir(parents=True)
-    log = SqliteAudit(path, time.time_ns, settings=AuditSettings(batch_max=2))
+    log = QueuedAudit(AuditFile(path), time.time_ns, settings=AuditSettings(batch_max=2))
     waiting = [asyncio.ensure_future(log.commit(entry)) for entry in numbered(5)]
     await asyncio.sleep(0)
 
@@ -259,7 +222,7 @@ async def test_nobody_waits_for_a_log_that_was_closed_in_trouble(path: Path):
 
 async def test_a_log_that_was_moved_away_is_begun_anew(path: Path):
     """What is written next is found where the log belongs, not in a file without a name."""
-    log = SqliteAudit(path, time.time_ns)
+    log = QueuedAudit(AuditFile(path), time.time_ns)
     await log.commit(AuditEntry("call", tool="old"))
     path.rename(path.with_name("moved.db"))
     for side in ("-wal", "-shm"):
@@ -271,34 +234,9 @@ async def test_a_log_that_was_moved_away_is_begun_anew(path: Path):
     assert tools(path) == ["new"]
 
 
-async def test_a_tail_that_is_cut_while_it_runs_leaves_a_trace(path: Path):
-    """The one who wrote it remembers where the log ended."""
-    log = SqliteAudit(path, time.time_ns)
-    for entry in numbered(3):
-        await log.commit(entry)
-    head = walk(path).head
-    tamper(path, "DELETE FROM entry WHERE seq > 1", "UPDATE head SET seq = 1, hash = (SELECT hash FROM entry)")
-
-    await log.commit(AuditEntry("call", tool="next"))
-    await log.close()
-
-    assert tools(path) == ["tool1", "audit.cut", "next"]
-    assert find(path)[1].details == {"head": str(head), "last": 1}
-
-
-async def test_what_no_json_can_hold_is_written_without_it(path: Path):
-    """An entry is never the reason why the log stands still."""
-    await written(path, [AuditEntry("call", tool="bad \ud800", details={"x": "\udfff"}), AuditEntry("call", tool="b")])
-
-    entries = find(path)
-
-    assert [entry.tool for entry in entries] == ["bad \\ud800", "b"]
-    assert entries[0].details == {"withheld": "cannot be written as JSON"}
-
-
 async def test_a_caller_who_gives_up_does_not_disturb_the_others(path: Path):
     """The entry may be written all the same."""
-    log = SqliteAudit(path, time.time_ns)
+    log = QueuedAudit(AuditFile(path), time.time_ns)
     impatient = asyncio.ensure_future(log.commit(AuditEntry("call.begun", tool="a")))
     patient = asyncio.ensure_future(log.commit(AuditEntry("call.begun", tool="b")))
     await asyncio.sleep(0)
@@ -319,3 +257,30 @@ def test_an_sqlite_that_may_damage_the_log_is_refused(version: str):
 
     with pytest.raises(AuditUnavailable, match=f"SQLite {version} may damage"):
         refuse_old_sqlite(version, FORMAT)
+
+
+def test_what_is_no_log_is_told(tmp_path: Path):
+    """In words, not with a traceback."""
+    (tmp_path / "x").write_bytes(b"no database at all, really" * 50)
+
+    with pytest.raises(AuditUnavailable, match="cannot be read"):
+        find(tmp_path / "x")
+
+
+async def test_a_log_whose_bodies_are_no_json_any_more_counts_nothing(path: Path):
+    """In plain words, not with a guess."""
+    await written(path, numbered(1))
+    tamper(path, "UPDATE entry SET body = 'nonsense'")
+
+    with pytest.raises(AuditUnavailable), AuditFile(path).reading() as log:
+        log.usage(0)
+
+
+def test_a_place_that_cannot_be_written_is_found_before_anything_is_written(path: Path):
+    """And nothing is made by looking."""
+    AuditFile(path).check()
+    assert not path.parent.exists()
+    path.mkdir(parents=True)
+
+    with pytest.raises(AuditUnavailable, match="may not be written"):
+        AuditFile(path).check()

@@ -13,7 +13,8 @@ from toolcrib.core.access import Caller, Grants
 from toolcrib.core.errors import CallerError, ConfigError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.stores import tokens
-from toolcrib.stores.tokens import NoSuchToken, TokenFile, TokenWish
+from toolcrib.stores.token_file import TokenFile
+from toolcrib.stores.tokens import NoSuchToken, TokenWish
 from toolcrib.testing import ManualClock
 
 READ = Grants(SecurityLevel.READ_ONLY)
@@ -108,7 +109,7 @@ def test_no_more_than_a_bounded_number_of_tokens_is_remembered(kept, monkeypatch
     texts = [kept.create(TokenWish(f"t{n}", READ))[1].encode() for n in range(5)]
 
     assert all(kept.identify(text) for text in texts * 2)
-    assert len(kept._known) <= 2
+    assert len(kept._known._seen) <= 2
 
 
 DAMAGE = {

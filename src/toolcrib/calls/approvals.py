@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from toolcrib.calls.marks import Marks
 from toolcrib.core.access import Caller, Reach
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall
@@ -116,7 +117,14 @@ class Desk:
     surfaces: list[Surface] = field(default_factory=list)
     current: Callable[[str], Reach | None] | None = None
     """What a tool asks of its callers right now; people take their time, and rules change meanwhile."""
+    marks: Marks | None = None
+    """What other replicas remember, where there are any."""
     _sessions: dict[tuple[str, str, str], None] = field(default_factory=dict)
+
+    @property
+    def secret(self) -> bytes:
+        """What questions that travel are signed with; empty where no other replica must be able to read them."""
+        return self.marks.secret if self.marks is not None else b""
 
     def attach(self, surface: Surface) -> Callable[[], None]:
         """Have people asked that way, too, until what is returned is called."""
@@ -141,7 +149,7 @@ class Desk:
 
     async def recall(self, caller: Caller, tool: str) -> str:
         """What an earlier answer decides, as words for the audit log; nothing if a person must be asked."""
-        if (caller.id, caller.session, tool) in self._sessions:
+        if (caller.id, caller.session, tool) in self._sessions or await self._is_marked(caller, tool):
             return "approved for this session"
         remembered = await self.answers.find(tool, caller.id)
         if remembered is False:
@@ -150,6 +158,9 @@ class Desk:
                 hint=f"A person can take that back: `toolcrib approvals forget {tool}`.",
             )
         return "approved always" if remembered else ""
+
+    async def _is_marked(self, caller: Caller, tool: str) -> bool:
+        return self.marks is not None and await self.marks.is_allowed(caller, tool)
 
     def question(self, call: ToolCall, reach: Reach) -> Question:
         """What a person is asked."""
@@ -198,6 +209,8 @@ class Desk:
             reply = await self._write_always(tool, caller, way)
         if reply is Reply.SESSION:
             self._remember(caller, tool)
+            if self.marks is not None:
+                await self.marks.allow_session(caller, tool)
         call.decision = _WORDS[reply]
 
     async def _write_always(self, tool: str, caller: Caller, way: str) -> Reply:

@@ -93,8 +93,10 @@ class ClientSurface:
 class Seal:
     """Makes and checks what a stateless client carries from our question to its answer."""
 
-    def __init__(self, clock: Callable[[], float], lifetime_s: float) -> None:
-        self._key = secrets.token_bytes(32)
+    def __init__(self, clock: Callable[[], float], lifetime_s: float, key: bytes = b"") -> None:
+        """Whoever has the same key can open what another one asked."""
+        self._key = key or secrets.token_bytes(32)
+        self.lifetime_s = lifetime_s
         self._clock, self._lifetime_s = clock, lifetime_s
         self._spent: dict[str, int] = {}
         """What was used, and until when it would have been valid."""
@@ -126,6 +128,13 @@ class Seal:
         call.more = {key: value for key, value in call.more.items() if key not in ("requestState", "inputResponses")}
         return reply
 
+    def nonce(self, call: ToolCall) -> str:
+        """What is different in every question; empty in what is not a seal."""
+        try:
+            return urlsafe_b64decode(str(call.more["requestState"]).removeprefix(_PREFIX)).decode().split(".")[1]
+        except (ValueError, IndexError):
+            return ""
+
     def _check(self, call: ToolCall, state: str) -> None:
         try:
             due, nonce, signature = urlsafe_b64decode(state.removeprefix(_PREFIX)).decode().split(".")
@@ -134,7 +143,7 @@ class Seal:
         except ValueError:
             valid, nonce = False, ""
         if not valid or nonce in self._spent or not self._has_room():
-            raise PermissionDenied("This approval is not valid (any more).", hint="Call the tool again to be asked.")
+            raise not_valid()
         self._spent[nonce] = int(due)
 
     def _has_room(self) -> bool:
@@ -148,6 +157,11 @@ class Seal:
         arguments = msgspec.json.encode(call.arguments, order="sorted")
         subject = msgspec.json.encode((call.caller.id, call.caller.session, call.name, text))
         return hmac.new(self._key, subject + hashlib.sha256(arguments).digest(), hashlib.sha256).hexdigest()
+
+
+def not_valid() -> PermissionDenied:
+    """What comes of a seal that cannot be used, or not again."""
+    return PermissionDenied("This approval is not valid (any more).", hint="Call the tool again to be asked.")
 
 
 _PREFIX = "toolcrib."

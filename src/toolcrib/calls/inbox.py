@@ -1,7 +1,7 @@
 """The inbox: questions that wait for somebody to look in."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -14,6 +14,7 @@ ATTENDED_S = 60.0
 """How long after it was last looked at an inbox still counts as attended."""
 
 Clock = Callable[[], float]
+AnswerElsewhere = Callable[[str, Reply, Caller], Awaitable[bool]]
 Listener = Callable[[Question, str], None]
 """Told of a question and what became of it: ``waiting``, ``answered`` or ``withdrawn``."""
 
@@ -24,7 +25,8 @@ class Waiting:
 
     question: Question
     asked_at: float
-    answer: "asyncio.Future[Answer]"
+    answer: "asyncio.Future[Answer] | None" = None
+    """``None`` for a question of a call that waits at another replica."""
 
 
 class Inbox:
@@ -39,6 +41,10 @@ class Inbox:
         """Who looked in, and when last."""
         self._arrived = asyncio.Event()
         self._listeners: tuple[Listener, ...] = ()
+        self.elsewhere: AnswerElsewhere | None = None
+        """How a question is answered whose call waits at another replica."""
+        self.on_attend: Callable[[Caller], None] | None = None
+        """Told of everybody who looks in here."""
 
     def on_change(self, listener: Listener) -> Callable[[], None]:
         """Have ``listener`` told of what comes and goes, until what is returned is called."""
@@ -85,9 +91,43 @@ class Inbox:
 
     def attend(self, viewer: Caller) -> None:
         """Note that somebody is there and will see what arrives."""
+        self.note_viewer(viewer)
+        if self.on_attend is not None:
+            self.on_attend(viewer)
+
+    def note_viewer(self, viewer: Caller, ago_s: float = 0.0) -> None:
+        """Somebody looked in, here or at another replica."""
         if len(self._viewers) >= VIEWERS_KEPT and viewer not in self._viewers:
             self._viewers.pop(next(iter(self._viewers)))
-        self._viewers[viewer] = self._clock()
+        self._viewers[viewer] = max(self._viewers.get(viewer, 0.0), self._clock() - ago_s)
+
+    # Questions of calls that wait at other replicas
+
+    def lay_in(self, question: Question, waited_s: float) -> None:
+        """Show a question of another replica."""
+        is_new = question.id not in self._waiting
+        self._waiting[question.id] = Waiting(question, self._clock() - waited_s)
+        if is_new:
+            self._arrived.set()
+            self._tell(question, "waiting")
+
+    def take_out(self, question_id: str, state: str) -> None:
+        """Another replica's question waits no longer."""
+        waiting = self._waiting.get(question_id)
+        if waiting is not None and waiting.answer is None:
+            del self._waiting[question_id]
+            self._tell(waiting.question, state)
+
+    def own(self) -> list[Waiting]:
+        """The questions of calls that wait here."""
+        return [waiting for waiting in self._waiting.values() if waiting.answer is not None]
+
+    async def answer_anywhere(self, question_id: str, reply: Reply, by: Caller) -> bool:
+        """Answer a question, wherever its call waits; whether it still waited."""
+        waiting = self._waiting.get(question_id)
+        if waiting is not None and waiting.answer is None and self.elsewhere is not None:
+            return await self.elsewhere(question_id, reply, by)
+        return self.answer(question_id, reply, by)
 
     def open_to(self, viewer: Caller) -> list[Waiting]:
         """All that waits and this viewer may answer; asking does not count as looking in."""
@@ -100,7 +140,7 @@ class Inbox:
     def answer(self, question_id: str, reply: Reply, by: Caller) -> bool:
         """Answer a question; whether it still waited. Whether this caller may answer it is for the door to ask."""
         waiting = self._waiting.get(question_id)
-        if waiting is None or waiting.answer.done():
+        if waiting is None or waiting.answer is None or waiting.answer.done():
             return False
         waiting.answer.set_result(Answer(reply, by.id))
         return True

@@ -26,6 +26,7 @@ def exposition(metrics: Metrics, health: Mapping[str, Any], version: str, starte
         _family("toolcrib_call_refusals", "counter", "Calls that no tool did, by code.", _refusals(metrics)),
         *_catalogue(health),
         *_audit(health["audit"]),
+        *(_fleet(health["fleet"]) if "fleet" in health else ()),
     )
     return "".join(line for family in families for line in family)
 
@@ -101,6 +102,13 @@ def _catalogue(health: Mapping[str, Any]) -> Iterator[Iterator[str]]:
     yield _family("toolcrib_server_up", "gauge", "Whether a server can be used.", ups)
     yield _family("toolcrib_server_restarts", "counter", "How often a server was started again.", restarts)
     yield _family("toolcrib_catalog_tools", "gauge", "Tools in the catalogue.", sizes)
+
+
+def _fleet(fleet: Mapping[str, Any]) -> Iterator[Iterator[str]]:
+    engine, up, settling = {"engine": fleet["engine"]}, not fleet["problem"], fleet["settling_s"]
+    yield _family("toolcrib_fleet_up", "gauge", "Whether the other replicas can be reached.", [("", engine, up)])
+    told = "How long limits stay closed because counts were lost."
+    yield _family("toolcrib_fleet_settling_seconds", "gauge", told, [("", engine, settling)])
 
 
 def _audit(audit: Mapping[str, Any]) -> Iterator[Iterator[str]]:

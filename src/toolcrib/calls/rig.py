@@ -9,6 +9,7 @@ from toolcrib.calls.layers.keep import ResultKeeper
 from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.core.audit import Audit
+from toolcrib.core.coordination import Coordination
 from toolcrib.core.events import Emit
 
 
@@ -26,3 +27,5 @@ class Rig:
     """Where results are kept that are too large for a model."""
     live: Live | None = None
     """The calls under way, where people may look at them."""
+    fleet: Coordination | None = None
+    """The other replicas, where there are any: limits hold over all of them."""

@@ -2,18 +2,24 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import cast
 
-from toolcrib.catalog.pins import Comparison, held_tools, is_alike, join_pins
+from toolcrib.catalog.flights import Flight, Flights
+from toolcrib.catalog.following import follow_record
+from toolcrib.catalog.pins import held_tools, is_alike
 from toolcrib.catalog.quarantine import Quarantine
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_tools
 from toolcrib.catalog.shelf import RecordStore, Shelf
+from toolcrib.catalog.storing import Storing
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import PinMode, ServerConfig, config_hash
 from toolcrib.core import events
-from toolcrib.core.errors import CallTimeout, ConfigError, InternalError, SourceUnavailable, ToolcribError
+from toolcrib.core.coordination import Coordination
+from toolcrib.core.errors import CallTimeout, InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
@@ -23,7 +29,7 @@ TTL_FLOOR_S = 1.0
 TTL_CEILING_S = 24 * 3600.0
 CHANGE_PAUSE_S = 0.2
 LONGEST_GRACE = 3
-RESTORE_AFTER_S = 60.0
+NEWS_PAUSE_S = 0.05
 
 
 class Refresher:
@@ -33,15 +39,22 @@ class Refresher:
         self, records: RecordStore, emit: Emit, on_update: Callable[[str], None], pins: PinMode = "first"
     ) -> None:
         self.shelves: dict[str, Shelf] = {}
-        self._records = records
+        self._store = Storing(records, emit)
         self.quarantine = Quarantine(pins, emit)
         self._emit = emit
         self._on_update = on_update
         self._loop = asyncio.get_running_loop()
         self._tasks = TaskScope(self._task_failed)
         self._pauses: dict[str, asyncio.TimerHandle] = {}
-        self._writes: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._flights: Flights | None = None
+        self._catching_up: asyncio.Task[None] | None = None
+
+    async def share(self, coordination: Coordination) -> None:
+        """Ask servers together with other replicas, and follow what they find."""
+        self._flights = Flights(coordination, self._news)
+        self._store.on_stored = self._flights.tell
+        await self._flights.open()
 
     def add(self, config: ServerConfig, source: ServerSource, record: Record | None) -> Shelf:
         """Put a server on the shelf with what an earlier run found out about it; nothing is started."""
@@ -115,17 +128,17 @@ class Refresher:
         self._start_all([shelf for shelf in self.shelves.values() if self.is_stale(shelf)])
         return [shelf for shelf in self.shelves.values() if not shelf.is_known and not shelf.settled.is_set()]
 
-    def _start_all(self, shelves: Iterable[Shelf]) -> None:
-        """Begin the discoveries that are not under way."""
+    def _start_all(self, shelves: Iterable[Shelf], *, own: bool = False) -> None:
+        """Begin the discoveries that are not under way; ``own`` ones do not make do with what another replica found."""
         due = [shelf for shelf in shelves if shelf.flight is None]
         if due:
             self._emit(Event(events.DISCOVERY_STARTED, fields={"servers": len(due)}))
         for shelf in due:
-            shelf.flight = self._tasks.spawn(self._discover(shelf), f"discover-{shelf.config.name}")
+            shelf.flight = self._tasks.spawn(self._discover(shelf, own), f"discover-{shelf.config.name}")
 
-    def start(self, shelf: Shelf) -> asyncio.Task[Record]:
+    def start(self, shelf: Shelf, *, own: bool = False) -> asyncio.Task[Record]:
         """The discovery under way, begun if there is none."""
-        self._start_all([shelf])
+        self._start_all([shelf], own=own)
         return cast("asyncio.Task[Record]", shelf.flight)
 
     async def first_record(self, shelf: Shelf) -> Record:
@@ -143,8 +156,12 @@ class Refresher:
 
     async def compare(self, shelf: Shelf) -> None:
         """See to it that what the server shows was compared with its pins in this run, as far as it can be asked."""
-        if not shelf.is_compared and self.quarantine.mode != "off":
-            await self._outcome(shelf, self.start(shelf))
+        record = shelf.record if self._is_compared(shelf) else await self._outcome(shelf, self.start(shelf, own=True))
+        if not self._is_compared(shelf) and record.status == "success":  # it was another replica's, of its own process
+            await self._outcome(shelf, self.start(shelf, own=True))
+
+    def _is_compared(self, shelf: Shelf) -> bool:
+        return shelf.is_compared or self.quarantine.mode == "off"
 
     def renew_if_stale(self, shelf: Shelf) -> None:
         """Begin a discovery in the background if the last one is too old."""
@@ -156,12 +173,33 @@ class Refresher:
         shelves = [self.shelves[name] for name in names]
         for shelf in shelves:
             shelf.source.forgive()
-        self._start_all(shelves)
+        self._start_all(shelves, own=True)
         found = await asyncio.gather(*(self._outcome(shelf, self.start(shelf)) for shelf in shelves))
-        await self._flush()
+        await self._store.flush()
         return {record.server: record for record in found}
 
-    async def _discover(self, shelf: Shelf) -> Record:
+    async def _discover(self, shelf: Shelf, own: bool) -> Record:
+        if own or self._flights is None:
+            return await self._ask(shelf)
+        name, limit_s = shelf.config.name, shelf.config.discovery_timeout_s
+        flight = Flight(name, limit_s, partial(self._take_fresh, shelf), partial(self._ask_and_store, shelf))
+        try:
+            return await self._flights.fly(flight)
+        finally:
+            self._landed(shelf)
+
+    async def _ask_and_store(self, shelf: Shelf) -> Record:
+        """Whoever waits for our turn to end finds it in the store then."""
+        record = await self._ask(shelf)
+        await self._store.flush(shelf.config.name)
+        return record
+
+    def _landed(self, shelf: Shelf) -> None:
+        if shelf.flight is asyncio.current_task():
+            shelf.flight = None
+        shelf.settled.set()
+
+    async def _ask(self, shelf: Shelf) -> Record:
         try:
             async with asyncio.timeout(shelf.config.discovery_timeout_s):
                 listing = await shelf.source.list_tools()
@@ -175,8 +213,7 @@ class Refresher:
             )
             return await self._note_failure(shelf, fault)
         finally:
-            shelf.flight = None
-            shelf.settled.set()
+            self._landed(shelf)
         return await self._note_success(shelf, listing)
 
     async def _note_success(self, shelf: Shelf, listing: Listing) -> Record:
@@ -201,13 +238,14 @@ class Refresher:
         )
         if is_new:
             self._on_update(shelf.config.name)
-        if is_new or self._is_old(shelf.stored):
-            self._store_soon(shelf)
+        if is_new or self._store.is_due(shelf.stored):
+            self._store.store_soon(shelf, self.quarantine.comparison(shelf))
         return shelf.record
 
     async def accept(self, server: str, names: Iterable[str]) -> None:
         """Accept these tools as they are now; returns when that is stored."""
-        await self.quarantine.accept(self.shelves[server], list(names), self._records)
+        await self.quarantine.accept(self.shelves[server], list(names), self._store.records)
+        self._store.tell(server)
         self._on_update(server)
 
     def look_anew(self, pins: PinMode) -> None:
@@ -218,10 +256,38 @@ class Refresher:
 
     async def reload_pins(self) -> None:
         """Take over what another process accepted."""
-        records = await self._records.read()
+        records = await self._store.records.read()
         for name, shelf in self.shelves.items():
             if self.quarantine.take_over(shelf, records.get(name)):
                 self._on_update(name)
+
+    # What other replicas find
+
+    def _news(self) -> None:
+        """Another replica found or accepted something; bursts are read once."""
+        if not self._closed and (self._catching_up is None or self._catching_up.done()):
+            self._catching_up = self._tasks.spawn(self._catch_up_soon(), "catch-up")
+
+    async def _catch_up_soon(self) -> None:
+        await asyncio.sleep(NEWS_PAUSE_S)
+        self._catching_up = None
+        with suppress(ToolcribError):  # there will be news when the store is back
+            await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Take over what other replicas found, and what people accepted there."""
+        records = await self._store.records.read()
+        for name, shelf in list(self.shelves.items()):
+            stored = records.get(name)
+            if follow_record(shelf, stored, self._adopt) or self.quarantine.take_over(shelf, stored):
+                self._on_update(name)
+
+    async def _take_fresh(self, shelf: Shelf) -> Record | None:
+        """What another replica found lately, if it did."""
+        records = await self._store.read_together()
+        if follow_record(shelf, records.get(shelf.config.name), self._adopt):
+            self._on_update(shelf.config.name)
+        return None if self.is_stale(shelf) else shelf.record
 
     async def _note_failure(self, shelf: Shelf, error: ToolcribError) -> Record:
         """Keep the last good listing; the failure stands beside it."""
@@ -236,30 +302,8 @@ class Refresher:
         )
         self._emit(Event(events.DISCOVERY_SERVER_FAILED, "warning", {"server": shelf.config.name, "error": str(error)}))
         self._on_update(shelf.config.name)
-        self._store_soon(shelf)
+        self._store.store_soon(shelf, self.quarantine.comparison(shelf))
         return shelf.record
-
-    def _is_old(self, stored: Record) -> bool:
-        """Whether a stored success is worth replacing by a newer one that says the same."""
-        age = age_s(stored, datetime.now(UTC)) if stored.status == "success" else None
-        return age is None or age >= RESTORE_AFTER_S
-
-    def _store_soon(self, shelf: Shelf) -> None:
-        """Have the record written; nobody who waits for tools waits for a file."""
-        shelf.stored = shelf.record
-        storing = self._store(shelf.record, self.quarantine.comparison(shelf))
-        self._writes.add(write := asyncio.create_task(storing, name=f"store-{shelf.config.name}"))
-        write.add_done_callback(self._writes.discard)
-
-    async def _flush(self) -> None:
-        """Wait until all that was found is stored."""
-        await asyncio.gather(*self._writes)
-
-    async def _store(self, record: Record, how: Comparison) -> None:
-        try:
-            await self._records.update(record.server, lambda stored: join_pins(stored, record, how))
-        except ConfigError as error:
-            self._emit(Event("lock.not.written", "warning", {"server": record.server, "error": str(error)}))
 
     def _ttl_s(self, shelf: Shelf, own_s: float | None) -> float:
         return max(TTL_FLOOR_S, shelf.config.ttl_s if own_s is None else min(own_s, TTL_CEILING_S))
@@ -277,7 +321,7 @@ class Refresher:
         if shelf.flight is not None:
             self._changed_soon(name)
         else:
-            self.start(shelf)
+            self.start(shelf, own=True)
 
     async def close(self) -> None:
         """End all discoveries; what they found is stored."""
@@ -285,7 +329,9 @@ class Refresher:
         for pause in self._pauses.values():
             pause.cancel()
         await self._tasks.close()
-        await self._flush()
+        await self._store.close()
+        if self._flights is not None:
+            await self._flights.close()
 
     def _task_failed(self, name: str, error: BaseException) -> None:
         self._emit(Event("discovery.task.failed", "error", {"task": name, "error": type(error).__name__}))

@@ -108,6 +108,7 @@ class _StoredLock(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _DECODER = msgspec.json.Decoder(_StoredLock)
+_RECORD_DECODER = msgspec.json.Decoder(_StoredRecord)
 
 
 def read_lock(text: str, where: str) -> Lock:
@@ -128,6 +129,20 @@ def write_lock(lock: Lock) -> str:
     servers = {name: _to_stored(lock.records[name]) for name in sorted(lock.records)}
     packed = msgspec.json.encode(_StoredLock(lock.version, servers, _to_stored_answers(lock.approvals) or UNSET))
     return msgspec.json.format(packed, indent=2).decode() + "\n"
+
+
+def read_record(server: str, text: str) -> Record:
+    """One server's record, where records are kept one by one."""
+    try:
+        return _to_record(server, _RECORD_DECODER.decode(text))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        hint = "Mend its row in toolcrib.record, or delete it: then every tool of it is accepted anew as it is now."
+        raise ConfigError(f"The record of server {server!r} cannot be read: {error}.", hint=hint) from None
+
+
+def write_record(record: Record) -> str:
+    """One server's record as the lock writes it, on one line."""
+    return msgspec.json.encode(_to_stored(record)).decode()
 
 
 def with_record(lock: Lock, server: str, record: Record | None) -> Lock:

@@ -346,6 +346,10 @@ class Config:
     auth_mode: AuthMode = "auto"
     edit_commands: bool = False
     """Whether servers that run a command may be added and changed over HTTP."""
+    replica: str = ""
+    """What this process is called among others that serve the same; empty: by its machine and number."""
+    drain_s: float | None = None
+    """How long requests are still answered after SIGTERM; ``None``: not at all, or a while where there are replicas."""
     access: AccessConfig = AccessConfig()
     auth: AuthConfig = AuthConfig()
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False)

@@ -165,6 +165,8 @@ SETTINGS: Mapping[str, Key] = {
     "serve.port": Key("port", port),
     "serve.auth": Key("auth_mode", one_of(*AUTH_MODES)),
     "serve.edit_commands": Key("edit_commands", flag),
+    "serve.replica": Key("replica", tool_name),
+    "serve.drain": Key("drain_s", duration_s),
     "access.level": Key("level", level),
     "access.servers": Key("servers", list_of(some_text, "a list of server names")),
     "access.tools": Key("tools", list_of(some_text, "a list of tool names")),

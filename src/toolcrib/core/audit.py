@@ -53,6 +53,8 @@ class AuditStatus:
     """Entries that had no room in the backlog any more."""
     problem: str = ""
     """Why it cannot be written right now; empty if it can."""
+    place: str = ""
+    """Where it is written, without passwords."""
 
 
 class Audit(Protocol):

@@ -36,6 +36,8 @@ class CoordinationStatus:
     """What this process is called among the others."""
     problem: str = ""
     """Why the others cannot be reached right now; empty if they can."""
+    away_s: float = 0.0
+    """For how long they could not be reached."""
     settling_s: float = 0.0
     """How long limits stay closed because what was counted got lost."""
 

@@ -1,7 +1,7 @@
 """Work to be done: tasks, what each waits for, and the rules that hold in every store. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from toolcrib.core.errors import CallerError, InvalidArguments
@@ -139,6 +139,18 @@ def _way_back(task: int, here: int, came_from: Mapping[int, int]) -> list[int]:
         way.append(here)
         here = came_from[here]
     return [task, *reversed(way[1:]), task]
+
+
+def changed_task(known: WorkTask, change: TaskChange, tasks: Mapping[int, WorkTask], now: str) -> WorkTask:
+    """A task after a change; raises what ``check_after`` does."""
+    return replace(
+        known,
+        title=known.title if change.title is None else change.title,
+        description=known.description if change.description is None else change.description,
+        state=change.state or known.state,
+        after=known.after if change.after is None else check_after(known.id, change.after, tasks),
+        changed=now,
+    )
 
 
 def check_room(count: int, most: int, what: str) -> None:

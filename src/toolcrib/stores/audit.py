@@ -1,7 +1,8 @@
 """The audit log: entries go into a queue, one thread takes everything that is there and commits it at once.
 
 Under load many calls wait for one fsync. A log that cannot be written keeps what was noted in memory, up to a limit,
-tries again, and says so; what has to be written before something may happen is refused at once.
+tries again, and says so; what has to be written before something may happen is refused at once. Where a connection was
+lost while a batch was committed, nothing else is written before it is known what became of that batch.
 """
 
 import asyncio
@@ -10,12 +11,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from toolcrib.core.audit import GAP, AuditEntry, AuditStatus
-from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit_database import AuditDatabase, body_of
+from toolcrib.core.errors import AuditUnavailable, ToolcribError
+from toolcrib.stores.audit_database import body_of
+from toolcrib.stores.audit_log import AppendLog, AuditPlace, InDoubtError
+from toolcrib.stores.audit_verify import Head
 
 Waiting = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 Item = tuple[bytes, Waiting | None]
@@ -34,25 +36,38 @@ class AuditSettings:
     backlog_max: int = 10_000
 
 
-class SqliteAudit:
-    """An ``Audit`` in one file, which several processes may share. Nothing is opened before the first entry."""
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A batch whose commit was not answered."""
+
+    end: Head
+    """What the chain ends with if it counts."""
+    noted: Sequence[Item]
+    """What is to be written again if it does not; whoever waited was refused."""
+    written: int
+    missing: int
+
+
+class QueuedAudit:
+    """An ``Audit`` in a place that several processes may share. Nothing is opened before the first entry."""
 
     def __init__(
         self,
-        path: Path,
+        place: AuditPlace,
         clock_ns: Callable[[], int],
         on_trouble: Callable[[str], None] | None = None,
         settings: AuditSettings | None = None,
     ) -> None:
         """``on_trouble`` is told in the writer's thread: why the log cannot be written; nothing when it can again."""
-        self.path = path
+        self.place = place
         self._clock_ns, self._on_trouble = clock_ns, on_trouble
         self._settings = settings or AuditSettings()
         self._queue: deque[Item] = deque()
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._rung = self._urgent = self._closing = False
         self._thread: threading.Thread | None = None
-        self._database: AuditDatabase | None = None
+        self._log: AppendLog | None = None
+        self._doubt: Doubt | None = None
         self._written = self._failures = self._lost = self._lost_told = self._in_hand = 0
         self._problem = ""
 
@@ -72,7 +87,7 @@ class SqliteAudit:
     async def commit(self, entry: AuditEntry) -> None:
         """Return when the entry is on disk; all that wait at the same time share one write."""
         if len(self._queue) >= self._settings.backlog_max or self._closing:
-            raise _unavailable(self._problem or "more waits to be written than the disk takes")
+            raise self._unavailable(self._problem or "more waits to be written than the disk takes")
         loop = asyncio.get_running_loop()
         done = loop.create_future()
         self._queue.append((body_of(self._clock_ns(), entry), (loop, done)))
@@ -87,10 +102,11 @@ class SqliteAudit:
             enabled=True,
             opened=self._written > 0,
             written=self._written,
-            backlog=len(self._queue) + self._in_hand,
+            backlog=len(self._queue) + self._in_hand + (len(self._doubt.noted) if self._doubt else 0),
             failures=self._failures,
             lost=self._lost,
             problem=self._problem,
+            place=str(self.place),
         )
 
     async def close(self) -> None:
@@ -130,9 +146,14 @@ class SqliteAudit:
     def _write_what_waits(self) -> None:
         """Write what is there now; what comes meanwhile rings again, and is gathered until then. Whoever took single
         entries as they come would fight with the event loop over the interpreter for each of them."""
+        try:
+            self._clear_doubt()
+        except Exception as error:  # the edge of the disk, here as below
+            self._failed(self._take(len(self._queue)), error)
+            return
         left = len(self._queue)
         while left > 0:
-            batch = [self._queue.popleft() for _ in range(min(left, self._settings.batch_max))]
+            batch = self._take(min(left, self._settings.batch_max))
             left -= len(batch)
             self._in_hand = len(batch)
             is_fine = self._write(batch)
@@ -140,15 +161,18 @@ class SqliteAudit:
             if not is_fine:
                 return
 
+    def _take(self, count: int) -> list[Item]:
+        return [self._queue.popleft() for _ in range(count)]
+
     def _write(self, batch: list[Item]) -> bool:
         missing = self._lost - self._lost_told
         bodies = [body for body, _ in batch]
         if missing:
             bodies.append(body_of(self._clock_ns(), AuditEntry(GAP, details={"lost": missing})))
         try:
-            self._append(bodies)
+            self._opened().append(bodies)
         except Exception as error:  # the edge of the disk: whatever goes wrong there is told to whoever waits
-            self._failed(batch, error)
+            self._failed(batch, error, missing)
             return False
         self._lost_told += missing
         self._written += len(bodies)
@@ -156,31 +180,51 @@ class SqliteAudit:
         _answer(batch, None)
         return True
 
-    def _append(self, bodies: Sequence[bytes]) -> None:
-        if self._database is not None and not self._database.is_in_place:
-            self._database.close()
-            self._database = None
-        if self._database is None:
-            self._database = AuditDatabase(self.path)
-        self._database.append(bodies)
+    def _opened(self) -> AppendLog:
+        if self._log is not None and not self._log.is_in_place:
+            self._log.close()
+            self._log = None
+        if self._log is None:
+            self._log = self.place.open()
+        return self._log
 
-    def _failed(self, batch: Sequence[Item], error: Exception) -> None:
+    def _failed(self, batch: Sequence[Item], error: Exception, missing: int = 0) -> None:
         """Keep what was noted, refuse what is waited for, and begin anew with a fresh connection."""
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        if self._log is not None:
+            self._log.close()
         self._failures += 1
-        self._queue.extendleft(reversed([item for item in batch if item[1] is None]))
+        noted = [item for item in batch if item[1] is None]
+        if isinstance(error, InDoubtError):
+            self._doubt = Doubt(error.end, noted, len(batch) + bool(missing), missing)
+        else:
+            self._queue.extendleft(reversed(noted))
         self._change(problem=_reason(error))
-        _answer(batch, _unavailable(self._problem))
+        _answer(batch, self._unavailable(self._problem))
+
+    def _clear_doubt(self) -> None:
+        """Find out whether a batch counts, and write it again only if it does not."""
+        doubt = self._doubt
+        if doubt is None:
+            return
+        if self._opened().has(doubt.end):
+            self._written += doubt.written
+            self._lost_told += doubt.missing
+        else:
+            self._queue.extendleft(reversed(doubt.noted))
+        self._doubt = None
+        self._change(problem="")
 
     def _leave(self) -> None:
-        if self._queue:
-            self._lost += len(self._queue)
-            self._change(problem=f"{self._problem}; {len(self._queue)} entries were not written")
-            _answer(list(self._queue), _unavailable(self._problem))
-        if self._database is not None:
-            self._database.close()
+        left = [*(self._doubt.noted if self._doubt else ()), *self._queue]
+        if left:
+            self._lost += len(left)
+            self._change(problem=f"{self._problem}; {len(left)} entries were not written")
+            _answer(left, self._unavailable(self._problem))
+        if self._log is not None:
+            self._log.close()
+
+    def _unavailable(self, reason: str) -> AuditUnavailable:
+        return _unavailable(reason, self.place.remedy)
 
     def _change(self, *, problem: str) -> None:
         if problem != self._problem:
@@ -207,15 +251,11 @@ def _settle(futures: Sequence["asyncio.Future[None]"], error: AuditUnavailable |
         if error is None:
             future.set_result(None)
         else:
-            future.set_exception(_unavailable(error.details["reason"]))
+            future.set_exception(_unavailable(error.details["reason"], error.hint))
 
 
-def _unavailable(reason: str) -> AuditUnavailable:
-    return AuditUnavailable(
-        f"The audit log cannot be written: {reason}.",
-        hint="Make room or mend its place, or see [audit] in the configuration.",
-        details={"reason": reason},
-    )
+def _unavailable(reason: str, remedy: str) -> AuditUnavailable:
+    return AuditUnavailable(f"The audit log cannot be written: {reason}.", hint=remedy, details={"reason": reason})
 
 
 _REASONS = {
@@ -232,7 +272,7 @@ _REASONS = {
 
 def _reason(error: Exception) -> str:
     """The trouble in plain words, without a path."""
-    if isinstance(error, AuditUnavailable):
+    if isinstance(error, ToolcribError):
         return error.message.rstrip(".")
     if isinstance(error, OSError):
         return (error.strerror or type(error).__name__).lower()

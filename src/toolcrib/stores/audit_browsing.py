@@ -1,17 +1,11 @@
 """Looking around in the audit log: page by page, one entry beside its neighbours, and how busy the last hours were."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.audit import CALL
 from toolcrib.stores.audit_database import GENESIS, link
+from toolcrib.stores.audit_log import AuditLog
 from toolcrib.stores.audit_reading import Stored, stored
-from toolcrib.stores.sqlite_file import read_sql
 
-if TYPE_CHECKING:
-    import apsw
-
-HOUR_US = 3_600_000_000
 NEWEST = 5_000
 """How many of the newest entries are counted by the hour."""
 
@@ -31,24 +25,10 @@ class Browse:
     before: int | None = None
     """Only entries of a smaller number, to read on where a page ended."""
 
-    def _bound(self, count: int) -> dict[str, Any]:
-        return {
-            "tool": self.tool,
-            "caller": self.caller,
-            "outcome": self.outcome,
-            "event": self.event,
-            "execution": self.execution,
-            "since": self.since_us,
-            "until": self.until_us,
-            "before": self.before,
-            "count": count,
-        }
 
-
-def browse(connection: "apsw.Connection", wanted: Browse, count: int) -> list[Stored]:
+def browse(log: AuditLog, wanted: Browse, count: int) -> list[Stored]:
     """The newest entries that fit, newest first."""
-    rows = connection.execute(read_sql("audit_browse"), wanted._bound(count))
-    return [stored(seq, digest, body) for seq, digest, body in rows]
+    return [stored(*row) for row in log.browse(wanted, count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +39,9 @@ class Linked:
     is_whole: bool
 
 
-def around(connection: "apsw.Connection", seq: int) -> list[Linked]:
+def around(log: AuditLog, seq: int) -> list[Linked]:
     """An entry and those beside it, in order."""
-    chosen = "SELECT seq, hash, body FROM entry WHERE seq BETWEEN ? AND ? ORDER BY seq"
-    rows: list[Any] = list(connection.execute(chosen, (seq - 2, seq + 1)))
+    rows = [row for row in log.rows(seq - 2, 4) if row[0] <= seq + 1]
     hashes = {number: digest for number, digest, _ in rows} | {0: GENESIS}
     return [
         Linked(stored(number, digest, body), link(hashes.get(number - 1, b""), number, body.encode()) == digest)
@@ -71,19 +50,11 @@ def around(connection: "apsw.Connection", seq: int) -> list[Linked]:
     ]
 
 
-def following(connection: "apsw.Connection", after: int, count: int) -> list[Stored]:
+def following(log: AuditLog, after: int, count: int) -> list[Stored]:
     """The next entries after a number, in order."""
-    chosen = "SELECT seq, hash, body FROM entry WHERE seq > ? ORDER BY seq LIMIT ?"
-    return [stored(seq, digest, body) for seq, digest, body in connection.execute(chosen, (after, count))]
+    return [stored(*row) for row in log.rows(after + 1, count)]
 
 
-def per_hour(connection: "apsw.Connection", wanted: Browse) -> dict[int, tuple[int, int]]:
+def per_hour(log: AuditLog, wanted: Browse) -> dict[int, tuple[int, int]]:
     """How many calls went well and how many did not, by hours since 1970; of the newest entries that fit."""
-    narrowed = read_sql("audit_browse").rstrip().removesuffix(";")
-    counted = (
-        "SELECT (body ->> 'time') / 3600000000 AS hour,"  # noqa: S608 - nothing of it comes from outside
-        " sum(body ->> 'outcome' = 'success'), sum(body ->> 'outcome' <> 'success')"
-        f" FROM ({narrowed}) WHERE body ->> 'event' = '{CALL}' GROUP BY hour"
-    )
-    rows: list[Any] = list(connection.execute(counted, wanted._bound(NEWEST)))
-    return {int(hour): (int(good or 0), int(bad or 0)) for hour, good, bad in rows if hour is not None}
+    return {hour: (good, bad) for hour, good, bad in log.per_hour(wanted, NEWEST)}

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,8 +14,12 @@ from toolcrib.core.audit import CUT, AuditEntry
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.sqlite_file import Format, open_file
 
+if TYPE_CHECKING:
+    from toolcrib.stores.audit_verify import Head
+
 FORMAT = Format("audit", 1, AuditUnavailable, "audit log", "[audit] path")
 GENESIS = bytes(32)
+_CLOSED = (-1, -1)
 
 _APPEND = (
     "INSERT INTO entry (seq, hash, body) SELECT ?1 + rowid - 1, substr(?2, rowid * 32 - 31, 32), value FROM carray(?3)"
@@ -51,7 +55,7 @@ def _withheld(entry: AuditEntry) -> AuditEntry:
     return msgspec.structs.replace(entry, **texts, details={"withheld": "cannot be written as JSON"})
 
 
-def _cut(known: tuple[int, bytes], last: int) -> AuditEntry:
+def cut_entry(known: tuple[int, bytes], last: int) -> AuditEntry:
     """What this process wrote and finds no more."""
     return AuditEntry(CUT, details={"head": f"{known[0]}:{known[1].hex()}", "last": last})
 
@@ -62,7 +66,7 @@ class AuditDatabase:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._connection = open_file(path, FORMAT)
-        self._identity = _identity(path)
+        self._identity: tuple[int, int] | None = _identity(path)
         self._first, self._previous = self._read_tail()
 
     @property
@@ -79,7 +83,7 @@ class AuditDatabase:
         known = self._first - 1, self._previous
         self._first, self._previous = self._read_tail()  # another process may have written since
         if self._first <= known[0]:
-            bodies = [body_of(time.time_ns(), _cut(known, self._first - 1)), *bodies]
+            bodies = [body_of(time.time_ns(), cut_entry(known, self._first - 1)), *bodies]
         self._append(bodies)
         self._connection.execute("COMMIT")
 
@@ -102,8 +106,14 @@ class AuditDatabase:
             raise AuditUnavailable("It has lost its head.", hint="Run `toolcrib audit verify`.")
         return row[0] + 1, row[1]
 
+    def has(self, end: "Head") -> bool:
+        """Whether the chain has this entry."""
+        row: Any = self._connection.execute("SELECT hash FROM entry WHERE seq = ?", (end.seq,)).fetchone()
+        return row is not None and row[0] == end.hash
+
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file; it is opened anew for what comes next."""
+        self._identity = _CLOSED
         with suppress(Exception):  # closing: what was acknowledged is on disk already
             self._connection.close()
 

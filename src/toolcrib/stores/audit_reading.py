@@ -1,19 +1,13 @@
 """Reading the audit log: what was written, newest first or in order, while others write."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import msgspec
 
-from toolcrib.core.audit import CALL, CALL_BEGUN, AuditEntry
-from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.sqlite_file import BUSY_MS, read_sql
-
-if TYPE_CHECKING:
-    import apsw
+from toolcrib.core.audit import CALL_BEGUN, AuditEntry
+from toolcrib.stores.audit_log import AuditLog, AuditPlace
 
 
 class Stored(AuditEntry, frozen=True, kw_only=True, gc=False):
@@ -39,36 +33,26 @@ class Query:
     """Only entries of a smaller number, to read on where an answer ended."""
 
 
+T = TypeVar("T")
 _decode = msgspec.json.Decoder(Stored).decode
-_END = "SELECT 1 FROM entry WHERE seq > ? AND body ->> 'event' = ? AND body ->> 'execution_id' = ? LIMIT 1"
-_OUTCOMES = "SELECT seq, hash, body FROM entry WHERE seq > ? ORDER BY seq"
 
 
-@contextmanager
-def reading(path: Path) -> Iterator["apsw.Connection"]:
-    """The log, for reading only; trouble with the file is told in plain words."""
-    import apsw
-
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            connection.set_busy_timeout(BUSY_MS)
-            yield connection
-        finally:
-            connection.close()
-    except apsw.Error as error:
-        raise AuditUnavailable(f"The audit log {path} cannot be read: {error}.") from error
+def ask(place: AuditPlace, question: Callable[[AuditLog], T]) -> T:
+    """The answer of a log that is opened for this one question."""
+    with place.reading() as log:
+        return question(log)
 
 
-def latest(connection: "apsw.Connection", query: Query, count: int | None = None) -> list[Stored]:
+def latest(log: AuditLog, query: Query, count: int | None = None) -> list[Stored]:
     """The newest entries that fit, oldest of them first; a beginning is left out once its end is there."""
     is_cut = query.before is not None or query.until_us is not None
     found: list[Stored] = []
     ended: set[str] = set()
-    for entry in _rows(connection, query):
+    for row in log.search(query):
+        entry = stored(*row)
         if entry.event != CALL_BEGUN:
             ended.add(entry.execution_id)
-        elif entry.execution_id in ended or (is_cut and _has_ended(connection, entry)):
+        elif entry.execution_id in ended or (is_cut and log.has_end(entry)):
             continue
         found.append(entry)
         if len(found) == count:
@@ -76,30 +60,10 @@ def latest(connection: "apsw.Connection", query: Query, count: int | None = None
     return found[::-1]
 
 
-def _has_ended(connection: "apsw.Connection", begun: Stored) -> bool:
-    """Whether the end of a call stands further on than was looked for; most often it is near."""
-    return connection.execute(_END, (begun.seq, CALL, begun.execution_id)).fetchone() is not None
-
-
-def _rows(connection: "apsw.Connection", query: Query) -> Iterator[Stored]:
-    wanted = {
-        "after": query.after,
-        "since": query.since_us,
-        "until": query.until_us,
-        "before": query.before,
-        "tool": query.tool,
-        "caller": query.caller,
-        "outcome": query.outcome,
-        "denied": query.denied,
-    }
-    for seq, digest, body in connection.execute(read_sql("audit_search"), wanted):
-        yield stored(seq, digest, body)
-
-
-def in_order(connection: "apsw.Connection", since_us: int | None = None) -> Iterator[Stored]:
+def in_order(log: AuditLog, since_us: int | None = None) -> Iterator[Stored]:
     """Every entry, from the first on."""
-    for seq, digest, body in connection.execute(_OUTCOMES, (0,)):
-        entry = stored(seq, digest, body)
+    for row in log.rows():
+        entry = stored(*row)
         if since_us is None or entry.time >= since_us:
             yield entry
 

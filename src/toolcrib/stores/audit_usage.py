@@ -1,20 +1,18 @@
-"""What the audit log knows of how often each tool is used: only its last part is read, and counted inside SQLite."""
+"""What the audit log knows of how often each tool is used: only its last part is read, and counted where it is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolcrib.core.audit import CALL
-from toolcrib.stores.audit_reading import reading
 from toolcrib.stores.sqlite_file import read_sql
 
 if TYPE_CHECKING:
     import apsw
 
-_REFUSED = frozenset({"denied", "hidden", "held", "unknown", "refused"})
+REFUSED = frozenset({"denied", "hidden", "held", "unknown", "refused"})
 _TIME = "SELECT body ->> 'time' FROM entry WHERE seq = ?"
 _ENDS = "SELECT min(seq), max(seq) FROM entry"
 
@@ -36,16 +34,8 @@ class Usage:
     tools: Mapping[str, Use] = field(default_factory=dict)
 
 
-def read_usage(path: Path, since_us: int) -> Usage | None:
-    """The calls since a moment, whatever came of them; ``None`` if nothing was ever written down."""
-    if not path.is_file():
-        return None
-    with reading(path) as log:
-        return usage(log, since_us)
-
-
-def usage(log: "apsw.Connection", since_us: int) -> Usage | None:
-    """The same, of a log that is open. What was refused to its caller is no use of a tool."""
+def sqlite_usage(log: "apsw.Connection", since_us: int) -> Usage | None:
+    """The calls since a moment, whatever came of them. What was refused to its caller is no use of a tool."""
     ends: Any = log.execute(_ENDS).fetchone()
     if ends is None or ends[0] is None:
         return None
@@ -53,7 +43,7 @@ def usage(log: "apsw.Connection", since_us: int) -> Usage | None:
     used: dict[str, Use] = {}
     for what, calls, last in rows:
         event, decision, tool = msgspec.json.decode(what)
-        if event == CALL and tool and decision not in _REFUSED:
+        if event == CALL and tool and decision not in REFUSED:
             known = used.get(tool, Use(0, 0))
             used[tool] = Use(known.calls + calls, max(known.last_us, _time(log, last)))
     return Usage(max(since_us, _time(log, ends[0])), used)

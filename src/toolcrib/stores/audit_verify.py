@@ -1,17 +1,12 @@
 """Walking the chain: is every entry there, in its place, and as it was written?"""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.stores.audit_database import GENESIS, link
+from toolcrib.stores.audit_log import AuditLog
 from toolcrib.stores.audit_reading import Stored, stored
 
-if TYPE_CHECKING:
-    import apsw
-
-_ALL = "SELECT seq, hash, body FROM entry ORDER BY seq"
 _EVENT = '"event":"call'
 
 
@@ -57,25 +52,23 @@ class Finding:
     """Calls that began and whose end was not recorded."""
 
 
-def verify(connection: "apsw.Connection", noted: Head | None = None) -> Finding:
+def verify(log: AuditLog, noted: Head | None = None) -> Finding:
     """Walk the whole chain up to the first fault; ``noted`` is a head somebody wrote down before."""
-    connection.execute("BEGIN")  # one view of the file, whoever appends meanwhile
     finding = Finding()
     open_calls: dict[str, Stored] = {}
-    finding.fault = _walk(connection, finding, open_calls, noted) or _check_end(connection, finding.head, noted)
+    with log.snapshot():
+        finding.fault = _walk(log, finding, open_calls, noted) or _check_end(log, finding.head, noted)
     finding.unfinished = list(open_calls.values())
     return finding
 
 
-def _walk(
-    connection: "apsw.Connection", finding: Finding, open_calls: dict[str, Stored], noted: Head | None
-) -> Fault | None:
+def _walk(log: AuditLog, finding: Finding, open_calls: dict[str, Stored], noted: Head | None) -> Fault | None:
     previous = GENESIS
-    for seq, (number, digest, body) in enumerate(connection.execute(_ALL), 1):
+    for seq, (number, digest, body) in enumerate(log.checked(), 1):
         if number != seq:
             return _missing(seq, number - 1)
         if link(previous, seq, body.encode()) != digest:
-            return _misfit(connection, seq, previous)
+            return _misfit(log, seq, previous)
         if noted is not None and noted.seq == seq and noted.hash != digest:
             return Fault(seq, "not the noted head", f"record {seq} is not the one whose hash was noted")
         previous = digest
@@ -97,24 +90,18 @@ def _missing(first: int, last: int) -> Fault:
     return Fault(first, "missing", words)
 
 
-def _misfit(connection: "apsw.Connection", seq: int, previous: bytes) -> Fault:
+def _misfit(log: AuditLog, seq: int, previous: bytes) -> Fault:
     """Whether what belongs here stands elsewhere in the log; otherwise it was changed."""
-    for number, digest, body in _rest(connection, seq):
+    for number, digest, body in log.checked(seq):
         if number != seq and link(previous, seq, body.encode()) == digest:
             return Fault(seq, "out of order", f"record {seq} is out of order: what belongs there stands at {number}")
     return Fault(seq, "edited", f"record {seq} was edited")
 
 
-def _rest(connection: "apsw.Connection", seq: int) -> Iterator[tuple[int, bytes, str]]:
-    rows: Any = connection.execute("SELECT seq, hash, body FROM entry WHERE seq >= ? ORDER BY seq", (seq,))
-    yield from rows
-
-
-def _check_end(connection: "apsw.Connection", last: Head, noted: Head | None) -> Fault | None:
-    row: Any = connection.execute("SELECT seq, hash FROM head").fetchone()
-    if row is None:
+def _check_end(log: AuditLog, last: Head, noted: Head | None) -> Fault | None:
+    head = log.head()
+    if head is None:
         return Fault(last.seq, "head changed", "the head of the log is missing")
-    head = Head(*row)
     if head.seq > last.seq:
         return _tail_cut(last.seq + 1, head.seq, "the head")
     if head != last:

@@ -5,11 +5,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from toolcrib.config.ledger import Change
 from toolcrib.config.lock import Lock, Record, read_lock, with_record, write_lock
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
-
-Change = Callable[[Record | None], Record | None]
 
 _Stamp = tuple[int, int, int]
 
@@ -26,7 +25,7 @@ class LockFile:
 
     def read(self) -> Lock:
         """The records as they are now; a damaged file is an error. Read again only if the file has changed."""
-        stamp = _stamp_of(self.path)
+        stamp = stamp_of(self.path)
         if stamp is None or stamp != self._stamp:
             self._lock = self._stored()
             self._stamp = stamp
@@ -87,7 +86,8 @@ class LockFile:
         return lock
 
 
-def _stamp_of(path: Path) -> _Stamp | None:
+def stamp_of(path: Path) -> _Stamp | None:
+    """What changes when a file does; ``None`` if there is none."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a plain stat is the whole cost of a cached read
     except OSError:

@@ -1,36 +1,35 @@
 """What discovery found and people answered, for a running Crib: in the lock file, or in memory."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from toolcrib.config.lock import Answer, Record, timestamp, with_answer
+from toolcrib.config.ledger import Change
+from toolcrib.config.lock import Answer, Lock, Record, timestamp, with_answer
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.lockfile import LockFile, stamp_of
 
 
-class LockRecords:
-    """Discovery records in the lock file; file work happens beside the event loop, in the order it was asked for."""
+class FileLedger:
+    """The lock file, where people can read and edit it; file work happens beside the event loop, in the order it was
+    asked for."""
 
     def __init__(self, file: LockFile) -> None:
         self._file = file
         self._turn = asyncio.Lock()
 
+    async def lock(self) -> Lock:
+        """All of it; a lock that cannot be read is an error, for with it every pin would be forgotten."""
+        return await asyncio.to_thread(self._file.read)
+
     async def read(self) -> Mapping[str, Record]:
-        """All records; a lock that cannot be read is an error, for with it every pin would be forgotten."""
+        """All records."""
         return self._file.read().records
 
-    async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
+    async def update(self, server: str, change: Change) -> None:
         """Change one record; the last that was asked for is the last that is written."""
         async with self._turn:
             await asyncio.to_thread(self._file.update, server, change)
-
-
-class LockAnswers:
-    """What people answered once and for all, in the lock file, where they can read and edit it."""
-
-    def __init__(self, file: LockFile) -> None:
-        self._file = file
 
     async def find(self, tool: str, caller: str) -> bool | None:
         """What was answered; an unreadable lock holds no answer."""
@@ -45,6 +44,28 @@ class LockAnswers:
         answer = Answer(allow, timestamp(datetime.now(UTC)), by)
         await asyncio.to_thread(self._file.change, lambda lock: with_answer(lock, tool, caller, answer))
 
+    async def forget(self, tool: str, callers: Sequence[str] | None = None) -> list[str]:
+        """Take answers back; where there are none the file is left alone."""
+        gone: list[str] = []
+
+        def take_back(lock: Lock) -> Lock:
+            gone.extend(_wanted(lock, tool, callers))
+            for caller in gone:
+                lock = with_answer(lock, tool, caller, None)
+            return lock
+
+        if _wanted(self._file.read(), tool, callers):
+            await asyncio.to_thread(self._file.change, take_back)
+        return gone
+
+    async def stamp(self) -> object:
+        """What changes when the file does."""
+        return stamp_of(self._file.path)
+
+
+def _wanted(lock: Lock, tool: str, callers: Sequence[str] | None) -> list[str]:
+    return sorted(name for name in lock.approvals.get(tool, {}) if callers is None or name in callers)
+
 
 class MemoryRecords:
     """Discovery records for as long as the program runs."""
@@ -56,7 +77,7 @@ class MemoryRecords:
         """All records."""
         return self._records
 
-    async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
+    async def update(self, server: str, change: Change) -> None:
         """Change one record."""
         changed = change(self._records.get(server))
         if changed is None:

@@ -18,6 +18,7 @@ from toolcrib.core.worklist import (
     TaskOutcome,
     UnknownTask,
     WorkTask,
+    changed_task,
     check_after,
     check_room,
     set_free,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from apsw import Connection
 
 FORMAT = Format("worklist", 1, WorkListUnavailable, "list of tasks", "XDG_STATE_HOME")
+TASKS_NAME = "tasks.db"
 T = TypeVar("T")
 
 _CHANGE = "UPDATE task SET title = ?3, description = ?4, state = ?5, changed = ?6 WHERE workspace = ?1 AND id = ?2"
@@ -145,14 +147,7 @@ class _Rows:
     def change(self, task: int, change: TaskChange, now: str) -> TaskOutcome:
         before = self.tasks()
         known = self.task(task)
-        changed = replace(
-            known,
-            title=known.title if change.title is None else change.title,
-            description=known.description if change.description is None else change.description,
-            state=change.state or known.state,
-            after=known.after if change.after is None else check_after(task, change.after, before),
-            changed=now,
-        )
+        changed = changed_task(known, change, before, now)
         self._all(_CHANGE, task, changed.title, changed.description, changed.state, now)
         self._all("DELETE FROM waits WHERE workspace = ? AND task = ?", task)
         self._put_waits(changed)

@@ -11,6 +11,7 @@ from toolcrib.core.worklist import (
     TaskOutcome,
     UnknownTask,
     WorkTask,
+    changed_task,
     check_after,
     check_room,
     set_free,
@@ -45,15 +46,7 @@ class MemoryWorkList:
     async def change(self, task: int, change: TaskChange) -> TaskOutcome:
         """Change a task."""
         known = await self.task(task)
-        after = known.after if change.after is None else check_after(task, change.after, self._tasks)
-        changed = replace(
-            known,
-            title=known.title if change.title is None else change.title,
-            description=known.description if change.description is None else change.description,
-            state=change.state or known.state,
-            after=after,
-            changed=self._now(),
-        )
+        changed = changed_task(known, change, self._tasks, self._now())
         before, self._tasks = self._tasks, self._tasks | {task: changed}
         return TaskOutcome(changed, tuple(replace(free, notes=()) for free in set_free(before, self._tasks)))
 

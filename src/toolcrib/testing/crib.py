@@ -8,10 +8,12 @@ from typing import Any
 from toolcrib.assemble import layer_stack, make_rig
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.calls.live import Live
+from toolcrib.calls.marks import Marks
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
 from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.fleet import Fleet
 from toolcrib.sources.native import NativeSource, NativeTool
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing.source import FakeSource
@@ -35,8 +37,18 @@ class MemoryCrib:
         return [dict(event.fields) for event in self.events if event.name == name]
 
 
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What stands around the sources."""
+
+    records: MemoryRecords
+    audit: Audit
+    live: Live | None
+    fleet: Fleet | None
+
+
 @asynccontextmanager
-async def memory_crib(
+async def memory_crib(  # noqa: PLR0913 - what a test may wish, each by its name
     *sources: FakeSource,
     tools: Sequence[Callable[..., Any] | NativeTool] = (),
     config: Config | None = None,
@@ -44,6 +56,7 @@ async def memory_crib(
     records: MemoryRecords | None = None,
     audit: Audit | None = None,
     live: Live | None = None,
+    fleet: Fleet | None = None,
 ) -> AsyncIterator[MemoryCrib]:
     """A Crib over fake servers and native functions, with the layers every call passes.
 
@@ -51,7 +64,8 @@ async def memory_crib(
     """
     wishes = config or Config()
     servers = {source.name: ServerConfig(source.name, command=source.name) for source in sources}
-    made = _make(wishes, prefix, tools, records or MemoryRecords(), audit or NoAudit(), live)
+    beside = _Beside(records or MemoryRecords(), audit or NoAudit(), live, fleet)
+    made = _make(wishes, prefix, tools, beside)
     made.upcoming.update({source.name: source for source in sources})
     await made.crib.open((servers | dict(wishes.servers)).values())
     try:
@@ -64,9 +78,7 @@ def _make(
     config: Config,
     prefix: bool,
     tools: Sequence[Callable[..., Any] | NativeTool],
-    records: MemoryRecords,
-    audit: Audit,
-    live: Live | None,
+    beside: _Beside,
 ) -> MemoryCrib:
     events: list[Event] = []
     upcoming: dict[str, FakeSource] = {}
@@ -77,15 +89,18 @@ def _make(
         made[server.name] = upcoming.pop(server.name) if server.name in upcoming else FakeSource(server.name)
         return made[server.name]
 
-    rig = replace(make_rig(config, events.append, MemoryAnswers(), audit), live=live)
+    fleet = beside.fleet
+    marks = Marks(fleet.coordination, b"what all replicas of a test know") if fleet is not None else None
+    rig = replace(make_rig(config, events.append, MemoryAnswers(), beside.audit, marks), live=beside.live)
     parts = Parts(
         native=native,
         make_source=make_source,
-        records=records,
+        records=beside.records,
         layers=layer_stack(config, rig),
         rig=rig,
         settings=CribSettings(config.list_grace_s, prefix, config.capacity),
         security=config.security,
+        fleet=fleet,
     )
     crib = Crib(parts)
-    return MemoryCrib(crib, native, records, events, made, upcoming)
+    return MemoryCrib(crib, native, beside.records, events, made, upcoming)

@@ -78,6 +78,10 @@ class HttpServer:
         self._site.guard = Guard(self._policy, self.port)
         self._sweep(loop)
 
+    def wind_down(self) -> None:
+        """Go on answering, but keep no connection: clients that come again find somebody else, if there is one."""
+        self._site.stopping = True
+
     async def close(self, grace_s: float = 3) -> None:
         """Stop: idle clients at once, busy ones when they are answered, all others after ``grace_s``."""
         if self._server is None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.doors.cli.program import Program
 
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit import SqliteAudit
+from toolcrib.stores.audit import QueuedAudit
+from toolcrib.stores.audit_file import AuditFile
 
 DAY_NS = 86_400 * 10**9
 
@@ -17,7 +18,8 @@ def log_calls(program: Program, *calls: tuple[int, str]) -> None:
 
     async def write() -> None:
         moments = iter([time.time_ns() - age * DAY_NS for age, _ in calls])
-        log = SqliteAudit(program.home / "state" / "toolcrib" / "audit.db", lambda: next(moments))
+        place = AuditFile(program.home / "state" / "toolcrib" / "audit.db")
+        log = QueuedAudit(place, lambda: next(moments))
         for _, tool in calls:
             await log.commit(AuditEntry("call", tool=tool, decision="allowed", outcome="success"))
         await log.close()

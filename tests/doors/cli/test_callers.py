@@ -11,7 +11,8 @@ from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.cli import callers
 from toolcrib.doors.cli.callers import OWNER, TOKENS_UNREADABLE, Callers, grants_of, local_caller
-from toolcrib.stores.tokens import TokenFile, TokenWish
+from toolcrib.stores.token_file import TokenFile
+from toolcrib.stores.tokens import TokenWish
 from toolcrib.testing import ManualClock
 from toolcrib.transports.jwt import JwtPolicy
 from toolcrib.transports.jwt_gate import KEYS_PENDING, JwtGate

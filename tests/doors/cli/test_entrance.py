@@ -14,8 +14,9 @@ from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.cli.callers import NOBODY, OWNER
 from toolcrib.doors.cli.entrance import Entrance, Here, make_entrance
-from toolcrib.doors.cli.tokens import tokens_of
-from toolcrib.stores.tokens import TokenFile, TokenWish
+from toolcrib.stores.paths import state_directory
+from toolcrib.stores.token_file import TOKENS_NAME, TokenFile
+from toolcrib.stores.tokens import TokenWish
 from toolcrib.testing import ManualClock
 
 TOKEN = "a-token-of-my-own-choosing"
@@ -31,7 +32,7 @@ class Start:
 
     @property
     def tokens(self) -> TokenFile:
-        return tokens_of(self.env, self.clock)
+        return TokenFile(state_directory(self.env) / TOKENS_NAME, self.clock)
 
     def __call__(self, config: Config | None = None, **flags: object) -> Entrance:
         options = argparse.Namespace(**{"token": None, "insecure": False, "agent": False} | flags)

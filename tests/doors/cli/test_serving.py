@@ -248,7 +248,11 @@ def test_a_server_is_ready_when_its_audit_log_can_be_written(tiny):
     """And says why it is not."""
     with tiny.serving("serve") as serving:
         until(lambda: serving.request("GET", "/readyz").status == 200, deadline_s=10, what="ready")
-        assert json.loads(serving.request("GET", "/readyz").read()) == {"ready": True, "reasons": []}
+        assert json.loads(serving.request("GET", "/readyz").read()) == {
+            "ready": True,
+            "reasons": [],
+            "parts": {"serving": "ok", "audit": "ok"},
+        }
 
 
 def test_a_server_without_a_place_for_its_audit_log_is_not_ready(tiny):
@@ -264,7 +268,49 @@ def test_a_server_without_a_place_for_its_audit_log_is_not_ready(tiny):
     assert json.loads(answer.read()) == {
         "ready": False,
         "reasons": ["The audit log cannot be written: is a directory."],
+        "parts": {"serving": "ok", "audit": "is a directory"},
     }
+
+
+def test_a_server_that_drains_says_so_and_goes_on_answering(tiny):
+    """A balancer has time to notice; then it ends well. Connections are not kept meanwhile."""
+    with tiny.config.open("a") as config:
+        config.write('\n[serve]\ndrain = "2s"\n')
+
+    with tiny.serving("serve") as serving:
+        until(lambda: serving.request("GET", "/readyz").status == 200, deadline_s=10, what="ready")
+        os.kill(serving.process.pid, signal.SIGTERM)
+        until(lambda: serving.request("GET", "/readyz").status == 503, deadline_s=2, what="draining")
+        ready, listed = serving.request("GET", "/readyz"), serving.list_tools()
+        told = json.loads(ready.read())
+
+        assert (listed.status, listed.getheader("connection")) == (200, "close")
+        assert (told["ready"], told["reasons"]) == (False, ["This replica is about to stop."])
+        assert told["parts"]["serving"] == "draining"
+        assert serving.process.wait(10) == 0
+
+
+def test_a_second_signal_ends_the_draining(tiny):
+    """Whoever insists does not wait."""
+    with tiny.config.open("a") as config:
+        config.write('\n[serve]\ndrain = "10m"\n')
+
+    with tiny.serving("serve") as serving:
+        os.kill(serving.process.pid, signal.SIGTERM)
+        until(lambda: serving.request("GET", "/readyz").status == 503, deadline_s=5, what="draining")
+        os.kill(serving.process.pid, signal.SIGTERM)
+
+        assert serving.process.wait(10) == 128 + signal.SIGTERM
+
+
+def test_who_presses_ctrl_c_does_not_wait_for_balancers(tiny):
+    with tiny.config.open("a") as config:
+        config.write('\n[serve]\ndrain = "10m"\n')
+
+    with tiny.serving("serve") as serving:
+        os.kill(serving.process.pid, signal.SIGINT)
+
+        assert serving.process.wait(10) == 0
 
 
 def test_metrics_are_served_for_prometheus(tiny):

@@ -6,7 +6,8 @@ from tests.doors.web.workbench import open_bench
 from toolcrib.core.access import Grants
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.web.callers import CallerNames
-from toolcrib.stores.tokens import TokenFile, TokenWish
+from toolcrib.stores.token_file import TokenFile
+from toolcrib.stores.tokens import TokenWish
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def make(tokens: TokenFile, name: str) -> str:
 
 def test_the_holder_of_a_token_has_its_name_and_everybody_else_their_id(tokens):
     """Also after the token has ended, because old calls are looked at, too."""
-    names = CallerNames(tokens.path, lambda: 1_000.0)
+    names = CallerNames(tokens)
     cursor = make(tokens, "cursor")
     tokens.revoke("cursor")
 
@@ -35,7 +36,7 @@ def test_a_file_that_cannot_be_read_leaves_the_ids(tokens):
     """The page is still shown."""
     tokens.path.write_text("{")
 
-    assert CallerNames(tokens.path, lambda: 1_000.0).name_of("token:a") == "token:a"
+    assert CallerNames(tokens).name_of("token:a") == "token:a"
 
 
 def test_pages_show_and_find_callers_by_name(tmp_path):

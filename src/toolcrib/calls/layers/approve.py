@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.approvals import Answer, Desk
-from toolcrib.calls.elicit import Seal, can_elicit
+from toolcrib.calls.approvals import Answer, Desk, Reply
+from toolcrib.calls.elicit import Seal, can_elicit, not_valid
+from toolcrib.calls.marks import ROUND_S, Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 
@@ -17,7 +18,7 @@ _ROUND = frozenset({"requestState", "inputResponses"})
 
 def approve(desk: Desk, seal: Seal) -> Layer:
     """Nothing to do for tools that are allowed; for others, ask before anything else happens."""
-    rounds = Rounds()
+    rounds = Rounds(desk.marks)
 
     def layer(subject: Subject, following: Step) -> Step:
         reach = subject.reach
@@ -25,11 +26,11 @@ def approve(desk: Desk, seal: Seal) -> Layer:
             return following
 
         async def step(call: ToolCall) -> ToolResult:
-            if rounds.goes_on(call):
+            if await rounds.goes_on(call):
                 call.decision = "approved once"
             elif call.channel.takes_input_required and can_elicit(call):
                 if seal.is_ours(call):
-                    reply = seal.open(call)
+                    reply = await _open(seal, call, desk.marks)
                     await desk.take(call, reach, Answer(reply) if reply is not None else None, "client")
                 elif known := await desk.recall(call.caller, reach.name):
                     call.decision = known
@@ -42,7 +43,7 @@ def approve(desk: Desk, seal: Seal) -> Layer:
                 return await following(call)
             asked = _digest(call)
             result = await following(call)
-            rounds.note(asked, result)
+            await rounds.note(asked, result)
             return result
 
         return step
@@ -53,22 +54,44 @@ def approve(desk: Desk, seal: Seal) -> Layer:
 class Rounds:
     """Calls that were approved and whose tool asked back itself: the next round is the same call, not a new one."""
 
-    def __init__(self) -> None:
+    def __init__(self, marks: Marks | None = None) -> None:
         self._open: dict[bytes, None] = {}
+        self._marks = marks
+        """Where the next round may come to another replica."""
 
-    def note(self, asked: bytes, result: ToolResult) -> None:
+    async def note(self, asked: bytes, result: ToolResult) -> None:
         """Remember what a stateless client will come back with."""
         if result.error is not None or result.mcp.get("resultType") != "input_required":
+            return
+        if self._marks is not None:
+            await self._marks.note(_named(asked + _state(result.mcp)), ROUND_S)
             return
         if len(self._open) >= ROUNDS_KEPT:
             self._open.pop(next(iter(self._open)))
         self._open[asked + _state(result.mcp)] = None
 
-    def goes_on(self, call: ToolCall) -> bool:
+    async def goes_on(self, call: ToolCall) -> bool:
         """Whether this is such a round; it counts once."""
         if not call.more.keys() & _ROUND:
             return False
-        return self._open.pop(_digest(call) + _state(call.more), False) is None
+        asked = _digest(call) + _state(call.more)
+        if self._marks is not None:
+            name = _named(asked)
+            return await self._marks.holds(name) and await self._marks.spend(name, ROUND_S)
+        return self._open.pop(asked, False) is None
+
+
+async def _open(seal: Seal, call: ToolCall, marks: Marks | None) -> Reply | None:
+    """The person's answer; it counts once, whichever replica it comes to."""
+    nonce = seal.nonce(call)
+    reply = seal.open(call)
+    if marks is not None and not await marks.spend(f"seal:{nonce}", seal.lifetime_s + 1):
+        raise not_valid()
+    return reply
+
+
+def _named(asked: bytes) -> str:
+    return f"round:{asked.hex()}"
 
 
 def _digest(call: ToolCall) -> bytes:

@@ -23,13 +23,15 @@ def limit(common: CommonLimits, breakers: Breakers) -> Layer:
 
     def layer(subject: Subject, following: Step) -> Step:
         gate, admit = book.gate(subject), book.admission(subject)
-        placed = _placed(gate, breakers, subject.server, following) if subject.server else _native(gate, following)
-        return placed if admit is None else _rated(gate, admit, placed)
+        inside = placed(gate, breakers, subject.server, following) if subject.server else native(gate, following)
+        return inside if admit is None else _rated(gate, admit, inside)
 
     return layer
 
 
-def _placed(gate: Gate, breakers: Breakers, server: str, following: Step) -> Step:
+def placed(gate: Gate, breakers: Breakers, server: str, following: Step) -> Step:
+    """Take a place of the server first, and wait for one if there is none."""
+
     async def step(call: ToolCall) -> ToolResult:
         if gate.busy < gate.places:
             gate.busy += 1
@@ -53,12 +55,12 @@ that what it left running does not go on under its place. A list, because it is 
 _stay: ContextVar[Stay | None] = ContextVar("toolcrib_stay", default=None)
 
 
-def _native(gate: Gate, following: Step) -> Step:
+def native(gate: Gate, following: Step) -> Step:
     """A native tool may call others: that takes no further place, or those that hold them all would wait for ever."""
 
     async def step(call: ToolCall) -> ToolResult:
         outer = _stay.get()
-        if outer is not None and _holds(outer, gate):
+        if outer is not None and holds_place(outer, gate):
             return await following(call)
         if gate.busy < gate.places:
             gate.busy += 1
@@ -78,7 +80,13 @@ def _native(gate: Gate, following: Step) -> Step:
     return step
 
 
-def _holds(stay: Stay | None, gate: Gate) -> bool:
+def current_stay() -> Stay | None:
+    """The native call this one is made from, if it is."""
+    return _stay.get()
+
+
+def holds_place(stay: Stay | None, gate: Gate) -> bool:
+    """Whether a place of the gate is held by the native call this one is made from, or one further out."""
     while stay:
         if stay[0] is gate:
             return True
@@ -88,7 +96,7 @@ def _holds(stay: Stay | None, gate: Gate) -> bool:
 
 def _rated(gate: Gate, admit: Admit, following: Step) -> Step:
     def step(call: ToolCall) -> Awaitable[ToolResult]:
-        if not _holds(_stay.get(), gate):
+        if not holds_place(_stay.get(), gate):
             gate.check_room(call)
         admit(call)
         return following(call)
@@ -133,7 +141,7 @@ class LimitBook:
             own = () if callers is None else (_window_of(callers, call, now),)
             full = use_all((*own, *windows), now)
             if full is not None:
-                raise _refusal(call, subject.server, kinds.get(full, "caller"), full.rate, full.wait_s(now))
+                raise refusal(call, subject.server, kinds.get(full, "caller"), full.rate, full.wait_s(now))
 
         return admit
 
@@ -161,7 +169,8 @@ def _window_of(callers: Windows, call: ToolCall, now: float) -> MovingWindow:
     return window
 
 
-def _refusal(call: ToolCall, server: str, kind: str, rate: Rate, wait_s: float) -> RateLimited:
+def refusal(call: ToolCall, server: str, kind: str, rate: Rate, wait_s: float) -> RateLimited:
+    """What is said of a call beyond a rate."""
     whose = {"caller": f"caller {call.caller.id!r}", "tool": "this tool", "server": f"server {server!r}"}[kind]
     calls = "1 call" if rate.count == 1 else f"{rate.count} calls"
     return RateLimited(

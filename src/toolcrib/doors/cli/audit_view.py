@@ -1,11 +1,10 @@
-"""The audit log for people and programs: which file, which entries, and how one entry is shown."""
+"""The audit log for people and programs: which log, which entries, and how one entry is shown."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
-from toolcrib.assemble import audit_path
 from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.doors.cli.console import Console, escaped
 from toolcrib.doors.cli.failures import NotFound, UsageError
@@ -13,6 +12,8 @@ from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.table import Column, one_line, print_table
 from toolcrib.doors.views.audit import as_document, iso, moment_us
+from toolcrib.onlookers import audit_place
+from toolcrib.stores.audit_log import AuditLog, NoAuditLog
 from toolcrib.stores.audit_reading import Stored
 from toolcrib.surroundings import Surroundings
 
@@ -30,14 +31,16 @@ COLUMNS = (
 )
 
 
-def find_log(options: Options) -> Path:
-    """The file of the log; that there is none is an error that says why."""
+@contextmanager
+def open_log(options: Options) -> Iterator[AuditLog]:
+    """The log, for reading; that there is none is an error that says why."""
     config = load_here(options).config
-    path = audit_path(config, Surroundings())
-    if not path.is_file():
+    try:
+        with audit_place(config, Surroundings()).reading() as log:
+            yield log
+    except NoAuditLog as error:
         why = "The first call makes it." if config.audit.enabled else "It is switched off: [audit] enabled = false."
-        raise NotFound(f"There is no audit log at {path}.", hint=why)
-    return path
+        raise NotFound(error.message, hint=why) from None
 
 
 def add_since(parser: Parser) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from toolcrib.config.model import AccessConfig
 from toolcrib.core.access import EVERYTHING, NOTHING, OWNER_ID, Caller, Grants
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.stores.tokens import PREFIX, TokenFile
+from toolcrib.stores.tokens import PREFIX, TokenBook
 from toolcrib.transports.http_message import Refusal
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def grants_of(scope: Iterable[str]) -> Grants:
 class Callers:
     """Everybody who may come in with a token."""
 
-    def __init__(self, owner: str, kept: TokenFile, jwt: "JwtGate | None", now: Callable[[], float]) -> None:
+    def __init__(self, owner: str, kept: TokenBook, jwt: "JwtGate | None", now: Callable[[], float]) -> None:
         self._owner, self._kept, self._jwt, self._now = owner.encode(), kept, jwt, now
         self._subjects: dict[Claims, Caller] = {}
         self._ends: dict[tuple[str, Grants], int] = {}
@@ -76,7 +76,7 @@ class Callers:
         if presented.startswith(_OURS):
             try:
                 found = self._kept.identify(presented)
-            except ConfigError:
+            except (ConfigError, StoreUnavailable):
                 return TOKENS_UNREADABLE
             if found is not None:
                 return found

@@ -13,11 +13,12 @@ from toolcrib.catalog.profile import dress
 from toolcrib.catalog.shelf import Shelf
 from toolcrib.catalog.supply import Supply
 from toolcrib.config.exposing import ProfileConfig
-from toolcrib.config.lock import Record
+from toolcrib.config.lock import Lock, Record
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.references import resolve_server
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.crib import Crib
+from toolcrib.keeping import open_ledger
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.transports.environment import child_environment
 
@@ -59,8 +60,20 @@ def check_files(loaded: Loaded) -> Iterator[Check]:
         yield Check("warn", "configuration", problem)
 
 
-def check_lock(path: Path | None) -> Iterator[Check]:
+async def check_ledger(loaded: Loaded, env: Mapping[str, str]) -> list[Check]:
     """Whether what is discovered can be read and kept."""
+    if not loaded.config.store.url:
+        return list(check_lock(loaded.lock))
+    try:
+        async with open_ledger(loaded.config, loaded.lock, env) as ledger:
+            found = Lock() if ledger is None else await ledger.lock()
+    except ToolcribError as error:
+        return [Check("fail", "shared database", error.message, error.hint)]
+    return [Check("ok", "shared database", f"holds the records of {len(found.records)} servers")]
+
+
+def check_lock(path: Path | None) -> Iterator[Check]:
+    """Whether a lock file can be read and written."""
     if path is None:
         return
     try:

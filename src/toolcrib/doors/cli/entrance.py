@@ -2,7 +2,7 @@
 
 import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,11 @@ from toolcrib.core.events import Emit
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.cli.callers import NOBODY, OWNER, PERSON, Callers, local_caller
 from toolcrib.doors.cli.invoke import Options, Parser
-from toolcrib.doors.cli.tokens import Token, given_token, is_loopback, kept_token, token_path, tokens_of
+from toolcrib.doors.cli.tokens import Token, given_token, is_loopback, kept_token, token_path
 from toolcrib.doors.http.sign_in import SignIns, Tokens
 from toolcrib.doors.mcp.http import IsCurrent, always
-from toolcrib.stores.tokens import TokenFile
+from toolcrib.keeping import find_tokens
+from toolcrib.stores.tokens import TokenBook
 from toolcrib.transports.http_guard import Identify
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Entrance:
     owner: Token | None = None
     keys: "KeyRing | None" = None
     """To be kept fresh by whoever serves."""
+    tokens: TokenBook | None = None
+    """Those that were given to others; to be followed by whoever serves."""
 
 
 def add_access(parser: Parser) -> None:
@@ -72,22 +75,22 @@ def access_flags(options: Options) -> dict[str, object]:
 def make_entrance(config: Config, options: Options, here: Here) -> Entrance:
     """Decide who may come in; what would leave a door open by mistake is an error."""
     given = given_token(options.token, here.env)
-    kept = tokens_of(here.env, here.now)
+    kept = find_tokens(config, here.env, here.now)
     if config.auth_mode == "none":
         _check_open(config, given, is_allowed=options.insecure)
     if not _is_needed(config, given, kept):
-        return _open_entrance(local_caller(config.access, is_agent=options.agent), here)
+        return replace(_open_entrance(local_caller(config.access, is_agent=options.agent), here), tokens=kept)
     kept.read()  # one that cannot be used is told now, not to the first client
     owner = given or kept_token(token_path(here.env))
     gate, keys = _jwt(config, here) if _has_issuer(config.auth) else (None, None)
     callers = Callers(owner.value, kept, gate, here.now)
     sign_ins = SignIns(PERSON, lambda: owner.value, Tokens(callers.identify, callers.is_current), here.now)
-    return Entrance(NOBODY, sign_ins, callers.identify, callers.identify, callers.is_current, owner, keys)
+    return Entrance(NOBODY, sign_ins, callers.identify, callers.identify, callers.is_current, owner, keys, kept)
 
 
 def asks_for_token(config: Config, env: Mapping[str, str], now: Callable[[], float]) -> bool:
     """Whether clients of a toolcrib that serves this need a token."""
-    return _is_needed(config, given_token(None, env), tokens_of(env, now))
+    return _is_needed(config, given_token(None, env), find_tokens(config, env, now))
 
 
 def _open_entrance(caller: Caller, here: Here) -> Entrance:
@@ -102,7 +105,7 @@ def _open_entrance(caller: Caller, here: Here) -> Entrance:
     return Entrance(caller, SignIns(PERSON, owner_token, Tokens(identify, always), here.now), identify)
 
 
-def _is_needed(config: Config, given: Token | None, kept: TokenFile) -> bool:
+def _is_needed(config: Config, given: Token | None, kept: TokenBook) -> bool:
     """Tokens that were revoked or have expired count as well: ending the last one must not open the door."""
     if config.auth_mode != "auto":
         return config.auth_mode == "required"

@@ -59,6 +59,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kb verify": ("kb_verify", "Check that everything stored is there and fits together."),
     "db status": ("db_status", "Show which shared database is used, and whether it is up to date."),
     "db upgrade": ("db_upgrade", "Bring the shared database up to date."),
+    "db verify": ("db_verify", "Check that what the shared database holds is as it should be."),
+    "db copy": ("db_copy", "Bring what this machine has in files into the shared database."),
     "doctor": ("doctor", "Check everything and say what to do."),
     "config show": ("config_show", "Show every setting; with --origin where it came from."),
     "config path": ("config_path", "Show which files are read."),

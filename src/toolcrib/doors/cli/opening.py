@@ -1,11 +1,13 @@
 """The Crib a command works with: what is configured here, or the built-in tools when nothing is."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TypeVar
 
 from toolcrib.assemble import Loaded, assemble, load
+from toolcrib.config.ledger import Ledger
 from toolcrib.config.lock import Record
 from toolcrib.config.model import is_bare as is_bare_config
 from toolcrib.core.errors import InvalidName
@@ -18,6 +20,8 @@ from toolcrib.doors.cli.failures import unknown_server
 from toolcrib.doors.cli.invoke import Options
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.views.servers import is_unasked
+from toolcrib.keeping import find_tokens, open_ledger
+from toolcrib.stores.tokens import TokenBook
 from toolcrib.surroundings import Surroundings
 from toolcrib.window import Window, Windows
 
@@ -31,6 +35,17 @@ T = TypeVar("T")
 def load_here(options: Options, flags: Mapping[str, object] | None = None) -> Loaded:
     """The configuration the command line points at."""
     return load(options.config, Surroundings(), flags)
+
+
+def ledger_here(options: Options) -> AbstractAsyncContextManager[Ledger | None]:
+    """Where records and answers are kept, for a command that needs no Crib."""
+    loaded = load_here(options)
+    return open_ledger(loaded.config, loaded.lock, Surroundings().env)
+
+
+def tokens_here(options: Options) -> TokenBook:
+    """The tokens that were given to others."""
+    return find_tokens(load_here(options).config, Surroundings().env, time.time)
 
 
 def is_bare(loaded: Loaded) -> bool:

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from toolcrib.core.access import EVERYTHING, METRICS, Caller
 from toolcrib.core.audit import AuditStatus
 from toolcrib.crib import Crib
+from toolcrib.fleet import Fleet
 from toolcrib.transports.http_server import Exchange, Handler, Request, error_body
 from toolcrib.version import VERSION
 
@@ -23,7 +25,12 @@ _JSON = b"application/json"
 Page = Callable[[], tuple[int, bytes, bytes]]
 
 
-def probe_routes(crib: Crib, usual: Caller) -> dict[str, Handler]:
+def never() -> bool:
+    """For whoever serves until the end."""
+    return False
+
+
+def probe_routes(crib: Crib, usual: Caller, is_draining: Callable[[], bool] = never) -> dict[str, Handler]:
     """The handlers by path; ``usual`` is who comes without a token."""
     started_at = time.time()
 
@@ -31,8 +38,8 @@ def probe_routes(crib: Crib, usual: Caller) -> dict[str, Handler]:
         return 200, msgspec.json.encode({"status": crib.health()["status"], "version": VERSION}), _JSON
 
     def ready() -> tuple[int, bytes, bytes]:
-        reasons = reasons_not_ready(crib.audit.status())
-        return 503 if reasons else 200, msgspec.json.encode({"ready": not reasons, "reasons": reasons}), _JSON
+        told = readiness(crib.audit.status(), crib.fleet, is_draining=is_draining())
+        return 200 if told["ready"] else 503, msgspec.json.encode(told), _JSON
 
     def metrics() -> tuple[int, bytes, bytes]:
         return 200, crib.exposition(VERSION, started_at).encode(), PROMETHEUS
@@ -40,13 +47,34 @@ def probe_routes(crib: Crib, usual: Caller) -> dict[str, Handler]:
     return {HEALTH_PATH: _get(alive), READY_PATH: _get(ready), METRICS_PATH: _for_overseers(_get(metrics), usual)}
 
 
-def reasons_not_ready(audit: AuditStatus) -> list[str]:
+def readiness(audit: AuditStatus, fleet: Fleet | None, *, is_draining: bool) -> dict[str, Any]:
+    """Whether calls should come here, and how each part is doing.
+
+    What all replicas share is no reason to go elsewhere: it is away for them as well, and calls that need no durable
+    decision go on without it.
+    """
+    away = fleet.troubles() if fleet is not None else {}
+    reasons = ["This replica is about to stop."] if is_draining else []
+    reasons += reasons_not_ready(audit, is_shared="store" in away)
+    parts = {"serving": "draining" if is_draining else "ok", "audit": _audit_state(audit)}
+    parts |= {name: problem or "ok" for name, problem in away.items()}
+    told = {"ready": not reasons, "reasons": reasons, "parts": parts}
+    return told if fleet is None else {**told, "replica": fleet.replica}
+
+
+def reasons_not_ready(audit: AuditStatus, *, is_shared: bool) -> list[str]:
     """Why calls should go elsewhere for now; the configuration is loaded before anything is served."""
     if not audit.enabled:
         return []
     if audit.problem:
-        return [f"The audit log cannot be written: {audit.problem}."]
+        return [] if is_shared else [f"The audit log cannot be written: {audit.problem}."]
     return [] if audit.opened else ["The audit log is not open yet."]
+
+
+def _audit_state(audit: AuditStatus) -> str:
+    if not audit.enabled:
+        return "off"
+    return audit.problem or ("ok" if audit.opened else "opening")
 
 
 def _for_overseers(handler: Handler, usual: Caller) -> Handler:

@@ -9,7 +9,15 @@ from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-Serve = Callable[[asyncio.Event], Coroutine[Any, Any, int]]
+
+class Stop(asyncio.Event):
+    """Set when it is time to stop."""
+
+    sign: int = 0
+    """The signal that said so."""
+
+
+Serve = Callable[[Stop], Coroutine[Any, Any, int]]
 
 
 def run_once(work: Coroutine[Any, Any, int]) -> int:
@@ -40,12 +48,13 @@ def run_until_stopped(serve: Serve) -> int:
     """Run a server; the first signal asks it to stop in good order, the second one does not ask."""
 
     async def main(received: list[int]) -> int:
-        task, stop = asyncio.current_task(), asyncio.Event()
+        task, stop = asyncio.current_task(), Stop()
 
         def interrupt(sign: int) -> None:
             received.append(sign)
             if stop.is_set() and task is not None:
                 task.cancel()
+            stop.sign = sign
             stop.set()
 
         with _signals_go_to(interrupt):

@@ -21,10 +21,12 @@ from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.doorways import Doorways, asks_itself
+from toolcrib.doors.cli.draining import Draining, drain_s
 from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
 from toolcrib.doors.cli.invoke import Options, Parser, add_profile
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.probes import OPEN_PATHS, probe_routes
+from toolcrib.doors.cli.replica import open_roaming
 from toolcrib.doors.cli.running import settle_memory
 from toolcrib.doors.cli.tokens import Token, is_loopback
 from toolcrib.doors.cli.watch import Watch
@@ -63,6 +65,7 @@ class Serving:
     token: Token | None
     sign_in: str
     """An address that signs the owner in to the page, once."""
+    draining: Draining
 
     @property
     def crib(self) -> Crib:
@@ -73,6 +76,10 @@ class Serving:
     def loaded(self) -> Loaded:
         """What it is made from."""
         return self.project.loaded
+
+    async def drain(self, sign: int) -> None:
+        """Let balancers and calls under way take note that this will end."""
+        await self.draining.run(drain_s(self.loaded.config, sign, has_fleet=self.crib.fleet is not None))
 
 
 def add_serving(parser: Parser) -> None:
@@ -103,6 +110,13 @@ def add_serving(parser: Parser) -> None:
     )
 
 
+def add_replica(parser: Parser) -> None:
+    """The option for one of several that serve the same."""
+    parser.add_argument(
+        "--replica", metavar="NAME", help="what this one is called among replicas [by its machine and process]"
+    )
+
+
 def add_no_prefix(parser: Parser) -> None:
     """The option for names as the servers gave them."""
     parser.add_argument(
@@ -122,7 +136,7 @@ def add_window(parser: Parser) -> None:
 
 def flags_of(options: Options) -> dict[str, object]:
     """What the command line says over the files, by its names there."""
-    given = {f"serve.{name}": getattr(options, name, None) for name in ("host", "port", "edit_commands")}
+    given = {f"serve.{name}": getattr(options, name, None) for name in ("host", "port", "edit_commands", "replica")}
     given["expose.mode"] = getattr(options, "expose", None)
     return (
         {name: value for name, value in given.items() if value is not None}
@@ -143,10 +157,13 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         unfollow = follow(crib, bulletin)
         attach_terminal(console, crib.desk.attach)
         identity = ServerIdentity(version=VERSION)
-        addresses = Addresses(project.windows, identity, entrance.caller, entrance.is_current)
-        by_server = ServerDoors(crib, identity, entrance.caller, entrance.is_current)
+        draining = Draining(emit)
+        roaming = await open_roaming(project)
+        addresses = Addresses(project.windows, identity, entrance.caller, entrance.is_current, roaming)
+        by_server = ServerDoors(crib, identity, entrance.caller, entrance.is_current, roaming)
         door = addresses.open(project.windows.need(options.profile))
-        routes: dict[str, Handler] = {MCP_PATH: door.handle, **probe_routes(crib, entrance.caller)}
+        probes = probe_routes(crib, entrance.caller, lambda: draining.is_on)
+        routes: dict[str, Handler] = {MCP_PATH: door.handle, **probes}
         sessions = Sessions(
             Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]),
             emit,
@@ -154,18 +171,21 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         )
         people = Doorways(addresses, by_server)
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
+        draining.server = server
         try:
             await server.start(config.host, config.port)
             sessions.start()
             premises = _premises(project, config, entrance, _url(server))
             people.open(replace(premises, bulletin=bulletin, sessions=sessions), entrance, emit)
             crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": _url(server)}))
-            yield Serving(project, _url(server), entrance.owner, _sign_in(server, entrance))
+            yield Serving(project, _url(server), entrance.owner, _sign_in(server, entrance), draining)
         finally:
             unfollow()
             bulletin.close()
             await people.close()
             await _end(server, addresses, by_server)
+            if roaming is not None:
+                await roaming.close()
             await sessions.close()
 
 
@@ -193,6 +213,7 @@ def _premises(project: Project, config: Config, entrance: Entrance, url: str) ->
         started_at=time.time(),
         edit_commands=config.edit_commands,
         needs_token=entrance.identify is not None,
+        tokens=entrance.tokens,
     )
 
 
@@ -202,10 +223,12 @@ def _sign_in(server: HttpServer, entrance: Entrance) -> str:
 
 @asynccontextmanager
 async def kept_fresh(entrance: Entrance, emit: Emit) -> AsyncIterator[None]:
-    """The keys of the issuer, fetched while the block runs."""
+    """The keys of the issuer and the tokens of the fleet, followed while the block runs."""
     tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
     if entrance.keys is not None:
         tasks.spawn(entrance.keys.run(), "auth.keys")
+    if entrance.tokens is not None:
+        tasks.spawn(entrance.tokens.follow(), "auth.tokens")
     try:
         yield
     finally:

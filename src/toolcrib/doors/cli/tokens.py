@@ -3,16 +3,14 @@
 import ipaddress
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.paths import state_directory
-from toolcrib.stores.tokens import TokenFile
 
 VARIABLE = "TOOLCRIB_TOKEN"
-TOKENS_NAME = "tokens.json"
 SHORTEST = 16
 
 
@@ -54,11 +52,6 @@ def _checked(token: Token) -> Token:
 def token_path(env: Mapping[str, str]) -> Path:
     """Where the token of this user is kept."""
     return state_directory(env) / "token"
-
-
-def tokens_of(env: Mapping[str, str], now: Callable[[], float]) -> TokenFile:
-    """The tokens this user gave to others."""
-    return TokenFile(state_directory(env) / TOKENS_NAME, now)
 
 
 def kept_token(path: Path) -> Token:

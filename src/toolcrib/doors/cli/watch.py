@@ -1,12 +1,13 @@
 """Configuration files that change while toolcrib serves: a good edit is applied, a broken one keeps what runs."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from toolcrib.config.exposing import ExposeConfig
 from toolcrib.config.model import Config, SecurityConfig
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.project import Project
 
@@ -22,8 +23,7 @@ class Watch:
     def __init__(self, project: Project, emit: Emit) -> None:
         self._project, self._emit = project, emit
         self._seen: Stamp | None = None
-        self._lock = project.loaded.lock
-        self._lock_seen: tuple[str, int, int, int] | None = None
+        self._kept: object = None
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""
@@ -36,10 +36,11 @@ class Watch:
 
     async def _take_over_pins(self) -> None:
         """What ``toolcrib approve`` accepted in another process stands in the lock."""
-        stamp = _stat(self._lock) if self._lock else None
-        if stamp != self._lock_seen:
-            self._lock_seen = stamp
-            await self._project.crib.reload_pins()
+        ledger = self._project.crib.ledger
+        with suppress(StoreUnavailable):  # looked at again when it is back
+            if ledger is not None and (stamp := await ledger.stamp()) != self._kept:
+                await self._project.crib.reload_pins()
+                self._kept = stamp
 
     def _reject(self, reason: str) -> None:
         self._emit(Event("config.rejected", "error", {"error": reason, "kept": "the configuration before"}))

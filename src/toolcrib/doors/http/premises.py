@@ -7,6 +7,7 @@ from toolcrib.crib import Crib
 from toolcrib.doors.http.sign_in import SignIns
 from toolcrib.project import Project
 from toolcrib.sessions import Sessions
+from toolcrib.stores.tokens import TokenBook
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class Premises:
     """Whether servers that run a command may be added and changed over HTTP."""
     needs_token: bool = False
     """Whether MCP clients have to send one."""
+    tokens: TokenBook | None = None
+    """Those that were given to others; without it, the file of this user."""
     bulletin: Bulletin | None = None
     """The news, for those who look on."""
     sessions: Sessions | None = None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from toolcrib.core.access import Caller
 from toolcrib.core.stay import Stay
 from toolcrib.doors.mcp.http import HttpDoor, IsCurrent
+from toolcrib.doors.mcp.roaming import Roaming
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.transports.http_server import Exchange, Request, error_body
 from toolcrib.window import Window, Windows
@@ -21,9 +22,16 @@ def is_mcp(path: bytes) -> bool:
 class Addresses:
     """Finds the door of a request; the door of a profile is made for its first client."""
 
-    def __init__(self, windows: Windows, identity: ServerIdentity, caller: Caller, is_current: IsCurrent) -> None:
+    def __init__(
+        self,
+        windows: Windows,
+        identity: ServerIdentity,
+        caller: Caller,
+        is_current: IsCurrent,
+        roaming: Roaming | None = None,
+    ) -> None:
         self._windows, self._identity = windows, identity
-        self._caller, self._is_current = caller, is_current
+        self._caller, self._is_current, self._roaming = caller, is_current, roaming
         self._doors: dict[str, HttpDoor] = {}
 
     def open(self, window: Window) -> HttpDoor:
@@ -31,7 +39,8 @@ class Addresses:
         door = self._doors.get(window.name)
         if door is None:
             mcp = McpService(window.crib, self._identity, window)
-            door = self._doors[window.name] = HttpDoor(mcp, self._caller, self._is_current)
+            home = self._roaming.at(f"profile/{window.name}") if self._roaming is not None else None
+            door = self._doors[window.name] = HttpDoor(mcp, self._caller, self._is_current, home)
         return door
 
     def handle(self, request: Request, exchange: Exchange) -> None:

@@ -7,6 +7,7 @@ from toolcrib.core.access import NATIVE, Caller, matches
 from toolcrib.core.stay import Stay
 from toolcrib.crib import Crib
 from toolcrib.doors.mcp.http import HttpDoor, IsCurrent, always
+from toolcrib.doors.mcp.roaming import Roaming
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.transports.http_server import Exchange, Request, answer_not_found
 from toolcrib.window import Settings, Window
@@ -17,10 +18,17 @@ PATH = "/agents/servers/"
 class ServerDoors:
     """One door for each server that somebody has asked for: a window on its tools, by the names they have there."""
 
-    def __init__(self, crib: Crib, identity: ServerIdentity, caller: Caller, is_current: IsCurrent = always) -> None:
+    def __init__(
+        self,
+        crib: Crib,
+        identity: ServerIdentity,
+        caller: Caller,
+        is_current: IsCurrent = always,
+        roaming: Roaming | None = None,
+    ) -> None:
         """``caller`` makes the requests that nobody was asked to prove."""
         self._crib, self._identity = crib, identity
-        self._caller, self._is_current = caller, is_current
+        self._caller, self._is_current, self._roaming = caller, is_current, roaming
         self._doors: dict[str, HttpDoor] = {}
 
     def handle(self, request: Request, exchange: Exchange) -> None:
@@ -37,7 +45,8 @@ class ServerDoors:
         if name not in self._doors:
             shown = Window(self._crib, Settings(profile=ProfileConfig(servers=(name,), is_plain=True)), name)
             mcp = McpService(self._crib, replace(self._identity, name=name), shown)
-            self._doors[name] = HttpDoor(mcp, self._caller, self._is_current)
+            home = self._roaming.at(f"server/{name}") if self._roaming is not None else None
+            self._doors[name] = HttpDoor(mcp, self._caller, self._is_current, home)
         return self._doors[name]
 
     def stays(self) -> list[Stay]:

@@ -10,8 +10,10 @@ from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.stay import Stay
-from toolcrib.doors.mcp import service
+from toolcrib.doors.mcp import demands, service
+from toolcrib.doors.mcp.lookups import Lookups
 from toolcrib.doors.mcp.replies import PlainReply, Reply
+from toolcrib.doors.mcp.roaming import Home
 from toolcrib.doors.mcp.service import McpService
 from toolcrib.doors.mcp.sessions import Listener, Session, Sessions
 from toolcrib.doors.mcp.streams import StandingStream
@@ -31,9 +33,6 @@ from toolcrib.wire.jsonrpc import (
 from toolcrib.wire.server import Asker
 from toolcrib.wire.sse import PING, encode_event
 
-JSON = b"application/json"
-EVENT_STREAM = b"text/event-stream"
-USUAL_ACCEPT = b"application/json, text/event-stream"
 PING_EVERY_S = 15.0
 SUBSCRIPTIONS_MAX = 1024
 MODERN = frozenset(version.encode() for version in eras.MODERN_VERSIONS)
@@ -52,12 +51,22 @@ def always(caller: Caller) -> bool:
 class HttpDoor:
     """The handler of the MCP endpoint."""
 
-    def __init__(self, mcp: McpService, caller: Caller = LOCAL_USER, is_current: IsCurrent = always) -> None:
-        """``caller`` makes the requests that nobody was asked to prove; ``is_current`` says who may still come in."""
+    def __init__(
+        self,
+        mcp: McpService,
+        caller: Caller = LOCAL_USER,
+        is_current: IsCurrent = always,
+        home: Home | None = None,
+    ) -> None:
+        """``caller`` makes the requests that nobody was asked to prove; ``is_current`` says who may still come in;
+        with a ``home``, sessions go on at other replicas."""
         self._mcp = mcp
         self._caller, self._is_current = caller, is_current
         self._loop = asyncio.get_running_loop()
         self._sessions = Sessions(self._loop.time)
+        self._lookups = Lookups(home) if home is not None else None
+        if home is not None:
+            home.host(self._sessions, self._hear)
         self._subscriptions: dict[StandingStream, Listener] = {}
         self._told: set[StandingStream] = set()
         self._replies: set[Reply] = set()
@@ -74,13 +83,13 @@ class HttpDoor:
         elif method == b"DELETE":
             self._delete(request, exchange)
         else:
-            _not_allowed(exchange)
+            demands.not_allowed(exchange)
 
     def _post(self, request: Request, exchange: Exchange) -> None:
-        if not _is_json(request):
+        if not demands.is_json(request):
             exchange.answer(415, error_body("HTTP_NOT_JSON", "Send the message with content-type application/json."))
             return
-        if not _accepts_json(request):
+        if not demands.accepts_json(request):
             exchange.answer(406, error_body("HTTP_NOT_ACCEPTABLE", "Accept application/json and text/event-stream."))
             return
         try:
@@ -115,7 +124,7 @@ class HttpDoor:
             exchange.answer(202, b"")
             return
         for name in ROUTING_HEADERS:
-            if b"," in (request.header(name) or b"") and _count(request, name) > 1:
+            if b"," in (request.header(name) or b"") and demands.count(request, name) > 1:
                 raise RpcError(HEADER_MISMATCH, f"The header {name.decode()} was sent more than once.")
         params = server.request_params(message)
         asker = server.modern_asker(message.method, params, request.header)
@@ -139,8 +148,8 @@ class HttpDoor:
 
     def _listen(self, message: Inbound, asker: Asker, request: Request) -> None:
         exchange = request.exchange
-        if not _accepts_stream(request):
-            _want_stream(exchange)
+        if not demands.accepts_stream(request):
+            demands.want_stream(exchange)
             return
         request_id = _id(message)
         if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
@@ -166,67 +175,80 @@ class HttpDoor:
             exchange.answer(503, error_body("HTTP_TOO_MANY_SESSIONS", "Too many sessions. Try again later."))
             return
         body = encode_result(_id(message), self._mcp.initialize(asker))
-        exchange.answer(200, body, headers=((headers.SESSION, session.id.encode()),))
+        if self._lookups is None:
+            exchange.answer(200, body, headers=((headers.SESSION, session.id.encode()),))
+        else:
+            self._lookups.welcome(session, body, exchange)
 
     def _dispatch_handshake(self, message: Inbound, request: Request, exchange: Exchange) -> None:
-        session = self._session(request, exchange)
-        if session is None:
-            return
-        if message.method is UNSET:
-            session.questions.settle(message)
-            exchange.answer(202, b"")
-        elif message.id is UNSET:
-            self._notice(message, session)
-            exchange.answer(202, b"")
-        else:
-            self._start(message, session.asker, request, session)
+        self._with_session(request, exchange, partial(self._go_on, message, request))
 
-    def _session(self, request: Request, exchange: Exchange) -> Session | None:
-        """The session a request belongs to; a request without a usable one is answered here."""
+    def _go_on(self, message: Inbound, request: Request, session: Session) -> None:
+        """Take a message within its session."""
+        if message.method is not UNSET and message.id is not UNSET:
+            self._start(message, session.asker, request, session)
+        elif self._hear(message, session) or self._lookups is None:
+            request.exchange.answer(202, b"")
+        else:
+            self._lookups.forward(session, request)
+
+    def _hear(self, message: Inbound, session: Session) -> bool:
+        """Take what needs no answer; whether it was for us, and not for another replica."""
+        if message.method is UNSET:
+            return session.questions.settle(message)
+        request_id = service.cancelled_id(message)
+        cancel = session.running.pop(request_id, None) if request_id is not None else None
+        if cancel is not None:
+            cancel()
+        return request_id is None or cancel is not None
+
+    def _with_session(self, request: Request, exchange: Exchange, go_on: Callable[[Session], None]) -> None:
+        """Go on with the session a request belongs to; a request without a usable one is answered here."""
         stated = request.header(headers.VERSION)
         if stated is not None and stated.decode("latin-1") not in eras.KNOWN_VERSIONS:
             raise RpcError(INVALID_REQUEST, f"Protocol version {stated.decode('latin-1')!r} is not supported.")
         session_id = request.header(headers.SESSION)
         if session_id is None:
             raise RpcError(INVALID_REQUEST, "The Mcp-Session-Id header is missing: send initialize first.")
-        session = self._sessions.find(session_id, self._caller_of(request))
-        if session is None:
-            body = encode_error(None, RpcError(INVALID_REQUEST, "This session has ended: send initialize again."))
-            exchange.answer(404, body)
-        return session
-
-    def _notice(self, message: Inbound, session: Session) -> None:
-        request_id = service.cancelled_id(message)
-        cancel = session.running.pop(request_id, None) if request_id is not None else None
-        if cancel is not None:
-            cancel()
+        caller = self._caller_of(request)
+        session = self._sessions.find(session_id, caller)
+        if session is not None:
+            go_on(session)
+        elif self._lookups is None:
+            demands.session_ended(exchange)
+        else:
+            self._lookups.adopt(session_id, caller, exchange, go_on)
 
     def _get(self, request: Request, exchange: Exchange) -> None:
         stated = request.header(headers.VERSION)
         if stated is not None and _is_modern(stated):
-            _not_allowed(exchange, b"POST")
+            demands.not_allowed(exchange, b"POST")
             return
-        if EVENT_STREAM not in (request.header(b"accept") or b""):
-            _want_stream(exchange)
+        if demands.EVENT_STREAM not in (request.header(b"accept") or b""):
+            demands.want_stream(exchange)
             return
         try:
-            session = self._session(request, exchange)
+            self._with_session(request, exchange, partial(self._open_stream, exchange))
         except RpcError as error:
             exchange.answer(400, encode_error(None, error))
-            return
-        if session is not None:
-            stream = StandingStream(exchange, PING)
-            session.replace_stream(stream)
-            exchange.on_disconnect(lambda: session.lose_stream(stream))
+
+    def _open_stream(self, exchange: Exchange, session: Session) -> None:
+        stream = StandingStream(exchange, PING)
+        session.replace_stream(stream)
+        exchange.on_disconnect(lambda: session.lose_stream(stream))
+        if self._lookups is not None:
+            self._lookups.home.say_stream(session)
 
     def _delete(self, request: Request, exchange: Exchange) -> None:
         session_id = request.header(headers.SESSION)
-        session = self._sessions.find(session_id, self._caller_of(request)) if session_id else None
-        if session is None:
-            exchange.answer(404, error_body("HTTP_NO_SESSION", "There is no such session."))
-            return
-        self._sessions.end(session)
-        exchange.answer(204, b"")
+        caller = self._caller_of(request)
+        session = self._sessions.find(session_id, caller) if session_id else None
+        if session is not None:
+            self._sessions.end(session)
+        if self._lookups is not None and session_id is not None:
+            self._lookups.end(session_id, caller, exchange)
+        else:
+            demands.answer_delete(exchange, was_there=session is not None)
 
     # Requests that take time
 
@@ -234,7 +256,7 @@ class HttpDoor:
         if session is not None and message.id in session.running:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
         exchange, token = request.exchange, service.progress_token(server.request_params(message))
-        reply = (Reply if _accepts_stream(request) else PlainReply)(exchange, session, asker, token)
+        reply = (Reply if demands.accepts_stream(request) else PlainReply)(exchange, session, asker, token)
         reply.caller = session.caller if session is not None else self._caller_of(request)
         reply.task = self._loop.create_task(self._work(message, asker, reply))
         self._replies.add(reply)
@@ -307,6 +329,8 @@ class HttpDoor:
     async def close(self) -> None:
         """End the streams, then what still runs."""
         self.end_streams()
+        if self._lookups is not None:
+            await self._lookups.close()
         self._sessions.close()
         tasks = [reply.task for reply in self._replies if reply.task is not None]
         for reply in tuple(self._replies):
@@ -320,31 +344,3 @@ def _id(message: Inbound) -> RequestId:
 
 def _is_modern(stated: bytes) -> bool:
     return stated in MODERN
-
-
-def _count(request: Request, name: bytes) -> int:
-    return sum(1 for key, _ in request.headers if key == name)
-
-
-def _is_json(request: Request) -> bool:
-    stated = request.header(b"content-type") or b""
-    return stated == JSON or stated.partition(b";")[0].strip().lower() == JSON
-
-
-def _accepts_json(request: Request) -> bool:
-    accept = request.header(b"accept")
-    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (JSON, b"*/*", b"application/*"))
-
-
-def _accepts_stream(request: Request) -> bool:
-    accept = request.header(b"accept")
-    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (EVENT_STREAM, b"*/*", b"text/*"))
-
-
-def _want_stream(exchange: Exchange) -> None:
-    exchange.answer(406, error_body("HTTP_NOT_ACCEPTABLE", "This opens an event stream: accept text/event-stream."))
-
-
-def _not_allowed(exchange: Exchange, allowed: bytes = b"GET, POST, DELETE") -> None:
-    body = error_body("HTTP_METHOD_NOT_ALLOWED", f"Use {allowed.decode()}.")
-    exchange.answer(405, body, headers=((b"allow", allowed),))

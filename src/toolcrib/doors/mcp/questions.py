@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import secrets
 from collections.abc import Callable
 
 from msgspec import UNSET
@@ -9,12 +10,15 @@ from msgspec import UNSET
 from toolcrib.core.errors import CallCancelled, RemoteError
 from toolcrib.wire.jsonrpc import Inbound, decode_error, encode, encode_notification
 
+_PREFIX = "toolcrib-"
+
 
 class Questions:
     """Request ids of ours, and who waits for them."""
 
     def __init__(self) -> None:
         self._ids = itertools.count(1)
+        self._tag = secrets.token_hex(4)  # another replica may ask the same client
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
         self._closed = False
 
@@ -22,7 +26,7 @@ class Questions:
         """Send a request by ``send`` and wait for the client's result."""
         if self._closed:
             raise _unanswered()
-        request_id = f"toolcrib-{next(self._ids)}"
+        request_id = f"{_PREFIX}{self._tag}-{next(self._ids)}"
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[request_id] = future
         body = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(request_id), encode(method), params)
@@ -36,16 +40,19 @@ class Questions:
         finally:
             self._waiting.pop(request_id, None)
 
-    def settle(self, message: Inbound) -> None:
-        """Take a client's answer; one nobody waits for is ignored."""
-        future = self._waiting.get(message.id) if type(message.id) is str else None
+    def settle(self, message: Inbound) -> bool:
+        """Take a client's answer; false if it is to a question that was asked elsewhere, or by nobody any more."""
+        if type(message.id) is not str or not message.id.startswith(_PREFIX):
+            return True
+        future = self._waiting.get(message.id)
         if future is None or future.done():
-            return
+            return future is not None
         if message.result is not UNSET:
             future.set_result(bytes(message.result))
         elif message.error is not UNSET:
             body = decode_error(message.error)
             future.set_exception(RemoteError(body.code, body.message, data=body.data))
+        return True
 
     def close(self) -> None:
         """The client will answer no more: whoever waits for it, or asks from now on, is told so."""

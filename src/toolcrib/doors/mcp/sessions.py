@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from toolcrib.core.access import Caller
+from toolcrib.core.sessionbook import IDLE_S, session_key
 from toolcrib.core.stay import Stay
 from toolcrib.doors.mcp.questions import Questions
 from toolcrib.doors.mcp.streams import StandingStream
@@ -14,17 +15,18 @@ from toolcrib.wire.jsonrpc import RequestId
 from toolcrib.wire.server import Asker
 
 SESSIONS_MAX = 10_000
-IDLE_S = 1800.0
 NAME_MAX = 100
 
 
 class Session:
     """One client between ``initialize`` and DELETE."""
 
-    __slots__ = ("_speaker", "asker", "caller", "id", "last_used", "opened", "questions", "running", "stream")
+    __slots__ = ("_speaker", "asker", "caller", "id", "key", "last_used", "opened", "questions", "running", "stream")
 
-    def __init__(self, asker: Asker, caller: Caller, now: float) -> None:
-        self.id = secrets.token_urlsafe(24)
+    def __init__(self, asker: Asker, caller: Caller, now: float, session_id: str = "") -> None:
+        self.id = session_id or secrets.token_urlsafe(24)
+        self.key = session_key(self.id)
+        """What others may know it by."""
         self.asker, self.opened, self.last_used = asker, now, now
         self._speaker = caller
         self.caller = replace(caller, session=self.id)
@@ -69,20 +71,44 @@ class Session:
         self.questions.close()
 
 
+def _nothing(session: Session) -> None:
+    """For whoever need not be told."""
+    del session
+
+
 class Sessions:
     """All sessions, bounded in number and in idle time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._by_id: dict[str, Session] = {}
+        self._by_key: dict[str, Session] = {}
         self._clock = clock
+        self._touched = clock()
+        self.on_dismissed: Callable[[Session], None] = _nothing
+        """Told of sessions that a person ended, here or wherever else they are known."""
 
     def open(self, asker: Asker, caller: Caller) -> Session | None:
         """A new session, in the place of the longest idle one if need be; ``None`` when all are in use."""
+        return self.adopt("", asker, caller)
+
+    def adopt(self, session_id: str, asker: Asker, caller: Caller, age_s: float = 0.0) -> Session | None:
+        """A session with an id that its client has already."""
         if len(self._by_id) >= SESSIONS_MAX and not self._make_room(caller):
             return None
-        session = Session(asker, caller, self._clock())
-        self._by_id[session.id] = session
+        session = Session(asker, caller, self._clock(), session_id)
+        session.opened -= age_s
+        self._by_id[session.id] = self._by_key[session.key] = session
         return session
+
+    def by_key(self, key: str) -> Session | None:
+        """The session that others know by that key."""
+        return self._by_key.get(key)
+
+    def used_keys(self, *, whole: bool) -> list[str]:
+        """The keys of all, or of those that were in use since this was last asked."""
+        since, self._touched = self._touched, self._clock()
+        used = (session for session in self._by_id.values() if session.last_used >= since or not session.is_idle)
+        return [session.key for session in (self._by_id.values() if whole else used)]
 
     def _make_room(self, caller: Caller) -> bool:
         """End the longest idle session, one of the caller's own before those of others."""
@@ -103,7 +129,12 @@ class Sessions:
     def end(self, session: Session) -> None:
         """Forget a session."""
         self._by_id.pop(session.id, None)
+        self._by_key.pop(session.key, None)
         session.close()
+
+    def _dismiss(self, session: Session) -> None:
+        self.end(session)
+        self.on_dismissed(session)
 
     def sweep(self, is_current: Callable[[Caller], bool]) -> None:
         """End sessions that idle for too long, and those whose caller may not come in any more."""
@@ -114,7 +145,7 @@ class Sessions:
 
     def stays(self) -> list[Stay]:
         """All sessions, for people who look on; their ids would let others in, so they are told by another."""
-        return [_stay(session, self._clock(), partial(self.end, session)) for session in self._by_id.values()]
+        return [_stay(session, self._clock(), partial(self._dismiss, session)) for session in self._by_id.values()]
 
     def streams(self) -> list[StandingStream]:
         """The standing streams of all sessions."""

@@ -45,7 +45,7 @@ def _inbox_routes(inbox: Inbox) -> list[RouteSpec]:
 
     async def answer(visit: Visit) -> Answer:
         _need_approver(visit)
-        reply = answer_question(inbox, visit, visit.params["id"], visit.json(ReplyBody).answer)
+        reply = await answer_question(inbox, visit, visit.params["id"], visit.json(ReplyBody).answer)
         return json_answer({"id": visit.params["id"], "answer": reply})
 
     wait = Param("wait", f"seconds to wait for something to arrive, up to {LONGEST_WAIT_S:g}", _SECONDS)
@@ -68,7 +68,7 @@ _SECONDS = {"type": "number", "minimum": 0, "default": 0}
 def _answer_routes(premises: Premises) -> list[RouteSpec]:
     async def ls(visit: Visit) -> Answer:
         _need_approver(visit)
-        return json_answer({"answers": await asyncio.to_thread(premises.project.answers)})
+        return json_answer({"answers": await premises.project.answers()})
 
     async def forget(visit: Visit) -> Answer:
         visit.need_operator()
@@ -89,7 +89,7 @@ def _answer_routes(premises: Premises) -> list[RouteSpec]:
     ]
 
 
-def answer_question(inbox: Inbox, visit: Visit, question_id: str, given: str) -> Reply:
+async def answer_question(inbox: Inbox, visit: Visit, question_id: str, given: str) -> Reply:
     """Answer for the person who visits, as far as that person may."""
     found = inbox.find(question_id)
     if found is None:
@@ -97,7 +97,7 @@ def answer_question(inbox: Inbox, visit: Visit, question_id: str, given: str) ->
     if not may_approve(visit.caller, found.question.caller):
         raise Problem(403, "HTTP_FORBIDDEN", "Whoever asked cannot answer: use another token.")
     reply = Reply(given)
-    if not inbox.answer(question_id, reply, visit.caller):
+    if not await inbox.answer_anywhere(question_id, reply, visit.caller):
         raise Problem(409, "HTTP_CONFLICT", "Somebody else answered first.")
     return reply
 

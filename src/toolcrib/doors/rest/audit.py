@@ -1,24 +1,26 @@
 """The audit log over REST: what was done, the newest first, and whether the log is as it was written."""
 
 import asyncio
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from toolcrib.core.access import AUDIT
-from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
+from toolcrib.doors.http.answers import Answer, Problem, json_answer
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About, Param, count
 from toolcrib.doors.rest.watch_shapes import AuditPage, AuditVerdict
 from toolcrib.doors.views.audit import as_document, moment_us, verdict
-from toolcrib.stores.audit_reading import Query, Stored, latest, reading
-from toolcrib.stores.audit_verify import Finding, verify
+from toolcrib.stores.audit_log import AuditLog, NoAuditLog
+from toolcrib.stores.audit_reading import Query, ask, latest
+from toolcrib.stores.audit_verify import verify
 
 PATH = "/api/v1/audit"
 MOST = 1_000
 USUAL = 100
 LONGEST_PATTERN = 200
+T = TypeVar("T")
 _CAMEL = {
     "caller_kind": "callerKind",
     "execution_id": "executionId",
@@ -33,14 +35,14 @@ def audit_routes(premises: Premises) -> list[RouteSpec]:
     async def ls(visit: Visit) -> Answer:
         _need_auditor(visit)
         query, limit = _query(visit), max(1, visit.number("limit", USUAL, MOST))
-        found = await asyncio.to_thread(_read, _file(premises), query, limit)
+        found = await ask_log(premises, lambda log: latest(log, query, limit))
         entries = [_shown(as_document(entry)) for entry in reversed(found)]
         more = entries[-1]["seq"] if len(entries) == limit else None
         return json_answer({"entries": entries, "nextBefore": more})
 
     async def check(visit: Visit) -> Answer:
         _need_auditor(visit)
-        found = verdict(await asyncio.to_thread(_verify, _file(premises)))
+        found = verdict(await ask_log(premises, verify))
         return json_answer(found | {"unfinished": [_shown(entry) for entry in found["unfinished"]]})
 
     problems = (403, 404, 422, 503)
@@ -86,22 +88,13 @@ def _moment(visit: Visit, name: str) -> int | None:
         raise Problem(422, "TOOL_INVALID_INPUT", detail) from None
 
 
-def _file(premises: Premises) -> Path:
-    path = premises.project.audit_file
-    if not path.is_file():
+async def ask_log(premises: Premises, question: Callable[[AuditLog], T]) -> T:
+    """Ask the log something, beside the event loop."""
+    try:
+        return await asyncio.to_thread(ask, premises.project.audit_log, question)
+    except NoAuditLog:
         why = "The first call makes it." if premises.project.config.audit.enabled else "It is switched off."
-        raise not_found("audit log", path.name, why)
-    return path
-
-
-def _read(path: Path, query: Query, limit: int) -> list[Stored]:
-    with reading(path) as log:
-        return latest(log, query, limit)
-
-
-def _verify(path: Path) -> Finding:
-    with reading(path) as log:
-        return verify(log)
+        raise Problem(404, "RESOURCE_NOT_FOUND", f"There is no audit log. {why}") from None
 
 
 def _shown(document: dict[str, Any]) -> dict[str, Any]:

@@ -50,5 +50,5 @@ PARAMS = (
 async def _usage(premises: Premises, visit: Visit, days: int) -> Usage | None:
     granted = visit.caller.grants.capabilities or ()
     if visit.is_operator() or (visit.is_known and (AUDIT in granted or METRICS in granted)):
-        return await asyncio.to_thread(usage_of, premises.project.audit_file, days)
+        return await asyncio.to_thread(usage_of, premises.project.audit_log, days)
     return None

@@ -154,6 +154,8 @@ class HealthView(Shape):
     """Only for operators."""
     audit: dict[str, Any] | None
     """Only for operators."""
+    fleet: dict[str, Any] | None = None
+    """Which replica this is, and how what it shares is doing; only where there are any, and for operators."""
 
 
 class MetricsView(Shape):

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from toolcrib.catalog.accounting import (
@@ -22,7 +21,8 @@ from toolcrib.core.access import Grants
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.tasks import TaskScope
 from toolcrib.doors.views.audit import iso
-from toolcrib.stores.audit_usage import Usage, read_usage
+from toolcrib.stores.audit_log import AuditPlace
+from toolcrib.stores.audit_usage import Usage
 
 DAYS = 30
 DAY_US = 86_400_000_000
@@ -51,10 +51,11 @@ def profiles_of(whole: Catalog, profiles: Mapping[str, ProfileConfig], grants: G
     return {name: dress(whole, profile, 0).catalog.visible_to(grants) for name, profile in profiles.items()}
 
 
-def usage_of(path: Path, days: int) -> Usage | None:
+def usage_of(place: AuditPlace, days: int) -> Usage | None:
     """What was called in the last days; ``None`` if there is no log, or none that can be read."""
     try:
-        return read_usage(path, time.time_ns() // 1000 - days * DAY_US)
+        with place.reading() as log:
+            return log.usage(time.time_ns() // 1000 - days * DAY_US)
     except AuditUnavailable:
         return None
 
@@ -62,8 +63,10 @@ def usage_of(path: Path, days: int) -> Usage | None:
 class RecentUsage:
     """What was called lately, for whoever looks again and again: read anew, beside them, when it has become old."""
 
-    def __init__(self, path: Callable[[], Path], tasks: TaskScope, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path, self._tasks, self._clock = path, tasks, clock
+    def __init__(
+        self, place: Callable[[], AuditPlace], tasks: TaskScope, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._place, self._tasks, self._clock = place, tasks, clock
         self._known: Usage | None = None
         self._due_at = 0.0
 
@@ -75,7 +78,7 @@ class RecentUsage:
         return self._known
 
     async def _read(self) -> None:
-        self._known = await asyncio.to_thread(usage_of, self._path(), DAYS)
+        self._known = await asyncio.to_thread(usage_of, self._place(), DAYS)
 
 
 def cost_report(routes: Sequence[Route], asked: Asked) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Approvals: questions that wait for a person, answers that are kept, and tools that are not what was accepted."""
 
-import asyncio
 from typing import Any
 
 from toolcrib.calls.approvals import Reply
@@ -50,7 +49,7 @@ def approvals_routes(pages: Pages) -> list[RouteSpec]:
         given = visit.form().get("answer", "")
         if given not in REPLIES:
             raise Problem(422, "TOOL_INVALID_INPUT", f"An answer is one of {', '.join(sorted(REPLIES))}.")
-        reply = answer_question(pages.premises.crib.inbox, visit, visit.params["id"], given)
+        reply = await answer_question(pages.premises.crib.inbox, visit, visit.params["id"], given)
         return go_on("/approvals", "refused" if reply is Reply.NO else "allowed")
 
     async def forget(visit: Visit) -> Answer:
@@ -81,7 +80,7 @@ async def _inbox(pages: Pages, visit: Visit) -> dict[str, Any]:
     crib, is_operator, is_approver = pages.premises.crib, visit.is_operator(), may_approve(visit.caller)
     waiting = await crib.inbox.look(visit.caller) if is_approver else []
     held = held_routes(crib) if is_operator else []
-    kept = await asyncio.to_thread(pages.premises.project.answers) if is_operator else []
+    kept = await pages.premises.project.answers() if is_operator else []
     changes = [change_of(crib, route) for route in held[:HELD_SHOWN]]
     return {
         "is_approver": is_approver,

@@ -2,11 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -16,6 +15,7 @@ from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.doors.http.answers import Answer, not_found
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.rest.audit import ask_log
 from toolcrib.doors.views.audit import as_document, iso, moment_us
 from toolcrib.doors.web.headers import GUARDING, NO_STORE
 from toolcrib.doors.web.render import Pages
@@ -23,7 +23,8 @@ from toolcrib.doors.web.schema_parts import as_json
 from toolcrib.doors.web.tool_rows import tool_address
 from toolcrib.schema.text import printable
 from toolcrib.stores.audit_browsing import Browse, Linked, around, browse, following, per_hour
-from toolcrib.stores.audit_reading import Stored, reading
+from toolcrib.stores.audit_log import AuditLog, NoAuditLog
+from toolcrib.stores.audit_reading import Stored, ask
 from toolcrib.stores.audit_verify import Finding, verify
 
 PAGE = 100
@@ -32,8 +33,6 @@ HOURS = 24
 NAMES = ("tool", "caller", "outcome", "kind", "since", "until", "call")
 KINDS = ("call", "call.begun", "approval", "pin", "policy", "token", "start", "audit.gap", "audit.cut")
 _GLOB = frozenset("*?[")
-
-T = TypeVar("T")
 
 
 def audit_routes(pages: Pages) -> list[RouteSpec]:
@@ -47,7 +46,7 @@ def audit_routes(pages: Pages) -> list[RouteSpec]:
         need_auditor(visit)
         given = visit.params["seq"]
         seq = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
-        found = await _read(_file(pages), lambda log: around(log, seq))
+        found = await ask_log(pages.premises, lambda log: around(log, seq))
         if not any(linked.entry.seq == seq for linked in found):
             raise not_found("entry", given, "Look for it in the list.")
         return pages.render(visit, "audit/show.html", **_shown(found, seq))
@@ -55,13 +54,13 @@ def audit_routes(pages: Pages) -> list[RouteSpec]:
     async def check(visit: Visit) -> Answer:
         need_auditor(visit)
         began = time.perf_counter()
-        finding: Finding = await _read(_file(pages), verify)
+        finding: Finding = await ask_log(pages.premises, verify)
         took_s = time.perf_counter() - began
         return pages.render(visit, "audit/verify.html", finding=finding, took_s=took_s, rows=_rows(finding.unfinished))
 
     async def export(visit: Visit) -> Answer | None:
         need_auditor(visit)
-        await _export(_file(pages), visit)
+        await _export(pages, visit)
         return None
 
     return [
@@ -77,24 +76,6 @@ def need_auditor(visit: Visit) -> None:
     visit.need_known()
     if AUDIT not in (visit.caller.grants.capabilities or ()):
         visit.need_operator()
-
-
-def _file(pages: Pages) -> Path:
-    path = pages.premises.project.audit_file
-    if not path.is_file():
-        why = "The first call makes it." if pages.premises.project.config.audit.enabled else "It is switched off."
-        raise not_found("audit log", path.name, why)
-    return path
-
-
-async def _read(path: Path, question: Callable[[Any], T]) -> T:
-    """Ask the log something, beside the event loop."""
-
-    def ask() -> T:
-        with reading(path) as log:
-            return question(log)
-
-    return await asyncio.to_thread(ask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +125,12 @@ def _pattern(text: str) -> str | None:
 
 async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
     asked, project = asked_of(pages, visit), pages.premises.project
-    path = project.audit_file
     shared = {"asked": asked.values, "problem": asked.problem, "kinds": KINDS, "is_on": project.config.audit.enabled}
-    if not path.is_file():
-        return shared | {"rows": [], "after": "", "first": "", "chart": None, "is_empty": True, "is_filtered": False}
     is_whole = bool(asked.browse.event or asked.browse.execution)
-    found, hours = await _read(path, lambda log: (browse(log, asked.browse, PAGE + 1), per_hour(log, asked.browse)))
+    try:
+        found, hours = await asyncio.to_thread(ask, project.audit_log, partial(_first_page, wanted=asked.browse))
+    except NoAuditLog:
+        return shared | {"rows": [], "after": "", "first": "", "chart": None, "is_empty": True, "is_filtered": False}
     return shared | {
         "rows": _rows(found[:PAGE] if is_whole else _without_begun(found[:PAGE])),
         "after": asked.address(found[PAGE - 1].seq) if len(found) > PAGE else "",
@@ -158,6 +139,10 @@ async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
         "is_empty": False,
         "is_filtered": any(asked.values.values()),
     }
+
+
+def _first_page(log: AuditLog, wanted: Browse) -> tuple[list[Stored], dict[int, tuple[int, int]]]:
+    return browse(log, wanted, PAGE + 1), per_hour(log, wanted)
 
 
 def _without_begun(entries: list[Stored]) -> list[Stored]:
@@ -223,17 +208,18 @@ def _told(value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
 
 
-async def _export(path: Path, visit: Visit) -> None:
+async def _export(pages: Pages, visit: Visit) -> None:
     """The whole log as JSON lines, a piece at a time; whoever reads slowly is waited for."""
-    exchange, after = visit.exchange, 0
+    exchange = visit.exchange
+    entries = await ask_log(pages.premises, partial(following, after=0, count=BATCH))
     named = (b"content-disposition", b'attachment; filename="toolcrib-audit.jsonl"')
     exchange.start_stream(200, b"application/jsonl", (NO_STORE, named, *GUARDING))
     try:
-        while entries := await _read(path, partial(following, after=after, count=BATCH)):
+        while entries:
             lines = [msgspec.json.encode(as_document(entry)) + b"\n" for entry in entries]
             exchange.write(b"".join(lines))
             await exchange.drain()
-            after = entries[-1].seq
+            entries = await ask_log(pages.premises, partial(following, after=entries[-1].seq, count=BATCH))
     finally:
         if exchange.streaming:
             exchange.end()

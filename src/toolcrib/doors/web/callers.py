@@ -1,9 +1,6 @@
 """Callers as people know them: the log knows the holder of a token by its id, a person by the name it was given."""
 
-from collections.abc import Callable
-from pathlib import Path
-
-from toolcrib.stores.tokens import TokenFile
+from toolcrib.stores.tokens import TokenBook
 
 KIND = "token:"
 
@@ -11,8 +8,8 @@ KIND = "token:"
 class CallerNames:
     """Reads the names of tokens, also of those that have ended; a new one counts from the next look on."""
 
-    def __init__(self, tokens: Path, now: Callable[[], float]) -> None:
-        self._tokens = TokenFile(tokens, now)
+    def __init__(self, tokens: TokenBook) -> None:
+        self._tokens = tokens
 
     def name_of(self, caller: str) -> str:
         """The name of whoever holds a token; everybody else is called by their id."""

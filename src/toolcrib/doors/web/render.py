@@ -16,6 +16,8 @@ from toolcrib.doors.web.callers import CallerNames
 from toolcrib.doors.web.notices import notice_of
 from toolcrib.doors.web.static_files import StaticFiles, load_static_files
 from toolcrib.stores.paths import state_directory
+from toolcrib.stores.token_file import TOKENS_NAME, TokenFile
+from toolcrib.stores.tokens import TokenBook
 from toolcrib.version import VERSION
 
 if TYPE_CHECKING:
@@ -83,9 +85,15 @@ class Pages:
         return load_static_files()
 
     @cached_property
+    def tokens(self) -> TokenBook:
+        """The tokens that were given to others."""
+        given, env = self.premises.tokens, self.premises.project.around.env
+        return given if given is not None else TokenFile(state_directory(env) / TOKENS_NAME, time.time)
+
+    @cached_property
     def callers(self) -> CallerNames:
         """What callers are called."""
-        return CallerNames(state_directory(self.premises.project.around.env) / "tokens.json", time.time)
+        return CallerNames(self.tokens)
 
     def at_home(self, path: Path | str) -> str:
         """A path as a person writes it: their own directory is ``~``."""

@@ -38,7 +38,7 @@ class Site(Router):
         self.pages = Pages(premises)
         self._beside = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
         samples = Samples(premises.crib.metrics)
-        recent = RecentUsage(lambda: premises.project.audit_file, self._beside)
+        recent = RecentUsage(lambda: premises.project.audit_log, self._beside)
         routes = [*web_routes(self.pages, samples, recent), *_fixed_routes(self.pages)]
         self.pages.paths = frozenset(route.path for route in routes if route.method == "GET")
         super().__init__(_finished(routes), Threshold(entering, is_open), emit, show=self._show_problem)

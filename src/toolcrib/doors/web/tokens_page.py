@@ -16,8 +16,7 @@ from toolcrib.doors.web.ledger import write_down
 from toolcrib.doors.web.notices import go_on
 from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.words import clock
-from toolcrib.stores.paths import state_directory
-from toolcrib.stores.tokens import Token, TokenFile, TokenKind, TokenWish
+from toolcrib.stores.tokens import Token, TokenBook, TokenKind, TokenWish
 
 DAY_S = 86_400.0
 LIFETIMES = {"7": "7 days", "30": "30 days", "90": "90 days", "365": "a year", "never": "never ends"}
@@ -26,7 +25,7 @@ ROWS = 200
 
 def token_routes(pages: Pages) -> list[RouteSpec]:
     """The page, and its forms."""
-    kept = TokenFile(state_directory(pages.premises.project.around.env) / "tokens.json", time.time)
+    kept = pages.tokens
 
     async def show(visit: Visit) -> Answer:
         visit.need_operator()
@@ -56,7 +55,7 @@ def token_routes(pages: Pages) -> list[RouteSpec]:
     ]
 
 
-async def _page(pages: Pages, visit: Visit, kept: TokenFile, **values: Any) -> Answer:
+async def _page(pages: Pages, visit: Visit, kept: TokenBook, **values: Any) -> Answer:
     now = time.time()
     tokens = await asyncio.to_thread(kept.read)
     filled = {"made": None, "text": "", "problem": "", "fields": {}} | values

@@ -105,6 +105,14 @@ def connect(settings: StoreSettings) -> "Connection[Any]":
     return psycopg.connect(settings.url, autocommit=True, connect_timeout=max(1, round(settings.timeout_s)), **_OPTIONS)
 
 
+async def connect_async(settings: StoreSettings) -> "AsyncConnection[Any]":
+    """The same for a task: a connection outside the pool, for what lasts; the caller translates trouble."""
+    import psycopg
+
+    seconds = max(1, round(settings.timeout_s))
+    return await psycopg.AsyncConnection.connect(settings.url, autocommit=True, connect_timeout=seconds, **_OPTIONS)
+
+
 def unavailable(error: Exception) -> StoreUnavailable:
     """The trouble in plain words, without the address: it may hold a password."""
     return StoreUnavailable(

@@ -1,13 +1,13 @@
 """``toolcrib approvals forget``: take a kept answer back."""
 
-from toolcrib.config.lock import Lock, with_answer
+import asyncio
+
 from toolcrib.core.errors import did_you_mean
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK, NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.ledger import note_decision
-from toolcrib.doors.cli.opening import load_here
-from toolcrib.stores.lockfile import LockFile
+from toolcrib.doors.cli.opening import ledger_here
 
 
 def add_arguments(parser: Parser) -> None:
@@ -19,18 +19,18 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options, console: Console) -> int:
     """Take it out of the lock."""
-    path = load_here(options).lock
-    answers = LockFile(path).read().approvals if path is not None else {}
-    callers = [name for name in answers.get(options.tool, {}) if options.caller in (None, name)]
-    if path is None or not callers:
-        raise NotFound(f"No answer is kept for {options.tool!r}.", hint=did_you_mean(options.tool, list(answers)))
-    LockFile(path).change(lambda lock: _without(lock, options.tool, callers))
+    callers = asyncio.run(_forget(options))
     note_decision(options, console, "approval", "forgotten", tool=options.tool, callers=callers)
     console.say(f"Forgotten: {options.tool}. The person is asked again at its next call.")
     return OK
 
 
-def _without(lock: Lock, tool: str, callers: list[str]) -> Lock:
-    for caller in callers:
-        lock = with_answer(lock, tool, caller, None)
-    return lock
+async def _forget(options: Options) -> list[str]:
+    """Whose answers were taken back; it is an error if there are none."""
+    async with ledger_here(options) as ledger:
+        wanted = None if options.caller is None else [options.caller]
+        gone = [] if ledger is None else await ledger.forget(options.tool, wanted)
+        known = [] if gone or ledger is None else list((await ledger.lock()).approvals)
+    if not gone:
+        raise NotFound(f"No answer is kept for {options.tool!r}.", hint=did_you_mean(options.tool, known))
+    return gone

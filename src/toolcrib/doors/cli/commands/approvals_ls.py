@@ -2,16 +2,16 @@
 
 from typing import Any
 
+from toolcrib.config.ledger import kept_answers
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.doors.cli.opening import load_here
+from toolcrib.doors.cli.opening import ledger_here
 from toolcrib.doors.cli.remote import add_remote, open_remote
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.doors.rest.approvals import PATH
-from toolcrib.project import kept_answers
 
 WAITING = (Column("ID", styles=("bold",)), Column("TOOL"), Column("CALLER"), Column("ARGUMENTS", flexible=True))
 KEPT = (Column("TOOL", styles=("bold",)), Column("CALLER"), Column("ANSWER"), Column("SINCE"), Column("BY"))
@@ -31,7 +31,8 @@ def run(options: Options, console: Console) -> int:
 
 async def _list(options: Options, console: Console) -> int:
     waiting = await _waiting(options)
-    kept = kept_answers(load_here(options).lock)
+    async with ledger_here(options) as ledger:
+        kept = [] if ledger is None else kept_answers(await ledger.lock())
     if options.json:
         console.print_json({"waiting": waiting, "kept": kept})
         return OK

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from toolcrib.doors.cli.audit_view import add_since, as_line, find_log, since_us
+from toolcrib.doors.cli.audit_view import add_since, as_line, open_log, since_us
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
-from toolcrib.stores.audit_reading import in_order, reading
+from toolcrib.stores.audit_reading import in_order
 
 EXAMPLES = """\
 examples:
@@ -28,7 +28,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Options, console: Console) -> int:
     """Write every entry, the oldest first."""
     count = 0
-    with reading(find_log(options)) as log, _target(options.output) as target:
+    with open_log(options) as log, _target(options.output) as target:
         for count, entry in enumerate(in_order(log, since_us(options.since)), 1):  # noqa: B007 - told below
             target.write(as_line(entry) + "\n")
     if options.output:

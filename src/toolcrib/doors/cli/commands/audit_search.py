@@ -1,11 +1,11 @@
 """``toolcrib audit search``: the entries that fit."""
 
-from toolcrib.doors.cli.audit_view import add_since, find_log, print_entries, since_us
+from toolcrib.doors.cli.audit_view import add_since, open_log, print_entries, since_us
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.views.audit import as_document
-from toolcrib.stores.audit_reading import Query, latest, reading
+from toolcrib.stores.audit_reading import Query, latest
 
 EXAMPLES = """\
 examples:
@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Options, console: Console) -> int:
     """Show what fits, the newest last."""
     query = Query(options.tool, options.caller, options.outcome, since_us(options.since), options.denied)
-    with reading(find_log(options)) as log:
+    with open_log(options) as log:
         entries = latest(log, query, max(options.number, 1))
     if options.json:
         console.print_json([as_document(entry) for entry in entries])

@@ -1,15 +1,15 @@
 """``toolcrib audit tail``: the newest entries, and those to come."""
 
 import time
-from pathlib import Path
 
 from toolcrib.core.audit import CALL_BEGUN
-from toolcrib.doors.cli.audit_view import as_line, find_log, one_line_of, print_entries
+from toolcrib.doors.cli.audit_view import as_line, one_line_of, open_log, print_entries
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.views.audit import as_document
-from toolcrib.stores.audit_reading import Query, latest, reading
+from toolcrib.stores.audit_log import AuditLog
+from toolcrib.stores.audit_reading import Query, latest
 
 POLL_S = 0.5
 EXAMPLES = """\
@@ -28,28 +28,26 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options, console: Console) -> int:
     """Show the end of the log."""
-    path = find_log(options)
-    with reading(path) as log:
+    with open_log(options) as log:
         entries = latest(log, Query(), max(options.number, 1))
-    if options.json and not options.follow:
-        console.print_json([as_document(entry) for entry in entries])
-    elif options.json:
-        for entry in entries:
-            console.print(as_line(entry))
-    else:
-        print_entries(console, entries)
-    if options.follow:
-        _follow(path, max((entry.seq for entry in entries), default=0), options, console)
+        if options.json and not options.follow:
+            console.print_json([as_document(entry) for entry in entries])
+        elif options.json:
+            for entry in entries:
+                console.print(as_line(entry))
+        else:
+            print_entries(console, entries)
+        if options.follow:
+            _follow(log, max((entry.seq for entry in entries), default=0), options, console)
     return OK
 
 
-def _follow(path: Path, after: int, options: Options, console: Console) -> None:
+def _follow(log: AuditLog, after: int, options: Options, console: Console) -> None:
     """Calls are shown when they have ended, one line each."""
-    with reading(path) as log:
-        while True:
-            console.out.flush()
-            time.sleep(POLL_S)
-            for entry in latest(log, Query(after=after)):
-                after = max(after, entry.seq)
-                if entry.event != CALL_BEGUN:
-                    console.print(as_line(entry) if options.json else one_line_of(console, entry))
+    while True:
+        console.out.flush()
+        time.sleep(POLL_S)
+        for entry in latest(log, Query(after=after)):
+            after = max(after, entry.seq)
+            if entry.event != CALL_BEGUN:
+                console.print(as_line(entry) if options.json else one_line_of(console, entry))

@@ -1,11 +1,10 @@
 """``toolcrib audit verify``: whether the log is as it was written."""
 
-from toolcrib.doors.cli.audit_view import find_log, print_entries
+from toolcrib.doors.cli.audit_view import open_log, print_entries
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import FAILURE, OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.views.audit import verdict
-from toolcrib.stores.audit_reading import reading
 from toolcrib.stores.audit_verify import Finding, Head, verify
 
 UNFINISHED_SHOWN = 20
@@ -14,7 +13,7 @@ examples:
   toolcrib audit verify
   toolcrib audit verify --head 1042:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 
-Whoever can write the file can also rebuild the whole chain. A head that was noted elsewhere shows even that."""
+Whoever can write the log can also rebuild the whole chain. A head that was noted elsewhere shows even that."""
 
 
 def add_arguments(parser: Parser) -> None:
@@ -27,7 +26,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Options, console: Console) -> int:
     """Walk the chain; any change is a failure."""
     noted = _noted(options.head)
-    with reading(find_log(options)) as log:
+    with open_log(options) as log:
         finding = verify(log, noted)
     if options.json:
         console.print_json(verdict(finding))

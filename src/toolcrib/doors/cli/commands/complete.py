@@ -7,8 +7,10 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
-from toolcrib.config.environment import chosen_config
+from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.lock import Record
+from toolcrib.config.merge import merge
+from toolcrib.config.model import Config
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.names import join_name
@@ -36,6 +38,7 @@ VALUES = {
 }
 SHELLS = ("bash", "zsh", "fish")
 DESCRIPTION_MAX = 60
+PATIENCE_S = 1.0
 
 
 def add_arguments(parser: Parser) -> None:
@@ -137,9 +140,28 @@ def _projects() -> Iterator[Suggestion]:
 
 
 def _records(before: Sequence[str]) -> dict[str, Record]:
+    files = _files(before)
     with suppress(ToolcribError):
-        return dict(LockFile(lock_path(_files(before)[-1])).read().records)
+        layers = [parse(read_text(path) or "", str(path)) for path in files if path.is_file()]
+        config = merge(*layers, environment_layer(os.environ, {name for layer in layers for name in layer.servers}))
+        return _shared_records(config) if config.store.url else dict(LockFile(lock_path(files[-1])).read().records)
     return {}
+
+
+def _shared_records(config: Config) -> dict[str, Record]:
+    """What replicas share, if that can be had before a person at a prompt grows impatient."""
+    import asyncio
+
+    from toolcrib.keeping import open_ledger
+
+    async def read() -> dict[str, Record]:
+        async with asyncio.timeout(PATIENCE_S), open_ledger(config, None, os.environ) as ledger:
+            return {} if ledger is None else dict(await ledger.read())
+
+    try:
+        return asyncio.run(read())
+    except TimeoutError:
+        return {}
 
 
 def _files(before: Sequence[str]) -> list[Path]:

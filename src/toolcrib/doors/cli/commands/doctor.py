@@ -11,7 +11,7 @@ from toolcrib.doors.cli.checks import (
     check_catalog,
     check_command,
     check_files,
-    check_lock,
+    check_ledger,
     check_profiles,
     check_server,
     check_supply,
@@ -50,7 +50,7 @@ def run(options: Options, console: Console) -> int:
 async def _examine(options: Options, console: Console) -> int:
     try:
         loaded = load_here(options)
-        of_files = [*check_files(loaded), *check_lock(loaded.lock)]
+        of_files = [*check_files(loaded), *await check_ledger(loaded, Surroundings().env)]
         of_servers = await _run_servers(options, loaded, console)
         checks = [*of_files, *of_servers, *await check_knowledge(loaded.config.kb, Surroundings(), loaded.config.store)]
     except ConfigError as error:

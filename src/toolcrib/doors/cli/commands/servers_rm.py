@@ -1,13 +1,14 @@
 """``toolcrib servers rm``: take a server out of the configuration, and what is known of it out of the lock."""
 
+import asyncio
+
 from toolcrib.assemble import Loaded
 from toolcrib.config.edit import remove_server
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
-from toolcrib.doors.cli.opening import load_here
+from toolcrib.doors.cli.opening import ledger_here, load_here
 from toolcrib.project import edit_file, file_of
-from toolcrib.stores.lockfile import LockFile
 
 
 def add_arguments(parser: Parser) -> None:
@@ -29,5 +30,11 @@ def _after(options: Options, loaded: Loaded, console: Console) -> None:
     left = loaded.config.servers.get(options.name)
     if left is not None:
         console.say(f"There is still one of that name in {left.origin}; it counts from now on.")
-    elif loaded.lock is not None and loaded.lock.exists():
-        LockFile(loaded.lock).update(options.name, lambda _: None)
+    else:
+        asyncio.run(_forget(options))
+
+
+async def _forget(options: Options) -> None:
+    async with ledger_here(options) as ledger:
+        if ledger is not None and options.name in await ledger.read():
+            await ledger.update(options.name, lambda _: None)

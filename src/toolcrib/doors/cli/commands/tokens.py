@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolcrib.assemble import audit_path
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK, UsageError
@@ -13,6 +12,7 @@ from toolcrib.doors.cli.opening import discover_unasked, load_here, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.doors.views.costs import DAYS, Asked, cost_report, profiles_of, span, summary, usage_of
+from toolcrib.onlookers import audit_place
 from toolcrib.stores.audit_usage import Usage
 from toolcrib.surroundings import Surroundings
 
@@ -52,13 +52,13 @@ def run(options: Options, console: Console) -> int:
 
 async def _tell(options: Options, console: Console) -> int:
     config = load_here(options).config
-    path = audit_path(config, Surroundings())
+    place = audit_place(config, Surroundings())
     async with open_here(options, console) as crib:
         if not options.cached:
             await discover_unasked(crib, console)
         routes = crib.catalog.visible_to(LOCAL_USER.grants)
         profiles = profiles_of(crib.catalog, config.profiles, LOCAL_USER.grants)
-    usage = await asyncio.to_thread(usage_of, path, options.days)
+    usage = await asyncio.to_thread(usage_of, place, options.days)
     report = await asyncio.to_thread(cost_report, routes, Asked(options.days, usage, profiles, PAIRS))
     if options.json:
         console.print_json(report)

@@ -1,6 +1,5 @@
 """``toolcrib tokens create``: a token for one program, with no more reach than it needs; shown once."""
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 
@@ -13,10 +12,9 @@ from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK, UsageError
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.ledger import note_decision
-from toolcrib.doors.cli.opening import open_here
+from toolcrib.doors.cli.opening import open_here, tokens_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.scopes import shown_expiry, shown_scope, token_entry
-from toolcrib.doors.cli.tokens import tokens_of
 from toolcrib.stores.tokens import TokenWish
 
 EXAMPLES = """\
@@ -57,7 +55,7 @@ def run(options: Options, console: Console) -> int:
         frozenset(options.capability) if options.capability else None,
     )
     wish = TokenWish(options.name, grants, "agent" if options.agent else "token", _lifetime_s(options.expires))
-    token, text = tokens_of(os.environ, time.time).create(wish)
+    token, text = tokens_here(options).create(wish)
     note_decision(options, console, "token", "created", name=token.name, id=token.id, scope=shown_scope(token))
     if options.server or options.tool:
         run_once(_warn_of_unknown(options, console))

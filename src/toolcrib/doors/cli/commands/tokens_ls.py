@@ -1,14 +1,13 @@
 """``toolcrib tokens ls``: every token, what it may do and whether it works; never the tokens themselves."""
 
-import os
 import time
 
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.doors.cli.opening import tokens_here
 from toolcrib.doors.cli.scopes import shown_expiry, shown_scope, token_entry
 from toolcrib.doors.cli.table import Column, print_table
-from toolcrib.doors.cli.tokens import tokens_of
 
 COLUMNS = (
     Column("NAME", styles=("bold",)),
@@ -29,7 +28,7 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Options, console: Console) -> int:
     """List them."""
     now = time.time()
-    tokens = tokens_of(os.environ, time.time).read()
+    tokens = tokens_here(options).read()
     if options.json:
         console.print_json([token_entry(token, now) for token in tokens])
     elif tokens:

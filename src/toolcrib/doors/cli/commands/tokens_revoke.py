@@ -1,14 +1,13 @@
 """``toolcrib tokens revoke``: end a token at once, in running servers too."""
 
-import os
 import time
 
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.ledger import note_decision
+from toolcrib.doors.cli.opening import tokens_here
 from toolcrib.doors.cli.scopes import token_entry
-from toolcrib.doors.cli.tokens import tokens_of
 
 
 def add_arguments(parser: Parser) -> None:
@@ -20,7 +19,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options, console: Console) -> int:
     """End it."""
-    token = tokens_of(os.environ, time.time).revoke(options.name)
+    token = tokens_here(options).revoke(options.name)
     note_decision(options, console, "token", "revoked", name=token.name, id=token.id)
     if options.json:
         console.print_json(token_entry(token, time.time()))

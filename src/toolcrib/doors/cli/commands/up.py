@@ -13,7 +13,7 @@ from toolcrib.doors.cli.first_run import add_first_run, offer_import
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.logs import TOLD_ANYWAY, Log, serving_log
 from toolcrib.doors.cli.opening import asking, is_bare, wait_with_status
-from toolcrib.doors.cli.running import run_until_stopped
+from toolcrib.doors.cli.running import Stop, run_until_stopped
 from toolcrib.doors.cli.serving import Serving, add_no_prefix, add_serving, client_entry, open_serving
 from toolcrib.doors.cli.workspace import add_workspace
 from toolcrib.doors.views.costs import DAYS, summary, usage_of
@@ -39,18 +39,19 @@ def add_arguments(parser: Parser) -> None:
 def run(options: Options, console: Console) -> int:
     """Serve, and say what is served as soon as that is known."""
 
-    async def serve(stop: asyncio.Event) -> int:
+    async def serve(stop: Stop) -> int:
         emit = _BeforeTheTable(serving_log(options, console))
         async with open_serving(options, console, emit) as serving:
             if not console.err.isatty():
                 console.say(f"toolcrib: serving MCP at {serving.url}")
-            usage = asyncio.ensure_future(asyncio.to_thread(usage_of, serving.project.audit_file, DAYS))
+            usage = asyncio.ensure_future(asyncio.to_thread(usage_of, serving.project.audit_log, DAYS))
             if await _settled(serving.crib, console, stop):
                 routes = serving.crib.catalog.visible_to(LOCAL_USER.grants)
                 _show(serving, emit.troubles, options, console, cost=summary(routes, await usage))
                 console.out.flush()
             emit.is_over = True
             await stop.wait()
+            await serving.drain(stop.sign)
         return 0
 
     offer_import(options, console)

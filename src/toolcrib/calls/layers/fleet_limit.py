@@ -1,0 +1,92 @@
+"""Fleet limit: the rates, and the places of servers that say how many they have, hold over all replicas together.
+
+What is said of no server in particular (``[limits] parallel``) protects each process, as do the places of native tools.
+"""
+
+from collections.abc import Callable, Sequence
+
+from toolcrib.calls.breaker import Breakers
+from toolcrib.calls.fleet_gate import FleetGate
+from toolcrib.calls.gate import Gate
+from toolcrib.calls.layers.breaker import refuse_if_open
+from toolcrib.calls.layers.limit import LimitBook, current_stay, holds_place, native, placed, refusal
+from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.coordination import Claim, Coordination
+from toolcrib.core.limits import CommonLimits
+
+Claims = Callable[[ToolCall], Sequence[Claim]]
+
+
+def fleet_limit(common: CommonLimits, breakers: Breakers, fleet: Coordination) -> Layer:
+    """Refuse what is beyond a rate of the fleet; hold back what is beyond the places of its server, fairly."""
+    book = FleetBook(common, breakers, fleet)
+
+    def layer(subject: Subject, following: Step) -> Step:
+        gate, inside = book.placed(subject, following)
+        claims = book.claims(subject)
+        return inside if claims is None else _rated(gate, fleet, claims, subject, inside)
+
+    return layer
+
+
+def _shared(gate: FleetGate, breakers: Breakers, server: str, following: Step) -> Step:
+    async def step(call: ToolCall) -> ToolResult:
+        refuse_if_open(breakers, server)  # nobody takes a place of the fleet for a server that is left alone
+        await gate.enter(call)
+        try:
+            return await following(call)
+        finally:
+            gate.leave()
+
+    return step
+
+
+def _rated(gate: Gate, fleet: Coordination, claims: Claims, subject: Subject, following: Step) -> Step:
+    async def step(call: ToolCall) -> ToolResult:
+        if not holds_place(current_stay(), gate):
+            gate.check_room(call)
+        full = await fleet.use(claims(call))
+        if full is not None:
+            kind = full.claim.key.partition(" ")[0]
+            raise refusal(call, subject.server, kind, full.claim.rate, full.wait_s)
+        return await following(call)
+
+    return step
+
+
+class FleetBook:
+    """What of the limits is counted where."""
+
+    def __init__(self, common: CommonLimits, breakers: Breakers, fleet: Coordination) -> None:
+        self._common, self._breakers, self._fleet = common, breakers, fleet
+        self._own = LimitBook(common, breakers.clock)
+        self._gates: dict[str, FleetGate] = {}
+
+    def placed(self, subject: Subject, following: Step) -> tuple[Gate, Step]:
+        """The gate of the subject's server, and the step through it."""
+        if not subject.server:
+            gate = self._own.gate(subject)
+            return gate, native(gate, following)
+        if subject.tool.limits.parallel is None:
+            gate = self._own.gate(subject)
+            return gate, placed(gate, self._breakers, subject.server, following)
+        shared = self._shared_gate(subject.server, subject.tool.limits.parallel)
+        return shared, _shared(shared, self._breakers, subject.server, following)
+
+    def _shared_gate(self, server: str, places: int) -> FleetGate:
+        gate = self._gates.get(server)
+        if gate is None:
+            queue, clock = self._common.queue, self._breakers.clock
+            gate = self._gates[server] = FleetGate(self._fleet, server, places, queue, clock)
+        gate.resize(places)
+        return gate
+
+    def claims(self, subject: Subject) -> Claims | None:
+        """What a call of the subject uses; ``None`` if nothing of it is counted."""
+        limits, caller_rate = subject.tool.limits, self._common.caller_rate
+        named = ((f"server {subject.server}", limits.server_rate), (f"tool {subject.name}", limits.rate))
+        fixed = tuple(Claim(key, rate) for key, rate in named if rate is not None)
+        if caller_rate is not None:
+            return lambda call: (Claim(f"caller {call.caller.id}", caller_rate), *fixed)
+        return (lambda _: fixed) if fixed else None

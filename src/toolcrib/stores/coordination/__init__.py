@@ -1,0 +1,1 @@
+"""How replicas agree, whatever engine they agree through: counts, places, leases, news."""

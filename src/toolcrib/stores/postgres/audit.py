@@ -1,0 +1,206 @@
+"""The audit log in the shared database: where it is, and how it is read."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from toolcrib.core.audit import CALL
+from toolcrib.core.errors import AuditUnavailable
+from toolcrib.stores.audit_browsing import Browse
+from toolcrib.stores.audit_log import NoAuditLog, Row
+from toolcrib.stores.audit_reading import Query, Stored
+from toolcrib.stores.audit_usage import REFUSED, Usage, Use
+from toolcrib.stores.audit_verify import Head
+from toolcrib.stores.postgres.audit_append import PgAppend
+from toolcrib.stores.postgres.audit_columns import row_of
+from toolcrib.stores.postgres.database import StoreSettings, connect, reason_of
+from toolcrib.stores.postgres.globs import is_plain, regex_of
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+Condition = tuple[str, Any]
+"""A part of WHERE with one place for one value."""
+
+FETCHED = 500
+_REFUSED_CALL = "outcome = 'TOOL_PERMISSION_DENIED' OR decision = ANY(%s)"
+_FAILED = "outcome <> ALL(%s)"
+_WELL = ["", "success"]
+_NOTHING: Condition = ("%s::boolean", False)
+_CHECKED = (
+    "SELECT seq, hash, body, time, event, tool, caller, execution, decision, outcome"
+    " FROM toolcrib.audit_entry WHERE fleet = %s AND seq >= %s ORDER BY seq"
+)
+_END = (
+    "SELECT 1 FROM toolcrib.audit_entry"
+    " WHERE fleet = %s AND seq > %s AND event = %s AND execution = %s ORDER BY seq LIMIT 1"
+)
+_FIRST = "SELECT time FROM toolcrib.audit_entry WHERE fleet = %s ORDER BY seq LIMIT 1"
+_USES = (
+    "SELECT tool, count(*), max(time) FROM toolcrib.audit_entry"
+    " WHERE fleet = %s AND time >= %s AND event = %s AND tool <> '' AND decision <> ALL(%s) GROUP BY tool"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTable:
+    """A log in PostgreSQL, which the replicas of a fleet write together."""
+
+    settings: StoreSettings
+    shown: str
+    """Its address without passwords."""
+    remedy: ClassVar[str] = "Check [store] url and that PostgreSQL runs; `toolcrib db status` tells more."
+
+    def __str__(self) -> str:
+        return f"{self.shown} (name {self.settings.name!r})"
+
+    def open(self) -> PgAppend:
+        """For writing; connects when there is something to write."""
+        return PgAppend(self.settings)
+
+    @contextmanager
+    def reading(self) -> Iterator["PgLog"]:
+        """For reading only, over a connection of its own."""
+        import psycopg
+
+        try:
+            with connect(self.settings) as connection:
+                log = PgLog(connection, self.settings.name)
+                if log.head() is None and not list(log.rows(count=1)):
+                    raise NoAuditLog(f"Nothing was written to the audit log at {self} yet.")
+                yield log
+        except psycopg.Error as error:
+            reason = reason_of(error)
+            raise AuditUnavailable(f"The audit log at {self} cannot be read: {reason}.", hint=self.remedy) from error
+
+    def check(self) -> None:
+        """Take hold of the chain's end, and let go of it."""
+        log = self.open()
+        try:
+            log.check()
+        finally:
+            log.close()
+
+
+class PgLog:
+    """The entries of one fleet."""
+
+    def __init__(self, connection: "Connection[Any]", fleet: str) -> None:
+        self._connection, self._fleet = connection, fleet
+        self._numbers = itertools.count(1)
+
+    def search(self, query: Query) -> Iterator[Row]:
+        """What fits, the newest first."""
+        conditions = [
+            ("seq > %s", query.after),
+            *_given(query),
+            *([(_REFUSED_CALL, sorted(REFUSED))] if query.denied else []),
+            *_named("outcome", query.outcome),
+        ]
+        return self._found("seq, hash, body", conditions, None)
+
+    def has_end(self, begun: Stored) -> bool:
+        """Whether the end of a call stands further on; most often it is near."""
+        wanted = (self._fleet, begun.seq, CALL, begun.execution_id)
+        return self._connection.execute(_END, wanted).fetchone() is not None
+
+    def browse(self, wanted: Browse, count: int) -> Iterator[Row]:
+        """At most so many of what fits, the newest first."""
+        return self._found("seq, hash, body", _browsed(wanted), count)
+
+    def per_hour(self, wanted: Browse, count: int) -> Iterator[tuple[int, int, int]]:
+        """Counted inside PostgreSQL."""
+        narrowed, values = self._narrowed("time, event, outcome", _browsed(wanted), count)
+        counted = (
+            "SELECT time / 3600000000, count(*) FILTER (WHERE outcome = 'success'),"  # noqa: S608 - only our own text
+            f" count(*) FILTER (WHERE outcome NOT IN ('', 'success')) FROM ({narrowed}) AS newest"
+            " WHERE event = %s GROUP BY 1"
+        )
+        return iter(self._connection.execute(counted.encode(), [*values, CALL]).fetchall())
+
+    def rows(self, first: int = 1, count: int | None = None) -> Iterator[Row]:
+        """From a number on, in order."""
+        chosen = "SELECT seq, hash, body FROM toolcrib.audit_entry WHERE fleet = %s AND seq >= %s ORDER BY seq LIMIT %s"
+        return self._streamed(chosen, (self._fleet, first, count))
+
+    def checked(self, first: int = 1) -> Iterator[Row]:
+        """From a number on, in order; the hash is empty where the columns do not say what the body says."""
+        for seq, digest, body, *columns in self._streamed(_CHECKED, (self._fleet, first)):
+            yield seq, digest if row_of(body) == tuple(columns) else b"", body
+
+    def usage(self, since_us: int) -> Usage | None:
+        """The calls since a moment; ``None`` if the log is empty."""
+        first = self._connection.execute(_FIRST, (self._fleet,)).fetchone()
+        if first is None:
+            return None
+        found = self._connection.execute(_USES, (self._fleet, since_us, CALL, sorted(REFUSED))).fetchall()
+        return Usage(max(since_us, first[0]), {tool: Use(calls, last) for tool, calls, last in found})
+
+    def head(self) -> Head | None:
+        """The end of the chain as its writers know it."""
+        asked = "SELECT seq, hash FROM toolcrib.audit_head WHERE fleet = %s"
+        row = self._connection.execute(asked, (self._fleet,)).fetchone()
+        return None if row is None else Head(*row)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """One view of the table, whoever appends meanwhile."""
+        with self._connection.transaction():
+            self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield
+
+    def _found(self, columns: str, conditions: Sequence[Condition], count: int | None) -> Iterator[Row]:
+        return self._streamed(*self._narrowed(columns, conditions, count))
+
+    def _narrowed(self, columns: str, conditions: Sequence[Condition], count: int | None) -> tuple[str, list[Any]]:
+        """A statement, and the values for its places; all of its text is ours."""
+        where = "".join(f" AND ({text})" for text, _ in conditions)
+        chosen = f"SELECT {columns} FROM toolcrib.audit_entry WHERE fleet = %s{where} ORDER BY seq DESC LIMIT %s"  # noqa: S608
+        return chosen, [self._fleet, *(value for _, value in conditions), count]
+
+    def _streamed(self, statement: str, values: Sequence[Any]) -> Iterator[Any]:
+        """Rows as they are wanted, a few at a time."""
+        name = f"audit_{next(self._numbers)}"
+        with self._connection.transaction(), self._connection.cursor(name) as cursor:
+            cursor.itersize = FETCHED
+            cursor.execute(statement.encode(), values)
+            yield from cursor
+
+
+def _given(wanted: Query | Browse) -> Iterator[Condition]:
+    """What both kinds of questions may ask for."""
+    if wanted.before is not None:
+        yield "seq < %s", wanted.before
+    if wanted.since_us is not None:
+        yield "time >= %s", wanted.since_us
+    if wanted.until_us is not None:
+        yield "time < %s", wanted.until_us
+    yield from _named("tool", wanted.tool)
+    yield from _named("caller", wanted.caller)
+
+
+def _browsed(wanted: Browse) -> list[Condition]:
+    outcome = [(_FAILED, _WELL)] if wanted.outcome == "failed" else _named("outcome", wanted.outcome)
+    same = [("event", wanted.event), ("execution", wanted.execution)]
+    return [*_given(wanted), *outcome, *(_equal(name, value) for name, value in same if value is not None)]
+
+
+def _named(column: str, pattern: str | None) -> Iterator[Condition]:
+    if pattern is None:
+        return
+    if is_plain(pattern):
+        yield _equal(column, pattern)
+        return
+    regex = regex_of(pattern) if _is_text(pattern) else None
+    yield (f"{column} ~ %s", regex) if regex is not None else _NOTHING
+
+
+def _equal(column: str, value: str) -> Condition:
+    return (f"{column} = %s", value) if _is_text(value) else _NOTHING
+
+
+def _is_text(value: str) -> bool:
+    """Whether PostgreSQL can have such a text at all."""
+    return not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in value)

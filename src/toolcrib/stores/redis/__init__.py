@@ -1,0 +1,1 @@
+"""Redis, or Valkey, as what replicas agree through."""

@@ -1,0 +1,228 @@
+"""Redis or Valkey as the engine of replicas.
+
+All keys of a fleet carry its name in braces, so that a cluster keeps them together.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from hashlib import sha1
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.stores.coordination.engine import PART, Decision, Habits, Heard, Known, Wish
+from toolcrib.stores.redis.connections import RedisSettings, ask, make_client, make_connection, trouble
+
+if TYPE_CHECKING:
+    from redis.asyncio.connection import AbstractConnection
+
+_LUA = Path(__file__).with_name("lua")
+_PART = PART.encode()
+
+
+def read_lua(name: str) -> tuple[str, str]:
+    """One of the scripts, and what the engine knows it by."""
+    text = (_LUA / f"{name}.lua").read_text()
+    return text, sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+class RedisEngine:
+    """One connection for decisions, one for news, a few for the rest."""
+
+    name = "redis"
+
+    def __init__(self, settings: RedisSettings, habits: Habits) -> None:
+        self._settings, self._habits = settings, habits
+        self._client = make_client(settings)
+        self._line: AbstractConnection | None = None
+        self._script, self._sha = read_lua("coordinate")
+        self._lease, self._end_lease = read_lua("lease")[0], read_lua("end_lease")[0]
+        self._prefix = f"toolcrib:{{{settings.name}}}:"
+        database = self._client.connection_pool.connection_kwargs.get("db") or 0  # channels know no databases
+        self._channel = f"{self._prefix}news:{database}"
+        self._always = {
+            "replica": habits.replica,
+            "settle": _us(habits.settle_s),
+            "whole": _us(habits.whole_window_s),
+            "lease": _us(habits.lease_s),
+            "patience": _us(habits.patience_s),
+        }
+
+    async def connect(self) -> Known:
+        """Make the connection for decisions anew; a young engine, or one others listen to, may have forgotten."""
+        old, self._line = self._line, None
+        if old is not None:
+            await old.disconnect(nowait=True)
+        line = await make_connection(self._client, self._settings.timeout_s)
+        async with trouble(self._settings.timeout_s):
+            about = _fields(await _if_allowed(line, "INFO", "server"))
+            listening = await _if_allowed(line, "PUBSUB", "NUMSUB", self._channel)
+        self._line = line
+        is_young = float(about.get("uptime_in_seconds", 0)) < self._habits.settle_s
+        return Known(run=about.get("run_id", ""), is_unsure=is_young or not listening or listening[1] > 1)
+
+    async def decide(self, known: Known, wishes: Sequence[Wish]) -> Decision:
+        """One round trip."""
+        if self._line is None:
+            raise CoordinationUnavailable("Redis is not connected.", details={"was_cut": True})
+        keys, request = self._encode(known, wishes)
+        try:
+            async with trouble(self._settings.timeout_s):
+                answer = await self._run(self._line, len(keys), *keys, request, self._channel)
+        except BaseException:
+            line, self._line = self._line, None  # its answer may still come: nobody else may read it
+            await line.disconnect(nowait=True)
+            raise
+        epoch, number, now, lost, shut, *rest = answer
+        return Decision(epoch.decode(), number, now, lost, shut, rest)
+
+    async def _run(self, line: "AbstractConnection", *arguments: Any) -> Any:
+        from redis.exceptions import NoScriptError
+
+        try:
+            return await ask(line, "EVALSHA", self._sha, *arguments)
+        except NoScriptError:
+            return await ask(line, "EVAL", self._script, *arguments)
+
+    def _encode(self, known: Known, wishes: Sequence[Wish]) -> tuple[list[str], bytes]:
+        book = _KeyBook(self._prefix)
+        written = [_WRITERS[wish[0]](book, wish) for wish in wishes]
+        request = {
+            **self._always,
+            "known": known.epoch,
+            "seen": known.seen,
+            "run": known.run,
+            "unsure": known.is_unsure,
+            "fresh": token_hex(8),
+            "gates": {str(number): gate for gate, number in book.gates.items()},
+            "wishes": written,
+        }
+        return book.keys, msgspec.json.encode(request)
+
+    @asynccontextmanager
+    async def tune(self) -> AsyncIterator[AsyncIterator[Heard]]:
+        """A connection that hears the one channel of this fleet."""
+        line = await make_connection(self._client, self._settings.timeout_s)
+        try:
+            async with trouble(self._settings.timeout_s):
+                await ask(line, "SUBSCRIBE", self._channel)
+            yield self._hear(line)
+        finally:
+            await line.disconnect(nowait=True)
+
+    async def _hear(self, line: "AbstractConnection") -> AsyncIterator[Heard]:
+        """What is said; a connection that does not even answer a ping is dead."""
+        while True:
+            message = await self._next(line)
+            if message[0] == b"message":
+                sender, topic, body = message[2].split(_PART, 2)
+                yield Heard(sender.decode(), topic.decode(), body)
+
+    async def _next(self, line: "AbstractConnection") -> Any:
+        read = asyncio.ensure_future(line.read_response())
+        try:
+            async with trouble(self._habits.beat_s + self._settings.timeout_s):
+                done, _ = await asyncio.wait([read], timeout=self._habits.beat_s)
+                if not done:
+                    await line.send_command("PING", check_health=False)
+                return await read
+        finally:
+            read.cancel()
+
+    async def publish(self, topic: str, body: bytes) -> None:
+        """Tell all who listen; who it is from stands before it."""
+        await self._do("PUBLISH", self._channel, _PART.join((self._habits.replica.encode(), topic.encode(), body)))
+
+    async def lease(self, name: str, token: str, for_s: float) -> bool:
+        """Take a lease, or keep it."""
+        return bool(await self._do("EVAL", self._lease, 1, f"{self._prefix}lease:{name}", token, _ms(for_s)))
+
+    async def end_lease(self, name: str, token: str) -> None:
+        """Give a lease back, if it is still ours."""
+        await self._do("EVAL", self._end_lease, 1, f"{self._prefix}lease:{name}", token)
+
+    async def put(self, key: str, value: bytes, ttl_s: float) -> None:
+        """Keep a value for a while."""
+        await self._do("SET", f"{self._prefix}value:{key}", value, "PX", _ms(ttl_s))
+
+    async def get(self, key: str) -> bytes | None:
+        """The value, if it is still kept."""
+        value: bytes | None = await self._do("GET", f"{self._prefix}value:{key}")
+        return value
+
+    async def forget(self, key: str) -> None:
+        """Keep a value no longer."""
+        await self._do("DEL", f"{self._prefix}value:{key}")
+
+    async def _do(self, *command: Any) -> Any:
+        async with trouble(self._settings.timeout_s):
+            return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        line, self._line = self._line, None
+        if line is not None:
+            await line.disconnect(nowait=True)
+        await self._client.aclose()
+
+
+class _KeyBook:
+    """The keys that one request names, each once."""
+
+    def __init__(self, prefix: str) -> None:
+        self.keys = [f"{prefix}epoch", f"{prefix}marks"]
+        self.gates: dict[str, int] = {}
+        self._prefix = prefix
+        self._counts: dict[str, int] = {}
+
+    def count(self, name: str) -> int:
+        number = self._counts.get(name)
+        if number is None:
+            self.keys.append(f"{self._prefix}count:{name}")
+            number = self._counts[name] = len(self.keys)
+        return number
+
+    def gate(self, name: str) -> int:
+        number = self.gates.get(name)
+        if number is None:
+            gate = f"{self._prefix}gate:{name}"
+            self.keys += (gate, f"{gate}:line", f"{gate}:seen")
+            number = self.gates[name] = len(self.keys) - 2
+        return number
+
+
+_WRITERS: dict[str, Any] = {
+    "use": lambda book, wish: ("use", *((book.count(key), count, window) for key, count, window in wish[1:])),
+    "back": lambda book, wish: ("back", book.count(wish[1]), *wish[2:]),
+    "take": lambda book, wish: ("take", book.gate(wish[1]), *wish[2:]),
+    "give": lambda book, wish: ("give", book.gate(wish[1]), wish[2]),
+    "leave": lambda book, wish: ("leave", book.gate(wish[1])),
+    "keep": lambda book, wish: ("keep", *((book.gate(gate), ticket) for gate, ticket in wish[1:])),
+}
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)
+
+
+def _ms(seconds: float) -> int:
+    return max(1, round(seconds * 1e3))
+
+
+async def _if_allowed(line: "AbstractConnection", *command: Any) -> Any:
+    """An answer that can be done without: many a hosted Redis does not give it."""
+    from redis.exceptions import ResponseError
+
+    try:
+        return await ask(line, *command)
+    except ResponseError:
+        return None
+
+
+def _fields(text: bytes | None) -> dict[str, str]:
+    lines = (text or b"").decode().splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)

@@ -1,0 +1,27 @@
+"""Every kind of ledger, twice over the same place: two processes, or two replicas."""
+
+from pathlib import Path
+
+from toolcrib.config.ledger import Ledger
+from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
+from toolcrib.stores.postgres.ledger import PgLedger
+from toolcrib.stores.records import FileLedger
+
+
+class Ledgers:
+    """Opens ledgers over one place, and closes what is behind them."""
+
+    def __init__(self, path: Path, settings: StoreSettings | None) -> None:
+        self._path, self._settings = path, settings
+        self._databases: list[PgDatabase] = []
+
+    def open(self) -> Ledger:
+        if self._settings is None:
+            return FileLedger(LockFile(self._path))
+        self._databases.append(PgDatabase(self._settings))
+        return PgLedger(self._databases[-1])
+
+    async def close(self) -> None:
+        for database in self._databases:
+            await database.close()

@@ -1,0 +1,107 @@
+"""Replicas in one process, over a real engine that can be made to forget."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from tests.fleet.engines import Postgres, Redis
+
+from toolcrib.stores.coordination.coordinator import Coordinator
+from toolcrib.stores.coordination.engine import EpochMemory, Habits
+from toolcrib.stores.postgres.coordination import PgEngine
+from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
+from toolcrib.stores.redis.connections import RedisSettings, make_client
+from toolcrib.stores.redis.engine import RedisEngine
+
+SETTLE_S = 0.5
+WHOLE_WINDOW_S = 1.0
+_NUMBERS = itertools.count(1)
+_DATABASES: dict[int, str] = {}
+"""One database for all fleets of a test run, by the port of its engine: names keep them apart."""
+
+
+def quick(**changed: float) -> Habits:
+    """A replica that does everything in a tenth of the usual time."""
+    usual = {"lease_s": 0.9, "beat_s": 0.15, "settle_s": SETTLE_S, "whole_window_s": WHOLE_WINDOW_S}
+    return Habits(**(usual | {"patience_s": 0.5, "poll_s": 0.1} | changed))
+
+
+async def until(condition: Callable[[], Awaitable[object]], deadline_s: float = 10) -> None:
+    """Wait for what an engine does in its own time."""
+    async with asyncio.timeout(deadline_s):
+        while not await condition():
+            await asyncio.sleep(0.01)
+
+
+@dataclass
+class Members:
+    """The replicas of one fleet, each with connections of its own."""
+
+    make: Callable[[Habits, EpochMemory | None], Coordinator]
+    lose: Callable[[], Awaitable[None]]
+    engine: str
+    all: list[Coordinator] = field(default_factory=list)
+    closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+
+    async def join(self, habits: Habits | None = None, memory: EpochMemory | None = None) -> Coordinator:
+        member = await self.make(habits or quick(), memory).open()
+        self.all.append(member)
+        return member
+
+    async def several(self, number: int) -> list[Coordinator]:
+        return [await self.join() for _ in range(number)]
+
+    async def kill(self, member: Coordinator) -> None:
+        """As if its process had been killed: nothing is given back."""
+        self.all.remove(member)
+        await member._scope.close()
+        await member._engine.close()
+
+    async def close(self) -> None:
+        for member in self.all:
+            await member.close()
+        for close in self.closing:
+            await close()
+
+
+async def redis_members(engine: Redis, name: str = "") -> Members:
+    """Over a database of their own; the engine is old enough for nobody to doubt that it is the first time."""
+    settings = RedisSettings(engine.fresh_database(), name or f"fleet{next(_NUMBERS)}", timeout_s=1.0)
+    client = make_client(settings)
+
+    async def is_old() -> bool:
+        return float((await client.info("server"))["uptime_in_seconds"]) > SETTLE_S
+
+    async def lose() -> None:
+        await client.flushdb()
+
+    await until(is_old)
+    made = Members(lambda habits, memory: Coordinator(RedisEngine(settings, habits), habits, memory), lose, "redis")
+    made.closing.append(client.aclose)
+    return made
+
+
+UNLOGGED = "agreement, put_back, use_count, place, place_line, lease, kept_value, parcel"
+
+
+async def postgres_members(engine: Postgres, name: str = "") -> Members:
+    """Under a name of their own."""
+    if engine.port not in _DATABASES:
+        _DATABASES[engine.port] = engine.fresh_database()
+    settings = StoreSettings(_DATABASES[engine.port], name or f"fleet{next(_NUMBERS)}", pool=2, timeout_s=5.0)
+    closing: list[Callable[[], Awaitable[None]]] = []
+
+    def make(habits: Habits, memory: EpochMemory | None) -> Coordinator:
+        database = PgDatabase(settings)
+        closing.append(database.close)
+        return Coordinator(PgEngine(database, habits), habits, memory)
+
+    own = PgDatabase(settings)
+    closing.append(own.close)
+
+    async def lose() -> None:
+        tables = ", ".join(f"toolcrib.{table}" for table in UNLOGGED.split(", "))
+        await own.rows(f"TRUNCATE {tables}")
+
+    return Members(make, lose, "postgresql", closing=closing)

@@ -1,0 +1,76 @@
+"""PostgreSQL as what replicas agree through: crashes, restarts, and statements that hang."""
+
+import signal
+import time
+
+import pytest
+from tests.fleet.engines import a_postgres
+from tests.stores.coordination.members import postgres_members, until
+
+from toolcrib.core.coordination import Claim
+from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.core.limits import Rate
+from toolcrib.stores.coordination.coordinator import Coordinator
+from toolcrib.stores.postgres.coordination import PgEpochMemory, in_time, open_line
+from toolcrib.stores.postgres.database import PgDatabase
+
+CLAIM = Claim("tool read", Rate(3, 300.0))
+OTHER = Claim("tool write", Rate(1000, 0.8))
+
+
+async def answers(member: Coordinator) -> bool:
+    try:
+        await member.use([OTHER])
+    except CoordinationUnavailable:
+        return False
+    return True
+
+
+async def works(member: Coordinator) -> bool:
+    return await answers(member) and await member.use([OTHER]) is None
+
+
+async def test_counts_survive_a_restart_and_a_crash_closes_what_is_limited_until_they_are_back():
+    with a_postgres() as engine:
+        members = await postgres_members(engine)
+        member = await members.join()
+        for _ in range(3):
+            await member.use([CLAIM])
+        engine.stop(signal.SIGINT)
+        with pytest.raises(CoordinationUnavailable, match="it does not answer"):
+            await member.use([CLAIM])
+        engine.start()
+        await until(lambda: answers(member))
+        settling_after_restart, full_after_restart = member.status().settling_s, await member.use([CLAIM])
+        engine.stop(signal.SIGQUIT)
+        engine.start()
+        await until(lambda: answers(member))
+        settling_after_crash = member.status().settling_s
+        await until(lambda: works(member))
+        full_after_crash = await member.use([CLAIM])
+        await members.close()
+
+    assert (settling_after_restart, full_after_restart is None) == (0, False)
+    assert (settling_after_crash > 0, full_after_crash is None) == (True, False)
+
+
+async def test_a_statement_that_hangs_is_cut_off(store_settings):
+    line = await open_line(store_settings)
+    began = time.monotonic()
+
+    with pytest.raises(CoordinationUnavailable, match="it does not answer"):
+        await in_time(line, line.execute("SELECT pg_sleep(30)"), 0.2)
+
+    assert time.monotonic() - began < 3
+    await line.close()
+
+
+async def test_an_epoch_is_remembered_for_each_engine_and_fleet(store_settings):
+    database = PgDatabase(store_settings)
+    memory, other = PgEpochMemory(database, "redis"), PgEpochMemory(database, "postgresql")
+    before = await memory.recall()
+    await memory.remember("one")
+    await memory.remember("two")
+
+    assert (before, await memory.recall(), await other.recall()) == ("", "two", "")
+    await database.close()
