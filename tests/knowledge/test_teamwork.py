@@ -162,7 +162,7 @@ async def test_a_killed_worker_loses_nothing_and_doubles_nothing(base, files, pl
     while waiting(place):
         reports += await all_reports(base)
 
-    assert 0 < stored
+    assert stored > 0
     assert stored + sum(each.added for each in reports) == 300
     assert len(set(await sources(base))) == 300
     assert await base.store.verify() == []

@@ -49,6 +49,8 @@ class PgWriter:
 
     def __init__(self, connection: "Connection[Any]", fleet: str) -> None:
         self._connection, self._fleet = connection, fleet
+        self.is_alone = False
+        """Whether other changes to the collection wait until this one is done; they need not, unless they collide."""
 
     def _run(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         cursor = self._connection.execute(statement.encode(), parameters)
@@ -96,7 +98,7 @@ class PgWriter:
         """Carry out a change in one transaction."""
         segment = Segment.from_bytes(change.segment) if change.segment else None
         with self._connection.transaction():
-            known = self._known(change.collection, "SHARE")
+            known = self._known(change.collection, "UPDATE" if self.is_alone else "SHARE")
             if known is None:
                 rows = self._run("SELECT id FROM toolcrib.kb_collection WHERE fleet = %s", self._fleet)
                 raise UnknownCollection(change.collection, known=[row[0] for row in rows])

@@ -198,7 +198,7 @@ def _persist(work: Callable[[PgWriter], T], writer: PgWriter) -> T:
         try:
             return work(writer)
         except (errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure):
-            continue
+            writer.is_alone = True
     return work(writer)
 
 
