@@ -18,6 +18,7 @@ from toolcrib.stores.knowledge_database import coming_json, to_json
 from toolcrib.stores.postgres import kb_frames as frames
 from toolcrib.stores.postgres.database import read_sql
 from toolcrib.stores.postgres.kb_blocks import decode_head, encode_head, posting_rows
+from toolcrib.stores.postgres.kb_reading import columns_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -254,7 +255,7 @@ class PgWriter:
             there = self._hold_passages(list(vectors))
             if not there:
                 return True
-            keys, ordinals = [key for key, _ in there], [at for _, at in there]
+            keys, ordinals = columns_of(there)
             self._run(read_sql("kb_drop_vectors"), keys, ordinals, self._fleet, target)
             for size in {len(vectors[row]) for row in there}:
                 some = [row for row in there if len(vectors[row]) == size]
@@ -264,7 +265,7 @@ class PgWriter:
 
     def _hold_passages(self, rows: Sequence[Row]) -> list[Row]:
         """Those of these passages that are there, and will be until the end of the transaction."""
-        keys, ordinals = [key for key, _ in rows], [at for _, at in rows]
+        keys, ordinals = columns_of(rows)
         lock = """
         SELECT key FROM toolcrib.kb_document WHERE fleet = %s AND key = ANY(%s::bigint[]) ORDER BY key FOR KEY SHARE"""
         self._run(lock, self._fleet, keys)
