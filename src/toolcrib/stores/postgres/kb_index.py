@@ -17,7 +17,7 @@ from toolcrib.stores.postgres.database import read_sql
 from toolcrib.stores.postgres.kb_blocks import ORDINALS, Block, decode_held
 from toolcrib.stores.postgres.kb_desk import Desk
 from toolcrib.stores.postgres.kb_reading import PgReader, array_of
-from toolcrib.stores.postgres.kb_tending import tend
+from toolcrib.stores.postgres.kb_tending import tend, try_lock, unlock
 from toolcrib.stores.postgres.kb_writing import PgWriter
 
 Floats = NDArray[np.float32]
@@ -65,6 +65,14 @@ class PgIndex:
         )
         await self.tidy(collection)
         return is_done
+
+    async def take_merging(self, collection: str) -> bool:
+        """Be the only one who merges blocks of a collection, by a lock that ends with the connection."""
+        return await self._writer.do(lambda connection: try_lock(connection, _merging(self._fleet, collection)))
+
+    async def end_merging(self, collection: str) -> None:
+        """Let the next one merge."""
+        await self._writer.do(lambda connection: unlock(connection, _merging(self._fleet, collection)))
 
     async def tidy(self, collection: str, *, is_coming: bool = False) -> None:
         """Build the index of many vectors that have none, and clear away what nobody needs any more."""
@@ -188,6 +196,10 @@ class Near:
 
     def _rows(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
         return PgReader(self._desk.lent, self._fleet).rows(statement, parameters)
+
+
+def _merging(fleet: str, collection: str) -> str:
+    return f"toolcrib kb merge {fleet} {collection}"
 
 
 def _written(vector: Floats) -> str:

@@ -6,6 +6,7 @@ the row with the generation: so writers hardly wait for each other, and generati
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Row = tuple[int, int]
 
+_WHERE = Struct(">iiiiii")
 _DOCUMENT = (
     "fleet, key, id, collection, source, title, type, hash, size, mtime_ns, date, licence, version, metadata, added,"
     " characters, passages, lacks_vectors"
@@ -184,17 +186,18 @@ class PgWriter:
         return frames.row(frames.text(self._fleet), frames.long(key), encoded, frames.text(to_json(arrival.outline)))
 
     def _passage_rows(self, key: int, arrival: Arrival) -> Iterator[bytes]:
-        text, integer, before = frames.text, frames.integer, (frames.text(self._fleet), frames.long(key))
+        before, headings = (8).to_bytes(2, "big") + frames.text(self._fleet) + frames.long(key), dict[Any, bytes]()
         for passage in passages_of(arrival):
             place = passage.place
-            where = (integer(passage.ordinal), integer(place.start), integer(place.end), integer(place.page))
-            yield frames.row(*before, *where, text(to_json(place.headings)), text(passage.check))
+            if place.headings not in headings:
+                headings[place.headings] = frames.text(to_json(place.headings))
+            where = _WHERE.pack(4, passage.ordinal, 4, place.start, 4, place.end) + frames.integer(place.page)
+            yield b"".join((before, where, headings[place.headings], frames.octets(passage.check.encode())))
 
     def _add_block(self, collection: str, level: int, head: bytes, segment: Segment) -> int:
         (block,) = self._numbers(1)
-        rows = list(posting_rows(self._fleet, block, segment.postings))
+        rows, held = posting_rows(self._fleet, block, segment.postings)
         frames.copy_in(self._connection, "kb_posting", "fleet, block, term, held", rows)
-        held = sum(len(each) * (4 + len(segment.postings.fields)) for _, each in segment.postings.each())
         statement = "INSERT INTO toolcrib.kb_block VALUES (%s, %s, %s, %s, %s, 0, %s, %s)"
         self._run(statement, self._fleet, block, collection, level, len(segment), held, head)
         return block
