@@ -14,7 +14,8 @@ from bench.engines import engines
 from bench.figures.kbspeed import CHUNKS, QUERIES, SLICES, prepared
 from bench.goals import SUBJECT, AtLeast, Goal, Limit, Outcome, Ratio, Results, Round, Verdict
 from bench.options import Options
-from bench.report import Column, Report, tell
+from bench.report import Column, Report
+from bench.rounds import tell
 from bench.stats import percentile
 
 ONE = "one worker"

@@ -32,7 +32,7 @@ def test_documents_go_in_are_found_answer_and_leave(kb: Program):
     found = answer(kb, "kb", "search", "dolphins", "-n", "1")["results"]
     asked = kb.run("kb", "ask", "What", "do", "ants", "carry?")
     checked = kb.run("kb", "verify")
-    removed = kb.run("kb", "rm", "animals", "--yes")
+    removed = kb.run("kb", "rm", "animals")
 
     assert (added["added"], added["skipped"], added["vectors_missing"]) == (3, [], None)
     assert [each["title"] for each in found] == ["Sea"]

@@ -61,7 +61,7 @@ class PgKnowledge:
 
     async def generation(self) -> int:
         """The number of the last change, by whichever process."""
-        return await self._read(PgReader.generation)
+        return await self._reader.do(lambda connection: PgReader(connection, self.fleet).generation(), is_single=True)
 
     async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
         """Read several things as they are at one moment; a few may do so at once."""
