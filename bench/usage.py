@@ -30,6 +30,19 @@ def _cpu_ns(pid: int) -> int:
         return 0
 
 
+def tree_cpu_ns(pids: Iterable[int]) -> int:
+    """CPU time used so far by these processes and by whatever they waited for, which ended."""
+    return sum(map(_tree_cpu_ns, pids))
+
+
+def _tree_cpu_ns(pid: int) -> int:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # the process ended meanwhile
+        return 0
+    return sum(map(int, fields[11:15])) * TICK_NS  # utime, stime, and both of the children waited for
+
+
 def memory(pids: list[int]) -> Memory:
     parts = [_rollup(pid) for pid in pids]
     rss_kb = [part.get("Rss", 0) for part in parts]

@@ -43,8 +43,7 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
     layers = layer_stack(Config(), make_rig(Config(), lambda event: None, MemoryAnswers()))
 
     assert [layer.__qualname__.partition(".")[0] for layer in layers] == [
-        "record",
-        "audit",
+        "observe",
         "permit",
         "shelter",
         "approve",
@@ -60,12 +59,12 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
 
 
 def test_calls_that_are_watched_are_seen_before_anything_is_refused_and_again_at_their_source():
-    """After the audit log has looked at them, and where their tool's own time begins."""
+    """First of all, and where their tool's own time begins."""
     rig = replace(make_rig(Config(), drop, MemoryAnswers()), live=Live(time.time, time.perf_counter))
 
     names = [layer.__qualname__.partition(".")[0] for layer in layer_stack(Config(), rig)]
 
-    assert names[1:4] == ["audit", "live", "permit"]
+    assert names[:2] == ["observe", "permit"]
     assert names[-2:] == ["replay", "at_source"]
 
 

@@ -229,7 +229,7 @@ class Crowd:
             self.folding.note(self.call(number))
 
     def call(self, number: int) -> LiveCall:
-        return self.live.open(ToolCall("files__read", "read", {}, str(number)), ("files", "read_only"), {})
+        return self.live.open(ToolCall("files__read", "read", {}, str(number)), ("files", "read_only"), {}, 0.0)
 
 
 async def test_few_calls_are_told_one_by_one():

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.fleet.engines import a_postgres
 
 from toolcrib.assemble import Loaded, load, open_crib
 from toolcrib.catalog.recorded import Named
@@ -16,6 +17,8 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.dossier import Dossier, Place, elsewhere, named_natives
 from toolcrib.project import Project, project_id
+from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
+from toolcrib.stores.postgres.ledger import PgLedger
 from toolcrib.surroundings import Surroundings
 
 AT = "2026-01-02T03:04:05Z"
@@ -175,6 +178,29 @@ async def test_broken_files_are_an_error_or_leave_what_runs(place: Place):
 
     assert snapshot.entries(None)[0]["name"] == "files__read_file"
     assert snapshot.document(OWNER)["configuration"]["problems"][0].startswith(str(place.directory / "toolcrib.toml"))
+
+
+async def test_records_in_a_shared_database_are_followed_and_kept_while_it_is_away(place: Place):
+    """Another replica's finding counts at the next look; while nobody can be asked, the trouble stands beside it."""
+    with a_postgres() as engine:
+        url = engine.fresh_database()
+        (place.directory / "toolcrib.toml").write_text(f'{WRITTEN}\n[store]\nurl = "{url}"\ntimeout = 1\n')
+        database = PgDatabase(StoreSettings(url))
+        files = load(None, place.around).config.servers["files"]
+        found = Record("files", "success", (tool("read_file"),), AT, config_hash=config_hash(files))
+        dossier = Dossier(place)
+        first, second = await dossier.read(), await dossier.read()
+        await PgLedger(database).update("files", lambda _: found)
+        third = await dossier.read()
+        await database.close()
+        engine.stop()
+        fourth = await dossier.read()
+
+    assert first is second
+    assert first.entries(None) == []
+    assert [entry["name"] for entry in third.entries(None)] == ["files__read_file"]
+    assert fourth.recorded is third.recorded
+    assert "shared database cannot be used" in fourth.problem
 
 
 async def test_a_damaged_lock_is_an_error(place: Place):

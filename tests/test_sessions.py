@@ -21,7 +21,16 @@ from toolcrib.core.stay import Stay
 from toolcrib.dossier import Place
 from toolcrib.project import Project
 from toolcrib.projects import Projects, as_known
-from toolcrib.sessions import IDLE_S, MOST_OF_ONE, MOST_PLACES, Session, Sessions, UnknownSession, working
+from toolcrib.sessions import (
+    IDLE_S,
+    MOST_OF_ONE,
+    MOST_PLACES,
+    Session,
+    SessionElsewhere,
+    Sessions,
+    UnknownSession,
+    working,
+)
 from toolcrib.stores.projects import ProjectFile, UnknownProject
 from toolcrib.surroundings import Surroundings
 from toolcrib.workplace import HAPPENINGS_KEPT, Journal
@@ -361,3 +370,18 @@ async def test_questions_of_another_project_say_where_they_come_from(bench: Benc
 
     assert [one.question.server for one in waiting] == ["tiny (project other)"]
     assert result.success
+
+
+async def test_a_session_that_is_at_another_replica_is_said_to_be_there(bench: Bench):
+    """Behind a balancer "there is none" would be half the truth; what to do about it is said."""
+    async with bench.serving(bench.project("mine", bench.tiny())) as served:
+        here, there = (Sessions(served.projects, drop, replica=name) for name in ("r1", "r2"))
+        session = await there.open(served.projects.place, "work", ME)
+
+        with pytest.raises(SessionElsewhere, match="opened at replica 'r2'; this is 'r1'") as caught:
+            here.find(session.id)
+        with pytest.raises(UnknownSession):
+            there.find("s-r2.gone")
+        assert there.find(session.id) is session
+        assert "have the balancer send their requests there" in caught.value.hint
+        await asyncio.gather(here.close(), there.close())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench import environments, usage
+from bench import environments, procs, usage
 from bench.goals import SUBJECT, AtLeast, AtMost, Goal, Limit, Ratio, Results, Round
 from bench.options import Options
 from bench.report import Column, Report
@@ -78,6 +78,11 @@ class Worker:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def cpu_s(self) -> float:
+        """Used so far, by it and by every process it started."""
+        return usage.tree_cpu_ns(member.pid for member in procs.family(self.pid)) / 1e9
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -159,9 +164,9 @@ def _spend(up: dict[str, Worker], spent: dict[str, Filled], name: str, do: str, 
     try:
         if do == "add":
             worker.ask("learn", **order)
-        before = usage.cpu_ns([worker.pid])
+        before = worker.cpu_s
         seconds = worker.ask(do, **order)["s"]
-        cpu_s = (usage.cpu_ns([worker.pid]) - before) / 1e9
+        cpu_s = worker.cpu_s - before
         spent[name] = Filled(spent[name].seconds + seconds, spent[name].cpu_s + cpu_s)
     except (RuntimeError, OSError) as error:
         tell(f"  -- {name}: {why(error)}")

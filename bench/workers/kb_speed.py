@@ -4,7 +4,6 @@ Run in the contender's own environment. Each order is a line of JSON; each answe
 """
 
 import asyncio
-import hashlib
 import json
 import os
 import sys
@@ -31,6 +30,7 @@ class Base(Protocol):
     def finish(self) -> None: ...
     def search(self, query: str, vector: Vector) -> list[Row]: ...
     def nearest(self, query: str, vector: Vector) -> list[str]: ...
+    def close(self) -> None: ...
 
 
 class Corpus:
@@ -82,20 +82,15 @@ class Given:
 
     def __init__(self, queries: Sequence[str], vectors: Vector) -> None:
         self.dimensions = int(vectors.shape[1])
-        self._queries = {_digest(query): vector for query, vector in zip(queries, vectors, strict=True)}
+        self._queries = dict(zip(queries, vectors, strict=True))
         self._known = dict(self._queries)
 
     def learn(self, rows: Sequence[Row], vectors: Vector) -> None:
         texts = (f"{row['title']}\n{row['headings']}\n{row['text']}" for row in rows)
-        learnt = {_digest(text): vector for text, vector in zip(texts, vectors, strict=True)}
-        self._known = self._queries | learnt
+        self._known = self._queries | dict(zip(texts, vectors, strict=True))
 
     def embed(self, texts: Sequence[str]) -> Vector:
-        return np.stack([self._known[_digest(text)] for text in texts])
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=12).digest()
+        return np.stack([self._known[text] for text in texts])
 
 
 class Toolcrib:
@@ -154,6 +149,9 @@ class Toolcrib:
         rows = [(view.parts[hit.segment], hit.position) for hit in hits]
         return [f"{Path(documents[int(p.documents[at])].source).stem}-{int(p.ordinals[at])}" for p, at in rows]
 
+    def close(self) -> None:
+        self._loop.run_until_complete(self._library.close())
+
 
 class Lance:
     """A table with a vector index and a full-text index; hybrid queries with its own RRF reranker."""
@@ -203,6 +201,9 @@ class Lance:
         found = self._table.search(vector, query_type="vector").distance_type("cosine").limit(TOP).select(["id"])
         return [row["id"] for row in found.to_list()]
 
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
 
 class Chroma:
     """Its local client has vectors and a filter for text, no ranking by words; the two ways are put together here."""
@@ -246,6 +247,9 @@ class Chroma:
     def nearest(self, query: str, vector: Vector) -> list[str]:
         del query
         return [row["id"] for row in self._ask(vector)]
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
 
     def _ask(self, vector: Vector, **narrowed: Any) -> list[Row]:
         wanted = ["documents", "metadatas", "distances"]
@@ -341,6 +345,7 @@ def main() -> None:
     base = CONTENDERS[contender](corpus, home)
     for order in orders():
         print("@@" + json.dumps(ORDERS[order["do"]](base, corpus, order)), flush=True)
+    base.close()
 
 
 main()

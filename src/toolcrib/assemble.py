@@ -16,16 +16,16 @@ from toolcrib.calls.elicit import ClientSurface, Seal
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments
-from toolcrib.calls.layers.audit import Told, audit, witness
+from toolcrib.calls.layers.audit import witness
 from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.layers.limit import limit
-from toolcrib.calls.layers.live import at_source, live
+from toolcrib.calls.layers.live import at_source
 from toolcrib.calls.layers.normalise import normalise
+from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.layers.permit import permit
-from toolcrib.calls.layers.record import record
 from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.layers.shelter import IsolationOf, shelter
@@ -68,6 +68,7 @@ from toolcrib.stores.paths import find_project, lock_path, results_path, user_co
 from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.stores.results import ResultStore
+from toolcrib.stores.results_shared import SharedResults
 from toolcrib.surroundings import Surroundings
 from toolcrib.thinking import errands_of
 from toolcrib.window import Window, Windows
@@ -167,11 +168,11 @@ def layer_stack(
     def unchecked(tool: str, reason: str) -> None:
         rig.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
 
+    clock = time.perf_counter if rig.live is None else rig.live.clock
+    told = Told(clock, redact=onlookers.redact, slow_s=config.slow_call_s)
     return [
         *onlookers.spans(),
-        record(rig.metrics, rig.emit, time.perf_counter, config.slow_call_s),
-        audit(rig.log, Told(time.perf_counter, redact=onlookers.redact)),
-        *([] if rig.live is None else [live(rig.live)]),
+        observe(Watchers(rig.metrics, rig.emit, rig.log, rig.live), told),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
         approve(rig.desk, Seal(time.time, config.security.ask_timeout_s, rig.desk.secret)),
@@ -262,8 +263,9 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     outfit = make_outfit(loaded, around, maker, agents, shared.database) if config.workspace.enabled else None
     own += without_taken(outfit.tools() if outfit is not None else [], own)
     results = await open_results(config, around) if has_result_limit(config) else None
-    if results is not None:
-        own.append(reading_tool(results, config, own))
+    kept = share_results(results, shared, config.results.keep_s)
+    if kept is not None:
+        own.append(reading_tool(kept, config, own))
     maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
     native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
     ledger = make_ledger(shared.database, loaded.lock)
@@ -273,7 +275,7 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
     rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
-    rig = replace(rig, results=None if one_shot else results, live=watched, fleet=shared.coordination)
+    rig = replace(rig, results=None if one_shot else kept, live=watched, fleet=shared.coordination)
     parts = Parts(
         native=native,
         make_source=maker,
@@ -347,7 +349,14 @@ async def open_results(config: Config, surroundings: Surroundings) -> ResultStor
     return store
 
 
-def reading_tool(results: ResultStore, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
+def share_results(results: ResultStore | None, shared: Shared, keep_s: float) -> ResultStore | SharedResults | None:
+    """Where there are replicas, results are read at any of them."""
+    if results is None or shared.coordination is None:
+        return results
+    return SharedResults(results, shared.coordination, keep_s)
+
+
+def reading_tool(results: ResultStore | SharedResults, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
     """``result_read``, whose name nobody else may use."""
     if any(entry.tool.name == RESULT_READ for entry in beside):
         raise ConfigError(

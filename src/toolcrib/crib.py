@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+import msgspec
+
 from toolcrib.calls.approvals import Desk
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.audit import unknown_call
@@ -33,6 +35,7 @@ from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller, Reach
 from toolcrib.core.audit import Audit, AuditEntry
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
+from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import (
     InternalError,
     InvalidArguments,
@@ -353,7 +356,7 @@ class Crib:
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """Run a call whose tool is an exposed name of this Crib."""
-        return await self.run(replace(call, name=call.tool))
+        return await self.run(msgspec.structs.replace(call, name=call.tool))
 
     async def run(self, call: ToolCall) -> ToolResult:
         """The one place where trouble becomes a result."""
@@ -520,8 +523,7 @@ class Crib:
     def _fleet_health(self) -> dict[str, Any]:
         if self.fleet is not None:
             return {"fleet": self.fleet.health()}
-        coordination = self._parts.rig.fleet
-        return {} if coordination is None else {"fleet": asdict(coordination.status())}
+        return {} if self.coordination is None else {"fleet": asdict(self.coordination.status())}
 
     def exposition(self, version: str, started_at: float) -> str:
         """The tallies and the health in Prometheus' text format."""
@@ -533,6 +535,11 @@ class Crib:
     def audit(self) -> Audit:
         """Where calls and security decisions are written down."""
         return self._parts.rig.log
+
+    @property
+    def coordination(self) -> Coordination | None:
+        """The other replicas, where there are any."""
+        return self._parts.rig.fleet
 
     @property
     def metrics(self) -> Metrics:

@@ -120,7 +120,7 @@ class Fleet:
             await self._changed.wait()
             self._changed.clear()
             if self.on_config is not None:
-                with suppress(ToolcribError):  # a broken edit leaves what runs; the watch of the files tells of it
+                with suppress(ToolcribError, OSError):  # a broken edit leaves what runs; the watch of the files tells
                     await self.on_config()
 
     async def _look_again_and_again(self) -> None:

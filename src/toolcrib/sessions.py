@@ -48,6 +48,19 @@ class UnknownSession(CallerError):
         super().__init__(f"There is no session {session[:ID_SHOWN]!r}.", hint="It may have ended: open a new one.")
 
 
+class SessionElsewhere(CallerError):
+    """The session was opened at another replica, and stays there."""
+
+    code = "RESOURCE_NOT_FOUND"
+
+    def __init__(self, session: str, there: str, here: str) -> None:
+        super().__init__(
+            f"Session {session[:ID_SHOWN]!r} was opened at replica {there[:ID_SHOWN]!r}; this is {here!r}.",
+            hint="Sessions over REST stay at the replica that opened them: have the balancer send their requests there,"
+            " or open a new one. Sessions of MCP clients go on at any replica.",
+        )
+
+
 @dataclass(slots=True)
 class Session:
     """One agent at work."""
@@ -88,9 +101,16 @@ class Sessions:
     """All sessions, bounded in number and in idle time."""
 
     def __init__(
-        self, projects: Projects, emit: Emit, stays: Stays = nobody, now: Callable[[], float] = time.time
+        self,
+        projects: Projects,
+        emit: Emit,
+        stays: Stays = nobody,
+        now: Callable[[], float] = time.time,
+        replica: str = "",
     ) -> None:
+        """Where there are several replicas, ids say at which one a session is."""
         self.projects = projects
+        self._replica = replica
         self._emit, self._stays, self._now = emit, stays, now
         self._here = Workplace(projects.place, projects.served)
         self._elsewhere: dict[str, Workplace] = {}
@@ -119,8 +139,18 @@ class Sessions:
         """The session of that id."""
         found = self._by_id.get(session_id) or next((one for one in self.all() if one.id == session_id), None)
         if found is None:
-            raise UnknownSession(session_id)
+            raise self._missing(session_id)
         return found
+
+    def _missing(self, session_id: str) -> CallerError:
+        there, separator, _ = session_id.removeprefix("s-").rpartition(".")
+        if self._replica and separator and there != self._replica:
+            return SessionElsewhere(session_id, there, self._replica)
+        return UnknownSession(session_id)
+
+    def _new_id(self) -> str:
+        place = f"{self._replica}." if self._replica else ""
+        return f"s-{place}{secrets.token_hex(12)}"
 
     def _of_client(self, stay: Stay) -> Session:
         now = self._now()
@@ -136,7 +166,7 @@ class Sessions:
         async with self._turn:
             self._check_room(caller)
             workplace, now = await self._workplace(place), self._now()
-            session = Session(f"s-{secrets.token_hex(12)}", name, caller, workplace, now, now, workplace.journal.last)
+            session = Session(self._new_id(), name, caller, workplace, now, now, workplace.journal.last)
             session.caller = replace(caller, session=session.id)
             self._by_id[session.id] = session
         self._tasks.spawn(workplace.wake(), "session.start")

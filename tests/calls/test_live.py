@@ -23,9 +23,12 @@ class Board:
 
     def begin(self, number: int, name: str = "files__read") -> LiveCall:
         call = ToolCall(name, "read", {"path": "a.txt"}, f"c{number}", ANN, trace_id="t1")
-        entry = self.live.open(call, ABOUT, SHAPE)
+        entry = self.live.open(call, ABOUT, SHAPE, self.clock())
         self.pass_time(1.0)
         return entry
+
+    def end(self, entry: LiveCall, outcome: str = "success", message: str = "") -> None:
+        self.live.close(entry, self.clock(), outcome, message)
 
     def pass_time(self, seconds: float) -> None:
         self.wall.advance(seconds)
@@ -44,7 +47,7 @@ async def test_a_call_is_seen_while_it_runs_and_after_it_ended():
     board = Board()
     entry = board.begin(1)
     while_running = entry.to_dict()
-    board.live.close(entry)
+    board.end(entry)
 
     common = {
         "id": "c1",
@@ -70,8 +73,8 @@ async def test_those_that_run_come_oldest_first_and_the_recent_ones_newest_first
     """However they ended in between."""
     board = Board()
     entries = [board.begin(number) for number in range(4)]
-    board.live.close(entries[2])
-    board.live.close(entries[0])
+    board.end(entries[2])
+    board.end(entries[0])
 
     assert ids(board.live.running()) == ["c1", "c3"]
     assert ids(board.live.recent()) == ["c3", "c2", "c1", "c0"]
@@ -83,7 +86,7 @@ async def test_the_calls_of_one_tool_can_be_asked_for():
     """Running ones included."""
     board = Board()
     board.begin(1, "files__write")
-    board.live.close(board.begin(2, "files__read"))
+    board.end(board.begin(2, "files__read"))
     board.begin(3, "files__read")
 
     assert ids(board.live.of_tool("files__read")) == ["c3", "c2"]
@@ -96,7 +99,7 @@ async def test_only_so_many_that_ended_are_remembered():
     board = Board(keep=3)
     board.begin(0)
     for number in range(1, 100):
-        board.live.close(board.begin(number))
+        board.end(board.begin(number))
 
     assert ids(board.live.recent()) == ["c99", "c98", "c97", "c0"]
     assert board.live.find("c50") is None
@@ -109,7 +112,7 @@ async def test_a_finished_call_holds_on_to_nothing_but_words():
     entry = board.begin(1)
     assert entry.task is asyncio.current_task()
 
-    board.live.close(entry)
+    board.end(entry)
 
     assert entry.task is None
     assert "a.txt" not in repr(entry.to_dict())
@@ -128,7 +131,7 @@ async def test_steps_tell_what_took_the_time():
     entry.end("queue")
     entry.reach_tool()
     board.pass_time(0.25)
-    board.live.close(entry)
+    board.end(entry)
 
     assert unfinished[1] == Step("queue", 3000.0, 3500.0)
     assert entry.steps == [
@@ -146,7 +149,7 @@ async def test_a_call_that_ends_while_it_waits_has_its_wait_end_with_it():
     entry.begin("queue")
     open_step = entry.to_dict()["steps"]
     board.pass_time(1.0)
-    board.live.close(entry, "TOOL_TIMEOUT", "late")
+    board.end(entry, "TOOL_TIMEOUT", "late")
 
     assert open_step == [{"name": "queue", "startMs": 1000.0, "endMs": None}]
     assert entry.steps == [Step("queue", 1000.0, 2000.0)]
@@ -162,7 +165,7 @@ async def test_listeners_are_told_of_beginning_waiting_and_end_until_they_are_fo
     entry.begin("queue")
     entry.end("queue")
     entry.reach_tool()
-    board.live.close(entry, "TOOL_TIMEOUT", "late")
+    board.end(entry, "TOOL_TIMEOUT", "late")
     forget()
     board.begin(2)
 
@@ -173,8 +176,8 @@ async def test_listeners_are_told_of_beginning_waiting_and_end_until_they_are_fo
 async def test_a_message_is_one_short_line_without_control_characters_and_secrets():
     """Whatever a server or a function says."""
     live = Live(ManualClock(), ManualClock(), hide=lambda text: text.replace("hunter2", "***"))
-    entry = live.open(ToolCall("a", "a", {}, "c1"), ABOUT, {})
-    live.close(entry, "TOOL_EXECUTION_FAILED", "bad\x1b[31m \u202ehunter2\n\tline " + "x" * 5000)
+    entry = live.open(ToolCall("a", "a", {}, "c1"), ABOUT, {}, 0.0)
+    live.close(entry, 1.0, "TOOL_EXECUTION_FAILED", "bad\x1b[31m \u202ehunter2\n\tline " + "x" * 5000)
 
     assert entry.message.startswith("bad *** line xxx")
     assert len(entry.message) == 300
@@ -197,7 +200,7 @@ async def test_a_call_that_never_came_to_the_layers_is_noted_as_ended():
 async def test_a_call_that_is_over_or_never_was_cannot_be_ended():
     """Whoever asks learns that it was too late."""
     board = Board()
-    board.live.close(board.begin(1))
+    board.end(board.begin(1))
 
     assert (board.live.cancel("c1"), board.live.cancel("ghost")) == (False, False)
 

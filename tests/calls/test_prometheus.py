@@ -29,8 +29,8 @@ def test_calls_are_counted_by_how_they_ended():
     """Success and each code by tool; what no tool did by code alone."""
     metrics = Metrics(in_flight=4)
     tally = metrics.of("files__read")
-    tally.note(0.002, failed=False)
-    tally.note(0.3, failed=False)
+    tally.note(0.002, 0)
+    tally.note(0.3, 0)
     tally.note_failed(40, "TOOL_TIMEOUT", "late")
     tally.note_refused("TOOL_INVALID_INPUT")
     metrics.count_unknown("TOOL_NOT_FOUND")
@@ -49,7 +49,7 @@ def test_durations_fall_into_classes_that_add_up():
     """Each class counts what is within its bound, the bound included; the last one counts all."""
     metrics = Metrics()
     for seconds in (0.0005, 0.001, 0.3, 100):
-        metrics.of("a").note(seconds, failed=False)
+        metrics.of("a").note(seconds, 0)
 
     samples = read(metrics)
 
@@ -93,7 +93,7 @@ def test_names_of_strangers_do_not_break_the_page():
     """Quotes, backslashes and line breaks come out as they went in."""
     metrics = Metrics()
     name = 'a"b\\c\nd} 1'
-    metrics.of(name).note(0.1, failed=False)
+    metrics.of(name).note(0.1, 0)
 
     samples = read(metrics)
 

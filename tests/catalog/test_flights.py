@@ -4,10 +4,11 @@ import asyncio
 
 from tests.doubles.replicas import Common, replica, so
 
-from toolcrib.catalog import flights
+from toolcrib.catalog import flights, refresh
 from toolcrib.config.model import Config, SecurityConfig, ServerConfig
-from toolcrib.core.errors import SourceUnavailable
+from toolcrib.core.errors import SourceUnavailable, StoreUnavailable
 from toolcrib.core.tool import Tool
+from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing import FakeSource
 
 AT_AN_ADDRESS = Config(servers={"srv": ServerConfig("srv", url="http://127.0.0.1:9/mcp")})
@@ -146,6 +147,32 @@ async def test_what_was_missed_is_read_when_the_others_are_back():
         await so(lambda: "srv__write" in names(b))
 
         assert missed == ["srv__read"]
+
+
+async def test_news_that_came_while_the_store_was_away_is_not_lost(monkeypatch):
+    monkeypatch.setattr(refresh, "AGAIN_S", 0.01)
+    common, one, other = Common(), FakeSource("srv", ["read"]), FakeSource("srv", ["read"])
+
+    class Failing(MemoryRecords):
+        """Cannot be read a few times."""
+
+        left = 0
+
+        async def read(self):
+            if self.left:
+                self.left -= 1
+                raise StoreUnavailable("The shared database cannot be used.")
+            return await common.records.read()
+
+    async with replica(common, "a", one) as a:
+        await a.made.crib.current()
+        theirs = Common(common.hub, common.book, failing := Failing())
+        async with replica(theirs, "b", other) as b:
+            failing.left = 3
+            one.change("read", "write")
+            await so(lambda: "srv__write" in names(b))
+
+            assert (failing.left, other.listed) == (0, 0)
 
 
 async def test_asking_on_purpose_asks():

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.catalog import refresh
+from toolcrib.catalog import refresh, storing
 from toolcrib.catalog.refresh import Refresher, Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
-from toolcrib.core.errors import ConfigError, SourceUnavailable
+from toolcrib.core.errors import ConfigError, SourceUnavailable, StoreUnavailable
 from toolcrib.core.events import Event
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
@@ -424,3 +424,49 @@ async def test_records_that_cannot_be_written_cost_nothing_but_a_warning():
 
     assert names(shelf) == ["read"]
     assert fresh.told("lock.not.written") == [{"server": "files", "error": "The disk is full."}]
+
+
+async def test_a_record_the_shared_database_could_not_take_is_written_when_it_is_back(monkeypatch):
+    """Nobody waits for that; of several findings the newest is written."""
+    monkeypatch.setattr(storing, "AGAIN_S", 0.01)
+
+    class Away(MemoryRecords):
+        is_away = True
+        written = asyncio.Event()
+
+        async def update(self, server, change) -> None:
+            if self.is_away:
+                raise StoreUnavailable("It does not answer.")
+            await super().update(server, change)
+            self.written.set()
+
+    records = Away()
+    fresh = Freshness(records)
+    source = FakeSource("files", ["read"])
+    fresh.put(source)
+    await fresh.refresher.refresh(["files"])
+    source.tools = [*source.tools, Tool("write")]
+    await fresh.refresher.refresh(["files"])
+    before = dict(await records.read())
+    records.is_away = False
+    async with asyncio.timeout(5):
+        await records.written.wait()
+    await fresh.refresher.close()
+
+    assert before == {}
+    assert [tool["name"] for tool in (await records.read())["files"].tools] == ["read", "write"]
+    assert fresh.told("lock.not.written")[0] == {"server": "files", "error": "It does not answer."}
+
+
+async def test_closing_while_the_shared_database_is_away_waits_for_nothing():
+    class Away(MemoryRecords):
+        async def update(self, *_: object) -> None:
+            raise StoreUnavailable("It does not answer.")
+
+    fresh = Freshness(Away())
+    fresh.put(FakeSource("files", ["read"]))
+    await fresh.refresher.refresh(["files"])
+    async with asyncio.timeout(1):
+        await fresh.refresher.close()
+
+    assert len(fresh.told("lock.not.written")) == 2

@@ -6,6 +6,7 @@ import pytest
 from tests.stores.audit_logs import Kept, in_file, in_table
 
 from toolcrib.core.audit import AuditEntry
+from toolcrib.doors.views.costs import usage_of
 from toolcrib.stores.audit_browsing import Browse, around, browse, following, per_hour
 from toolcrib.stores.audit_reading import Query, in_order
 
@@ -69,6 +70,19 @@ async def seven(kept):
 async def test_entries_are_found_by_what_they_say(seven, query, numbers):
     """A beginning is shown only while there is no end."""
     assert [entry.seq for entry in seven.find(query)] == numbers
+
+
+async def test_a_long_log_is_searched_to_its_beginning(kept):
+    """However many fit, each is found once, in order."""
+    log = kept.writer()
+    for number in range(2500):
+        log.note(AuditEntry("call", tool=f"t{number % 5}", execution_id=str(number), outcome="success"))
+    await log.close()
+
+    found = kept.find(Query(tool="t[0-3]"))
+
+    assert [entry.seq for entry in found] == [number + 1 for number in range(2500) if number % 5 != 4]
+    assert [entry.seq for entry in kept.find(Query(tool="t4"), 2)] == [2495, 2500]
 
 
 async def test_the_newest_come_last(seven):
@@ -227,3 +241,8 @@ async def test_one_tool_with_several_decisions_is_counted_once(kept):
     await kept.write([call("read"), call("read", "approved once"), call("read")])
 
     assert [use.calls for use in usage(kept, 0).tools.values()] == [3]
+
+
+def test_without_a_log_nothing_is_known(kept):
+    """Which is not the same as no use."""
+    assert usage_of(kept.place, 30) is None

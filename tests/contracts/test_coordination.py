@@ -7,17 +7,30 @@ from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
-from tests.stores.coordination.members import Members, postgres_members, quick, redis_members, until
+from tests.stores.coordination.members import Hub, Members, postgres_members, quick, redis_members, until
 
 from toolcrib.core.coordination import Claim, CoordinationStatus
 from toolcrib.core.limits import Rate
 from toolcrib.stores.coordination.coordinator import Coordinator
 
 
+async def open_members(kind: str, request: pytest.FixtureRequest) -> Members:
+    engine = request.getfixturevalue(kind)
+    return await (postgres_members(engine) if kind == "postgres" else redis_members(engine))
+
+
 @pytest.fixture(params=["redis", "valkey", "postgres"])
 async def members(request):
-    engine = request.getfixturevalue(request.param)
-    made = await (postgres_members(engine) if request.param == "postgres" else redis_members(engine))
+    """Over an engine that can lose what it knows, and whose members can be killed."""
+    made = await open_members(request.param, request)
+    yield made
+    await made.close()
+
+
+@pytest.fixture(params=["memory", "redis", "valkey", "postgres"])
+async def anybody(request):
+    """What the protocol alone promises holds in one process too."""
+    made = Hub() if request.param == "memory" else await open_members(request.param, request)
     yield made
     await made.close()
 
@@ -39,8 +52,8 @@ async def admitted(member: Coordinator, claim: Claim, stamps: list[int]) -> None
         stamps.append(counted.at_us)
 
 
-async def test_uses_of_all_replicas_count_together(members: Members):
-    one, other = await members.several(2)
+async def test_uses_of_all_replicas_count_together(anybody: Hub | Members):
+    one, other = await anybody.several(2)
     claim = Claim("tool read", Rate(3, 60.0))
 
     outcomes = [await member.use([claim]) for member in (one, other, one, other, one)]
@@ -50,17 +63,17 @@ async def test_uses_of_all_replicas_count_together(members: Members):
     assert all(59 < full.wait_s <= 60 for full in outcomes[3:] if full)
 
 
-async def test_of_many_at_once_as_many_get_through_as_may(members: Members):
+async def test_of_many_at_once_as_many_get_through_as_may(anybody: Hub | Members):
     claim = Claim("tool read", Rate(25, 60.0))
-    uses = [member.use([claim]) for member in await members.several(3) for _ in range(30)]
+    uses = [member.use([claim]) for member in await anybody.several(3) for _ in range(30)]
 
     outcomes = await asyncio.gather(*uses)
 
     assert outcomes.count(None) == 25
 
 
-async def test_all_claims_are_counted_or_none_and_the_longest_wait_is_told(members: Members):
-    one, other = await members.several(2)
+async def test_all_claims_are_counted_or_none_and_the_longest_wait_is_told(anybody: Hub | Members):
+    one, other = await anybody.several(2)
     rare, rarer, often = Claim("a", Rate(1, 30.0)), Claim("b", Rate(1, 60.0)), Claim("c", Rate(2, 60.0))
     await one.use([rare, rarer])
 
@@ -173,8 +186,8 @@ async def test_places_held_before_a_loss_stay_taken_after_it(members: Members):
     await until(gets_it)
 
 
-async def test_a_place_goes_to_one_and_then_to_the_next(members: Members):
-    one, other = await members.several(2)
+async def test_a_place_goes_to_one_and_then_to_the_next(anybody: Hub | Members):
+    one, other = await anybody.several(2)
     ticket = await one.take_place("server files", 1)
     refused = await other.take_place("server files", 1)
     waiting = asyncio.create_task(other.on_free("server files", 5.0))
@@ -188,8 +201,8 @@ async def test_a_place_goes_to_one_and_then_to_the_next(members: Members):
     assert await one.take_place("server files", 1) is None
 
 
-async def test_other_gates_have_places_of_their_own(members: Members):
-    one, other = await members.several(2)
+async def test_other_gates_have_places_of_their_own(anybody: Hub | Members):
+    one, other = await anybody.several(2)
     await one.take_place("server files", 1)
 
     assert await other.take_place("server web", 1) is not None
@@ -273,8 +286,8 @@ async def test_whoever_stops_waiting_for_a_place_does_not_hold_up_the_line(membe
     await until(lambda: other.take_place("server files", 1), deadline_s=2)
 
 
-async def test_one_leads_and_the_next_when_it_lets_go(members: Members):
-    one, other = await members.several(2)
+async def test_one_leads_and_the_next_when_it_lets_go(anybody: Hub | Members):
+    one, other = await anybody.several(2)
     lease = await one.lead("discovery of files", 30.0)
     refused = await other.lead("discovery of files", 30.0)
     elsewhere = await other.lead("discovery of web", 30.0)
@@ -302,8 +315,8 @@ async def test_a_lease_is_kept_while_its_holder_lives_and_ends_with_it(members: 
     await until(lambda: other.lead("discovery", 0.3), deadline_s=5)
 
 
-async def test_news_reach_all_others_once_and_in_order(members: Members):
-    three = await members.several(3)
+async def test_news_reach_all_others_once_and_in_order(anybody: Hub | Members):
+    three = await anybody.several(3)
     heard: list[list[bytes]] = [[], [], []]
     for member, told in zip(three, heard, strict=True):
         await member.subscribe("events", told.append, lambda: None)
@@ -320,8 +333,8 @@ async def test_news_reach_all_others_once_and_in_order(members: Members):
     assert heard[0] == []
 
 
-async def test_who_does_not_listen_any_more_is_not_told(members: Members):
-    one, other = await members.several(2)
+async def test_who_does_not_listen_any_more_is_not_told(anybody: Hub | Members):
+    one, other = await anybody.several(2)
     first, second = list[bytes](), list[bytes]()
     leave = await other.subscribe("events", first.append, lambda: None)
     await other.subscribe("events", second.append, lambda: None)
@@ -336,8 +349,24 @@ async def test_who_does_not_listen_any_more_is_not_told(members: Members):
     assert first == []
 
 
-async def test_values_are_kept_for_all_until_their_time_is_over(members: Members):
+async def test_a_listener_that_fails_does_not_deafen_the_others(members: Members):
     one, other = await members.several(2)
+    reported, heard = list[object](), list[bytes]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: reported.append(told["exception"]))
+    await other.subscribe("events", lambda body: [][len(body)], lambda: None)
+    await other.subscribe("events", heard.append, lambda: None)
+    await one.publish("events", b"first")
+    await one.publish("events", b"second")
+
+    async def both_came() -> bool:
+        return heard == [b"first", b"second"]
+
+    await until(both_came)
+    assert [type(error) for error in reported] == [IndexError, IndexError]
+
+
+async def test_values_are_kept_for_all_until_their_time_is_over(anybody: Hub | Members):
+    one, other = await anybody.several(2)
     await one.put("short", b"\x00 value", 0.3)
     await one.put("long", b"first", 60.0)
     await one.put("long", b"second", 60.0)

@@ -10,7 +10,7 @@ from tests.fleet.running import until
 from tests.knowledge.conftest import Base
 
 from toolcrib.knowledge import ingest
-from toolcrib.knowledge.builder import FAILED
+from toolcrib.knowledge.builder import FAILED, Builder, Spare
 from toolcrib.knowledge.survey import Adding, Root
 
 SCRIPT = """
@@ -54,7 +54,7 @@ def builders_of(parent: int) -> list[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            is_builder = b"toolcrib.knowledge.builder" in (folder / "cmdline").read_bytes()
+            is_builder = b"toolcrib.knowledge.beside" in (folder / "cmdline").read_bytes()
         except OSError:
             continue
         if int(fields[1]) == parent and fields[0] != "Z" and is_builder:
@@ -75,6 +75,7 @@ class Watched:
         records = await self.base.store.segments(["notes"])
         self.index = [await self.base.store.segment_bytes(record.id) for record in records]
         self.problems = await self.base.store.verify()
+        await self.base.ingest.close()
         await self.base.store.close()
         return self
 
@@ -103,6 +104,47 @@ async def test_a_large_addition_has_the_same_index_with_the_process_as_without(
     assert beside.index == alone.index
     assert (beside.report.added, beside.report.passages) == (alone.report.added, alone.report.passages)
     assert builders_of(os.getpid()) == []
+
+
+async def test_the_process_stays_for_the_next_addition_and_ends_when_all_is_closed(
+    tmp_path, embedder, many, small_batches
+):
+    base = Base(tmp_path / "kb.db", embedder)
+    await base.add(many)
+    after_first = builders_of(os.getpid())
+    await base.add(many, collection="again")
+    after_second = builders_of(os.getpid())
+    await base.ingest.close()
+    await base.store.close()
+
+    assert len(after_first) == 1
+    assert (after_second, builders_of(os.getpid())) == (after_first, [])
+
+
+async def test_a_process_that_nobody_wants_any_more_ends():
+    async with Builder(spare=Spare(rest_s=0.001)) as builder:
+        builder.want()
+        had = builders_of(os.getpid())
+    async with asyncio.timeout(30):
+        while builders_of(os.getpid()):
+            await asyncio.sleep(0.01)
+
+    assert len(had) == 1
+
+
+async def test_a_process_that_was_killed_while_it_rested_is_replaced(tmp_path, embedder, many, small_batches):
+    base, events = Base(tmp_path / "kb.db", embedder), []
+    base.ingest.emit = events.append
+    await base.add(many)
+    (first,) = builders_of(os.getpid())
+    os.kill(first, signal.SIGKILL)
+    until(lambda: not is_running(first), deadline_s=30, what="the end of the process")
+    await base.add(many, collection="again")
+    (second,) = builders_of(os.getpid())
+    await base.ingest.close()
+    await base.store.close()
+
+    assert (first != second, events) == (True, [])
 
 
 async def test_an_addition_completes_though_the_process_is_killed_in_the_middle(

@@ -1,6 +1,7 @@
 """The places of one server when all replicas share them: the queue is this replica's own, the places are not."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from toolcrib.calls.gate import Gate
@@ -9,6 +10,8 @@ from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import CoordinationUnavailable
 
 ASK_AGAIN_S = 1.0
+PASS_ON_S = 0.1
+"""How long a place may go from hand to hand within a replica before the others have their turn."""
 
 
 class FleetGate(Gate):
@@ -24,7 +27,7 @@ class FleetGate(Gate):
         super().__init__(f"server {server!r}", 0, queue_max, clock)
         self.most = most
         self._fleet, self._name = fleet, f"server {server}"
-        self._tickets: list[str] = []
+        self._tickets: deque[tuple[str, float]] = deque()
         self._runner: asyncio.Task[None] | None = None
 
     def resize(self, places: int) -> None:
@@ -49,8 +52,10 @@ class FleetGate(Gate):
         await self.wait(call)
 
     def leave(self) -> None:
-        """Give a place back; never waits."""
+        """Pass a place on to the next who waits here, or give it back; never waits."""
         self.busy -= 1
+        if self.waiting and self._clock() - self._tickets[0][1] < PASS_ON_S:
+            self.admit()
         self._return_spare()
 
     async def _run(self) -> None:
@@ -71,13 +76,13 @@ class FleetGate(Gate):
                 self._runner = None
 
     def _hold(self, ticket: str) -> None:
-        self._tickets.append(ticket)
+        self._tickets.append((ticket, self._clock()))
         self.places += 1
 
     def _return_spare(self) -> None:
         while self.places > self.busy:
             self.places -= 1
-            self._fleet.give_back(self._name, self._tickets.pop())
+            self._fleet.give_back(self._name, self._tickets.popleft()[0])
 
     def _refuse_all(self, error: CoordinationUnavailable) -> None:
         while self.waiting:

@@ -6,7 +6,7 @@ It is written for every call: nothing is turned into words or plain data before 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -21,6 +21,7 @@ CLEANED_MAX = 2_000
 SUCCESS = "success"
 CANCELLED = "TOOL_CANCELLED"
 TOOL = "tool"
+GAVE_UP = "The caller gave up."
 UNFIT = "The arguments did not fit the tool's input schema."
 """Shown instead of what is wrong with them: that may quote them, and is for their sender alone."""
 
@@ -227,7 +228,7 @@ class Live:
 
     # For the layers
 
-    def open(self, call: ToolCall, about: About, shape: Mapping[str, str]) -> LiveCall:
+    def open(self, call: ToolCall, about: About, shape: Mapping[str, str], began: float) -> LiveCall:
         """A call begins, in the task that is running now."""
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
@@ -242,7 +243,7 @@ class Live:
             about,
             call.caller,
             self,
-            self.clock(),
+            began,
         )
         if self._listeners:
             self.tell(entry)
@@ -255,11 +256,11 @@ class Live:
         self._struck.discard(entry)
         return entry.task.uncancel() == 0
 
-    def close(self, entry: LiveCall, outcome: str = SUCCESS, message: str = "") -> None:
+    def close(self, entry: LiveCall, ended: float, outcome: str, message: str = "") -> None:
         """It has ended."""
         if self._struck:  # perhaps in the very moment it was to be cancelled
             self.settles_cancellation(entry)
-        ended = entry._ended = self.clock()
+        entry._ended = ended
         entry.outcome, entry.task = outcome, None
         if entry._waits is not None:
             entry.end_waits(ended)
@@ -272,8 +273,9 @@ class Live:
 
     def note(self, call: ToolCall, name: str, error: ToolcribError, shape: Mapping[str, str]) -> None:
         """A call that never came to the layers; ``name`` is what it asked for, safe to show."""
-        entry = self.open(replace(call, name=name), ("", ""), shape)
-        self.close(entry, error.code, message_of(error))
+        now = self.clock()
+        entry = self.open(msgspec.structs.replace(call, name=name), ("", ""), shape, now)
+        self.close(entry, now, error.code, message_of(error))
 
     def tell(self, entry: LiveCall) -> None:
         """Let the listeners know."""

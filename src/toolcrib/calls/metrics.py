@@ -32,8 +32,8 @@ class ToolMetrics:
     refusals: dict[str, int] = field(default_factory=dict)
     """Both by the code of the error."""
 
-    def note(self, elapsed_s: float, *, failed: bool) -> None:
-        """Count one more call."""
+    def note(self, elapsed_s: float, failed: int) -> None:
+        """Count one more call, and one more failure if it was one."""
         self.executed += 1
         self.durations[bisect_left(BOUNDS_S, elapsed_s)] += 1
         self.failed += failed
@@ -43,7 +43,7 @@ class ToolMetrics:
 
     def note_failed(self, elapsed_s: float, code: str, message: str) -> None:
         """Count one more call, and why it failed."""
-        self.note(elapsed_s, failed=True)
+        self.note(elapsed_s, 1)
         self.failures[code] = self.failures.get(code, 0) + 1
         self.last_error = message[:500]
 

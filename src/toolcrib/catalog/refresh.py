@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,6 +29,7 @@ TTL_CEILING_S = 24 * 3600.0
 CHANGE_PAUSE_S = 0.2
 LONGEST_GRACE = 3
 NEWS_PAUSE_S = 0.05
+AGAIN_S = 2.0
 
 
 class Refresher:
@@ -46,9 +46,8 @@ class Refresher:
         self._loop = asyncio.get_running_loop()
         self._tasks = TaskScope(self._task_failed)
         self._pauses: dict[str, asyncio.TimerHandle] = {}
-        self._closed = False
+        self._closed = self._is_behind = False
         self._flights: Flights | None = None
-        self._catching_up: asyncio.Task[None] | None = None
 
     async def share(self, coordination: Coordination) -> None:
         """Ask servers together with other replicas, and follow what they find."""
@@ -181,8 +180,8 @@ class Refresher:
     async def _discover(self, shelf: Shelf, own: bool) -> Record:
         if own or self._flights is None:
             return await self._ask(shelf)
-        name, limit_s = shelf.config.name, shelf.config.discovery_timeout_s
-        flight = Flight(name, limit_s, partial(self._take_fresh, shelf), partial(self._ask_and_store, shelf))
+        take, ask = partial(self._take_fresh, shelf), partial(self._ask_and_store, shelf)
+        flight = Flight(shelf.config.name, shelf.config.discovery_timeout_s, take, ask)
         try:
             return await self._flights.fly(flight)
         finally:
@@ -265,14 +264,17 @@ class Refresher:
 
     def _news(self) -> None:
         """Another replica found or accepted something; bursts are read once."""
-        if not self._closed and (self._catching_up is None or self._catching_up.done()):
-            self._catching_up = self._tasks.spawn(self._catch_up_soon(), "catch-up")
+        if not self._closed and not self._is_behind:
+            self._is_behind = True
+            self._tasks.spawn(self._catch_up_soon(), "catch-up")
 
     async def _catch_up_soon(self) -> None:
         await asyncio.sleep(NEWS_PAUSE_S)
-        self._catching_up = None
-        with suppress(ToolcribError):  # there will be news when the store is back
+        self._is_behind = False
+        try:
             await self.catch_up()
+        except ToolcribError:  # the news is not lost with the store
+            self._loop.call_later(AGAIN_S, self._news)
 
     async def catch_up(self) -> None:
         """Take over what other replicas found, and what people accepted there."""

@@ -66,8 +66,7 @@ class Timeline(Protocol):
         """It waits no longer."""
 
 
-@dataclass(slots=True)
-class ToolCall:
+class ToolCall(msgspec.Struct):
     """A request to run one tool, on its way through the layers to its source.
 
     Owned by one call: a layer that changes it (normalised arguments) assigns, nobody keeps it afterwards.
@@ -82,9 +81,9 @@ class ToolCall:
     caller: Caller = LOCAL_USER
     channel: BackChannel = SILENT
     timeout_s: float | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = {}
     """The request's ``_meta`` object, minus what the protocol reserves."""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] = {}
     """Further request fields that toolcrib does not interpret (``inputResponses``, ``requestState``)."""
     sent: bool = False
     """Set by the source once the request may have reached the tool."""
@@ -98,7 +97,7 @@ class ToolCall:
     """How long it waited for its place."""
     trace_id: str = ""
     """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by the ``audit`` layer."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = {}
     """What the audit log shall know of it besides: the shape of its arguments; set by the ``audit`` layer."""
     withheld: frozenset[str] = frozenset()
     """Parameters that the caller may not give, not even by a slip that would be repaired; set by a profile."""
@@ -125,20 +124,15 @@ class ErrorInfo:
         return cls(error.code, str(error), is_retryable(error.code), error.details)
 
 
-class ToolResult:
+class ToolResult(msgspec.Struct, eq=False):
     """What came of a call: MCP content, structured data or an error.
 
     A result that nobody had to look into still holds the bytes it came in; they are decoded on first use.
     """
 
-    __slots__ = ("_decoded", "error", "raw")
-
-    def __init__(
-        self, decoded: dict[str, Any] | None = None, *, raw: bytes | None = None, error: ErrorInfo | None = None
-    ) -> None:
-        self._decoded = decoded
-        self.raw = raw
-        self.error = error
+    _decoded: dict[str, Any] | None = None
+    raw: bytes | None = None
+    error: ErrorInfo | None = None
 
     @classmethod
     def failed(cls, error: ToolcribError) -> Self:

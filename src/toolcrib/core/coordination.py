@@ -60,23 +60,37 @@ class Coordination(Protocol):
         """
 
     async def take_place(self, gate: str, places: int) -> str | None:
-        """A place out of so many, as a ticket; ``None`` if all are taken. A replica that dies gives its places back
-        after a while; one that lives keeps them, however long it takes."""
+        """A place out of so many, as a ticket; ``None`` if all are taken, or it is another replica's turn.
+
+        Whoever gets none stands in a line of replicas from then on, in which ``on_free`` waits; asking again does not
+        lose the turn. A replica that dies gives its places back after a while; one that lives keeps them, however long
+        it takes. A wish that is cancelled leaves neither a place nor a turn.
+        """
 
     def give_back(self, gate: str, ticket: str) -> None:
         """Give a place back; never waits."""
 
     async def on_free(self, gate: str, seconds: float) -> None:
-        """Return when a place may have become free, at the latest after that time."""
+        """Return when a place may have become free, at the latest after that time; it may be sooner, and in vain.
+
+        Whoever is cancelled in it leaves the line.
+        """
 
     async def lead(self, name: str, for_s: float) -> Lease | None:
-        """Be the only one who does something for a while; ``None`` if another replica does it now."""
+        """Be the only one who does something; ``None`` if another replica does it now.
+
+        The lease is kept until it is let go; if its holder dies it ends after that time. When the engine lost its data,
+        or was away for longer than that, two may do it at once: for saving work, not for safety.
+        """
 
     async def publish(self, topic: str, body: bytes) -> None:
         """Tell all other replicas that listen; none is told twice, and those that are away are not told."""
 
     async def subscribe(self, topic: str, listener: Listener, on_gap: Callable[[], None]) -> Unsubscribe:
-        """Be told of what other replicas publish; ``on_gap`` is called when something may have been missed."""
+        """Be told of what other replicas publish; ``on_gap`` is called when something may have been missed.
+
+        It alone does not fail while the engine is away: then ``on_gap`` says when it begins.
+        """
 
     async def put(self, key: str, value: bytes, ttl_s: float) -> None:
         """Keep a value for a while, for all replicas."""

@@ -374,7 +374,9 @@ def document_id(collection: str, source: str) -> str:
 
 def text_check(text: str) -> str:
     """A short hash of a passage's words: how it is spaced does not count."""
-    return hashlib.sha256(" ".join(text.split()).encode(errors="surrogatepass")).hexdigest()[:8]
+    is_plain = text.isprintable() and "  " not in text  # as most are: then single spaces are all there is
+    words = text.strip() if is_plain else " ".join(text.split())
+    return hashlib.sha256(words.encode(errors="surrogatepass")).hexdigest()[:8]
 
 
 def passages_of(arrival: Arrival) -> list[Passage]:

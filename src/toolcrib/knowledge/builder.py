@@ -1,6 +1,7 @@
 """Words are indexed in a process of its own while this one reads, embeds and stores; where that fails, here.
 
-The process ends with its addition: it is killed at the end, and it ends by itself when its input does.
+The process is kept a while for the next addition, since by then it knows many words. It ends when nobody wants it any
+more, when whoever started it is closed, and by itself when its input does.
 """
 
 import asyncio
@@ -11,34 +12,71 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import IO
 
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.knowledge import Arrival
 from toolcrib.isolate.worker import import_path
-from toolcrib.knowledge.indexing import Fields, index_words, indexed_fields
+from toolcrib.knowledge import beside
+from toolcrib.knowledge.indexing import Fields, indexed_fields
 
 PATIENCE_S = 120.0
-HEAD = 8  # bytes that tell a length
+REST_S = 60.0
+"""How long a process is kept that has nothing to do."""
 FAILED = "kb.builder.failed"
-_PROGRAM = f"import sys; sys.path[:] = sys.argv[1:]; from {__name__} import serve; serve()"
+_PROGRAM = f"import sys; sys.path[:] = sys.argv[1:]; from {beside.__name__} import serve; serve()"
 _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+Process = subprocess.Popen[bytes]
+
+
+class Spare:
+    """The process of an addition that is done, for the next one; one at most, and not for long."""
+
+    def __init__(self, rest_s: float = REST_S) -> None:
+        self._rest_s = rest_s
+        self._process: Process | None = None
+        self._resting: asyncio.Task[None] | None = None
+
+    def take(self) -> Process | None:
+        """The process, if there is one and it is well."""
+        process, self._process = self._process, None
+        resting, self._resting = self._resting, None
+        if resting is not None:
+            resting.cancel()
+        if process is not None and process.poll() is not None:
+            _end(process)
+            return None
+        return process
+
+    async def leave(self, process: Process) -> None:
+        """Have it kept for a while, in place of the one that is."""
+        await self.close()
+        self._process, self._resting = process, asyncio.create_task(self._rest())
+
+    async def _rest(self) -> None:
+        try:
+            await asyncio.sleep(self._rest_s)
+        finally:
+            if self._resting is asyncio.current_task():  # nobody took it
+                self._resting = None
+                await self.close()
+
+    async def close(self) -> None:
+        """End the process."""
+        process = self.take()
+        if process is not None:
+            await asyncio.to_thread(_end, process)
 
 
 class Builder:
-    """The process beside one addition; nothing is started before it is wanted, nor again once it has failed."""
+    """The process beside one addition; none is taken before it is wanted, nor another once it has failed."""
 
-    def __init__(self, emit: Emit = drop) -> None:
-        self._emit = emit
+    def __init__(self, emit: Emit = drop, spare: Spare | None = None) -> None:
+        self._emit, self._spare = emit, spare or Spare()
         self._is_wanted = False
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
         self._asked: asyncio.Future[bytes] | None = None
         self._turn = asyncio.Lock()
-
-    @property
-    def pid(self) -> int:
-        """Of the process, zero if there is none."""
-        return self._process.pid if self._process else 0
 
     def want(self) -> None:
         """There is enough to do for two: start, unless it was started before."""
@@ -46,7 +84,7 @@ class Builder:
             return
         self._is_wanted = True
         try:
-            self._process = _start()
+            self._process = self._spare.take() or _start()
         except OSError as error:
             self._tell(error)
 
@@ -59,10 +97,10 @@ class Builder:
                 return await self._ask(self._process, indexed_fields(arrivals))
             except (OSError, EOFError, TimeoutError) as error:
                 self._tell(error)
-                await self.close()
+                await self._give_up()
                 return b""
 
-    async def _ask(self, process: "subprocess.Popen[bytes]", fields: Sequence[Fields]) -> bytes:
+    async def _ask(self, process: Process, fields: Sequence[Fields]) -> bytes:
         self._asked = asyncio.ensure_future(asyncio.to_thread(_exchange, process, fields))
         async with asyncio.timeout(PATIENCE_S):
             return await asyncio.shield(self._asked)
@@ -76,9 +114,13 @@ class Builder:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
-        await self.close()
+        """A process of which nothing is expected any more may rest; any other is ended."""
+        if self._process is not None and error is None:
+            await self._spare.leave(self._process)
+        else:
+            await self._give_up()
 
-    async def close(self) -> None:
+    async def _give_up(self) -> None:
         """End the process, whatever it is doing."""
         process, self._process = self._process, None
         if process is None:
@@ -86,10 +128,10 @@ class Builder:
         process.kill()
         if self._asked is not None:
             await asyncio.gather(self._asked, return_exceptions=True)
-        await asyncio.to_thread(_reap, process)
+        await asyncio.to_thread(_end, process)
 
 
-def _start() -> "subprocess.Popen[bytes]":
+def _start() -> Process:
     """A Python that knows where this one finds its modules, and nothing else of it; Ctrl-C is not for it."""
     argv = [sys.executable, "-I", "-c", _PROGRAM, *import_path()]
     env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {"OPENBLAS_NUM_THREADS": "1"}
@@ -99,40 +141,17 @@ def _start() -> "subprocess.Popen[bytes]":
     )
 
 
-def _exchange(process: "subprocess.Popen[bytes]", fields: Sequence[Fields]) -> bytes:
+def _exchange(process: Process, fields: Sequence[Fields]) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
-    _write(process.stdin, pickle.dumps(fields, pickle.HIGHEST_PROTOCOL))
-    return _read(process.stdout)
+    beside.write(process.stdin, pickle.dumps(fields, pickle.HIGHEST_PROTOCOL))
+    return beside.read(process.stdout)
 
 
-def _reap(process: "subprocess.Popen[bytes]") -> None:
+def _end(process: Process) -> None:
+    process.kill()
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         with suppress(OSError):  # what was not sent is not missed
             pipe.close()
     process.wait()
-
-
-def _write(pipe: IO[bytes], value: bytes) -> None:
-    pipe.write(len(value).to_bytes(HEAD, "big"))
-    pipe.write(value)
-    pipe.flush()
-
-
-def _read(pipe: IO[bytes]) -> bytes:
-    """One value; raises ``EOFError`` if there is none, or not the whole of it."""
-    head = pipe.read(HEAD)
-    size = int.from_bytes(head, "big")
-    value = pipe.read(size) if len(head) == HEAD else b""
-    if not size or len(value) < size:
-        raise EOFError
-    return value
-
-
-def serve() -> None:
-    """In the process: index what comes in, until nothing more does."""
-    with suppress(EOFError, BrokenPipeError):
-        while True:
-            fields: list[Fields] = pickle.loads(_read(sys.stdin.buffer))  # noqa: S301, who started it sends it
-            _write(sys.stdout.buffer, index_words(fields))

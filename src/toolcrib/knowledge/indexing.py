@@ -70,26 +70,27 @@ def texts_to_embed(arrivals: Iterable[Arrival]) -> list[str]:
 
 def merge_segments(parts: Sequence[tuple[bytes, int, SegmentRows]]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
     """One segment of what is alive in several (their bytes, sizes and rows), and whose passages it holds."""
-    import numpy as np
-
     from toolcrib.search.hybrid import Segment
 
-    keeps = []
-    for _, size, rows in parts:
-        keep = np.zeros(size, np.bool_)
-        keep[list(rows.positions)] = True
-        keeps.append(keep)
-    owners = tuple(
-        (int(document), int(ordinal))
-        for _, _, rows in parts
-        for document, ordinal in zip(rows.documents, rows.ordinals, strict=True)
-    )
+    keeps = [_alive(size, rows) for _, size, rows in parts]
+    owners = tuple(owner for _, _, rows in parts for owner in zip(rows.documents, rows.ordinals, strict=True))
     if not owners:
         return b"", ()
     segments = [Segment.from_bytes(encoded) for encoded, _, _ in parts]
     sizes = {segment.vectors.dimensions for segment in segments if segment.vectors is not None}
     segments = even_out(segments, sizes.pop()) if len(sizes) == 1 else segments
     return Segment.merge(segments, keeps).to_bytes(), owners
+
+
+def _alive(size: int, rows: SegmentRows) -> "NDArray[np.bool_] | None":
+    """Which positions of a segment are alive; nothing if all are."""
+    import numpy as np
+
+    if len(rows.positions) == size:
+        return None
+    keep = np.zeros(size, np.bool_)
+    keep[list(rows.positions)] = True
+    return keep
 
 
 def even_out(segments: "Sequence[Segment]", size: int) -> "list[Segment]":

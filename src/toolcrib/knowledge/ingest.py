@@ -11,13 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from toolcrib.core.errors import EmbedderUnavailable, UnreadableSource
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.knowledge import Arrival, Change, Collection, Document, KnowledgeStore, Stamp, document_id
 from toolcrib.knowledge.arriving import Arriving
-from toolcrib.knowledge.builder import Builder
+from toolcrib.knowledge.builder import Builder, Spare
 from toolcrib.knowledge.chunk import chunk
 from toolcrib.knowledge.compact import compact
 from toolcrib.knowledge.embedding import Embedders
@@ -25,7 +25,8 @@ from toolcrib.knowledge.fetch import Page, fetch
 from toolcrib.knowledge.fill import choose_embedder
 from toolcrib.knowledge.parse.dates import to_utc
 from toolcrib.knowledge.parse.parsed import FOREIGN, SAMPLE, Parsed, type_of
-from toolcrib.knowledge.parse.reading import FOREIGN_MAX, TEXT_MAX, parse
+from toolcrib.knowledge.parse.reading import parse, size_max
+from toolcrib.knowledge.queued import at_once
 from toolcrib.knowledge.relay import Relay
 from toolcrib.knowledge.report import Intake, OnProgress, Progress, Report
 from toolcrib.knowledge.survey import Adding, Known, Root, survey
@@ -85,6 +86,7 @@ class Ingest:
     ) -> None:
         self.store, self._embedders, self._clock_ns = store, Embedders.of(embedder), clock_ns
         self._parse_foreign, self._fetch_page = parse_foreign, fetch_page
+        self._spare = Spare()
         self.emit: Emit = drop
         """Hears of what went another way than it should have, without harm."""
 
@@ -105,7 +107,7 @@ class Ingest:
         to_read: list[Candidate | Page] = [*found.to_read, *pages]
         intake = Intake(wanted, known, report, len(to_read), on_progress)
         if self.store.jobs is None or any(root.label for root in roots):
-            await self.take_in(intake, _at_once(to_read), found.gone)
+            await self.take_in(intake, at_once(to_read), found.gone)
         else:
             await take_turns(self, intake, to_read, found.gone)
         await self.tidy(report)
@@ -118,7 +120,7 @@ class Ingest:
         """Read, parse, index and store, some at a time."""
         wanted, known, report, began = intake.wanted, intake.known, intake.report, time.monotonic()
         batch, passages, done = _Batch(wanted.collection, removals=list(gone)), 0, 0
-        async with Builder(self.emit) as builder, Relay(UNDER_WAY) as relay:
+        async with Builder(self.emit, self._spare) as builder, Relay(UNDER_WAY) as relay:
             arriving = Arriving(self.store, self._embedders, wanted.collection, builder)
             async for outcome in self._prepared(groups, known, wanted):
                 if outcome is not None:
@@ -139,6 +141,10 @@ class Ingest:
         await compact(self.store, report.collection, drop_dead=bool(report.removed or report.changed))
         if self.store.remote is not None:
             await self.store.remote.tidy(report.collection)
+
+    async def close(self) -> None:
+        """Let go of what is kept for the next addition."""
+        await self._spare.close()
 
     async def prepare_collection(self, wanted: Adding) -> None:
         """Make it if it is new; if another model is to make its vectors, note that they have to be made anew."""
@@ -168,6 +174,9 @@ class Ingest:
                 left = iter(group)
                 while some := await asyncio.to_thread(self._take_some, left, known, wanted):
                     for taken in some:
+                        if not waiting and _is_ready(taken, known, wanted):
+                            yield taken
+                            continue
                         waiting.append(asyncio.create_task(self._finish(taken, known, wanted)))
                         if len(waiting) >= AHEAD:
                             yield await waiting.popleft()
@@ -196,7 +205,7 @@ class Ingest:
     def _take(self, candidate: Candidate | Page, page: Content | None, known: Known, wanted: Adding) -> "_Taken":
         """From the bytes to passages; foreign formats stay bytes."""
         try:
-            content = page or read(candidate, _size_max(candidate.name))  # type: ignore[arg-type]
+            content = page or read(candidate, size_max(candidate.name))  # type: ignore[arg-type]
             digest = wanted.digest(content.bytes)
             stamp = replace(content.stamp, hash=digest, mtime_ns=self._trusted(content.stamp.mtime_ns))
             before = known.get(candidate.source)
@@ -215,7 +224,7 @@ class Ingest:
             taken = await self._fetched(taken, known, wanted)
         if isinstance(taken, _Foreign):
             taken = await self._parsed(taken, wanted)
-        if isinstance(taken, Arrival) and not wanted.says and taken.document.source in known:
+        if isinstance(taken, Arrival) and not _is_ready(taken, known, wanted):
             previous = await self.store.document(known[taken.document.source][0])
             return taken if previous is None else _as_said(taken, previous)
         return taken
@@ -312,14 +321,16 @@ class _Batch:
         return self.passages >= PASSAGES_AT_ONCE or (is_due and bool(self.arrivals))
 
 
+def _is_ready(taken: _Taken, known: Known, wanted: Adding) -> TypeGuard[_Outcome]:
+    """Whether nothing has to be waited for, nor looked up."""
+    if isinstance(taken, Arrival):
+        return bool(wanted.says) or taken.document.source not in known
+    return isinstance(taken, _Same | Skipped)
+
+
 def _is_long(passages: int, share: float) -> bool:
     """Whether there will be a second full batch, going by the share that is done."""
     return passages >= PASSAGES_AT_ONCE / 4 and passages / share >= 2 * PASSAGES_AT_ONCE
-
-
-async def _at_once(sources: Sequence[Candidate | Page]) -> AsyncIterator[Sequence[Candidate | Page]]:
-    if sources:
-        yield sources
 
 
 def _source_of(outcome: _Outcome) -> str:
@@ -337,7 +348,3 @@ def _skip(candidate: Candidate | Page, error: Exception) -> Skipped:
     if isinstance(error, UnreadableSource):
         return Skipped(candidate.source, error.message)
     return Skipped(candidate.source, f"it cannot be parsed ({type(error).__name__}: {str(error)[:200]})")
-
-
-def _size_max(name: str) -> int:
-    return FOREIGN_MAX if PurePath(name.lower()).suffix in (".pdf", ".docx", ".html", ".htm", ".eml") else TEXT_MAX

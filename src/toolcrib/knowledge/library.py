@@ -167,6 +167,8 @@ class Library:
         """Let go of the store, and of whoever made vectors."""
         if self._background is not None:
             await self._background.close()
+        if self.ingest is not None:
+            await self.ingest.close()
         if self._embedders is not None:
             await self._embedders.close()
         await self.store.close()

@@ -130,5 +130,11 @@ class Worker:
             await self._jobs.finish(errand, sources)
 
 
+async def at_once(sources: Sequence[Source]) -> AsyncIterator[Sequence[Source]]:
+    """All of them in one group, where there is no queue."""
+    if sources:
+        yield sources
+
+
 def _not_here(sources: Sequence[Source]) -> list[str]:
     return [each.source for each in sources if isinstance(each, Candidate) and not os.path.lexists(each.path)]

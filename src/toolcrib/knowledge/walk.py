@@ -35,7 +35,7 @@ class Candidate:
     @property
     def source(self) -> str:
         """What it is called: its path, or its way below the label."""
-        return "/".join((self.label, *self.parts)) if self.label else str(self.path)
+        return "/".join((self.label or str(self.root).rstrip("/"), *self.parts))
 
     @property
     def name(self) -> str:

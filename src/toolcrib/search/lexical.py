@@ -169,35 +169,38 @@ def _arranged(
     counts: NDArray[np.uint8],
     lengths: NDArray[np.uint32],
 ) -> dict[str, NDArray[Any]]:
-    """Postings sorted by term, then entry; ``entries`` must already ascend within each term."""
-    order = np.argsort(terms, kind="stable")
+    """What postings are made of; these must be sorted by term, then entry."""
     starts = np.zeros(len(words) + 1, np.uint64)
     np.cumsum(np.bincount(terms, minlength=len(words)), out=starts[1:])
     return {
         "words": np.frombuffer(b"".join(words), np.uint8),
         "word_ends": np.cumsum([len(word) for word in words], dtype=np.uint64),
         "starts": starts,
-        "entries": entries[order],
-        "counts": np.ascontiguousarray(counts[:, order]),
+        "entries": entries,
+        "counts": np.ascontiguousarray(counts),
         "lengths": np.ascontiguousarray(lengths),
     }
 
 
 def _merged(parts: Sequence[Postings], keeps: Sequence[Mask | None], fields: Sequence[str]) -> dict[str, NDArray[Any]]:
-    words = sorted(set().union(*(part.terms() for part in parts)))
+    held = [part.terms() for part in parts]
+    words = sorted(set().union(*held))
     ranks = {word: rank for rank, word in enumerate(words)}
-    pieces, base = [], 0
-    for part, keep in zip(parts, keeps, strict=True):
-        mask = np.ones(len(part), np.bool_) if keep is None else keep
-        pieces.append(_kept(part, mask, ranks, base))
-        base += int(mask.sum())
+    pieces, base = list[_Kept](), 0
+    for part, own, keep in zip(parts, held, keeps, strict=True):
+        pieces.append(_kept(part, np.array([ranks[word] for word in own], np.uint32), keep, base))
+        base += pieces[-1].lengths.shape[1]
     terms = np.concatenate([piece.terms for piece in pieces])
     is_used = np.bincount(terms, minlength=len(words)) > 0
+    order = np.argsort(terms, kind="stable")  # entries ascend from piece to piece
+    counts = np.concatenate(
+        [_aligned(piece.counts, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1
+    )
     return _arranged(
         [words[at] for at in np.flatnonzero(is_used)],
-        (np.cumsum(is_used) - 1).astype(np.uint32)[terms],
-        np.concatenate([piece.entries for piece in pieces]),
-        np.concatenate([_aligned(piece.counts, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
+        (np.cumsum(is_used) - 1).astype(np.uint32)[terms[order]],
+        np.concatenate([piece.entries for piece in pieces])[order],
+        counts[:, order],
         np.concatenate([_aligned(piece.lengths, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
     )
 
@@ -210,13 +213,14 @@ class _Kept:
     lengths: NDArray[Any]
 
 
-def _kept(part: Postings, mask: Mask, ranks: Mapping[bytes, int], base: int) -> _Kept:
-    """The postings of the entries under the mask, with their new numbers."""
+def _kept(part: Postings, ranks: NDArray[np.uint32], mask: Mask | None, base: int) -> _Kept:
+    """The postings of the entries under the mask, with their new numbers and those of their terms."""
+    sizes: NDArray[np.int64] = (part._starts[1:] - part._starts[:-1]).astype(np.int64)
+    terms = np.repeat(ranks, sizes)
+    if mask is None:
+        return _Kept(terms, part._entries + np.uint32(base), part._counts, part.lengths)
     numbers = (np.cumsum(mask) - 1 + base).astype(np.uint32)
     held = mask[part._entries]
-    own = np.array([ranks[word] for word in part.terms()], np.uint32)
-    sizes: NDArray[np.int64] = (part._starts[1:] - part._starts[:-1]).astype(np.int64)
-    terms = np.repeat(own, sizes)
     return _Kept(terms[held], numbers[part._entries[held]], part._counts[:, held], part.lengths[:, mask])
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from msgspec import Raw
 
 from toolcrib.core.call import SILENT, BackChannel
@@ -21,8 +22,7 @@ def _ignore(line: str) -> None:
     """Nobody wants to hear it."""
 
 
-@dataclass(slots=True)
-class Question:
+class Question(msgspec.Struct):
     """One request to a server."""
 
     id: int

@@ -1,7 +1,7 @@
 """An MCP server as a source of tools."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +110,7 @@ class McpSource:
     async def _fetch_page(self, link: Link, cursor: str | None) -> _Page:
         params = client.list_params(cursor, self._meta({}))
         question = Question(link.new_id(), "tools/list", params, version=self.supervisor.remembered)
-        raw = await self._put(link, question, patience=1)
+        raw = await self._put(link, question, None, 1)
         try:
             return _page.decode(raw)
         except msgspec.DecodeError as error:
@@ -198,7 +198,9 @@ class McpSource:
         except (msgspec.DecodeError, RecursionError):
             return hidden.encode()
 
-    async def _put(self, link: Link, question: Question, patience: int = SILENCES_MAX) -> Raw:
+    async def _put(
+        self, link: Link, question: Question, call: ToolCall | None = None, patience: int = SILENCES_MAX
+    ) -> Raw:
         """Ask the server; what it refuses is told without secrets, and a question given up is noted."""
         asked_at = self.supervisor.now()
         try:
@@ -209,8 +211,12 @@ class McpSource:
         except ToolcribError as error:
             self.supervisor.clean(error)
             raise
+        finally:
+            if call is not None and question.sent:
+                call.sent = True
 
-    async def _ask(self, link: Link, call: ToolCall, more: Mapping[str, Any]) -> Raw:
+    def _ask(self, link: Link, call: ToolCall, more: Mapping[str, Any]) -> Awaitable[Raw]:
+        """Ask for the call; ``more`` goes with it."""
         request_id = link.new_id()
         version = self.supervisor.remembered
         question = Question(
@@ -219,10 +225,7 @@ class McpSource:
         declared = self._mirrored.get(call.tool)
         if declared:
             question.headers = headers.param_headers(declared, call.arguments)
-        try:
-            return await self._put(link, question)
-        finally:
-            call.sent = call.sent or question.sent
+        return self._put(link, question, call)
 
     def _params(self, call: ToolCall, request_id: int, more: Mapping[str, Any]) -> bytes:
         """What is asked; the usual case is put together from parts that are encoded once."""

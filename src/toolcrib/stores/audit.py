@@ -29,7 +29,7 @@ bytes. Handing over the objects costs the event loop as much again as the log it
 class AuditSettings:
     """How the log is written."""
 
-    linger_s: float = 0.05
+    linger_s: float = 0.1
     """How long entries nobody waits for are gathered before they are written together."""
     retry_s: float = 1.0
     batch_max: int = 1_000
@@ -193,6 +193,7 @@ class QueuedAudit:
         if self._log is not None:
             self._log.close()
         self._failures += 1
+        self._in_hand = 0
         noted = [item for item in batch if item[1] is None]
         if isinstance(error, InDoubtError):
             self._doubt = Doubt(error.end, noted, len(batch) + bool(missing), missing)

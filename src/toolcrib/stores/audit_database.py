@@ -42,7 +42,7 @@ def body_of(nanoseconds: int, entry: AuditEntry) -> bytes:
         encoded = _encode(entry)
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
         encoded = _encode(_withheld(entry))
-    return b'{"time":%d,%b' % (nanoseconds // 1000, encoded[1:])
+    return b"".join((b'{"time":', b"%d" % (nanoseconds // 1000), b",", encoded[1:]))
 
 
 def _withheld(entry: AuditEntry) -> AuditEntry:

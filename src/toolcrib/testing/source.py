@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from copy import copy
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolcrib.core.call import ToolCall, ToolResult
@@ -55,7 +55,7 @@ class FakeSource:
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """The answer that was set, once the gate is open."""
-        self.calls.append(replace(call))
+        self.calls.append(copy(call))
         if self._losses:
             call.sent = self._losses.pop(0)
             raise ConnectionLost(f"The connection to {self.name} ended.")

@@ -105,9 +105,7 @@ class ServerConnection(asyncio.Protocol):
         if refusal is not None:
             self._refuse(refusal)
             return True
-        exchange = Exchange(self, self._transport, not self._site.stopping, False)
-        known.prepare(exchange)
-        request.exchange = exchange
+        exchange = request.exchange = known.exchange(self, self._transport, not self._site.stopping)
         self._served += 1
         self._dispatch(request, exchange)
         return True

@@ -4,6 +4,8 @@ from asyncio import Transport
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from toolcrib.core.errors import InternalError
 from toolcrib.transports.http_message import (
     BODILESS_STATUSES,
@@ -25,30 +27,23 @@ JOIN_LIMIT = 65_536  # below this, copying head and body together costs less tha
 CHUNKED = b"transfer-encoding: chunked\r\n"
 
 
-class Exchange:
+class Exchange(msgspec.Struct, eq=False):
     """The way back to whoever sent a request; once the client is gone, what is said here goes nowhere."""
 
-    __slots__ = (
-        "_connection",
-        "_head_only",
-        "_on_disconnect",
-        "_state",
-        "_transport",
-        "chunked",
-        "extra",
-        "keep_alive",
-    )
+    _connection: "ServerConnection"
+    _transport: Transport
+    keep_alive: bool
+    _head_only: bool = False
+    chunked: bool = True
+    extra: bytes = b""
+    """Ready header lines that go with whatever answer this gets."""
+    _state: int = OPEN
+    _on_disconnect: Callable[[], object] | None = None
 
-    def __init__(self, connection: "ServerConnection", transport: Transport, keep_alive: bool, head_only: bool) -> None:
-        self._connection = connection
-        self._transport = transport
-        self._head_only = head_only
-        self._state = OPEN
-        self._on_disconnect: Callable[[], object] | None = None
-        self.keep_alive = keep_alive
-        self.chunked = True
-        self.extra = b""
-        """Ready header lines that go with whatever answer this gets."""
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing has been answered yet, and somebody waits for it."""
+        return self._state == OPEN
 
     @property
     def answered(self) -> bool:

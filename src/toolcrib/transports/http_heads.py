@@ -1,8 +1,14 @@
 """Heads a connection has seen before. A client that keeps its connection sends the same head again and again; the
 same bytes mean the same request, so only the first one is parsed."""
 
+from asyncio import Transport
+from typing import TYPE_CHECKING
+
 from toolcrib.transports.http_exchange import Exchange
 from toolcrib.transports.http_message import Request
+
+if TYPE_CHECKING:
+    from toolcrib.transports.http_connection import ServerConnection
 
 HEADS_MAX = 8
 HEAD_BYTES_MAX = 4096  # longer ones are not worth their memory, with a thousand connections
@@ -23,9 +29,9 @@ class KnownHead:
         """The same request with another body."""
         return self._request.with_body(body)
 
-    def prepare(self, exchange: Exchange) -> None:
-        """Make an exchange fit the head's version of HTTP and its origin."""
-        exchange.chunked, exchange.extra = self._chunked, self._extra
+    def exchange(self, connection: "ServerConnection", transport: Transport, keep_alive: bool) -> Exchange:
+        """The way back, fit for the head's version of HTTP and its origin."""
+        return Exchange(connection, transport, keep_alive, False, self._chunked, self._extra)
 
 
 class KnownHeads:

@@ -133,7 +133,10 @@ def encode_head(status: int, length: int, content_type: bytes, extra: bytes) -> 
     """Status line and headers of an answer whose length is known; ``extra`` is ready header lines."""
     if status in BODILESS_STATUSES:
         return b"%b%b\r\n" % (STATUS_LINES[status], extra)
-    return b"%bcontent-type: %b\r\ncontent-length: %d\r\n%b\r\n" % (STATUS_LINES[status], content_type, length, extra)
+    size = b"%d" % length
+    return b"".join(
+        (STATUS_LINES[status], b"content-type: ", content_type, b"\r\ncontent-length: ", size, b"\r\n", extra, b"\r\n")
+    )
 
 
 def encode_stream_head(status: int, content_type: bytes, extra: bytes) -> bytes:

@@ -33,9 +33,8 @@ def list_params(cursor: str | None, meta: Mapping[str, Any] | None) -> bytes:
 def plain_call_params(name: str, arguments: Mapping[str, Any], meta: bytes) -> bytes:
     """Params of ``tools/call`` with a ``_meta`` that is already encoded, empty for none."""
     written = _write(name, arguments)
-    if not meta:
-        return b'{"name":%b,"arguments":%b}' % (encode(name), written)
-    return b'{"name":%b,"arguments":%b,"_meta":%b}' % (encode(name), written, meta)
+    end = b',"_meta":%b}' % meta if meta else b"}"
+    return b"".join((b'{"name":', encode(name), b',"arguments":', written, end))
 
 
 def call_params(

@@ -78,7 +78,8 @@ decode = msgspec.json.Decoder().decode
 def decode_inbound(data: bytes) -> Inbound:
     """The message in ``data``; anything that is not exactly one JSON-RPC 2.0 message is an error answer."""
     try:
-        _check_text(data)
+        if not data.isascii():
+            _check_text(data)
         message = _inbound.decode(data)
     except msgspec.ValidationError as error:
         raise _refusal(data, error) from None
@@ -109,17 +110,17 @@ def _check_answer(message: Inbound) -> None:
 
 def _check_text(data: bytes) -> None:
     """Refuse what is not UTF-8: the decoder does not look into those parts that stay raw."""
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError as error:
-            raise msgspec.DecodeError(f"not UTF-8 (byte {error.start})") from None
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"not UTF-8 (byte {error.start})") from None
 
 
 def decode_outbound(data: bytes) -> Outbound:
     """The message in ``data``; raises ``msgspec.DecodeError`` for what is none."""
     try:
-        _check_text(data)
+        if not data.isascii():
+            _check_text(data)
         return _outbound.decode(data)
     except RecursionError:
         raise msgspec.DecodeError("nested too deeply") from None
@@ -135,7 +136,9 @@ def decode_error(data: Raw | bytes) -> ErrorBody:
 
 def encode_request(request_id: int, method: str, params: bytes) -> bytes:
     """A request; ``params`` is a JSON object already encoded."""
-    return b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":%b}' % (request_id, method.encode(), params)
+    return b"".join(
+        (b'{"jsonrpc":"2.0","id":', encode(request_id), b',"method":"', method.encode(), b'","params":', params, b"}")
+    )
 
 
 def encode_notification(method: str, params: bytes = b"{}") -> bytes:
@@ -145,7 +148,7 @@ def encode_notification(method: str, params: bytes = b"{}") -> bytes:
 
 def encode_result(request_id: RequestId, result: bytes | Raw) -> bytes:
     """An answer around a result that is already encoded."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(request_id), bytes(result))
+    return b"".join((b'{"jsonrpc":"2.0","id":', encode(request_id), b',"result":', result, b"}"))
 
 
 def encode_error(request_id: RequestId | None, error: RpcError) -> bytes:

@@ -42,7 +42,7 @@ def request_meta(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def claims_modern(params: Mapping[str, Any]) -> bool:
     """Whether a request presents itself as stateless-era."""
-    return eras.META_VERSION in request_meta(params)
+    return "_meta" in params and eras.META_VERSION in request_meta(params)
 
 
 def modern_asker(method: str, params: Mapping[str, Any], header: headers.Header | None = None) -> Asker:

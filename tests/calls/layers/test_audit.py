@@ -4,7 +4,9 @@ import asyncio
 
 import pytest
 
-from toolcrib.calls.layers.audit import KEY_MAX, KEYS_MAX, VALUES_MAX, Told, audit, facts_of, trace_id_of, witness
+from toolcrib.calls.layers.audit import KEY_MAX, KEYS_MAX, VALUES_MAX, facts_of, trace_id_of, witness
+from toolcrib.calls.layers.observe import Told, Watchers, observe
+from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.core.access import Caller
 from toolcrib.core.audit import AuditEntry, NoAudit
@@ -24,7 +26,7 @@ class Audited:
     def __init__(self, level: SecurityLevel = SecurityLevel.WRITE, log: MemoryAudit | None = None) -> None:
         self.log, self.clock, self.ran, self.outcome = log or MemoryAudit(), ManualClock(), 0, ToolResult(raw=b"{}")
         told = Told(self.clock, lambda: "fresh")
-        layers = [audit(self.log, told), witness(self.log)]
+        layers = [observe(Watchers(Metrics(), log=self.log), told), witness(self.log)]
         self._step = compose(layers, Subject("srv__work", "srv", Tool("work", security_level=level)), self._source)
 
     async def _source(self, call: ToolCall) -> ToolResult:
@@ -233,12 +235,12 @@ def test_values_too_deep_to_be_looked_through_are_withheld():
     assert facts_of({"a": 1}, give_up)["values"] == "***"
 
 
-def test_without_a_log_the_layers_are_not_there():
-    """They cost nothing."""
+def test_without_a_log_nothing_is_held_up():
+    """The layer that waits for it is not there."""
 
     async def source(call: ToolCall) -> ToolResult:
         return ToolResult({})
 
-    layers = [audit(NoAudit(), Told(ManualClock())), witness(NoAudit())]
+    layers = [witness(NoAudit())]
 
     assert compose(layers, Subject("a", "", Tool("a")), source) is source

@@ -8,6 +8,7 @@ from tests.fleet.engines import a_redis
 from tests.stores.coordination.members import Members, quick, redis_members, until
 
 from toolcrib.calls.breaker import Breakers
+from toolcrib.calls.fleet_gate import PASS_ON_S
 from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.access import Caller
@@ -57,7 +58,8 @@ class Replica:
     """The limit layer of one replica."""
 
     def __init__(self, fleet: Coordination, common: CommonLimits = USUAL) -> None:
-        self.breakers = Breakers(ManualClock())
+        self.clock = ManualClock()
+        self.breakers = Breakers(self.clock)
         self.layer = fleet_limit(common, self.breakers, fleet)
 
     def step(self, limits: Limits = UNLIMITED, following: Step = do, server: str = "files") -> Step:
@@ -140,6 +142,29 @@ async def test_within_a_replica_a_place_goes_to_the_callers_in_turn(members):
         await asyncio.gather(*calls)
 
     assert "modest" in slow.callers[:4]
+
+
+async def test_a_replica_with_a_long_queue_lets_the_others_have_their_turn(members):
+    """A place goes from hand to hand here only for a while."""
+    two = await members.several(2)
+    busy, other = Replica(two[0]), Replica(two[1])
+    served = list[str]()
+
+    async def work(made: ToolCall) -> ToolResult:
+        served.append(made.caller.id)
+        busy.clock.advance(PASS_ON_S)
+        return DONE
+
+    calls = [asyncio.create_task(busy.step(Limits(parallel=1), work)(call("busy"))) for _ in range(200)]
+
+    async def has_begun() -> bool:
+        return len(served) > 2
+
+    await until(has_begun)
+    await other.step(Limits(parallel=1), work)(call("other"))
+    await asyncio.gather(*calls)
+
+    assert served.index("other") < 100
 
 
 async def test_a_call_that_is_cancelled_while_it_waits_leaves_its_place_to_others(members):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.calls.layers.record import record
+from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.metrics import RECENT, Metrics
 from toolcrib.calls.pipeline import Subject
 from toolcrib.core import events
@@ -25,7 +25,7 @@ class Recorded:
     def __init__(self, slow_s: float = 1.0) -> None:
         self.clock, self.metrics, self.events = ManualClock(), Metrics(), list[Event]()
         self._seconds, self._outcome = 0.0, FINE
-        layer = record(self.metrics, self.events.append, self.clock, slow_s)
+        layer = observe(Watchers(self.metrics, self.events.append), Told(self.clock, slow_s=slow_s))
         self._step = layer(Subject("srv__work", "srv", Tool("work")), self._source)
 
     async def _source(self, call: ToolCall) -> ToolResult:
@@ -167,7 +167,7 @@ async def test_nothing_is_told_to_nobody():
     async def source(call: ToolCall) -> ToolResult:
         return FINE
 
-    step = record(metrics, events.drop, ManualClock(), 1.0)(Subject("a", "", Tool("a")), source)
+    step = observe(Watchers(metrics), Told(ManualClock()))(Subject("a", "", Tool("a")), source)
 
     assert await step(ToolCall("a", "a", {})) is FINE
     assert metrics.of("a").executed == 1
@@ -188,7 +188,7 @@ async def test_where_only_warnings_are_heard_success_is_not_put_into_words(outco
     async def source(call: ToolCall) -> ToolResult:
         return outcome
 
-    step = record(metrics, Serious(), ManualClock(), 1.0)(Subject("a", "", Tool("a")), source)
+    step = observe(Watchers(metrics, Serious()), Told(ManualClock()))(Subject("a", "", Tool("a")), source)
     await step(ToolCall("a", "a", {}))
 
     assert [event.level for event in heard] == told

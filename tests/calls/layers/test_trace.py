@@ -10,8 +10,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from toolcrib.calls.layers.audit import Told, audit
+from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.layers.trace import trace
+from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.config.model import Config, TelemetryConfig
 from toolcrib.core.access import Caller
@@ -33,7 +34,7 @@ class Traced:
         self.exporter, self.log, self.sent = InMemorySpanExporter(), MemoryAudit(), {}
         provider = TracerProvider()
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
-        layers = [trace(provider.get_tracer("test")), audit(self.log, Told(ManualClock()))]
+        layers = [trace(provider.get_tracer("test")), observe(Watchers(Metrics(), log=self.log), Told(ManualClock()))]
         self._step = compose(layers, Subject("srv__work", "srv", Tool("work")), self._source)
 
     async def _source(self, call: ToolCall) -> ToolResult:

@@ -130,3 +130,19 @@ def test_without_a_shared_database_there_is_nowhere_to_copy_to(toolcrib: Program
 
     assert result.returncode != 0
     assert "No shared database is configured" in result.stderr
+
+
+def test_the_knowledge_base_comes_along(shared: Program):
+    """Under the same shared name it answers as it did from its file."""
+    here = 'path = "../state/toolcrib/kb.db"'
+    (shared.project / "whales.md").write_text("# Whales\n\nWhales breathe air.\n")
+    shared.config.write_text(shared.config.read_text().replace("enabled = false", f"docs = false\n{here}"))
+    added = shared.run("kb", "add", "whales.md")
+    shared.config.write_text(shared.config.read_text().replace(here, ""))
+    copied = shared.run("db", "copy")
+    after = shared.run("kb", "search", "what do whales breathe").stdout
+
+    assert added.returncode == 0, added.stderr
+    assert copied.returncode == 0, copied.stderr
+    assert "documents: 1, copied and compared" in copied.stdout
+    assert "breathe air" in after

@@ -14,7 +14,13 @@ def test_a_healthy_project(tiny):
 
     assert result.returncode == 0
     assert json.loads(result.stdout)["status"] == "ok"
-    assert verdicts(result) == {"configuration": "ok", "lock": "ok", "server tiny": "ok", "catalogue": "ok"}
+    assert verdicts(result) == {
+        "configuration": "ok",
+        "lock": "ok",
+        "server tiny": "ok",
+        "catalogue": "ok",
+        "audit log": "ok",
+    }
 
 
 def test_a_broken_server_is_a_failure_with_advice(tiny):
@@ -166,3 +172,14 @@ def test_a_platform_that_cannot_be_asked_is_a_failure_with_advice(toolcrib):
     assert found["platform"]["level"] == "fail"
     assert found["platform"]["message"] == "Invalid JWT token format"
     assert "not-a-good-token" not in result.stdout + result.stderr
+
+
+def test_a_shared_database_that_is_away_is_a_failure_told_once(tiny):
+    """Whatever else needs it; its password is not told."""
+    tiny.write(tiny.tiny(), '[store]\nurl = "postgresql://me:hunter2@127.0.0.1:1/x"\ntimeout = 0.5')
+
+    result = tiny.run("doctor", "--json")
+
+    assert (result.returncode, verdicts(result)["shared database"]) == (1, "fail")
+    assert result.stdout.count('"shared database"') == 1
+    assert "hunter2" not in result.stdout + result.stderr

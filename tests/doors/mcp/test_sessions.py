@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.core.access import Caller
+from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import CallCancelled
 from toolcrib.doors.mcp import sessions
 from toolcrib.doors.mcp.channel import BACKLOG_MAX
@@ -121,6 +121,10 @@ class Exchange:
         self.backlog = 0
         self.said: list[object] = []
 
+    @property
+    def is_open(self) -> bool:
+        return not (self.streaming or self.answered or self.disconnected)
+
     def start_stream(self, status: int, headers: object) -> None:
         self.streaming = True
 
@@ -141,7 +145,7 @@ async def test_a_request_that_is_called_off_before_its_work_begins_is_answered(s
     """Once, however often it is called off."""
     exchange = Exchange()
     exchange.streaming = streaming
-    reply = Reply(exchange, None, ASKER, None)
+    reply = Reply({}, False, False, None, exchange, None, LOCAL_USER)
     reply.task = asyncio.create_task(asyncio.Event().wait())
 
     reply.cancel()
@@ -155,7 +159,7 @@ async def test_nothing_is_said_to_a_client_that_is_gone():
     """Results and messages go nowhere, quietly."""
     exchange = Exchange()
     exchange.disconnected = True
-    reply = Reply(exchange, None, ASKER, "token")
+    reply = Reply({}, False, True, "token", exchange, None, LOCAL_USER)
 
     reply.notify("notifications/progress", b'{"progress":1}')
     reply.finish(b"{}", 200)
@@ -168,7 +172,7 @@ async def test_a_client_that_is_far_behind_gets_its_result_only():
     """No notifications and no pings; the result comes in any case."""
     exchange = Exchange()
     exchange.streaming, exchange.backlog = True, BACKLOG_MAX + 1
-    reply = Reply(exchange, None, ASKER, "token")
+    reply = Reply({}, False, True, "token", exchange, None, LOCAL_USER)
 
     reply.notify("notifications/progress", b'{"progress":1}')
     reply.ping()

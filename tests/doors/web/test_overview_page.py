@@ -1,8 +1,18 @@
 """The overview: first steps for the newcomer, what needs attention for everybody else."""
 
+import pytest
 from tests.doors.cli.past import log_calls
 from tests.doors.web.site import opened, sign_in
+from tests.fleet.engines import a_redis
 from tests.fleet.running import until
+
+from toolcrib.assemble import open_crib
+from toolcrib.config.model import Config
+from toolcrib.config.scaling import RedisConfig
+from toolcrib.core.coordination import Claim
+from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.core.limits import Rate
+from toolcrib.doors.web.overview_page import fleet_todos
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -59,3 +69,21 @@ def test_what_nobody_uses_is_told_beside_what_it_costs(tiny):
     with opened(tiny) as visitor:
         visitor.post("/servers/tiny/refresh")
         until(lambda: "4 not used in 30 days" in visitor.get("/").text, deadline_s=20, what="the note on the page")
+
+
+async def test_replicas_that_cannot_be_reached_need_attention():
+    """What that means for calls stands beside it."""
+    with a_redis() as engine:
+        config = Config(redis=RedisConfig(engine.url(), 0.5))
+        async with open_crib(config) as crib, open_crib(Config()) as alone:
+            engine.stop()
+            with pytest.raises(CoordinationUnavailable):
+                await crib.fleet.coordination.use([Claim("tool read", Rate(1, 1.0))])
+            [todo], nothing = list(fleet_todos(crib)), list(fleet_todos(alone))
+
+    assert todo.text == "Other replicas cannot be reached"
+    assert todo.about == (
+        "Redis cannot be used: it does not answer. "
+        "What is limited is refused until it is back; everything else goes on."
+    )
+    assert nothing == []

@@ -9,12 +9,12 @@ def test_calls_stand_in_the_minute_they_were_made():
     now, metrics = 1000.0, Metrics()
     samples = Samples(metrics, lambda: now)
     samples.take()
-    metrics.of("a").note(0.1, failed=False)
-    metrics.of("a").note(0.1, failed=True)
+    metrics.of("a").note(0.1, 0)
+    metrics.of("a").note(0.1, 1)
     now += 10
     samples.take()
     now += 120
-    metrics.of("b").note(0.1, failed=False)
+    metrics.of("b").note(0.1, 0)
 
     hour = samples.hour()
 
@@ -26,7 +26,7 @@ def test_what_is_older_than_an_hour_is_forgotten():
     """The ring does not grow."""
     now, metrics = 0.0, Metrics()
     samples = Samples(metrics, lambda: now)
-    metrics.of("a").note(0.1, failed=False)
+    metrics.of("a").note(0.1, 0)
     for _ in range(int(KEPT_S / EVERY_S) * 2):
         samples.take()
         now += EVERY_S

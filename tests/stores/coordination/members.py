@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 from tests.fleet.engines import Postgres, Redis
 
+from toolcrib.core.coordination import Coordination
 from toolcrib.stores.coordination.coordinator import Coordinator
 from toolcrib.stores.coordination.engine import EpochMemory, Habits
+from toolcrib.stores.coordination_memory import MemoryHub
 from toolcrib.stores.postgres.coordination import PgEngine
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.redis.connections import RedisSettings, make_client
@@ -32,6 +34,25 @@ async def until(condition: Callable[[], Awaitable[object]], deadline_s: float = 
     async with asyncio.timeout(deadline_s):
         while not await condition():
             await asyncio.sleep(0.01)
+
+
+class Hub:
+    """Members of one process, which need no engine."""
+
+    def __init__(self) -> None:
+        self._hub = MemoryHub()
+        self.all: list[Coordination] = []
+
+    async def join(self) -> Coordination:
+        self.all.append(member := self._hub.join(f"member{next(_NUMBERS)}"))
+        return member
+
+    async def several(self, number: int) -> list[Coordination]:
+        return [await self.join() for _ in range(number)]
+
+    async def close(self) -> None:
+        for member in self.all:
+            await member.close()
 
 
 @dataclass
@@ -82,14 +103,14 @@ async def redis_members(engine: Redis, name: str = "") -> Members:
     return made
 
 
-UNLOGGED = "agreement, put_back, use_count, place, place_line, lease, kept_value, parcel"
+UNLOGGED = "agreement, put_back, use_count, use_stamp, place, place_line, lease, kept_value, parcel"
 
 
-async def postgres_members(engine: Postgres, name: str = "") -> Members:
+async def postgres_members(engine: Postgres, name: str = "", timeout_s: float = 5.0) -> Members:
     """Under a name of their own."""
     if engine.port not in _DATABASES:
         _DATABASES[engine.port] = engine.fresh_database()
-    settings = StoreSettings(_DATABASES[engine.port], name or f"fleet{next(_NUMBERS)}", pool=2, timeout_s=5.0)
+    settings = StoreSettings(_DATABASES[engine.port], name or f"fleet{next(_NUMBERS)}", pool=2, timeout_s=timeout_s)
     closing: list[Callable[[], Awaitable[None]]] = []
 
     def make(habits: Habits, memory: EpochMemory | None) -> Coordinator:

@@ -1,5 +1,6 @@
 """PostgreSQL as what replicas agree through: crashes, restarts, and statements that hang."""
 
+import os
 import signal
 import time
 
@@ -65,6 +66,27 @@ async def test_a_statement_that_hangs_is_cut_off(store_settings):
     await line.close()
 
 
+async def test_a_database_that_hangs_is_away_within_the_timeout_and_found_again():
+    with a_postgres() as engine:
+        members = await postgres_members(engine, timeout_s=0.5)
+        member = await members.join()
+        pids = await member._engine._do("SELECT pid FROM pg_stat_activity WHERE application_name = 'toolcrib'")
+        for (pid,) in pids:
+            os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        try:
+            with pytest.raises(CoordinationUnavailable, match="it does not answer"):
+                await member.use([CLAIM])
+            took_s = time.monotonic() - began
+        finally:
+            for (pid,) in pids:
+                os.kill(pid, signal.SIGCONT)
+        await until(lambda: works(member))
+        await members.close()
+
+    assert took_s < 3
+
+
 async def test_an_epoch_is_remembered_for_each_engine_and_fleet(store_settings):
     database = PgDatabase(store_settings)
     memory, other = PgEpochMemory(database, "redis"), PgEpochMemory(database, "postgresql")
@@ -74,3 +96,38 @@ async def test_an_epoch_is_remembered_for_each_engine_and_fleet(store_settings):
 
     assert (before, await memory.recall(), await other.recall()) == ("", "two", "")
     await database.close()
+
+
+async def test_what_nobody_asks_for_any_more_is_swept_away(postgres):
+    members = await postgres_members(postgres)
+    member = await members.join()
+    await member.use([Claim("old", Rate(3, 0.01)), Claim("new", Rate(3, 60.0))])
+    await member.put("old", b"", 0.01)
+    await member.put("new", b"", 60.0)
+    engine = member._engine
+
+    async def is_swept() -> bool:
+        await engine._sweep()
+        tables = ("use_count", "use_stamp", "kept_value")
+        found = [await engine._do(f"SELECT key FROM toolcrib.{table} WHERE fleet = %(fleet)s") for table in tables]
+        return found == [[("new",)]] * 3
+
+    await until(is_swept)
+    await members.close()
+
+
+async def test_only_the_uses_that_can_matter_are_kept(postgres):
+    members = await postgres_members(postgres)
+    member = await members.join()
+    often = Claim("often", Rate(10, 0.001))
+
+    async def hundred_uses() -> bool:
+        await member.use([often])
+        [(latest,)] = await member._engine._do("SELECT latest FROM toolcrib.use_count WHERE fleet = %(fleet)s")
+        return latest >= 100
+
+    await until(hundred_uses)
+    [(kept,)] = await member._engine._do("SELECT count(*) FROM toolcrib.use_stamp WHERE fleet = %(fleet)s")
+    await members.close()
+
+    assert 10 <= kept <= 20

@@ -5,7 +5,10 @@ import pytest
 
 from toolcrib.config.lock import Pin, Record
 from toolcrib.core.access import Grants
+from toolcrib.core.audit import AuditEntry
 from toolcrib.core.tool import SecurityLevel
+from toolcrib.stores.audit_database import body_of
+from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.ledger import PgLedger
 from toolcrib.stores.postgres.tokens import PgTokens
@@ -30,6 +33,9 @@ async def filled(database):
     await work.add("one")
     await work.add("two", after=[1])
     PgTokens(database.settings, lambda: 0.0).create(TokenWish("ci", Grants(SecurityLevel.READ_ONLY)))
+    log = AuditTable(database.settings, "").open()
+    log.append([body_of(number, AuditEntry("start")) for number in range(3)])
+    log.close()
     return database
 
 
@@ -40,7 +46,8 @@ async def told(database) -> dict[str, tuple[str, ...]]:
 async def test_what_is_sound_is_called_so_part_by_part(filled):
     findings = await verify_store(filled)
 
-    assert {finding.part for finding in findings} >= {"steps", "records", "answers", "tokens", "tasks"}
+    parts = [finding.part for finding in findings]
+    assert parts == ["steps", "records", "answers", "tokens", "tasks", "audit", "knowledge"]
     assert await told(filled) == {}
 
 
@@ -55,6 +62,8 @@ async def test_what_is_sound_is_called_so_part_by_part(filled):
         ("UPDATE toolcrib.token SET id = '000000000000'", "tokens", "it says it is"),
         ("UPDATE toolcrib.task SET after = '{7}' WHERE id = 2", "tasks", "There is no task 7"),
         ("UPDATE toolcrib.task SET after = '{2}' WHERE id = 1", "tasks", "would wait for each other"),
+        ("UPDATE toolcrib.audit_head SET seq = 7", "audit", "the tail was cut"),
+        ("INSERT INTO toolcrib.kb_passage VALUES ('main', 7, 0, 0, 1, NULL, '[]', '')", "knowledge", "no document"),
         ("DELETE FROM toolcrib.step WHERE version = 20", "steps", "Step 020 lock is missing"),
     ],
 )

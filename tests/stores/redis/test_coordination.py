@@ -76,6 +76,48 @@ async def test_while_redis_is_away_everything_is_refused_at_once_and_goes_on_whe
         await member.close()
 
 
+async def test_no_restart_of_the_engine_lets_a_limit_be_exceeded():
+    """Not even by a newcomer that finds an empty engine before those who know better are back."""
+    with a_redis() as engine:
+        settings = RedisSettings(engine.url(), timeout_s=1.0)
+        members = [await open_redis_coordination(settings, quick()) for _ in range(3)]
+        stamps, over = list[int](), asyncio.Event()
+
+        async def hammer(member: Coordinator) -> None:
+            while not over.is_set():
+                try:
+                    counted = await member.count([CLAIM])
+                except CoordinationUnavailable:
+                    counted = None
+                if counted is not None and counted.full is None:
+                    stamps.append(counted.at_us)
+                await asyncio.sleep(0.005)
+
+        async def three_more() -> None:
+            number = len(stamps)
+
+            async def came() -> bool:
+                return len(stamps) >= number + 3
+
+            await until(came)
+
+        busy = [asyncio.create_task(hammer(member)) for member in members]
+        await three_more()
+        for _ in range(2):
+            engine.stop()
+            engine.start()
+            newcomer = await open_redis_coordination(settings, quick())
+            members.append(newcomer)
+            busy.append(asyncio.create_task(hammer(newcomer)))
+            await three_more()
+        over.set()
+        await asyncio.gather(*busy)
+        for member in members:
+            await member.close()
+
+    assert all(later - earlier >= 800_000 for earlier, later in zip(sorted(stamps), sorted(stamps)[3:], strict=False))
+
+
 async def test_a_redis_that_hangs_costs_one_timeout_and_not_one_for_each_call():
     with a_redis() as engine:
         settings = RedisSettings(engine.url(), timeout_s=0.3)

@@ -1,18 +1,16 @@
-"""Audit: one entry for how each call ended, and one before anything that changes the world begins."""
+"""Audit: what is written down of a call, and an entry before anything that changes the world begins."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from toolcrib.calls.layers.record import code_of
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import NATIVE
 from toolcrib.core.audit import CALL, CALL_BEGUN, Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.errors import AuditUnavailable, PermissionDenied
+from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.schema.text import printable
 
@@ -20,7 +18,6 @@ KEYS_MAX = 32
 KEY_MAX = 64
 REPAIR_MAX = 240
 VALUES_MAX = 4_096
-SUCCESS = "success"
 
 _KINDS: Mapping[type, str] = {
     bool: "boolean",
@@ -44,66 +41,6 @@ def trace_ids() -> Iterator[str]:
             yield block[at : at + 32]
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """How much is written down, and by which clock."""
-
-    clock: Callable[[], float]
-    new_trace_id: Callable[[], str] = field(default_factory=lambda: trace_ids().__next__)
-    redact: Callable[[str], str] | None = None
-    """Takes the secrets out of encoded arguments; ``None``: their values are not written down at all."""
-
-
-def audit(log: Audit, told: Told) -> Layer:
-    """Note how each call ended, however it ended."""
-
-    def layer(subject: Subject, following: Step) -> Step:
-        if isinstance(log, NoAudit):
-            return following
-        clock, new_id, redact = told.clock, told.new_trace_id, told.redact
-        known = plain_names(subject.tool.input_schema)
-        server, level = subject.server or NATIVE, str(subject.tool.security_level)
-
-        async def step(call: ToolCall) -> ToolResult:
-            started = clock()
-            call.trace_id = (call.meta and trace_id_of(call.meta)) or new_id()
-            call.facts = details = facts_of(call.arguments, redact, known)
-            outcome, decision = SUCCESS, "allowed"
-            try:
-                result = await following(call)
-            except BaseException as error:
-                outcome, decision = code_of(error), "denied" if isinstance(error, PermissionDenied) else "allowed"
-                raise
-            else:
-                if result.error is not None:
-                    outcome = result.error.code
-                details = {**details, "result_size": size_of(result)}
-                return result
-            finally:
-                if call.repairs:
-                    details = {**details, "repairs": [clean_name(told, REPAIR_MAX) for told in call.repairs[:KEYS_MAX]]}
-                caller = call.caller
-                entry = AuditEntry(
-                    CALL,
-                    call.name,
-                    server,
-                    caller.id,
-                    caller.kind,
-                    call.id,
-                    call.trace_id,
-                    level,
-                    call.decision or decision,
-                    outcome,
-                    int((clock() - started) * 1e6 + 0.5) / 1000,  # `round` to three places costs many times as much
-                    details,
-                )
-                log.note(entry)
-
-        return step
-
-    return layer
-
-
 def witness(log: Audit) -> Layer:
     """Write down what is about to happen, and wait until that is safe; tools that only read are not held up."""
 
@@ -124,7 +61,7 @@ def witness(log: Audit) -> Layer:
                 call.trace_id,
                 level,
                 call.decision or "allowed",
-                details=call.facts,
+                details={**call.facts},  # more is known when it ends
             )
             try:
                 await log.commit(entry)
@@ -199,6 +136,11 @@ def shape_of(arguments: Mapping[str, Any], known: Set[str] = frozenset()) -> dic
         if len(shape) == KEYS_MAX:
             break
     return shape
+
+
+def told_repairs(call: ToolCall) -> list[str]:
+    """What was put right in a call's arguments."""
+    return [clean_name(told, REPAIR_MAX) for told in call.repairs[:KEYS_MAX]]
 
 
 def clean_name(name: object, longest: int) -> str:

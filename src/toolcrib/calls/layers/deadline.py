@@ -2,6 +2,8 @@
 
 import asyncio
 
+import msgspec
+
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout
@@ -29,7 +31,6 @@ def deadline(default_s: float) -> Layer:
                 raise _late(call, timeout_s) from None
             finally:
                 alarms.clear(alarm)
-                alarm.settles_cancellation()
 
         return step
 
@@ -51,30 +52,27 @@ def _late(call: ToolCall, timeout_s: float) -> CallTimeout:
     )
 
 
-class Alarm:
+class Alarm(msgspec.Struct, eq=False):
     """One deadline of one call and the task that runs it."""
 
-    __slots__ = ("_call", "_earlier", "_rang", "_task", "due", "timer")
-
-    def __init__(self, task: asyncio.Task[object] | None, due: float, call: ToolCall) -> None:
-        self._task = task
-        self._call = call
-        self._earlier = task.cancelling() if task is not None else 0
-        self._rang = False
-        self.due = due
-        self.timer: asyncio.TimerHandle | None = None
+    _task: asyncio.Task[object]
+    _call: ToolCall
+    _earlier: int
+    """How often the task was cancelled before."""
+    due: float
+    timer: asyncio.TimerHandle | None = None
+    rang: bool = False
 
     def ring(self) -> None:
         """Cancel the task that runs the call."""
-        if self._task is not None:
-            self._rang = self._call.is_late = True
-            self._task.cancel()
+        self.rang = self._call.is_late = True
+        self._task.cancel()
 
     def settles_cancellation(self) -> bool:
         """Take our own cancellation back, once; whether it was the only one: one from outside as well goes on."""
-        if not self._rang or self._task is None:
+        if not self.rang:
             return False
-        self._rang = False
+        self.rang = False
         return self._task.uncancel() <= self._earlier
 
 
@@ -89,7 +87,9 @@ class Alarms:
     def set(self, timeout_s: float, call: ToolCall) -> Alarm:
         """An alarm for a call, in the task that is running now."""
         loop = asyncio.get_running_loop()
-        alarm = Alarm(asyncio.current_task(loop), loop.time() + timeout_s, call)
+        task = asyncio.current_task(loop)
+        assert task is not None
+        alarm = Alarm(task, call, task.cancelling(), loop.time() + timeout_s)
         if timeout_s < PRECISE_BELOW_S:
             alarm.timer = loop.call_later(timeout_s, alarm.ring)
             return alarm
@@ -100,10 +100,12 @@ class Alarms:
         return alarm
 
     def clear(self, alarm: Alarm) -> None:
-        """The call is over."""
+        """The call is over, and a cancellation that comes from here with it."""
         self._set.discard(alarm)
         if alarm.timer is not None:
             alarm.timer.cancel()
+        if alarm.rang:
+            alarm.settles_cancellation()
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()

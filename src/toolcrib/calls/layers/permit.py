@@ -15,17 +15,17 @@ def permit() -> Layer:
 
     def layer(subject: Subject, following: Step) -> Step:
         reach = subject.reach
-        usual = decide(EVERYTHING, reach)
-        decided: dict[Grants, Decision] = {}
+        usual = _decide(EVERYTHING, reach)
+        decided: dict[Grants, tuple[Decision, str]] = {}
 
         def step(call: ToolCall) -> Awaitable[ToolResult]:
             grants = call.caller.grants
-            decision = usual if grants is EVERYTHING else decided.get(grants)
-            if decision is None:
-                decision = decided[grants] = decide(grants, reach)
+            found = usual if grants is EVERYTHING else decided.get(grants)
+            if found is None:
+                found = decided[grants] = _decide(grants, reach)
                 if len(decided) > GRANTS_KEPT:
                     decided.clear()
-            call.decision = decision
+            decision, call.decision = found
             if decision is not Decision.ALLOWED and not decision.is_listed:
                 raise refuse(decision, reach)
             return following(call)
@@ -33,6 +33,12 @@ def permit() -> Layer:
         return step
 
     return layer
+
+
+def _decide(grants: Grants, reach: Reach) -> tuple[Decision, str]:
+    """The decision, and its plain word: that is written down for every call, and quicker than a member of an enum."""
+    decision = decide(grants, reach)
+    return decision, str(decision)
 
 
 def not_open() -> PermissionDenied:

@@ -1,56 +1,13 @@
-"""Record: name, duration and outcome of every call; a warning for slow ones."""
+"""Record: what is counted and told of a call; argument values are never told."""
 
-from collections.abc import Callable
-
-from toolcrib.calls.metrics import Metrics, ToolMetrics
-from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.calls.metrics import ToolMetrics
 from toolcrib.core import events
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import CallEnded, CallerError, CallTimeout, ToolcribError
-from toolcrib.core.events import Emit, Event
-
-Clock = Callable[[], float]
+from toolcrib.core.events import Event
 
 
-def record(metrics: Metrics, emit: Emit, clock: Clock, slow_s: float) -> Layer:
-    """Count each call and tell of it; argument values are never told."""
-
-    def layer(subject: Subject, following: Step) -> Step:
-        tally = metrics.of(subject.name)
-        tells_of_success = events.hears(emit, "debug")
-
-        async def step(call: ToolCall) -> ToolResult:
-            started = clock()
-            metrics.in_flight += 1
-            try:
-                result = await following(call)
-            except BaseException as error:
-                metrics.in_flight -= 1
-                elapsed_s = clock() - started
-                _count_raised(tally, elapsed_s, error)
-                emit(_finished(call, elapsed_s, code_of(error)))
-                if elapsed_s > slow_s:
-                    emit(_slow(call, elapsed_s))
-                raise
-            metrics.in_flight -= 1
-            elapsed_s = clock() - started
-            if result.error is None:
-                tally.note(elapsed_s, failed=False)
-                if tells_of_success:
-                    emit(_finished(call, elapsed_s, ""))
-            else:
-                tally.note_failed(elapsed_s, result.error.code, result.error.message)
-                emit(_finished(call, elapsed_s, result.error.code))
-            if elapsed_s > slow_s:
-                emit(_slow(call, elapsed_s))
-            return result
-
-        return step
-
-    return layer
-
-
-def _count_raised(tally: ToolMetrics, elapsed_s: float, error: BaseException) -> None:
+def count_raised(tally: ToolMetrics, elapsed_s: float, error: BaseException) -> None:
     """What the caller did wrong, or somebody gave up, is no failure of the tool."""
     if isinstance(error, CallerError | CallEnded) or not isinstance(error, Exception):
         tally.note_refused(code_of(error))
@@ -67,7 +24,8 @@ def code_of(error: BaseException) -> str:
     return "TOOL_INTERNAL" if isinstance(error, Exception) else "TOOL_CANCELLED"
 
 
-def _finished(call: ToolCall, elapsed_s: float, code: str) -> Event:
+def finished(call: ToolCall, elapsed_s: float, code: str) -> Event:
+    """A call has ended, with an error if there is a code."""
     level = "warning" if code else "debug"
     return Event(
         events.CALL_FINISHED,
@@ -76,5 +34,6 @@ def _finished(call: ToolCall, elapsed_s: float, code: str) -> Event:
     )
 
 
-def _slow(call: ToolCall, elapsed_s: float) -> Event:
+def slow(call: ToolCall, elapsed_s: float) -> Event:
+    """A call has taken long."""
     return Event(events.CALL_SLOW, "warning", {"tool": call.name, "id": call.id, "seconds": round(elapsed_s, 3)})

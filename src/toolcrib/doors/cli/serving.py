@@ -168,6 +168,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
             Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]),
             emit,
             lambda: [*addresses.stays(), *by_server.stays()],
+            replica=crib.fleet.replica if crib.fleet is not None else "",
         )
         people = Doorways(addresses, by_server)
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from toolcrib.wire.jsonrpc import encode, encode_notification
-from toolcrib.wire.server import Asker
 
 PROGRESS = "notifications/progress"
 BACKLOG_MAX = 1024 * 1024
@@ -16,23 +15,21 @@ BACKLOG_MAX = 1024 * 1024
 _object = msgspec.json.Decoder(dict[str, Any])
 
 
-class ClientChannel:
+class ClientChannel(msgspec.Struct, eq=False):
     """A BackChannel for one request; the doors say how a message is sent and a question asked."""
 
-    __slots__ = ("_token", "capabilities", "takes_input_required", "wants_progress")
-
-    def __init__(self, asker: Asker, token: Any) -> None:
-        self.capabilities: Mapping[str, Any] = asker.capabilities
-        self.takes_input_required = asker.is_modern
-        self.wants_progress = token is not None
-        self._token = token
+    capabilities: Mapping[str, Any]
+    takes_input_required: bool
+    wants_progress: bool
+    _token: Any
+    """Under which the client wants to hear of progress, if it does."""
 
     def notify(self, method: str, params: bytes) -> None:
         """Pass a notification on, unless the client is far behind; progress carries the client's own token."""
         if self.backlog > BACKLOG_MAX:
             return
         if method == PROGRESS:
-            if self._token is None:
+            if not self.wants_progress:
                 return
             try:
                 params = encode({**_object.decode(params), "progressToken": self._token})

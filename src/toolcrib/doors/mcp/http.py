@@ -35,6 +35,7 @@ from toolcrib.wire.sse import PING, encode_event
 
 PING_EVERY_S = 15.0
 SUBSCRIPTIONS_MAX = 1024
+KNOWN = frozenset(version.encode() for version in eras.KNOWN_VERSIONS)
 MODERN = frozenset(version.encode() for version in eras.MODERN_VERSIONS)
 ROUTING_HEADERS = (headers.VERSION, headers.METHOD, headers.NAME)
 
@@ -104,9 +105,7 @@ class HttpDoor:
             exchange.answer(400, encode_error(request_id, error))
 
     def _dispatch(self, message: Inbound, request: Request, exchange: Exchange) -> None:
-        stated = request.header(headers.VERSION)
-        params = server.request_params(message)
-        if (stated is not None and _is_modern(stated)) or server.claims_modern(params):
+        if request.header(headers.VERSION) in MODERN or server.claims_modern(server.request_params(message)):
             self._dispatch_modern(message, request, exchange)
         elif message.method == "initialize":
             self._initialize(message, request, exchange)
@@ -205,7 +204,7 @@ class HttpDoor:
     def _with_session(self, request: Request, exchange: Exchange, go_on: Callable[[Session], None]) -> None:
         """Go on with the session a request belongs to; a request without a usable one is answered here."""
         stated = request.header(headers.VERSION)
-        if stated is not None and stated.decode("latin-1") not in eras.KNOWN_VERSIONS:
+        if stated is not None and stated not in KNOWN:
             raise RpcError(INVALID_REQUEST, f"Protocol version {stated.decode('latin-1')!r} is not supported.")
         session_id = request.header(headers.SESSION)
         if session_id is None:
@@ -220,8 +219,7 @@ class HttpDoor:
             self._lookups.adopt(session_id, caller, exchange, go_on)
 
     def _get(self, request: Request, exchange: Exchange) -> None:
-        stated = request.header(headers.VERSION)
-        if stated is not None and _is_modern(stated):
+        if request.header(headers.VERSION) in MODERN:
             demands.not_allowed(exchange, b"POST")
             return
         if demands.EVENT_STREAM not in (request.header(b"accept") or b""):
@@ -256,8 +254,10 @@ class HttpDoor:
         if session is not None and message.id in session.running:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
         exchange, token = request.exchange, service.progress_token(server.request_params(message))
-        reply = (Reply if demands.accepts_stream(request) else PlainReply)(exchange, session, asker, token)
-        reply.caller = session.caller if session is not None else self._caller_of(request)
+        kind = Reply if demands.accepts_stream(request) else PlainReply
+        tells = token is not None and kind is Reply
+        caller = session.caller if session is not None else self._caller_of(request)
+        reply = kind(asker.capabilities, asker.is_modern, tells, token, exchange, session, caller)
         reply.task = self._loop.create_task(self._work(message, asker, reply))
         self._replies.add(reply)
         if session is not None:
@@ -340,7 +340,3 @@ class HttpDoor:
 
 def _id(message: Inbound) -> RequestId:
     return message.id if message.id is not UNSET and message.id is not None else 0
-
-
-def _is_modern(stated: bytes) -> bool:
-    return stated in MODERN

@@ -1,7 +1,6 @@
 """The answer to one POST: plain JSON, or an event stream as soon as there is more to say than the result."""
 
 import asyncio
-from typing import Any
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import NotImplementedHere
@@ -9,23 +8,17 @@ from toolcrib.doors.mcp.channel import BACKLOG_MAX, ClientChannel
 from toolcrib.doors.mcp.sessions import Session
 from toolcrib.doors.mcp.streams import STREAM_HEADERS
 from toolcrib.transports.http_server import Exchange
-from toolcrib.wire.server import Asker
 from toolcrib.wire.sse import PING, encode_event
 
 
 class Reply(ClientChannel):
     """One request's way back over HTTP."""
 
-    __slots__ = ("_exchange", "_silent_for", "caller", "session", "task")
-
+    _exchange: Exchange
+    session: Session | None
     caller: Caller
-
-    def __init__(self, exchange: Exchange, session: Session | None, asker: Asker, token: Any) -> None:
-        super().__init__(asker, token)
-        self._exchange = exchange
-        self._silent_for = 0
-        self.session = session
-        self.task: asyncio.Task[None] | None = None
+    task: asyncio.Task[None] | None = None
+    _silent_for: int = 0
 
     @property
     def backlog(self) -> int:
@@ -40,7 +33,7 @@ class Reply(ClientChannel):
     def _stream(self) -> bool:
         """Make this a stream, if it still can be one; whether it is."""
         exchange = self._exchange
-        if not exchange.streaming and not exchange.answered and not exchange.disconnected:
+        if exchange.is_open:
             exchange.start_stream(200, headers=STREAM_HEADERS)
         return exchange.streaming
 
@@ -55,11 +48,11 @@ class Reply(ClientChannel):
     def finish(self, body: bytes, status: int) -> None:
         """The result."""
         exchange = self._exchange
-        if exchange.streaming:
+        if exchange.is_open:
+            exchange.answer(status, body)
+        elif exchange.streaming:
             exchange.write(encode_event(body))
             exchange.end()
-        elif not exchange.answered and not exchange.disconnected:
-            exchange.answer(status, body)
 
     @property
     def is_running(self) -> bool:
@@ -76,7 +69,7 @@ class Reply(ClientChannel):
         """The call was cancelled: there is nothing to answer, but the exchange must end."""
         if self._exchange.streaming:
             self._exchange.end()
-        elif not self._exchange.answered and not self._exchange.disconnected:
+        elif self._exchange.is_open:
             self._exchange.answer(202, b"")
 
     def ping(self) -> None:
@@ -88,12 +81,6 @@ class Reply(ClientChannel):
 
 class PlainReply(Reply):
     """The way back to a client that takes JSON only: the result, and nothing before it."""
-
-    __slots__ = ()
-
-    def __init__(self, exchange: Exchange, session: Session | None, asker: Asker, token: Any) -> None:
-        del token
-        super().__init__(exchange, session, asker, None)
 
     def _stream(self) -> bool:
         return False

@@ -5,8 +5,10 @@ cancellation) may come in anywhere; it is passed on to the one that waits for it
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -80,7 +82,10 @@ class Roaming:
         return was_there
 
     def _hear(self, body: bytes) -> None:
-        word = _word.decode(body)
+        try:
+            word = _word.decode(body)
+        except msgspec.DecodeError:  # a replica of another version says more than we understand
+            return
         for home in self._homes:
             if (session := home.sessions.by_key(word.key)) is not None:
                 home.take(word, session)
@@ -90,12 +95,10 @@ class Roaming:
         self._wake.set()
 
     async def _touch_again_and_again(self) -> None:
-        for number in range(1, 1 << 62):
-            try:
+        for number in itertools.count(1):
+            with suppress(TimeoutError):
                 async with asyncio.timeout(TOUCH_S):
                     await self._wake.wait()
-            except TimeoutError:
-                pass
             is_whole = self._wake.is_set()
             self._wake.clear()
             try:
@@ -149,7 +152,10 @@ class Home:
         if known is not None:
             return known
         asker = Asker(entry.version, entry.capabilities, entry.info)
-        return self.sessions.adopt(session_id, asker, caller, age_s=max(0.0, time.time() - entry.opened_at))
+        adopted = self.sessions.adopt(session_id, asker, caller, age_s=max(0.0, time.time() - entry.opened_at))
+        if adopted is None:
+            raise CoordinationUnavailable("This replica has no room for another session.")
+        return adopted
 
     async def _entry(self, session_id: str, caller: Caller) -> SessionEntry | None:
         entry = await self._roaming.book.find(session_key(session_id))

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import BackChannel, ErrorInfo, ToolCall, ToolResult
@@ -53,12 +53,10 @@ class McpService:
         self.window = window or Window(crib, Settings())
         self._whole, self._fronts = Listings(), Listings()
         self._modern: Mapping[str, Callable[..., Awaitable[bytes]]] = {
-            "tools/call": self._call,
             "tools/list": self._list,
             "server/discover": self._discover,
         }
         self._handshake: Mapping[str, Callable[..., Awaitable[bytes]]] = {
-            "tools/call": self._call,
             "tools/list": self._list,
             "ping": self._ping,
         }
@@ -68,14 +66,22 @@ class McpService:
     ) -> tuple[bytes, int]:
         """The encoded answer to a request, and the HTTP status it deserves."""
         request_id = message.id if message.id is not UNSET and message.id is not None else 0
-        method = (self._modern if asker.is_modern else self._handshake).get(str(message.method))
-        if method is None:
-            return refuse(request_id, RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method}"), asker)
+        params = server.request_params(message)
         try:
-            result = await method(server.request_params(message), asker, channel, caller)
+            if message.method == "tools/call":
+                result = encode_outcome(await self._call(params, asker, channel, caller), asker)
+            else:
+                result = await self._method(message.method, asker)(params, asker, channel, caller)
             return encode_result(request_id, result), 200
         except RpcError as error:
             return refuse(request_id, error, asker)
+
+    def _method(self, name: str | UnsetType, asker: Asker) -> Callable[..., Awaitable[bytes]]:
+        """What answers the smaller questions."""
+        method = (self._modern if asker.is_modern else self._handshake).get(str(name))
+        if method is None:
+            raise RpcError(METHOD_NOT_FOUND, f"Method not found: {name}")
+        return method
 
     async def _ping(self, *_: object) -> bytes:
         return b"{}"
@@ -103,7 +109,10 @@ class McpService:
             return self._whole.of(window.catalog, caller.grants)
         return self._fronts.of(window.front, caller.grants)
 
-    async def _call(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> bytes:
+    def _call(
+        self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller
+    ) -> Awaitable[ToolResult]:
+        """Begin a call."""
         name, arguments = params.get("name"), params.get("arguments")
         if type(name) is not str:
             raise RpcError(INVALID_PARAMS, "tools/call needs the name of a tool.")
@@ -117,8 +126,7 @@ class McpService:
             if params.keys() - CALL_FIELDS:
                 call.more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
         window = self.window
-        result = await (self.crib.run(call) if window.is_plain else window.run(call, client_name(asker)))
-        return encode_outcome(result, asker)
+        return self.crib.run(call) if window.is_plain else window.run(call, client_name(asker))
 
     def declared_headers(self, name: str, caller: Caller) -> headers.ParamHeaders:
         """Which arguments of a tool the caller sees are mirrored into headers; none if the declaration is not valid."""

@@ -37,11 +37,8 @@ LINE_LIMIT = 16 * 1024 * 1024
 class StdioChannel(ClientChannel):
     """One request's way back over stdout."""
 
-    __slots__ = ("_out", "_questions")
-
-    def __init__(self, asker: Asker, token: Any, out: Outlet, questions: Questions) -> None:
-        super().__init__(asker, token)
-        self._out, self._questions = out, questions
+    _out: Outlet
+    _questions: Questions
 
     @property
     def backlog(self) -> int:
@@ -149,7 +146,9 @@ class StdioDoor(asyncio.Protocol):
     async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
         token = service.progress_token(server.request_params(message))
         try:
-            channel = StdioChannel(asker, token, self.out, self._questions)
+            channel = StdioChannel(
+                asker.capabilities, asker.is_modern, token is not None, token, self.out, self._questions
+            )
             body, _ = await self._mcp.respond(message, asker, channel, self._caller)
             self.out.send(body)
         except Exception as error:  # the edge of the door: whatever it is, the client gets an answer

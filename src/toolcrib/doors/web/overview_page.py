@@ -78,6 +78,7 @@ def _todos(pages: Pages, visit: Visit, rows: Sequence[ServerRow]) -> Iterator[To
         yield Todo("info", "hand", text, "A call goes on once you allow it.", place, "Answer")
     if problem := crib.audit.status().problem:
         yield Todo("bad", "log", "The audit log cannot be written", problem, "/settings/about", "See files")
+    yield from fleet_todos(crib)
     for row in rows:
         if row.state in ("failed", "stale"):
             yield Todo("bad", "alert", f"{row.name} is not available", sentence(row.trouble), row.href, "See why")
@@ -88,6 +89,17 @@ def _todos(pages: Pages, visit: Visit, rows: Sequence[ServerRow]) -> Iterator[To
             yield Todo("warn", "shield", held, about, row.href, "Look")
     for problem in pages.premises.project.config.problems:
         yield Todo("warn", "file", "Part of the configuration is not used", problem, "/settings", "See settings")
+
+
+def fleet_todos(crib: Crib) -> Iterator[Todo]:
+    """What is to be known of other replicas, if anything."""
+    status = crib.coordination.status() if crib.coordination is not None else None
+    if status is not None and status.problem:
+        about = f"{status.problem} What is limited is refused until it is back; everything else goes on."
+        yield Todo("bad", "alert", "Other replicas cannot be reached", about, "/settings/about", "See files")
+    elif status is not None and status.settling_s:
+        about = f"What was counted got lost. They open again within {status.settling_s:g} s."
+        yield Todo("warn", "alert", "Limits are closed for a moment", about, "/settings/about", "See files")
 
 
 def _if_there(pages: Pages, path: str) -> str:

@@ -104,7 +104,7 @@ def _about(pages: Pages) -> dict[str, Any]:
         "url": premises.url,
         "uptime": span(max(0.0, time.time() - premises.started_at)),
         "files": [(str(path), path in project.loaded.files) for path in project.paths()],
-        "lock": str(project.loaded.lock or ""),
+        "lock": "in the shared database" if project.config.store.url else str(project.loaded.lock or ""),
         "directory": str(project.directory),
         "audit": audit,
         "edit_commands": premises.edit_commands,

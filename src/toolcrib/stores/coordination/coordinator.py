@@ -1,15 +1,17 @@
 """What replicas agree on, through any engine: the ``Coordination`` of ``core``."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from secrets import token_hex
 from typing import TypeVar
 
 from toolcrib.core.coordination import Claim, CoordinationStatus, Full, Lease, Listener, Unsubscribe
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.core.tasks import OnFailure, TaskScope
-from toolcrib.stores.coordination.deciding import Decisions, new_ticket, refused
+from toolcrib.stores.coordination.deciding import Decisions, refused
 from toolcrib.stores.coordination.engine import Engine, EpochMemory, Habits
 from toolcrib.stores.coordination.leases import KeptLease
 from toolcrib.stores.coordination.radio import TOPIC, Radio
@@ -25,21 +27,24 @@ class Counted:
     full: Full | None
 
 
-def _ignore(name: str, error: BaseException) -> None:
-    del name, error
+def report(name: str, error: BaseException) -> None:
+    """What went wrong in the background goes where asyncio reports such things."""
+    told = {"message": f"{name} failed", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(told)
 
 
 class Coordinator:
     """One replica among others."""
 
     def __init__(
-        self, engine: Engine, habits: Habits, memory: EpochMemory | None = None, on_failure: OnFailure = _ignore
+        self, engine: Engine, habits: Habits, memory: EpochMemory | None = None, on_failure: OnFailure = report
     ) -> None:
         self._engine, self._habits = engine, habits
         self._scope = TaskScope(on_failure)
         self._decisions = Decisions(engine, habits, memory, self._scope)
-        self._radio = Radio(engine, habits.replica, self._call_in)
+        self._radio = Radio(engine, habits.replica, self._call_in, on_failure)
         self._at_gates: dict[str, set[asyncio.Future[None]]] = {}
+        self._tickets = count(1)
         self._longest_s = 0.0
 
     async def open(self) -> "Coordinator":
@@ -65,7 +70,7 @@ class Coordinator:
 
     async def take_place(self, gate: str, places: int) -> str | None:
         """A place, or a turn in the line of replicas for one; a cancelled wish leaves neither."""
-        ticket = new_ticket()
+        ticket = f"{self._habits.replica}.{next(self._tickets)}"
         wish = ("take", gate, places, ticket)
         asked = self._decisions.ask(wish)
         try:
@@ -152,7 +157,7 @@ class Coordinator:
     def status(self) -> CoordinationStatus:
         """How it is doing."""
         away = self._decisions.away
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         return CoordinationStatus(
             self._engine.name,
             self._habits.replica,

@@ -1,9 +1,9 @@
 """Wishes to the engine, gathered: whatever arrives in one turn, or while a decision is under way, goes together."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from secrets import token_hex
 
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.tasks import TaskScope
@@ -22,7 +22,7 @@ Pending = tuple[Wish, "asyncio.Future[Answer] | None"]
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """Why the engine cannot be asked, and since when, by the loop's clock."""
+    """Why the engine cannot be asked, and since when, by a clock that only goes forward."""
 
     error: CoordinationUnavailable
     since: float
@@ -36,7 +36,6 @@ class Decisions:
         self.away: Away | None = None
         self.latest: tuple[Decision, float] | None = None
         """The latest decision, and when it arrived."""
-        self.on_return: Callable[[], None] = lambda: None
         self._engine, self._habits, self._memory, self._scope = engine, habits, memory, scope
         self._known = Known()
         self._pending: list[Pending] = []
@@ -75,7 +74,7 @@ class Decisions:
         """Wait until everything was said; then say nothing more."""
         if self._flight is not None:
             await asyncio.wait([self._flight])
-        self.away = Away(CoordinationUnavailable("This replica is closing."), asyncio.get_running_loop().time())
+        self.away = Away(CoordinationUnavailable("This replica is closing."), time.monotonic())
 
     def _start(self) -> None:
         self._flight = self._scope.spawn(self._decide_all(), "decisions of the fleet")
@@ -126,7 +125,7 @@ class Decisions:
 
     def _note(self, decision: Decision) -> None:
         self._known = replace(self._known, seen=decision.number)
-        self.latest = decision, asyncio.get_running_loop().time()
+        self.latest = decision, time.monotonic()
 
     async def _move(self, epoch: str) -> None:
         """Put back what this replica knows; only then is it in the new epoch."""
@@ -168,7 +167,7 @@ class Decisions:
     def _lose(self, error: CoordinationUnavailable, wanted: Sequence[Pending] = ()) -> None:
         """Refuse everything from now on, and look for the engine meanwhile."""
         if self.away is None:
-            self.away = Away(error, asyncio.get_running_loop().time())
+            self.away = Away(error, time.monotonic())
             self._scope.spawn(self._come_back(), "looking for the engine")
         pending, self._pending = [*wanted, *self._pending], []
         fail(pending, error)
@@ -183,7 +182,6 @@ class Decisions:
                 self.away = Away(error, self.away.since)
             else:
                 self.away = None
-                self.on_return()
 
     async def _beat(self) -> None:
         while True:
@@ -201,8 +199,3 @@ def fail(pending: Sequence[Pending], error: CoordinationUnavailable) -> None:
 def refused(error: CoordinationUnavailable) -> CoordinationUnavailable:
     """The same trouble for each who meets it."""
     return CoordinationUnavailable(error.message, hint=error.hint, details={**error.details, "retry_after_s": 1.0})
-
-
-def new_ticket() -> str:
-    """What nobody else has."""
-    return token_hex(8)

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from toolcrib.core.coordination import Listener, Unsubscribe
 from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.core.tasks import OnFailure
 from toolcrib.stores.coordination.engine import FREE, PART, Engine
 
 RETRY_S = (0.1, 0.2, 0.4, 0.7)
@@ -17,9 +19,9 @@ OnGap = Callable[[], None]
 class Radio:
     """Hears what others publish, and whose turn it is at a gate."""
 
-    def __init__(self, engine: Engine, replica: str, on_free: Callable[[str], None]) -> None:
+    def __init__(self, engine: Engine, replica: str, on_free: Callable[[str], None], on_failure: OnFailure) -> None:
         self.is_on = asyncio.Event()
-        self._engine, self._replica, self._on_free = engine, replica, on_free
+        self._engine, self._replica, self._on_free, self._on_failure = engine, replica, on_free, on_failure
         self._listeners: dict[str, list[tuple[Listener, OnGap]]] = {}
         self._waits = iter(RETRY_S)
 
@@ -45,7 +47,7 @@ class Radio:
         """Whoever listened already may have missed something."""
         for listeners in list(self._listeners.values()):
             for _, on_gap in list(listeners):
-                on_gap()
+                self._safely(on_gap)
 
     def _hear(self, topic: str, body: bytes) -> None:
         if topic == FREE:
@@ -54,7 +56,13 @@ class Radio:
                 self._on_free(gate)
             return
         for listener, _ in list(self._listeners.get(topic.removeprefix(TOPIC), ())):
-            listener(body)
+            self._safely(partial(listener, body))
+
+    def _safely(self, listener: Callable[[], None]) -> None:
+        try:
+            listener()
+        except Exception as error:  # one listener's trouble does not deafen the others
+            self._on_failure("a listener to other replicas", error)
 
     async def subscribe(self, topic: str, listener: Listener, on_gap: OnGap, wait_s: float) -> Unsubscribe:
         """Listen from now on; while the engine is away, from when it is back, which begins with ``on_gap``."""

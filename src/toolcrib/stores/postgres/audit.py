@@ -13,7 +13,7 @@ from toolcrib.stores.audit_log import NoAuditLog, Row
 from toolcrib.stores.audit_reading import Query, Stored
 from toolcrib.stores.audit_usage import REFUSED, Usage, Use
 from toolcrib.stores.audit_verify import Head
-from toolcrib.stores.postgres.audit_append import PgAppend
+from toolcrib.stores.postgres.audit_append import REMEDY, PgAppend
 from toolcrib.stores.postgres.audit_columns import row_of
 from toolcrib.stores.postgres.database import StoreSettings, connect, reason_of
 from toolcrib.stores.postgres.globs import is_plain, regex_of
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Condition = tuple[str, Any]
 """A part of WHERE with one place for one value."""
 
-FETCHED = 500
+FIRST_PAGE = 100
+PAGE = 1000
 _REFUSED_CALL = "outcome = 'TOOL_PERMISSION_DENIED' OR decision = ANY(%s)"
 _FAILED = "outcome <> ALL(%s)"
 _WELL = ["", "success"]
@@ -51,7 +52,7 @@ class AuditTable:
     settings: StoreSettings
     shown: str
     """Its address without passwords."""
-    remedy: ClassVar[str] = "Check [store] url and that PostgreSQL runs; `toolcrib db status` tells more."
+    remedy: ClassVar[str] = REMEDY
 
     def __str__(self) -> str:
         return f"{self.shown} (name {self.settings.name!r})"
@@ -99,7 +100,7 @@ class PgLog:
             *([(_REFUSED_CALL, sorted(REFUSED))] if query.denied else []),
             *_named("outcome", query.outcome),
         ]
-        return self._found("seq, hash, body", conditions, None)
+        return self._found(conditions)
 
     def has_end(self, begun: Stored) -> bool:
         """Whether the end of a call stands further on; most often it is near."""
@@ -108,7 +109,7 @@ class PgLog:
 
     def browse(self, wanted: Browse, count: int) -> Iterator[Row]:
         """At most so many of what fits, the newest first."""
-        return self._found("seq, hash, body", _browsed(wanted), count)
+        return iter(self._page(_browsed(wanted), count))
 
     def per_hour(self, wanted: Browse, count: int) -> Iterator[tuple[int, int, int]]:
         """Counted inside PostgreSQL."""
@@ -151,10 +152,22 @@ class PgLog:
             self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield
 
-    def _found(self, columns: str, conditions: Sequence[Condition], count: int | None) -> Iterator[Row]:
-        return self._streamed(*self._narrowed(columns, conditions, count))
+    def _found(self, conditions: Sequence[Condition]) -> Iterator[Row]:
+        """A page at a time, each planned for its length: what is rare is found by the index, what is common by going
+        back from the end. A cursor would be planned for the whole, and read all of the log for what is rare."""
+        below: list[Condition] = []
+        for size in itertools.chain([FIRST_PAGE], itertools.repeat(PAGE)):
+            rows = self._page([*conditions, *below], size)
+            yield from rows
+            if len(rows) < size:
+                return
+            below = [("seq < %s", rows[-1][0])]
 
-    def _narrowed(self, columns: str, conditions: Sequence[Condition], count: int | None) -> tuple[str, list[Any]]:
+    def _page(self, conditions: Sequence[Condition], count: int) -> list[Row]:
+        statement, values = self._narrowed("seq, hash, body", conditions, count)
+        return self._connection.execute(statement.encode(), values, prepare=False).fetchall()
+
+    def _narrowed(self, columns: str, conditions: Sequence[Condition], count: int) -> tuple[str, list[Any]]:
         """A statement, and the values for its places; all of its text is ours."""
         where = "".join(f" AND ({text})" for text, _ in conditions)
         chosen = f"SELECT {columns} FROM toolcrib.audit_entry WHERE fleet = %s{where} ORDER BY seq DESC LIMIT %s"  # noqa: S608
@@ -164,7 +177,7 @@ class PgLog:
         """Rows as they are wanted, a few at a time."""
         name = f"audit_{next(self._numbers)}"
         with self._connection.transaction(), self._connection.cursor(name) as cursor:
-            cursor.itersize = FETCHED
+            cursor.itersize = PAGE
             cursor.execute(statement.encode(), values)
             yield from cursor
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGresult
 
+REMEDY = "Check [store] url and that PostgreSQL runs; `toolcrib db status` tells more."
 _APPEND = b"toolcrib_audit_append"
 _BINARY = (0, 0, 1, *([0] * 9), 1)
 """Which parameters of the statement are bytes: the hashes, and the last of them."""
@@ -89,7 +90,7 @@ class PgAppend:
                 self._run(_FIRST)
             self._run("ROLLBACK")
         except (psycopg.Error, OSError) as error:
-            raise AuditUnavailable(f"The audit log cannot be written: {_words(error)}.") from error
+            raise AuditUnavailable(f"The audit log cannot be written: {_words(error)}.", hint=REMEDY) from error
 
     def close(self) -> None:
         """Let go of the connection."""

@@ -1,10 +1,12 @@
 """PostgreSQL as what replicas agree through, where there is no Redis: the same rules, a few times slower."""
 
 import asyncio
+import os
+import socket
 import time
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -97,7 +99,7 @@ class PgEngine:
     async def _sweep(self) -> None:
         """What nobody asks for any more goes."""
         self._swept_at = time.monotonic()
-        await self._do(read_sql("sweep_coordination"))
+        await self._do("SELECT toolcrib.agree_sweep(%(fleet)s)")
 
     async def _hang_up(self) -> None:
         line, self._line = self._line, None
@@ -182,10 +184,10 @@ class PgEngine:
 
     async def _do(self, statement: str, **parameters: Any) -> list[tuple[Any, ...]]:
         try:
-            async with self._database.transaction() as connection:
+            async with asyncio.timeout(self._database.settings.timeout_s), self._database.transaction() as connection:
                 cursor = await connection.execute(statement.encode(), {"fleet": self._database.name, **parameters})
                 return await cursor.fetchall() if cursor.description is not None else []
-        except StoreUnavailable as error:
+        except (StoreUnavailable, TimeoutError) as error:
             raise unavailable(error) from error
 
     async def close(self) -> None:
@@ -218,8 +220,14 @@ async def in_time(line: "AsyncConnection[Any]", work: Coroutine[Any, Any, Any], 
         raise unavailable(error) from error
     finally:
         if not task.done():
-            line.pgconn.finish()
-            task.cancel()
+            _cut(line)
+            await asyncio.wait([task])
+
+
+def _cut(line: "AsyncConnection[Any]") -> None:
+    """Whoever waits on the connection finds its end; the number of its file stays taken until then."""
+    with suppress(OSError), socket.socket(fileno=os.dup(line.fileno())) as same:
+        same.shutdown(socket.SHUT_RDWR)
 
 
 def unavailable(error: Exception) -> CoordinationUnavailable:

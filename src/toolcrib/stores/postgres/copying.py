@@ -5,7 +5,7 @@ stopped, however rudely, goes on where the last batch ended. A part is done when
 """
 
 import hashlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
@@ -26,11 +26,11 @@ Row = tuple[Any, ...]
 _BEGUN = "SELECT source, copied, is_done FROM toolcrib.copying WHERE fleet = %s AND part = %s FOR UPDATE"
 _BEGIN = "INSERT INTO toolcrib.copying (fleet, part, source) VALUES (%s, %s, %s)"
 _COUNT = "UPDATE toolcrib.copying SET copied = %s, at = now() WHERE fleet = %s AND part = %s AND copied = %s"
-_DONE = "UPDATE toolcrib.copying SET is_done = true, at = now() WHERE fleet = %s AND part = %s"
+_DONE = "UPDATE toolcrib.copying SET is_done = true, copied = %s, at = now() WHERE fleet = %s AND part = %s"
 _FORGET = "DELETE FROM toolcrib.copying WHERE fleet = %s AND part = %s"
 
 
-class CopyPart(Protocol):
+class Compared(Protocol):
     """One kind of rows; both sides give them in the same order and as the same values."""
 
     @property
@@ -44,11 +44,15 @@ class CopyPart(Protocol):
     def rows(self, skip: int) -> Iterator[Row]:
         """What the source holds, without the first so many."""
 
-    async def write(self, connection: "AsyncConnection[Any]", fleet: str, skip: int, rows: Sequence[Row]) -> None:
-        """Put a batch behind the first so many; raises if that is not where the database is."""
-
     def arrived(self, connection: "AsyncConnection[Any]", fleet: str) -> AsyncGenerator[Row, None]:
         """What the database holds."""
+
+
+class CopyPart(Compared, Protocol):
+    """Rows that go over as they are."""
+
+    async def write(self, connection: "AsyncConnection[Any]", fleet: str, skip: int, rows: Sequence[Row]) -> None:
+        """Put a batch behind the first so many; raises if that is not where the database is."""
 
     async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> bool:
         """Take away what came before, for a new beginning; false if what is written once stays."""
@@ -81,6 +85,15 @@ async def copy_part(database: PgDatabase, part: CopyPart, report: Report, batch:
     return await _finish(database, part)
 
 
+async def copy_by(database: PgDatabase, part: Compared, bring: Callable[[], Awaitable[None]]) -> Copied:
+    """Bring over what is not copied row by row; ``bring`` passes over what is there already."""
+    begun = await _begin(database, part)
+    if begun.is_done:
+        return begun
+    await bring()
+    return await _finish(database, part)
+
+
 async def begin_anew(database: PgDatabase, part: CopyPart) -> None:
     """Take away what an unfinished run brought; what is done stays."""
     async with database.transaction() as connection:
@@ -91,7 +104,7 @@ async def begin_anew(database: PgDatabase, part: CopyPart) -> None:
                 await connection.execute(_FORGET, (database.name, part.name))
 
 
-async def _begin(database: PgDatabase, part: CopyPart) -> Copied:
+async def _begin(database: PgDatabase, part: Compared) -> Copied:
     key = database.name, part.name
     async with changing(database, "copying") as connection:
         row = await (await connection.execute(_BEGUN, key)).fetchone()
@@ -104,7 +117,7 @@ async def _begin(database: PgDatabase, part: CopyPart) -> Copied:
     return Copied(part.name, 0)
 
 
-async def _holds_any(connection: "AsyncConnection[Any]", fleet: str, part: CopyPart) -> bool:
+async def _holds_any(connection: "AsyncConnection[Any]", fleet: str, part: Compared) -> bool:
     async with aclosing(part.arrived(connection, fleet)) as rows:
         async for _ in rows:
             return True
@@ -120,7 +133,7 @@ async def _write(database: PgDatabase, part: CopyPart, copied: int, rows: Sequen
         await part.write(connection, database.name, copied, rows)
 
 
-async def _finish(database: PgDatabase, part: CopyPart) -> Copied:
+async def _finish(database: PgDatabase, part: Compared) -> Copied:
     """Read both sides, and call it done only if they are equal."""
     here = _Digest()
     for row in part.rows(0):
@@ -131,7 +144,7 @@ async def _finish(database: PgDatabase, part: CopyPart) -> Copied:
             there.add(row)
         if (here.count, here.hex) != (there.count, there.hex):
             raise _unequal(part, here.count, there.count)
-        await connection.execute(_DONE, (database.name, part.name))
+        await connection.execute(_DONE, (here.count, database.name, part.name))
     return Copied(part.name, here.count, is_done=True, digest=here.hex)
 
 
@@ -150,19 +163,19 @@ class _Digest:
         return self._sha.hexdigest()[:16]
 
 
-def _check_source(part: CopyPart, source: str) -> None:
+def _check_source(part: Compared, source: str) -> None:
     if source != part.source:
         raise _foreign(part, f"that were copied from {source}")
 
 
-def _foreign(part: CopyPart, origin: str) -> ConfigError:
+def _foreign(part: Compared, origin: str) -> ConfigError:
     return ConfigError(
         f"The shared database holds {part.name} already {origin}; nothing is put on top of them.",
         hint="Copy to an empty database, or under another [store] name.",
     )
 
 
-def _unequal(part: CopyPart, here: int, there: int) -> ConfigError:
+def _unequal(part: Compared, here: int, there: int) -> ConfigError:
     return ConfigError(
         f"The {part.name} changed while they were copied: {here} here, {there} in the shared database.",
         hint="Stop toolcrib on this machine and the replicas, then run this again; with --anew if that does not help.",

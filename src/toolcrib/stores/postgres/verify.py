@@ -136,11 +136,23 @@ def _fault_of(log: AuditTable) -> Fault | None:
     return None
 
 
+async def _of_knowledge(database: PgDatabase) -> Problems:
+    from toolcrib.stores.postgres.knowledge import PgKnowledge  # numpy comes with it
+
+    store = PgKnowledge(database.settings)
+    try:
+        for problem in await store.verify():
+            yield problem
+    finally:
+        await store.close()
+
+
 CHECKS: tuple[StoreCheck, ...] = (
     StoreCheck("records", _of_records),
     StoreCheck("answers", _of_answers),
     StoreCheck("tokens", _of_tokens),
     StoreCheck("tasks", _of_tasks),
     StoreCheck("audit", _of_audit),
+    StoreCheck("knowledge", _of_knowledge),
 )
 """In the order they are told of; a part that comes to the database brings its own."""

@@ -96,6 +96,8 @@ _REASONS = {
     "READONLY": "it may only be read",
     "BusyLoadingError": "it is starting",
     "LOADING": "it is starting",
+    "MovedError": "it is part of a cluster; toolcrib needs a single Redis",
+    "MOVED": "it is part of a cluster; toolcrib needs a single Redis",
     "MISCONF": "it cannot write to its disk",
     "BUSY": "it is busy with a script",
     "ResponseError": "it does not understand us; Redis 6.2 or newer is needed",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LUA = Path(__file__).with_name("lua")
 _PART = PART.encode()
+_HEADING = ("sender", "topic", "body")
 
 
 def read_lua(name: str) -> tuple[str, str]:
@@ -118,8 +119,9 @@ class RedisEngine:
         """What is said; a connection that does not even answer a ping is dead."""
         while True:
             message = await self._next(line)
-            if message[0] == b"message":
-                sender, topic, body = message[2].split(_PART, 2)
+            parts: list[bytes] = message[2].split(_PART, 2) if message[0] == b"message" else []
+            if len(parts) == len(_HEADING):
+                sender, topic, body = parts
                 yield Heard(sender.decode(), topic.decode(), body)
 
     async def _next(self, line: "AbstractConnection") -> Any:

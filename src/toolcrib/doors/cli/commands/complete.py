@@ -38,7 +38,7 @@ VALUES = {
 }
 SHELLS = ("bash", "zsh", "fish")
 DESCRIPTION_MAX = 60
-PATIENCE_S = 1.0
+PATIENCE_S = 2.0
 
 
 def add_arguments(parser: Parser) -> None:

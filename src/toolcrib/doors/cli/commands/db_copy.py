@@ -9,7 +9,9 @@ from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.shared_store import open_database, shown
-from toolcrib.stores.postgres.copying import BATCH, Copied, CopyPart, begin_anew, copy_part
+from toolcrib.kb import kb_path
+from toolcrib.stores.postgres.copy_knowledge import Documents
+from toolcrib.stores.postgres.copying import BATCH, Compared, Copied, CopyPart, begin_anew, copy_by, copy_part
 from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.postgres.migrate import need_current
 from toolcrib.surroundings import Surroundings
@@ -25,7 +27,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--from-project",
         action="store_true",
-        help="only what belongs to this project: its lock, not this user's tokens, tasks and audit log",
+        help="only what belongs to this project: its lock, not this user's tokens, tasks, audit log and documents",
     )
     parser.add_argument(
         "--anew", action="store_true", help="begin parts that are not finished once more, from their start"
@@ -49,11 +51,14 @@ async def _copy(options: Options, console: Console) -> int:
             for part in reversed(parts):
                 await begin_anew(database, part)
         done = [await _copy_one(database, part, options, console) for part in parts]
+        knowledge = Documents(kb_path(loaded.config.kb, Surroundings()))
+        if not options.from_project and not loaded.config.kb.path:  # a file that is named stays in use
+            done.append(await _copy_knowledge(database, knowledge, console))
         place = shown(database)
     if options.json:
         console.print_json([{"part": one.part, "rows": one.rows, "digest": one.digest} for one in done])
     else:
-        _tell(done, parts, place, console)
+        _tell(done, [*parts, knowledge], place, console)
     return OK
 
 
@@ -68,8 +73,29 @@ async def _copy_one(database: PgDatabase, part: CopyPart, options: Options, cons
         console.end_status()
 
 
-def _tell(done: Sequence[Copied], parts: Sequence[CopyPart], place: str, console: Console) -> None:
-    for one, part in zip(done, parts, strict=True):
+async def _copy_knowledge(database: PgDatabase, knowledge: Documents, console: Console) -> Copied:
+    async def bring() -> None:
+        if not knowledge.path.exists():
+            return
+        from toolcrib.knowledge.moving import move_knowledge
+        from toolcrib.stores.knowledge import SqliteKnowledge
+        from toolcrib.stores.postgres.knowledge import PgKnowledge
+
+        here, there = SqliteKnowledge(knowledge.path), PgKnowledge(database.settings)
+        try:
+            await move_knowledge(here, there, lambda count: console.status(f"copying documents: {count}"))
+        finally:
+            await here.close()
+            await there.close()
+
+    try:
+        return await copy_by(database, knowledge, bring)
+    finally:
+        console.end_status()
+
+
+def _tell(done: Sequence[Copied], parts: Sequence[Compared], place: str, console: Console) -> None:
+    for one, part in zip(done, parts, strict=False):
         how = f"copied and compared ({one.digest})" if one.digest else "copied before"
         console.print(f"{one.part}: {one.rows}, {how}, from {part.source}")
     console.say(f"{place} has everything now; the files here are left as they are.")

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from toolcrib.assemble import Loaded
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.crib import Crib
+from toolcrib.doors.cli.audit_checks import check_audit
 from toolcrib.doors.cli.checks import (
     Check,
     check_catalog,
@@ -52,9 +53,14 @@ async def _examine(options: Options, console: Console) -> int:
         loaded = load_here(options)
         of_files = [*check_files(loaded), *await check_ledger(loaded, Surroundings().env)]
         of_servers = await _run_servers(options, loaded, console)
-        checks = [*of_files, *of_servers, *await check_knowledge(loaded.config.kb, Surroundings(), loaded.config.store)]
+        of_log = await check_audit(loaded.config, Surroundings())
+        of_kb = await check_knowledge(loaded.config.kb, Surroundings(), loaded.config.store)
+        checks = [*of_files, *of_servers, *of_log, *of_kb]
     except ConfigError as error:
         checks = [Check("fail", "configuration", error.message, error.hint)]
+    except StoreUnavailable as error:
+        away = Check("fail", "shared database", error.message, error.hint)
+        checks = list(dict.fromkeys([*of_files, away]))
     worst = next((level for level in ("fail", "warn") if any(check.level == level for check in checks)), "ok")
     if options.json:
         shown = [{"level": c.level, "subject": c.subject, "message": c.message, "todo": c.todo} for c in checks]

@@ -21,10 +21,17 @@ CREATE UNLOGGED TABLE toolcrib.put_back (
 CREATE UNLOGGED TABLE toolcrib.use_count (
     fleet text,
     key text,
-    uses bigint[] NOT NULL,
+    latest bigint NOT NULL,
     until bigint NOT NULL,
     PRIMARY KEY (fleet, key)
 ) WITH (fillfactor = 50);
+CREATE UNLOGGED TABLE toolcrib.use_stamp (
+    fleet text,
+    key text,
+    number bigint,
+    at bigint NOT NULL,
+    PRIMARY KEY (fleet, key, number)
+);
 CREATE UNLOGGED TABLE toolcrib.place (
     fleet text,
     gate text,
@@ -85,25 +92,29 @@ BEGIN
     RETURN state;
 END $$;
 
+-- Uses are numbered: how long to wait is told by the one that is as many back as the rate allows.
 CREATE FUNCTION toolcrib.agree_use(state toolcrib.agreement, whole bigint, now_ bigint, claims jsonb) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     claim jsonb;
-    counted bigint[];
-    room bigint;
+    nth bigint;
+    oldest bigint;
+    stretch bigint;
     wait bigint;
     longest bigint := 0;
     which integer := 0;
 BEGIN
     FOR i IN 1 .. jsonb_array_length(claims) - 1 LOOP
         claim := claims -> i;
-        SELECT uses INTO counted FROM toolcrib.use_count WHERE fleet = state.fleet AND key = claim ->> 0;
-        room := (claim ->> 2)::bigint;
-        wait := state.shut - now_;
-        IF state.lost > 0 AND room <= whole THEN
-            wait := greatest(wait, state.lost + room - now_);
+        stretch := (claim ->> 2)::bigint;
+        SELECT latest INTO nth FROM toolcrib.use_count WHERE fleet = state.fleet AND key = claim ->> 0;
+        nth := nth - (claim ->> 1)::bigint + 1;
+        SELECT at INTO oldest FROM toolcrib.use_stamp
+            WHERE fleet = state.fleet AND key = claim ->> 0 AND number = nth;
+        wait := greatest(state.shut - now_, oldest + stretch - now_);
+        IF state.lost > 0 AND stretch <= whole THEN
+            wait := greatest(wait, state.lost + stretch - now_);
         END IF;
-        wait := greatest(wait, counted[cardinality(counted) - (claim ->> 1)::integer + 1] + room - now_);
         IF wait > longest THEN
             longest := wait;
             which := i - 1;
@@ -111,33 +122,49 @@ BEGIN
     END LOOP;
     IF longest = 0 THEN
         FOR i IN 1 .. jsonb_array_length(claims) - 1 LOOP
-            claim := claims -> i;
-            INSERT INTO toolcrib.use_count AS c VALUES (state.fleet, claim ->> 0, ARRAY[now_], now_ + (claim ->> 2)::bigint)
-                ON CONFLICT (fleet, key) DO UPDATE SET
-                    uses = (c.uses || now_)[greatest(1, cardinality(c.uses) + 2 - (claim ->> 1)::integer):],
-                    until = excluded.until;
+            PERFORM toolcrib.agree_count(state.fleet, now_, claims -> i);
         END LOOP;
     END IF;
     RETURN ARRAY[longest, which];
 END $$;
 
+CREATE FUNCTION toolcrib.agree_count(fleet_ text, now_ bigint, claim jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    most bigint := (claim ->> 1)::bigint;
+    next_ bigint;
+BEGIN
+    INSERT INTO toolcrib.use_count AS c VALUES (fleet_, claim ->> 0, 1, now_ + (claim ->> 2)::bigint)
+        ON CONFLICT (fleet, key) DO UPDATE SET latest = c.latest + 1, until = excluded.until
+        RETURNING latest INTO next_;
+    INSERT INTO toolcrib.use_stamp VALUES (fleet_, claim ->> 0, next_, now_);
+    IF next_ % least(most, 64) = 0 THEN
+        DELETE FROM toolcrib.use_stamp WHERE fleet = fleet_ AND key = claim ->> 0 AND number <= next_ - most;
+    END IF;
+END $$;
+
 CREATE FUNCTION toolcrib.agree_back(fleet_ text, wish jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    stamps bigint[];
 BEGIN
     INSERT INTO toolcrib.put_back VALUES (fleet_, wish ->> 4) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
         RETURN;
     END IF;
+    SELECT array_agg(stamp ORDER BY stamp) INTO stamps FROM (
+        SELECT stamp FROM (
+            SELECT (part ->> 0)::bigint AS stamp
+            FROM jsonb_array_elements(wish -> 5) AS part,
+                generate_series(1, least((part ->> 1)::integer, (wish ->> 2)::integer))
+            UNION ALL
+            SELECT at FROM toolcrib.use_stamp WHERE fleet = fleet_ AND key = wish ->> 1
+        ) AS every ORDER BY stamp DESC LIMIT (wish ->> 2)::integer
+    ) AS latest;
+    DELETE FROM toolcrib.use_stamp WHERE fleet = fleet_ AND key = wish ->> 1;
+    INSERT INTO toolcrib.use_stamp
+        SELECT fleet_, wish ->> 1, number, stamp FROM unnest(stamps) WITH ORDINALITY AS u (stamp, number);
     INSERT INTO toolcrib.use_count AS c
-        SELECT fleet_, wish ->> 1, coalesce(array_agg(stamp ORDER BY stamp), '{}'), coalesce(max(stamp), 0) + (wish ->> 3)::bigint
-        FROM (
-            SELECT stamp FROM (
-                SELECT (part ->> 0)::bigint AS stamp
-                FROM jsonb_array_elements(wish -> 5) AS part, generate_series(1, least((part ->> 1)::integer, (wish ->> 2)::integer))
-                UNION ALL
-                SELECT unnest(uses) FROM toolcrib.use_count WHERE fleet = fleet_ AND key = wish ->> 1
-            ) AS every ORDER BY stamp DESC LIMIT (wish ->> 2)::integer
-        ) AS latest
-        ON CONFLICT (fleet, key) DO UPDATE SET uses = excluded.uses, until = greatest(c.until, excluded.until);
+        VALUES (fleet_, wish ->> 1, cardinality(stamps), stamps[cardinality(stamps)] + (wish ->> 3)::bigint)
+        ON CONFLICT (fleet, key) DO UPDATE SET latest = excluded.latest, until = greatest(c.until, excluded.until);
 END $$;
 
 CREATE FUNCTION toolcrib.agree_call(fleet_ text, channel text, gate_ text) RETURNS void LANGUAGE plpgsql AS $$
@@ -236,4 +263,21 @@ BEGIN
         END LOOP;
     END IF;
     RETURN QUERY SELECT state.id, state.number, now_, state.lost, state.shut, said;
+END $$;
+
+-- What nobody asks for any more goes.
+CREATE FUNCTION toolcrib.agree_sweep(fleet_ text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    now_ bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('toolcrib agree ' || fleet_, 0));
+    now_ := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
+    DELETE FROM toolcrib.use_stamp AS s USING toolcrib.use_count AS c
+        WHERE c.fleet = fleet_ AND c.until < now_ AND s.fleet = c.fleet AND s.key = c.key;
+    DELETE FROM toolcrib.use_count WHERE fleet = fleet_ AND until < now_;
+    DELETE FROM toolcrib.place WHERE fleet = fleet_ AND until < now_;
+    DELETE FROM toolcrib.place_line WHERE fleet = fleet_ AND seen < now_ - 3600000000;
+    DELETE FROM toolcrib.kept_value WHERE fleet = fleet_ AND until < clock_timestamp();
+    DELETE FROM toolcrib.parcel WHERE fleet = fleet_ AND until < clock_timestamp();
+    DELETE FROM toolcrib.lease WHERE fleet = fleet_ AND until < clock_timestamp();
 END $$;

@@ -1,0 +1,162 @@
+"""Observe: each call is counted and timed, told where it matters, written down, and shown while it runs.
+
+All of that is one layer, because it is done for every call: a layer for each would be a coroutine for each.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from toolcrib.calls.layers.audit import facts_of, plain_names, shape_of, size_of, told_repairs, trace_id_of, trace_ids
+from toolcrib.calls.layers.record import code_of, count_raised, finished, slow
+from toolcrib.calls.live import GAVE_UP, UNFIT, Live, LiveCall, ended_by_person, message_of
+from toolcrib.calls.metrics import Metrics
+from toolcrib.calls.pipeline import Layer, Step, Subject
+from toolcrib.core import events
+from toolcrib.core.access import NATIVE
+from toolcrib.core.audit import CALL, Audit, AuditEntry, NoAudit
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import InvalidArguments, PermissionDenied
+from toolcrib.core.events import Emit
+
+SUCCESS = "success"
+
+
+@dataclass(frozen=True, slots=True)
+class Watchers:
+    """Who looks on: the tallies, whoever hears of events, the audit log, and people."""
+
+    metrics: Metrics
+    emit: Emit = events.drop
+    log: Audit = field(default_factory=NoAudit)
+    live: Live | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """How much is told, and by which clock."""
+
+    clock: Callable[[], float]
+    new_trace_id: Callable[[], str] = field(default_factory=lambda: trace_ids().__next__)
+    redact: Callable[[str], str] | None = None
+    """Takes the secrets out of encoded arguments; ``None``: their values are not written down at all."""
+    slow_s: float = math.inf
+    """Whatever takes longer is told as a warning."""
+
+
+def observe(watchers: Watchers, told: Told) -> Layer:
+    """Note how each call ended, however it ended; a call that a person ends fails with their word."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        watch = _Watch(subject, watchers, told)
+        metrics, clock = watchers.metrics, told.clock
+
+        async def step(call: ToolCall) -> ToolResult:
+            began = clock()
+            entry = watch.begin(call, began)
+            metrics.in_flight += 1
+            try:
+                result = await following(call)
+            except BaseException as error:
+                metrics.in_flight -= 1
+                seen = watch.settle(call, entry, error)
+                watch.fail(call, entry, began, seen)
+                if seen is error:
+                    raise
+                raise seen from None
+            metrics.in_flight -= 1
+            watch.finish(call, entry, began, result)
+            return result
+
+        return step
+
+    return layer
+
+
+class _Watch:
+    """Looks on at the calls of one tool."""
+
+    __slots__ = ("_about", "_clock", "_emit", "_known", "_live", "_log", "_tally", "_tells_success", "_told", "_writes")
+
+    def __init__(self, subject: Subject, watchers: Watchers, told: Told) -> None:
+        self._emit, self._log, self._live = watchers.emit, watchers.log, watchers.live
+        self._told, self._clock = told, told.clock
+        self._about = subject.server or NATIVE, str(subject.tool.security_level)
+        self._known = plain_names(subject.tool.input_schema)
+        self._tally = watchers.metrics.of(subject.name)
+        self._tells_success = events.hears(watchers.emit, "debug")
+        self._writes = not isinstance(watchers.log, NoAudit)
+
+    def begin(self, call: ToolCall, began: float) -> LiveCall | None:
+        """Find out what shall be known of a call, and show it."""
+        live = self._live
+        if self._writes:
+            call.trace_id = (call.meta and trace_id_of(call.meta)) or self._told.new_trace_id()
+            call.facts = facts_of(call.arguments, self._told.redact, self._known)
+        elif live is not None:
+            call.trace_id = call.trace_id or trace_id_of(call.meta)
+            call.facts = {"arguments": shape_of(call.arguments, self._known)}
+        if live is None:
+            return None
+        entry = call.live = live.open(call, self._about, call.facts["arguments"], began)
+        return entry
+
+    def finish(self, call: ToolCall, entry: LiveCall | None, began: float, result: ToolResult) -> None:
+        """The tool has answered, if only that it failed."""
+        ended, fault = self._clock(), result.error
+        elapsed_s, outcome = ended - began, SUCCESS if fault is None else fault.code
+        if entry is not None and self._live is not None:
+            message = "" if fault is None else UNFIT if outcome == InvalidArguments.code else fault.message
+            self._live.close(entry, ended, outcome, message)
+        if self._writes:
+            call.facts["result_size"] = size_of(result)
+            self._write(call, elapsed_s, outcome, "allowed")
+        if fault is None:
+            self._tally.note(elapsed_s, 0)
+        else:
+            self._tally.note_failed(elapsed_s, outcome, fault.message)
+        if fault is not None or self._tells_success:
+            self._emit(finished(call, elapsed_s, "" if fault is None else outcome))
+        if elapsed_s > self._told.slow_s:
+            self._emit(slow(call, elapsed_s))
+
+    def settle(self, call: ToolCall, entry: LiveCall | None, error: BaseException) -> BaseException:
+        """What really ended a call: a cancellation may be the word of a person."""
+        if isinstance(error, asyncio.CancelledError) and entry is not None and self._live is not None:
+            return ended_by_person(call.name) if self._live.settles_cancellation(entry) else error
+        return error
+
+    def fail(self, call: ToolCall, entry: LiveCall | None, began: float, error: BaseException) -> None:
+        """It has ended without an answer."""
+        ended, code = self._clock(), code_of(error)
+        elapsed_s = ended - began
+        if entry is not None and self._live is not None:
+            message = GAVE_UP if isinstance(error, asyncio.CancelledError) else message_of(error)
+            self._live.close(entry, ended, code, message)
+        if self._writes:
+            self._write(call, elapsed_s, code, "denied" if isinstance(error, PermissionDenied) else "allowed")
+        count_raised(self._tally, elapsed_s, error)
+        self._emit(finished(call, elapsed_s, code))
+        if elapsed_s > self._told.slow_s:
+            self._emit(slow(call, elapsed_s))
+
+    def _write(self, call: ToolCall, elapsed_s: float, outcome: str, decision: str) -> None:
+        if call.repairs:
+            call.facts["repairs"] = told_repairs(call)
+        caller, (server, level) = call.caller, self._about
+        entry = AuditEntry(
+            CALL,
+            call.name,
+            server,
+            caller.id,
+            caller.kind,
+            call.id,
+            call.trace_id,
+            level,
+            call.decision or decision,
+            outcome,
+            int(elapsed_s * 1e6 + 0.5) / 1000,  # `round` to three places costs many times as much
+            call.facts,
+        )
+        self._log.note(entry)

@@ -1,0 +1,106 @@
+"""Observe: whoever looks on at a call, all see the same of it."""
+
+import asyncio
+
+import pytest
+
+from toolcrib.calls.layers.observe import Told, Watchers, observe
+from toolcrib.calls.live import Live
+from toolcrib.calls.metrics import Metrics
+from toolcrib.calls.pipeline import Step, Subject
+from toolcrib.core.access import Caller
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import CallEnded, PermissionDenied, ToolFailed
+from toolcrib.core.events import Event
+from toolcrib.core.tool import Tool
+from toolcrib.testing import ManualClock, MemoryAudit
+
+FINE = ToolResult(raw=b"{}")
+FAILED = ToolResult({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no luck"))
+
+
+class Watched:
+    """One tool with everybody looking on, by one clock."""
+
+    def __init__(self) -> None:
+        self.clock, self.metrics, self.events = ManualClock(), Metrics(), list[Event]()
+        self.log, self.live = MemoryAudit(), Live(ManualClock(1000.0), self.clock)
+        self._watchers = Watchers(self.metrics, self.events.append, self.log, self.live)
+
+    def around(self, source: Step) -> Step:
+        layer = observe(self._watchers, Told(self.clock, lambda: "fresh"))
+        return layer(Subject("srv__work", "srv", Tool("work")), source)
+
+    @property
+    def seen(self) -> dict[str, tuple[str, float]]:
+        """How the only call ended and how long it took, by each who looked on."""
+        [entry], [shown], event = self.log.noted, self.live.recent(), self.events[-1]
+        return {
+            "log": (entry.outcome, entry.duration_ms),
+            "live": (shown.outcome, shown.to_dict()["durationMs"]),
+            "events": (event.fields["code"] or "success", event.fields["seconds"] * 1000),
+        }
+
+
+def call() -> ToolCall:
+    return ToolCall("srv__work", "work", {"path": "a"}, "id-1", Caller("me"))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"),
+    [
+        (FINE, "success"),
+        (FAILED, "TOOL_EXECUTION_FAILED"),
+        (ToolFailed("no luck"), "TOOL_EXECUTION_FAILED"),
+        (PermissionDenied("no"), "TOOL_PERMISSION_DENIED"),
+        (KeyError("ours"), "TOOL_INTERNAL"),
+        (asyncio.CancelledError(), "TOOL_CANCELLED"),
+    ],
+)
+async def test_everybody_sees_the_same_end_after_the_same_time(outcome, code):
+    """However a call ends; and nothing of it is under way any more."""
+    watched = Watched()
+
+    async def source(given: ToolCall) -> ToolResult:
+        watched.clock.advance(0.25)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    ended = (await asyncio.gather(watched.around(source)(call()), return_exceptions=True))[0]
+
+    assert ended is outcome or isinstance(ended, type(outcome))
+    assert watched.seen == dict.fromkeys(("log", "live", "events"), (code, 250.0))
+    assert (watched.metrics.in_flight, watched.live.running()) == (0, [])
+
+
+async def test_a_call_that_a_person_ends_is_told_to_everybody_as_their_word():
+    """Not as a cancellation; and its task is not left cancelled."""
+    watched, reached = Watched(), asyncio.Event()
+
+    async def source(given: ToolCall) -> ToolResult:
+        reached.set()
+        return await asyncio.get_running_loop().create_future()
+
+    running = asyncio.create_task(watched.around(source)(call()))
+    await reached.wait()
+    assert watched.live.cancel("id-1")
+
+    with pytest.raises(CallEnded, match="A person ended this call"):
+        await running
+    assert {code for code, _ in watched.seen.values()} == {CallEnded.code}
+    assert running.cancelling() == 0
+
+
+async def test_what_is_known_of_the_arguments_is_the_same_in_the_log_and_on_the_page():
+    """Their shape, found out once; no value."""
+    watched = Watched()
+
+    async def source(given: ToolCall) -> ToolResult:
+        return FINE
+
+    await watched.around(source)(call())
+
+    [entry], [shown] = watched.log.noted, watched.live.recent()
+    assert entry.details == {"arguments_size": 12, "arguments": {"path": "string 1"}, "result_size": 2}
+    assert (shown.arguments, shown.trace_id) == ({"path": "string 1"}, entry.trace_id)
