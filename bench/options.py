@@ -18,6 +18,7 @@ FIGURES = {
     "config": "a project of 50 servers and 2,000 tools looked at over REST, and every page",
     "kb": "how well passages are found (--data): words, vectors, both",
     "kbspeed": "filling and searching a knowledge base of 100,000 passages (--chunks), beside others",
+    "pgkb": "filling and searching a knowledge base in PostgreSQL (--chunks), with one worker and with two",
     "toolsearch": "how well and how fast tools are found (--data), beside others",
     "tokens": "what tools cost a model's context (--data): all up front, or searched",
     "shared": "own CPU per call with limits in Redis and the audit log in PostgreSQL, against the embedded stack",
@@ -75,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--front", choices=("http", "stdio"), default="http", help="calls: how the gateway is reached")
     parser.add_argument("--back", choices=("stdio", "http"), default="stdio", help="calls: what stands behind it")
     parser.add_argument("--data", type=Path, metavar="DIR", help="suites, kb, toolsearch, tokens: where the sets are")
-    parser.add_argument("--chunks", type=_at_least_one, metavar="N", help="kbspeed: passages, instead of 100,000")
+    parser.add_argument("--chunks", type=_at_least_one, metavar="N", help="kbspeed, pgkb: passages, instead of 100,000")
     return parser
 
 

@@ -20,6 +20,7 @@ from bench.figures import (
     kbspeed,
     listing,
     memory,
+    pgkb,
     register,
     shared,
     start,
@@ -46,6 +47,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "config": config.measure,
     "kb": kb.measure,
     "kbspeed": kbspeed.measure,
+    "pgkb": pgkb.measure,
     "toolsearch": toolsearch.measure,
     "tokens": tokens.measure,
 }

@@ -220,4 +220,4 @@ async def test_two_additions_at_once_lose_nothing(base, files, embedder):
 
     assert len(await base.store.documents("notes")) == 20
     assert await base.store.verify() == []
-    await other._store.close()
+    await other.store.close()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
+from toolcrib.core.jobs import JobQueue
 from toolcrib.core.remote_index import RemoteIndex
 
 T = TypeVar("T")
@@ -265,6 +266,10 @@ class KnowledgeStore(Protocol):
     @property
     def remote(self) -> RemoteIndex | None:
         """The index that the engine searches itself; without one, segments are searched in this process."""
+
+    @property
+    def jobs(self) -> JobQueue | None:
+        """Where sources wait for whoever works on them; without one, who adds them does."""
 
     async def generation(self) -> int:
         """A number that grows with every change; cheap."""

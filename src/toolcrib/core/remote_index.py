@@ -25,5 +25,11 @@ class RemoteIndex(Protocol):
     async def settle(self, collection: str, expected: "Embedding | None", now: "Embedding") -> bool:
         """Have what was put aside count from now on; not done, and false, if something changed or is missing."""
 
+    async def take_merging(self, collection: str) -> bool:
+        """Be the only one who merges segments of a collection; false if another, in whichever process, is at it."""
+
+    async def end_merging(self, collection: str) -> None:
+        """Let the next one merge."""
+
     async def tidy(self, collection: str) -> None:
         """After much was added: have the engine's own indexes follow."""

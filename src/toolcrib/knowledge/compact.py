@@ -13,7 +13,20 @@ FAN_IN = 8
 
 
 async def compact(store: KnowledgeStore, collection: str, *, drop_dead: bool = False) -> int:
-    """Merge until there is nothing more to merge; how many merges were done."""
+    """Merge until there is nothing more to merge, or nothing that another process leaves; how many merges were done."""
+    if store.remote is None:
+        return await _compact(store, collection, drop_dead=drop_dead)
+    if not choose(await store.segments([collection]), {}) and not drop_dead:
+        return 0
+    if not await store.remote.take_merging(collection):
+        return 0
+    try:
+        return await _compact(store, collection, drop_dead=drop_dead)
+    finally:
+        await store.remote.end_merging(collection)
+
+
+async def _compact(store: KnowledgeStore, collection: str, *, drop_dead: bool) -> int:
     done = 0
     while True:
         records = await store.segments([collection])

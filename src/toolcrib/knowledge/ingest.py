@@ -6,7 +6,7 @@ Whatever was stored stays if the work is interrupted, and is not done again when
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,9 +25,12 @@ from toolcrib.knowledge.fetch import Page, fetch
 from toolcrib.knowledge.fill import choose_embedder
 from toolcrib.knowledge.parse.dates import to_utc
 from toolcrib.knowledge.parse.parsed import FOREIGN, SAMPLE, Parsed, type_of
-from toolcrib.knowledge.parse.reading import FOREIGN_MAX, TEXT_MAX, parse
+from toolcrib.knowledge.parse.reading import parse, size_max
+from toolcrib.knowledge.queued import at_once
 from toolcrib.knowledge.relay import Relay
+from toolcrib.knowledge.report import Intake, OnProgress, Progress, Report
 from toolcrib.knowledge.survey import Adding, Known, Root, survey
+from toolcrib.knowledge.teamwork import take_turns
 from toolcrib.knowledge.walk import Candidate, Content, Skipped, read
 
 if TYPE_CHECKING:
@@ -48,45 +51,10 @@ FetchPage = Callable[[Page], Awaitable[Content]]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an addition has come."""
-
-    done: int
-    total: int
-    passages: int
-    elapsed_s: float
-
-    @property
-    def rate(self) -> float:
-        """Files per second."""
-        return self.done / self.elapsed_s if self.elapsed_s > 0 else 0.0
-
-    @property
-    def left_s(self) -> float:
-        """How much longer it may take."""
-        return (self.total - self.done) / self.rate if self.rate else 0.0
-
-
-@dataclass(slots=True)
-class Report:
-    """What became of an addition."""
-
-    collection: str
-    added: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    removed: int = 0
-    passages: int = 0
-    seconds: float = 0.0
-    skipped: list[Skipped] = field(default_factory=list)
-    trouble: str = ""
-    """Why vectors are still to be made."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Same:
     """A file whose bytes are what they were, with newer signs."""
 
+    source: str
     document: str
     stamp: Stamp
 
@@ -101,7 +69,8 @@ class _Foreign:
     stamp: Stamp
 
 
-_Taken = Arrival | _Same | Skipped | _Foreign | Page
+_Outcome = Arrival | _Same | Skipped
+_Taken = _Outcome | _Foreign | Page
 
 
 class Ingest:
@@ -115,7 +84,7 @@ class Ingest:
         fetch_page: FetchPage = fetch,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._store, self._embedders, self._clock_ns = store, Embedders.of(embedder), clock_ns
+        self.store, self._embedders, self._clock_ns = store, Embedders.of(embedder), clock_ns
         self._parse_foreign, self._fetch_page = parse_foreign, fetch_page
         self._spare = Spare()
         self.emit: Emit = drop
@@ -125,70 +94,96 @@ class Ingest:
         self,
         roots: Sequence[Root],
         wanted: Adding,
-        on_progress: Callable[[Progress], None] = lambda _: None,
+        on_progress: OnProgress = lambda _: None,
         pages: Sequence[Page] = (),
     ) -> Report:
         """Bring a collection up to date with what is below the roots and on the pages; a new collection is made."""
         began = time.monotonic()
         report = Report(wanted.collection)
-        await self._prepare_collection(wanted)
-        known = await self._store.stamps(wanted.collection)
+        await self.prepare_collection(wanted)
+        known = await self.store.stamps(wanted.collection)
         found = await asyncio.to_thread(survey, roots, known, wanted)
         report.unchanged, report.skipped = found.unchanged, list(found.skipped)
-        batch = _Batch(wanted.collection, removals=found.gone)
         to_read: list[Candidate | Page] = [*found.to_read, *pages]
-        total, passages = len(to_read), 0
-        async with Builder(self.emit, self._spare) as builder, Relay(UNDER_WAY) as relay:
-            arriving = Arriving(self._store, self._embedders, wanted.collection, builder)
-            async for done, outcome in _numbered(self._prepared(to_read, known, wanted)):
-                passages += batch.take(outcome, known, report)
-                if _is_long(passages, done / total):
-                    builder.want()
-                if batch.is_full and done < total:
-                    await self._send(batch, report, arriving, relay)
-                    batch = _Batch(wanted.collection)
-                on_progress(Progress(done, total, passages, time.monotonic() - began))
-            await self._send(batch, report, arriving, relay)
-        await compact(self._store, wanted.collection, drop_dead=bool(report.removed or report.changed))
-        if self._store.remote is not None:
-            await self._store.remote.tidy(wanted.collection)
-        report.seconds, report.trouble = time.monotonic() - began, arriving.trouble
+        intake = Intake(wanted, known, report, len(to_read), on_progress)
+        if self.store.jobs is None or any(root.label for root in roots):
+            await self.take_in(intake, at_once(to_read), found.gone)
+        else:
+            await take_turns(self, intake, to_read, found.gone)
+        await self.tidy(report)
+        report.seconds = time.monotonic() - began
         return report
+
+    async def take_in(
+        self, intake: Intake, groups: AsyncIterator[Sequence[Candidate | Page]], gone: Sequence[str]
+    ) -> None:
+        """Read, parse, index and store, some at a time."""
+        wanted, known, report, began = intake.wanted, intake.known, intake.report, time.monotonic()
+        batch, passages, done = _Batch(wanted.collection, removals=list(gone)), 0, 0
+        async with Builder(self.emit, self._spare) as builder, Relay(UNDER_WAY) as relay:
+            arriving = Arriving(self.store, self._embedders, wanted.collection, builder)
+            async for outcome in self._prepared(groups, known, wanted):
+                if outcome is not None:
+                    done += 1
+                    passages += batch.take(outcome, known, report)
+                    intake.seen.add(_source_of(outcome))
+                    intake.on_progress(Progress(done, intake.total, passages, time.monotonic() - began))
+                if self.store.remote is None and outcome is not None and _is_long(passages, done / intake.total):
+                    builder.want()
+                if outcome is None or (batch.is_full and done != intake.total):
+                    await self._send(batch, intake, arriving, relay)
+                    batch = _Batch(wanted.collection)
+            await self._send(batch, intake, arriving, relay)
+        report.trouble = arriving.trouble
+
+    async def tidy(self, report: Report) -> None:
+        """Have the index follow what was added."""
+        await compact(self.store, report.collection, drop_dead=bool(report.removed or report.changed))
+        if self.store.remote is not None:
+            await self.store.remote.tidy(report.collection)
 
     async def close(self) -> None:
         """Let go of what is kept for the next addition."""
         await self._spare.close()
 
-    async def _prepare_collection(self, wanted: Adding) -> None:
+    async def prepare_collection(self, wanted: Adding) -> None:
         """Make it if it is new; if another model is to make its vectors, note that they have to be made anew."""
         name = wanted.collection
-        known = {collection.id: collection for collection in await self._store.collections()}.get(name)
+        known = {collection.id: collection for collection in await self.store.collections()}.get(name)
         if known is None:
             made = await self._embedders.embedding(wanted.embedder or self._embedders.default)
             created = to_utc(self._clock_ns() / 1e9)
             new = Collection(name, name, "", {}, made.model, made.dimensions, created, made.name)
-            await self._store.put_collection(new)
+            await self.store.put_collection(new)
         elif wanted.embedder:
-            await choose_embedder(self._store, self._embedders, name, wanted.embedder)
+            await choose_embedder(self.store, self._embedders, name, wanted.embedder)
         elif (usual := (known.coming or known.embedding).name or self._embedders.default) in self._embedders.names:
             with suppress(EmbedderUnavailable):  # then what comes in waits for its vectors
-                await choose_embedder(self._store, self._embedders, name, usual)
+                await choose_embedder(self.store, self._embedders, name, usual)
 
     async def _prepared(
-        self, candidates: Iterable[Candidate | Page], known: Known, wanted: Adding
-    ) -> AsyncIterator[Arrival | _Same | Skipped]:
-        """Each candidate in order: files are taken some at a time, and a few that need waiting are worked on ahead."""
-        waiting: deque[asyncio.Task[Arrival | _Same | Skipped]] = deque()
-        left = iter(candidates)
+        self, groups: AsyncIterator[Sequence[Candidate | Page]], known: Known, wanted: Adding
+    ) -> AsyncIterator[_Outcome | None]:
+        """Each candidate in order: files are taken some at a time, and a few that need waiting are worked on ahead.
+
+        After an empty group comes nothing, once all before it are there.
+        """
+        waiting: deque[asyncio.Task[_Outcome]] = deque()
         try:
-            while some := await asyncio.to_thread(self._take_some, left, known, wanted):
-                for taken in some:
-                    if not waiting and _is_ready(taken, known, wanted):
-                        yield taken
-                        continue
-                    waiting.append(asyncio.create_task(self._finish(taken, known, wanted)))
-                    if len(waiting) >= AHEAD:
+            async for group in groups:
+                left = iter(group)
+                while some := await asyncio.to_thread(self._take_some, left, known, wanted):
+                    for taken in some:
+                        if not waiting and _is_ready(taken, known, wanted):
+                            yield taken
+                            continue
+                        waiting.append(asyncio.create_task(self._finish(taken, known, wanted)))
+                        if len(waiting) >= AHEAD:
+                            yield await waiting.popleft()
+                if not group:
+                    while waiting:
                         yield await waiting.popleft()
+                    yield None
             while waiting:
                 yield await waiting.popleft()
         finally:
@@ -210,12 +205,12 @@ class Ingest:
     def _take(self, candidate: Candidate | Page, page: Content | None, known: Known, wanted: Adding) -> "_Taken":
         """From the bytes to passages; foreign formats stay bytes."""
         try:
-            content = page or read(candidate, _size_max(candidate.name))  # type: ignore[arg-type]
+            content = page or read(candidate, size_max(candidate.name))  # type: ignore[arg-type]
             digest = wanted.digest(content.bytes)
             stamp = replace(content.stamp, hash=digest, mtime_ns=self._trusted(content.stamp.mtime_ns))
             before = known.get(candidate.source)
             if before is not None and wanted.is_same(digest, before[1]):
-                return _Same(before[0], replace(stamp, hash=before[1].hash))
+                return _Same(candidate.source, before[0], replace(stamp, hash=before[1].hash))
             kind = content.type or type_of(candidate.name, content.bytes[:SAMPLE])
             if kind in FOREIGN:
                 return _Foreign(candidate, kind, content.bytes, stamp)
@@ -223,18 +218,18 @@ class Ingest:
         except Exception as error:  # the edge of the parsers: no file, whatever is in it, stops the others
             return _skip(candidate, error)
 
-    async def _finish(self, taken: "_Taken", known: Known, wanted: Adding) -> Arrival | _Same | Skipped:
+    async def _finish(self, taken: "_Taken", known: Known, wanted: Adding) -> _Outcome:
         """What has to be waited for: pages, foreign formats, and what was said when a document was added before."""
         if isinstance(taken, Page):
             taken = await self._fetched(taken, known, wanted)
         if isinstance(taken, _Foreign):
             taken = await self._parsed(taken, wanted)
         if isinstance(taken, Arrival) and not _is_ready(taken, known, wanted):
-            previous = await self._store.document(known[taken.document.source][0])
+            previous = await self.store.document(known[taken.document.source][0])
             return taken if previous is None else _as_said(taken, previous)
         return taken
 
-    async def _fetched(self, page: Page, known: Known, wanted: Adding) -> "Arrival | _Same | Skipped | _Foreign":
+    async def _fetched(self, page: Page, known: Known, wanted: Adding) -> "_Outcome | _Foreign":
         try:
             content = await self._fetch_page(page)
         except Exception as error:  # the edge of the net
@@ -271,18 +266,20 @@ class Ingest:
         )
         return Arrival(document, parsed.text, chunk(parsed.text, parsed.outline), parsed.outline)
 
-    async def _send(self, batch: "_Batch", report: Report, arriving: Arriving, relay: Relay) -> None:
+    async def _send(self, batch: "_Batch", intake: Intake, arriving: Arriving, relay: Relay) -> None:
         """On its way to the store, where it comes after those sent before."""
 
         async def store(change: Change) -> None:
             if batch.same:
-                await self._store.restamp({same.document: same.stamp for same in batch.same})
+                await self.store.restamp({same.document: same.stamp for same in batch.same})
             if batch.arrivals or batch.removals:
                 await arriving.store(change)
-                report.removed += len(batch.removals)
-                report.passages += batch.passages
+                intake.report.removed += len(batch.removals)
+                intake.report.passages += batch.passages
+            await intake.finish([*(same.source for same in batch.same), *batch.skipped])
 
-        await relay.put(partial(arriving.prepare, batch.arrivals, batch.removals), store)
+        if not batch.is_empty:
+            await relay.put(partial(arriving.prepare, batch.arrivals, batch.removals), store)
 
 
 @dataclass(slots=True)
@@ -293,13 +290,15 @@ class _Batch:
     arrivals: list[Arrival] = field(default_factory=list)
     removals: list[str] = field(default_factory=list)
     same: list[_Same] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     passages: int = 0
     began: float = field(default_factory=time.monotonic)
 
-    def take(self, outcome: Arrival | _Same | Skipped, known: Known, report: Report) -> int:
+    def take(self, outcome: _Outcome, known: Known, report: Report) -> int:
         """How many passages have come with it."""
         if isinstance(outcome, Skipped):
             report.skipped.append(outcome)
+            self.skipped.append(outcome.source)
         elif isinstance(outcome, _Same):
             report.unchanged += 1
             self.same.append(outcome)
@@ -313,12 +312,16 @@ class _Batch:
         return 0
 
     @property
+    def is_empty(self) -> bool:
+        return not (self.arrivals or self.removals or self.same or self.skipped)
+
+    @property
     def is_full(self) -> bool:
         is_due = time.monotonic() - self.began >= SECONDS_AT_ONCE
         return self.passages >= PASSAGES_AT_ONCE or (is_due and bool(self.arrivals))
 
 
-def _is_ready(taken: _Taken, known: Known, wanted: Adding) -> TypeGuard[Arrival | _Same | Skipped]:
+def _is_ready(taken: _Taken, known: Known, wanted: Adding) -> TypeGuard[_Outcome]:
     """Whether nothing has to be waited for, nor looked up."""
     if isinstance(taken, Arrival):
         return bool(wanted.says) or taken.document.source not in known
@@ -330,13 +333,8 @@ def _is_long(passages: int, share: float) -> bool:
     return passages >= PASSAGES_AT_ONCE / 4 and passages / share >= 2 * PASSAGES_AT_ONCE
 
 
-async def _numbered(
-    outcomes: AsyncIterator[Arrival | _Same | Skipped],
-) -> AsyncIterator[tuple[int, Arrival | _Same | Skipped]]:
-    done = 0
-    async for outcome in outcomes:
-        done += 1
-        yield done, outcome
+def _source_of(outcome: _Outcome) -> str:
+    return outcome.document.source if isinstance(outcome, Arrival) else outcome.source
 
 
 def _as_said(arrival: Arrival, previous: Document) -> Arrival:
@@ -350,7 +348,3 @@ def _skip(candidate: Candidate | Page, error: Exception) -> Skipped:
     if isinstance(error, UnreadableSource):
         return Skipped(candidate.source, error.message)
     return Skipped(candidate.source, f"it cannot be parsed ({type(error).__name__}: {str(error)[:200]})")
-
-
-def _size_max(name: str) -> int:
-    return FOREIGN_MAX if PurePath(name.lower()).suffix in (".pdf", ".docx", ".html", ".htm", ".eml") else TEXT_MAX

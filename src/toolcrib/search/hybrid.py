@@ -69,11 +69,19 @@ class _Candidates:
     vector: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Entries near a vector, ascending, and their cosines."""
+
+    entries: Positions
+    cosines: Floats
+
+
 class Meaning(Protocol):
     """What can tell how near entries are to a vector; they are numbered through all segments."""
 
-    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Positions:
-        """About so many of the nearest that are allowed."""
+    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Neighbours:
+        """So many of the nearest that are allowed."""
         ...
 
     def cosines(self, vector: Floats, entries: Positions) -> Floats:
@@ -170,20 +178,23 @@ class Searcher:
                 scores[self._offsets[at] : self._offsets[at + 1]] *= mask
         return scores
 
-    def _by_meaning(self, query: str, allowed: Sequence[Mask | None]) -> tuple[Positions, Floats | None]:
+    def _by_meaning(self, query: str, allowed: Sequence[Mask | None]) -> tuple[Neighbours, Floats | None]:
         """The entries nearest in meaning, and the query's vector."""
         if self._embedder is None or not query.strip():
-            return np.zeros(0, np.intp), None
+            return Neighbours(np.zeros(0, np.intp), np.zeros(0, np.float32)), None
         assert self._meaning is not None
         vector = self._embedder.embed([query])[0]
         return self._meaning.near(vector, allowed, self._settings.candidates), vector
 
-    def _candidates(self, lexical: Floats, near: Positions, vector: Floats | None) -> _Candidates:
-        entries = np.union1d(best(lexical, self._settings.candidates), near)
-        near_by = np.zeros(len(entries), np.float32)
+    def _candidates(self, lexical: Floats, near: Neighbours, vector: Floats | None) -> _Candidates:
+        entries = np.union1d(best(lexical, self._settings.candidates), near.entries)
+        cosines_ = np.zeros(len(entries), np.float32)
         if vector is not None and self._meaning is not None:
-            near_by = self._meaning.cosines(vector, entries)
-        return _Candidates(entries, lexical[entries], near_by)
+            known = np.searchsorted(entries, near.entries)
+            others = np.setdiff1d(np.arange(len(entries)), known, assume_unique=True)
+            cosines_[known] = near.cosines
+            cosines_[others] = self._meaning.cosines(vector, entries[others])
+        return _Candidates(entries, lexical[entries], cosines_)
 
     def _with_phrases(self, query: Query, candidates: _Candidates, scores: Floats, texts: Texts) -> Floats:
         """Halve what does not hold the quoted phrases, as far as it lacks them."""
@@ -219,12 +230,13 @@ class VectorsHere:
         self._parts = parts
         self._offsets = np.cumsum([0, *map(len, parts)])
 
-    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Positions:
+    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Neighbours:
         """The nearest among those whose signs are most alike."""
         rows = nearest(self._parts, allowed, vector, LOOKED_AT * count)
         near = np.concatenate([found + offset for found, offset in zip(rows, self._offsets[:-1], strict=True)])
-        result: Positions = near[best(cosines(self._parts, vector, near), count)]
-        return result
+        scores = cosines(self._parts, vector, near)
+        chosen = np.sort(best(scores, count))
+        return Neighbours(near[chosen], scores[chosen])
 
     def cosines(self, vector: Floats, entries: Positions) -> Floats:
         """Of these entries, which ascend."""

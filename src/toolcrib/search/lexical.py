@@ -56,6 +56,11 @@ class Held:
         return len(self.entries)
 
 
+def posting_of(fields: int) -> np.dtype[Any]:
+    """One posting, as bytes: the entry, and how often each field holds the term."""
+    return np.dtype([("entry", "<u4"), ("counts", "u1", (fields,))])
+
+
 class Measured(Protocol):
     """Entries whose lengths are at hand, wherever their terms are."""
 
@@ -141,10 +146,11 @@ class Postings:
         place = self.find(term)
         return Held(self.entries(place), self.counts(place))
 
-    def each(self) -> Iterable[tuple[bytes, Held]]:
-        """Every term there is, sorted, with the entries that hold it."""
-        for term, (start, end) in zip(self.terms(), pairwise(self._starts.tolist()), strict=True):
-            yield term, Held(self._entries[start:end], self._counts[:, start:end])
+    def interleaved(self) -> tuple[list[int], bytes]:
+        """All postings, each as the number of its entry and its counts, and where those of each term begin and end."""
+        rows = np.empty(len(self._entries), posting_of(len(self.fields)))
+        rows["entry"], rows["counts"] = self._entries, self._counts.T
+        return (self._starts * rows.dtype.itemsize).tolist(), rows.tobytes()
 
     def terms(self) -> list[bytes]:
         """Every term there is, sorted."""

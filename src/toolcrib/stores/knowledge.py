@@ -41,6 +41,7 @@ class SqliteKnowledge:
     """A knowledge base in one file; nothing is opened before the first use."""
 
     remote = None
+    jobs = None
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -44,6 +44,7 @@ class MemoryKnowledge:
     """Everything in dictionaries, gone with the process."""
 
     remote = None
+    jobs = None
 
     def __init__(self) -> None:
         self._generation = 1

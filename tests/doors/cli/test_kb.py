@@ -9,12 +9,10 @@ from tests.knowledge.documents import make_pdf
 OWN_WORDS = "[kb]\ndocs = false\nembedder = 'none'\n"
 
 
-@pytest.fixture(params=["file", "postgres"])
-def kb(request, toolcrib: Program) -> Program:
-    """A knowledge base with two notes and a paper, in a file of its own or in a shared database."""
-    is_file = request.param == "file"
-    shared = "" if is_file else f'[store]\nurl = "{request.getfixturevalue("store_settings").url}"\n'
-    toolcrib.write(OWN_WORDS + shared)
+@pytest.fixture
+def kb(toolcrib: Program) -> Program:
+    """A knowledge base with two notes and a paper."""
+    toolcrib.write(OWN_WORDS)
     notes = toolcrib.project / "notes"
     notes.mkdir()
     (notes / "ants.md").write_text("# Ants\n\nAnts carry leaves. They are strong.\n")

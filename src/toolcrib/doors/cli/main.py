@@ -55,6 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kb stats": ("kb_stats", "Show how much there is, and whether all is well."),
     "kb export": ("kb_export", "Write documents as JSON lines."),
     "kb import": ("kb_import", "Take in what was exported."),
+    "kb work": ("kb_work", "Take part in additions to a shared knowledge base."),
     "kb verify": ("kb_verify", "Check that everything stored is there and fits together."),
     "db status": ("db_status", "Show which shared database is used, and whether it is up to date."),
     "db upgrade": ("db_upgrade", "Bring the shared database up to date."),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
+from pathlib import PurePath
 
 from toolcrib.knowledge.parse.parsed import Parsed
 
@@ -38,3 +39,8 @@ def parse(kind: str, content: bytes) -> Parsed:
     module, _, name = PARSERS[kind].partition(":")
     parser: Callable[[bytes], Parsed] = getattr(import_module(f"toolcrib.knowledge.parse.{module}"), name)
     return parser(content)
+
+
+def size_max(name: str) -> int:
+    """How large a file of that name may be."""
+    return FOREIGN_MAX if PurePath(name.lower()).suffix in (".pdf", ".docx", ".html", ".htm", ".eml") else TEXT_MAX

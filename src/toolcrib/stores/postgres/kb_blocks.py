@@ -1,14 +1,15 @@
 """Blocks: passages whose words were indexed together. Their lengths are read whole, their words term by term."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.core.knowledge import SegmentRows
-from toolcrib.search.lexical import Held, Postings
+from toolcrib.search.lexical import Held, Postings, posting_of
 from toolcrib.search.pack import pack, unpack
 from toolcrib.stores.postgres import kb_frames as frames
 
@@ -80,19 +81,23 @@ def decode_head(number: int, collection: str, head: bytes) -> Block:
     return Block(number, collection, *known, passages[order], order)
 
 
-def posting_rows(fleet: str, block: int, postings: Postings) -> Iterator[bytes]:
-    """Rows of ``kb_posting``, one for each term."""
+def posting_rows(fleet: str, block: int, postings: Postings) -> tuple[list[bytes], int]:
+    """Rows of ``kb_posting``, one for each term, and how many bytes all that is held has."""
     before = (4).to_bytes(2, "big") + frames.text(fleet) + frames.long(block)
-    for term, held in postings.each():
-        encoded = held.entries.astype("<u4").tobytes() + held.counts.tobytes()
-        yield before + frames.octets(term) + frames.octets(encoded)
+    starts, held = postings.interleaved()
+    rows = [
+        b"".join(
+            (before, len(term).to_bytes(4, "big"), term, (end - start).to_bytes(4, "big"), held[start:end]),
+        )
+        for term, (start, end) in zip(postings.terms(), pairwise(starts), strict=True)
+    ]
+    return rows, len(held)
 
 
 def decode_held(encoded: bytes, fields: int) -> Held:
     """One term's entries and counts."""
-    size = len(encoded) // (4 + fields)
-    counts = np.frombuffer(encoded, np.uint8, offset=4 * size).reshape(fields, size)
-    return Held(np.frombuffer(encoded, "<u4", size), counts)
+    rows = np.frombuffer(encoded, posting_of(fields))
+    return Held(rows["entry"], rows["counts"].T)
 
 
 def whole_postings(block: Block, rows: Iterable[tuple[str, bytes]]) -> Postings:

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from toolcrib.core.errors import KnowledgeUnavailable, ToolcribError
 from toolcrib.stores.postgres.database import StoreSettings, connect, read_sql, reason_of
@@ -28,11 +28,15 @@ class Desk:
         self._here = threading.local()
         self._open: list[Connection[Any]] = []
 
-    async def do(self, work: "Callable[[Connection[Any]], T]") -> T:
-        """Have work done with a connection; readers see one moment, and try again if the connection was lost."""
+    async def do(self, work: "Callable[[Connection[Any]], T]", *, is_single: bool = False) -> T:
+        """Have work done with a connection; readers see one moment, and try again if the connection was lost.
+
+        Work that is a single statement sees one moment anyhow.
+        """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._size, "toolcrib-kb")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._do, work)
+        run = _plain if is_single or not self._is_reader else _in_one_moment
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._do, run, work)
 
     @property
     def lent(self) -> "Connection[Any]":
@@ -40,26 +44,20 @@ class Desk:
         found: Connection[Any] = self._here.connection
         return found
 
-    def _do(self, work: "Callable[[Connection[Any]], T]") -> T:
+    def _do(self, run: "Run[T]", work: "Callable[[Connection[Any]], T]") -> T:
         import psycopg
 
         try:
             connection, is_new = self._connection()
             try:
-                return self._run(work, connection)
+                return run(work, connection)
             except psycopg.Error:
                 if is_new or not self._is_reader or not connection.closed:
                     raise
-            return self._run(work, self._connection()[0])
+            return run(work, self._connection()[0])
         except (psycopg.Error, OSError) as error:
             self._let_go_if_lost()
             raise unusable(error) from error
-
-    def _run(self, work: "Callable[[Connection[Any]], T]", connection: "Connection[Any]") -> T:
-        if not self._is_reader:
-            return work(connection)
-        with connection.transaction():
-            return work(connection)
 
     def _connection(self) -> "tuple[Connection[Any], bool]":
         known: Connection[Any] | None = getattr(self._here, "connection", None)
@@ -88,6 +86,18 @@ class Desk:
             with suppress(Exception):  # closing: what was acknowledged is safe already
                 connection.close()
         self._open.clear()
+
+
+Run: TypeAlias = "Callable[[Callable[[Connection[Any]], T], Connection[Any]], T]"
+
+
+def _plain(work: "Callable[[Connection[Any]], T]", connection: "Connection[Any]") -> T:
+    return work(connection)
+
+
+def _in_one_moment(work: "Callable[[Connection[Any]], T]", connection: "Connection[Any]") -> T:
+    with connection.transaction():
+        return work(connection)
 
 
 def _answers(connection: "Connection[Any]") -> bool:

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.core.knowledge import Embedding, SegmentRecord
-from toolcrib.search.hybrid import Elsewhere
+from toolcrib.search.hybrid import Elsewhere, Neighbours
 from toolcrib.search.lexical import Held
 from toolcrib.stores.postgres.database import read_sql
 from toolcrib.stores.postgres.kb_blocks import ORDINALS, Block, decode_held
 from toolcrib.stores.postgres.kb_desk import Desk
-from toolcrib.stores.postgres.kb_reading import PgReader
-from toolcrib.stores.postgres.kb_tending import tend
+from toolcrib.stores.postgres.kb_reading import PgReader, array_of
+from toolcrib.stores.postgres.kb_tending import tend, try_lock, unlock
 from toolcrib.stores.postgres.kb_writing import PgWriter
 
 Floats = NDArray[np.float32]
@@ -66,6 +66,14 @@ class PgIndex:
         await self.tidy(collection)
         return is_done
 
+    async def take_merging(self, collection: str) -> bool:
+        """Be the only one who merges blocks of a collection, by a lock that ends with the connection."""
+        return await self._writer.do(lambda connection: try_lock(connection, _merging(self._fleet, collection)))
+
+    async def end_merging(self, collection: str) -> None:
+        """Let the next one merge."""
+        await self._writer.do(lambda connection: unlock(connection, _merging(self._fleet, collection)))
+
     async def tidy(self, collection: str, *, is_coming: bool = False) -> None:
         """Build the index of many vectors that have none, and clear away what nobody needs any more."""
         await self._writer.do(lambda connection: tend(connection, self._fleet, collection, is_coming=is_coming))
@@ -77,6 +85,7 @@ class Terms:
     def __init__(self, desk: Desk, fleet: str, blocks: Sequence[Block]) -> None:
         self._desk, self._fleet = desk, fleet
         self._blocks = [block.id for block in blocks]
+        self._chosen = array_of(self._blocks)
         self._fields = {block.id: len(block.fields) for block in blocks}
         self._none = {
             block.id: Held(np.zeros(0, np.uint32), np.zeros((len(block.fields), 0), np.uint8)) for block in blocks
@@ -91,7 +100,7 @@ class Terms:
         wanted = [term for term in terms if "\0" not in term]
         found = {
             (block, term): decode_held(held, self._fields[block])
-            for block, term, held in reader.rows(statement, (self._fleet, self._blocks, wanted))
+            for block, term, held in reader.rows(statement, (self._fleet, self._chosen, wanted))
         }
         return {term: [found.get((block, term), self._none[block]) for block in self._blocks] for term in terms}
 
@@ -113,7 +122,7 @@ class Near:
         self._desk, self._fleet, self._searched = desk, fleet, searched
         self._offsets = np.cumsum([0, *map(len, searched.blocks)])
 
-    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Positions:
+    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Neighbours:
         """The nearest that are allowed."""
         found = [
             row
@@ -122,7 +131,7 @@ class Near:
         ]
         best = sorted(found, key=lambda row: row[2])[:count]
         passages = np.array([key * ORDINALS + ordinal for key, ordinal, _ in best], np.int64)
-        return np.unique(self._positions(passages))
+        return self._placed(passages, np.array([-distance for _, _, distance in best], np.float32))
 
     def _documents(self, collection: str, allowed: Sequence[Mask | None]) -> "NDArray[np.int64] | None":
         """Those of a collection that a filter lets pass; nothing if there is no filter."""
@@ -144,7 +153,7 @@ class Near:
         where, parameters = f"fleet = %s AND vectors = {number:d}", list[Any]([_written(vector), self._fleet])
         if documents is not None:
             where += " AND document = ANY(%s::bigint[])"
-            parameters.append(np.unique(documents).tolist())
+            parameters.append(array_of(np.unique(documents).tolist()))
             if len(documents) <= EXACT_UP_TO:
                 distance = f"({distance}) + 0"  # which no index knows
         statement = f"""
@@ -152,16 +161,21 @@ class Near:
         WHERE {where} ORDER BY distance LIMIT {count:d}"""  # noqa: S608 - numbers only
         return self._rows(statement, parameters)
 
-    def _positions(self, passages: "NDArray[np.int64]") -> Positions:
+    def _placed(self, passages: "NDArray[np.int64]", cosines: Floats) -> Neighbours:
         """Where passages stand in all blocks together; those that are in none are left out."""
-        found = [np.zeros(0, np.intp)]
+        entries, scores = [np.zeros(0, np.intp)], [np.zeros(0, np.float32)]
         for block, offset in zip(self._searched.blocks, self._offsets, strict=False):
             at, is_there = block.find(passages)
-            found.append((at[is_there] + offset).astype(np.intp))
-        return np.concatenate(found)
+            entries.append((at[is_there] + offset).astype(np.intp))
+            scores.append(cosines[is_there])
+        found, near = np.concatenate(entries), np.concatenate(scores)
+        order = np.argsort(found)
+        return Neighbours(found[order], near[order])
 
     def cosines(self, vector: Floats, entries: Positions) -> Floats:
         """Of these entries; one without a vector is near to nothing."""
+        if not len(entries):
+            return np.zeros(0, np.float32)
         which = np.searchsorted(self._offsets, entries, side="right") - 1
         documents, ordinals = np.zeros(len(entries), np.int64), np.zeros(len(entries), np.int64)
         for at, block in enumerate(self._searched.blocks):
@@ -170,7 +184,9 @@ class Near:
             documents[chosen], ordinals[chosen] = block.documents[inside], block.ordinals[inside]
         size, result = self._searched.size, np.zeros(len(entries), np.float32)
         statement = read_sql("kb_cosines").format(size=int(size), sets=", ".join(map(str, self._sets())))
-        rows = self._rows(statement, [_written(vector), documents.tolist(), ordinals.tolist(), self._fleet])
+        rows = self._rows(
+            statement, [_written(vector), array_of(documents.tolist()), array_of(ordinals.tolist()), self._fleet]
+        )
         for number, cosine in rows:
             result[number - 1] = cosine
         return result
@@ -180,6 +196,10 @@ class Near:
 
     def _rows(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
         return PgReader(self._desk.lent, self._fleet).rows(statement, parameters)
+
+
+def _merging(fleet: str, collection: str) -> str:
+    return f"toolcrib kb merge {fleet} {collection}"
 
 
 def _written(vector: Floats) -> str:

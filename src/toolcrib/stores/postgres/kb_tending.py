@@ -12,16 +12,16 @@ INDEX_FROM = 5_000
 LONGEST = 4_000
 """Numbers of a vector that an index can hold."""
 MEMORY = "512MB"
-_TENDING = "hashtextextended('toolcrib kb index ' || %s, 0)"
 
 
 def tend(connection: "Connection[Any]", fleet: str, collection: str, *, is_coming: bool) -> None:
     """Bring the indexes of vectors in order; if somebody else is at it, leave it to them unless it must be there."""
     if not _needs_work(connection, fleet, collection, is_coming=is_coming):
         return
-    lock = f"SELECT pg_advisory_lock({_TENDING})" if is_coming else f"SELECT pg_try_advisory_lock({_TENDING})"
-    found = connection.execute(lock.encode(), (fleet,)).fetchone()
-    if found is not None and found[0] is False:
+    name = f"toolcrib kb index {fleet}"
+    if is_coming:
+        connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
+    elif not try_lock(connection, name):
         return
     try:
         if (wanted := _unindexed(connection, fleet, collection, is_coming=is_coming)) is not None:
@@ -29,7 +29,19 @@ def tend(connection: "Connection[Any]", fleet: str, collection: str, *, is_comin
         for number in _out_of_use(connection, fleet):
             _sweep(connection, fleet, number)
     finally:
-        connection.execute(f"SELECT pg_advisory_unlock({_TENDING})".encode(), (fleet,))
+        unlock(connection, name)
+
+
+def try_lock(connection: "Connection[Any]", name: str) -> bool:
+    """Be the only connection that does something; false if another is at it."""
+    found = connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (name,)).fetchone()
+    return bool(found is not None and found[0])
+
+
+def unlock(connection: "Connection[Any]", name: str) -> None:
+    """Let others do it."""
+    if not connection.closed:
+        connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", (name,))
 
 
 def _needs_work(connection: "Connection[Any]", fleet: str, collection: str, *, is_coming: bool) -> bool:

@@ -6,6 +6,7 @@ the row with the generation: so writers hardly wait for each other, and generati
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,12 +19,14 @@ from toolcrib.stores.knowledge_database import coming_json, to_json
 from toolcrib.stores.postgres import kb_frames as frames
 from toolcrib.stores.postgres.database import read_sql
 from toolcrib.stores.postgres.kb_blocks import decode_head, encode_head, posting_rows
+from toolcrib.stores.postgres.kb_reading import columns_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 Row = tuple[int, int]
 
+_WHERE = Struct(">iiiiii")
 _DOCUMENT = (
     "fleet, key, id, collection, source, title, type, hash, size, mtime_ns, date, licence, version, metadata, added,"
     " characters, passages, lacks_vectors"
@@ -49,6 +52,8 @@ class PgWriter:
 
     def __init__(self, connection: "Connection[Any]", fleet: str) -> None:
         self._connection, self._fleet = connection, fleet
+        self.is_alone = False
+        """Whether other changes to the collection wait until this one is done; they need not, unless they collide."""
 
     def _run(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
         cursor = self._connection.execute(statement.encode(), parameters)
@@ -96,7 +101,7 @@ class PgWriter:
         """Carry out a change in one transaction."""
         segment = Segment.from_bytes(change.segment) if change.segment else None
         with self._connection.transaction():
-            known = self._known(change.collection, "SHARE")
+            known = self._known(change.collection, "UPDATE" if self.is_alone else "SHARE")
             if known is None:
                 rows = self._run("SELECT id FROM toolcrib.kb_collection WHERE fleet = %s", self._fleet)
                 raise UnknownCollection(change.collection, known=[row[0] for row in rows])
@@ -181,17 +186,18 @@ class PgWriter:
         return frames.row(frames.text(self._fleet), frames.long(key), encoded, frames.text(to_json(arrival.outline)))
 
     def _passage_rows(self, key: int, arrival: Arrival) -> Iterator[bytes]:
-        text, integer, before = frames.text, frames.integer, (frames.text(self._fleet), frames.long(key))
+        before, headings = (8).to_bytes(2, "big") + frames.text(self._fleet) + frames.long(key), dict[Any, bytes]()
         for passage in passages_of(arrival):
             place = passage.place
-            where = (integer(passage.ordinal), integer(place.start), integer(place.end), integer(place.page))
-            yield frames.row(*before, *where, text(to_json(place.headings)), text(passage.check))
+            if place.headings not in headings:
+                headings[place.headings] = frames.text(to_json(place.headings))
+            where = _WHERE.pack(4, passage.ordinal, 4, place.start, 4, place.end) + frames.integer(place.page)
+            yield b"".join((before, where, headings[place.headings], frames.octets(passage.check.encode())))
 
     def _add_block(self, collection: str, level: int, head: bytes, segment: Segment) -> int:
         (block,) = self._numbers(1)
-        rows = list(posting_rows(self._fleet, block, segment.postings))
+        rows, held = posting_rows(self._fleet, block, segment.postings)
         frames.copy_in(self._connection, "kb_posting", "fleet, block, term, held", rows)
-        held = sum(len(each) * (4 + len(segment.postings.fields)) for _, each in segment.postings.each())
         statement = "INSERT INTO toolcrib.kb_block VALUES (%s, %s, %s, %s, %s, 0, %s, %s)"
         self._run(statement, self._fleet, block, collection, level, len(segment), held, head)
         return block
@@ -252,7 +258,7 @@ class PgWriter:
             there = self._hold_passages(list(vectors))
             if not there:
                 return True
-            keys, ordinals = [key for key, _ in there], [at for _, at in there]
+            keys, ordinals = columns_of(there)
             self._run(read_sql("kb_drop_vectors"), keys, ordinals, self._fleet, target)
             for size in {len(vectors[row]) for row in there}:
                 some = [row for row in there if len(vectors[row]) == size]
@@ -262,7 +268,7 @@ class PgWriter:
 
     def _hold_passages(self, rows: Sequence[Row]) -> list[Row]:
         """Those of these passages that are there, and will be until the end of the transaction."""
-        keys, ordinals = [key for key, _ in rows], [at for _, at in rows]
+        keys, ordinals = columns_of(rows)
         lock = """
         SELECT key FROM toolcrib.kb_document WHERE fleet = %s AND key = ANY(%s::bigint[]) ORDER BY key FOR KEY SHARE"""
         self._run(lock, self._fleet, keys)

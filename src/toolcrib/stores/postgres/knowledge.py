@@ -25,6 +25,7 @@ from toolcrib.stores.postgres.database import StoreSettings, connect
 from toolcrib.stores.postgres.kb_blocks import whole_postings
 from toolcrib.stores.postgres.kb_desk import Desk, unusable
 from toolcrib.stores.postgres.kb_index import PgIndex
+from toolcrib.stores.postgres.kb_jobs import PgJobs
 from toolcrib.stores.postgres.kb_reading import PgReader
 from toolcrib.stores.postgres.kb_writing import PgWriter
 
@@ -49,6 +50,7 @@ class PgKnowledge:
         self._reader = Desk(settings, readers, is_reader=True)
         self._writer = Desk(settings, 1, is_reader=False)
         self.remote = PgIndex(self._reader, self._writer, self.fleet)
+        self.jobs = PgJobs(Desk(settings, 1, is_reader=False), self.fleet)
         self._turn: Connection[Any] | None = None
 
     async def _read(self, work: Callable[[PgReader], T]) -> T:
@@ -59,7 +61,7 @@ class PgKnowledge:
 
     async def generation(self) -> int:
         """The number of the last change, by whichever process."""
-        return await self._read(PgReader.generation)
+        return await self._reader.do(lambda connection: PgReader(connection, self.fleet).generation(), is_single=True)
 
     async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
         """Read several things as they are at one moment; a few may do so at once."""
@@ -185,6 +187,7 @@ class PgKnowledge:
         await self.end_turn()
         await self._reader.close()
         await self._writer.close()
+        await self.jobs.close()
 
 
 def _persist(work: Callable[[PgWriter], T], writer: PgWriter) -> T:
@@ -195,7 +198,7 @@ def _persist(work: Callable[[PgWriter], T], writer: PgWriter) -> T:
         try:
             return work(writer)
         except (errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure):
-            continue
+            writer.is_alone = True
     return work(writer)
 
 

@@ -13,9 +13,10 @@ from toolcrib.doors.cli.knowledge import make_vectors, open_kb, read_pairs
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.cli.running import run_once
 from toolcrib.knowledge.fetch import Page
-from toolcrib.knowledge.ingest import Progress, Report
 from toolcrib.knowledge.library import Library
+from toolcrib.knowledge.report import Progress, Report
 from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.teamwork import put
 
 WATCH_S = 1.0
 SHOWN_EVERY_S = 0.1
@@ -38,6 +39,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--meta", action="append", metavar="KEY=VALUE", help="something to filter by; may be repeated")
     parser.add_argument("--embedder", default="", metavar="NAME", help="who makes the collection's vectors")
     parser.add_argument("--watch", action="store_true", help="go on following changes, until Ctrl-C")
+    parser.add_argument("--later", action="store_true", help="only note it; `kb work` adds it, on any machine")
     add_json(parser, "what became of it")
     add_common(parser)
 
@@ -55,12 +57,22 @@ async def _add(options: Options, console: Console) -> int:
     async with open_kb(options) as library:
         assert library.ingest is not None
         library.ingest.emit = one_shot_log(options, console)
+        if options.later:
+            return _note(await put(library.ingest, roots, wanted, pages), options, console)
         addition = _Addition(library, wanted, options, console)
         report = await addition.first(roots, pages)
         if options.watch:
             return await addition.follow(roots)
     is_in_vain = report.skipped and not (report.added or report.changed or report.unchanged)
     return FAILURE if is_in_vain else OK
+
+
+def _note(count: int, options: Options, console: Console) -> int:
+    if options.json:
+        console.print_json({"collection": options.collection, "waiting": count})
+    else:
+        console.print(f"{options.collection}: {count} sources wait; `toolcrib kb work` adds them.")
+    return OK
 
 
 class _Addition:

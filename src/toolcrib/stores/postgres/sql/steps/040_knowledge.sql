@@ -119,7 +119,7 @@ CREATE TABLE toolcrib.kb_job (
     collection text COLLATE "C" NOT NULL,
     source text COLLATE "C" NOT NULL,
     what text NOT NULL,
-    hash text NOT NULL DEFAULT '',
+    adding text NOT NULL,
     worker text NOT NULL DEFAULT '',
     until timestamptz NOT NULL DEFAULT '-infinity',
     attempts integer NOT NULL DEFAULT 0,
