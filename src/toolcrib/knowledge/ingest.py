@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 PASSAGES_AT_ONCE = 4000
 SECONDS_AT_ONCE = 1.0
+FEWER = 4  # steps, where several workers would make many small parts of the index
 UNDER_WAY = 2
 """Batches that are indexed and stored while the next one is read."""
 AHEAD = 4
@@ -119,20 +120,21 @@ class Ingest:
     ) -> None:
         """Read, parse, index and store, some at a time."""
         wanted, known, report, began = intake.wanted, intake.known, intake.report, time.monotonic()
-        batch, passages, done = _Batch(wanted.collection, removals=list(gone)), 0, 0
+        patience_s = SECONDS_AT_ONCE * (1 if self.store.remote is None else FEWER)
+        batch, passages, done = _Batch(patience_s, removals=list(gone)), 0, 0
         async with Builder(self.emit, self._spare) as builder, Relay(UNDER_WAY) as relay:
             arriving = Arriving(self.store, self._embedders, wanted.collection, builder)
             async for outcome in self._prepared(groups, known, wanted):
                 if outcome is not None:
                     done += 1
                     passages += batch.take(outcome, known, report)
-                    intake.seen.add(_source_of(outcome))
+                    intake.seen.add(outcome.document.source if isinstance(outcome, Arrival) else outcome.source)
                     intake.on_progress(Progress(done, intake.total, passages, time.monotonic() - began))
                 if self.store.remote is None and outcome is not None and _is_long(passages, done / intake.total):
                     builder.want()
                 if outcome is None or (batch.is_full and done != intake.total):
                     await self._send(batch, intake, arriving, relay)
-                    batch = _Batch(wanted.collection)
+                    batch = _Batch(patience_s)
             await self._send(batch, intake, arriving, relay)
         report.trouble = arriving.trouble
 
@@ -286,7 +288,7 @@ class Ingest:
 class _Batch:
     """What is stored in one step."""
 
-    collection: str
+    patience_s: float
     arrivals: list[Arrival] = field(default_factory=list)
     removals: list[str] = field(default_factory=list)
     same: list[_Same] = field(default_factory=list)
@@ -317,7 +319,7 @@ class _Batch:
 
     @property
     def is_full(self) -> bool:
-        is_due = time.monotonic() - self.began >= SECONDS_AT_ONCE
+        is_due = time.monotonic() - self.began >= self.patience_s
         return self.passages >= PASSAGES_AT_ONCE or (is_due and bool(self.arrivals))
 
 
@@ -331,10 +333,6 @@ def _is_ready(taken: _Taken, known: Known, wanted: Adding) -> TypeGuard[_Outcome
 def _is_long(passages: int, share: float) -> bool:
     """Whether there will be a second full batch, going by the share that is done."""
     return passages >= PASSAGES_AT_ONCE / 4 and passages / share >= 2 * PASSAGES_AT_ONCE
-
-
-def _source_of(outcome: _Outcome) -> str:
-    return outcome.document.source if isinstance(outcome, Arrival) else outcome.source
 
 
 def _as_said(arrival: Arrival, previous: Document) -> Arrival:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.config.model import EmbedderConfig, KbConfig
+from toolcrib.config.scaling import StoreConfig
 from toolcrib.doors.cli import kb_checks
 from toolcrib.doors.cli.kb_checks import check_knowledge
 from toolcrib.kb import make_library
@@ -110,3 +111,18 @@ def test_the_doctor_looks_at_it(toolcrib):
 
     assert result.returncode == 0, result.stdout
     assert "knowledge base  nothing in it yet" in result.stdout
+
+
+async def test_a_shared_one_is_looked_at_where_it_is(store_settings):
+    shared = KbConfig(enabled=True, docs=False, embedder="none")
+    (check,) = await check_knowledge(shared, Surroundings(), StoreConfig(url=store_settings.url))
+
+    assert (check.level, check.message.startswith("0 documents in 0 collections, postgresql://")) == ("ok", True)
+
+
+async def test_a_shared_one_that_is_away_fails():
+    shared = KbConfig(enabled=True, docs=False, embedder="none")
+    (check,) = await check_knowledge(shared, Surroundings(), StoreConfig(url="postgresql://me:secret@127.0.0.1:1/x"))
+
+    assert (check.level, "does not answer" in check.message) == ("fail", True)
+    assert "secret" not in f"{check.message} {check.todo}"
