@@ -22,6 +22,7 @@ FIGURES = {
     "toolsearch": "how well and how fast tools are found (--data), beside others",
     "tokens": "what tools cost a model's context (--data): all up front, or searched",
     "shared": "own CPU per call with limits in Redis and the audit log in PostgreSQL, against the embedded stack",
+    "copy": "`toolcrib db copy` of 100,000 audit entries and 10,000 documents, killed five times on the way",
     "isolation": "starting a program at each level of isolation",
 }
 

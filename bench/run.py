@@ -11,6 +11,7 @@ from bench import report
 from bench.figures import (
     calls,
     config,
+    copy,
     durability,
     fault,
     help_page,
@@ -42,6 +43,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "durability": durability.measure,
     "kbcrash": kbcrash.measure,
     "shared": shared.measure,
+    "copy": copy.measure,
     "suites": suites.measure,
     "isolation": isolation.measure,
     "config": config.measure,
