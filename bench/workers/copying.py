@@ -27,24 +27,6 @@ TOOLCRIB = [sys.executable, "-m", "toolcrib"]
 SETTINGS = ("fsync=on", "shared_buffers=256MB", "max_connections=50", "max_wal_size=4GB")
 TEXT = "whales breathe air under cold water while ships cross slow grey seas and sailors count the stars"
 WORDS = TEXT.split()
-    "whales",
-    "breathe",
-    "air",
-    "under",
-    "cold",
-    "water",
-    "while",
-    "ships",
-    "cross",
-    "slow",
-    "grey",
-    "seas",
-    "and",
-    "sailors",
-    "count",
-    "the",
-    "stars",
-]
 DONE = """SELECT (SELECT count(*) FROM toolcrib.audit_entry) + (SELECT count(*) FROM toolcrib.kb_document)"""
 BATCH = 1_000
 
