@@ -16,9 +16,11 @@ def postgres() -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def store_settings(postgres: Postgres) -> StoreSettings:
+def store_settings(postgres: Postgres) -> Iterator[StoreSettings]:
     """A database of one's own, up to date and empty."""
-    return StoreSettings(postgres.fresh_database())
+    url = postgres.fresh_database()
+    yield StoreSettings(url)
+    postgres.drop(url)
 
 
 @pytest.fixture(scope="session")

@@ -104,6 +104,11 @@ class Postgres:
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE} STRATEGY FILE_COPY")
         return self.url(name)
 
+    def drop(self, url: str) -> None:
+        """Take a database away, whoever is still connected."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)")
+
     def empty_database(self) -> str:
         """The address of a new database with nothing in it."""
         name = f"e{os.getpid()}_{next(_NUMBERS)}"
