@@ -17,7 +17,7 @@ from bench.scenario import Scenario, Shape
 
 LIMITS = """
 [limits]
-caller_rate = "10000000/1h"
+caller_rate = "100000/1s"
 """
 EMBEDDED = "embedded"
 CPU = Ratio("own CPU per call at 50 callers, shared vs embedded", "cpu_us_50", [EMBEDDED])
