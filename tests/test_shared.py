@@ -1,5 +1,6 @@
 """From configuration to what replicas share."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from toolcrib.config.scaling import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.core.limits import Rate
-from toolcrib.shared import find_redis, open_shared
+from toolcrib.shared import find_redis, find_store, open_shared
 from toolcrib.stores.redis.connections import RedisSettings
 
 
@@ -59,3 +60,41 @@ async def test_a_crib_says_when_its_redis_is_away():
     assert (before["engine"], before["problem"]) == ("redis", "")
     assert health["fleet"]["problem"] == "Redis cannot be used: it does not answer."
     assert 'toolcrib_fleet_up{engine="redis"} 0' in samples
+
+
+@pytest.mark.parametrize("password", ["Zm9v/YmFyc2Vj", "S3cr%zzet", "a/b%zz"])
+def test_a_password_that_breaks_its_address_is_not_shown(password):
+    store, quick = StoreConfig(f"postgresql://u:{password}@h/db"), RedisConfig(f"redis://:{password}@h/0")
+    told = []
+    for find in (lambda: find_store(store, {}), lambda: find_redis(quick, "main", {})):
+        try:
+            find()
+        except ConfigError as error:
+            told.append(str(error))
+
+    assert told
+    assert all("%2F" in words and password[:4] not in words for words in told)
+
+
+async def test_a_crib_with_redis_alone_starts_while_redis_is_away():
+    config = replace(Config(), redis=RedisConfig("redis://127.0.0.1:1/0", 0.3))
+    async with open_crib(config, tools=[shout]) as crib:
+        result = await crib.call("shout", {"text": "a"})
+
+    assert result.error is None
+
+
+def shout(text: str) -> str:
+    """Loudly."""
+    return text.upper()
+
+
+async def test_a_crib_that_cannot_be_made_lets_go_of_what_it_shares(redis):
+    config = replace(Config(), redis=RedisConfig(redis.fresh_database()), native=("no_such_module_at_all",))
+    before = len(asyncio.all_tasks())
+    for _ in range(3):
+        with pytest.raises(ConfigError):
+            async with open_crib(config):
+                pass
+
+    assert len(asyncio.all_tasks()) == before

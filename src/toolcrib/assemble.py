@@ -253,13 +253,34 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     sub_agents: SubAgents | None = None,
 ) -> Crib:
     """An open Crib; the caller closes it. One for a single call hands results over whole: nobody could read on."""
-    config, around = loaded.config, surroundings or Surroundings()
-    shared = await open_shared(config, around.env)
+    around = surroundings or Surroundings()
+    shared = await open_shared(loaded.config, around.env)
+    try:
+        wishes = Wishes(tools, prefix, one_shot, live, sub_agents)
+        return await _assemble(loaded, shared, around, emit, wishes)
+    except BaseException:
+        await shared.close()
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a program may wish of a Crib besides its configuration."""
+
+    tools: Sequence[Function | NativeTool] = ()
+    prefix: bool = True
+    one_shot: bool = False
+    live: bool = False
+    sub_agents: SubAgents | None = None
+
+
+async def _assemble(loaded: Loaded, shared: Shared, around: Surroundings, emit: Emit, wishes: Wishes) -> Crib:
+    config, tools = loaded.config, wishes.tools
     maker = SourceMaker(config, around, emit)
     own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
     library = LateLibrary(config.kb, around, shared.settings)
     own += without_taken(library.tools() if config.kb.enabled else [], own)
-    agents = sub_agents or errands_of(config.model, around.env)
+    agents = wishes.sub_agents or errands_of(config.model, around.env)
     outfit = make_outfit(loaded, around, maker, agents, shared.database) if config.workspace.enabled else None
     own += without_taken(outfit.tools() if outfit is not None else [], own)
     results = await open_results(config, around) if has_result_limit(config) else None
@@ -274,15 +295,15 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     fleet = await join_fleet(shared, emit)
     marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
     rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
-    watched = Live(time.time, time.perf_counter, hide=maker.hide) if live else None
-    rig = replace(rig, results=None if one_shot else kept, live=watched, fleet=shared.coordination)
+    watched = Live(time.time, time.perf_counter, hide=maker.hide) if wishes.live else None
+    rig = replace(rig, results=None if wishes.one_shot else kept, live=watched, fleet=shared.coordination)
     parts = Parts(
         native=native,
         make_source=maker,
         records=ledger or MemoryRecords(),
         layers=layer_stack(config, rig, onlookers, maker.isolation_of),
         rig=rig,
-        settings=CribSettings(config.list_grace_s, prefix, config.capacity),
+        settings=CribSettings(config.list_grace_s, wishes.prefix, config.capacity),
         security=config.security,
         close_last=_closing(maker, results, library, *([] if outfit is None else [outfit]), shared),
         ledger=ledger,

@@ -5,18 +5,19 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from urllib.parse import urlsplit
 
 from toolcrib.config.model import Config
 from toolcrib.config.references import resolve
 from toolcrib.config.scaling import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Coordination
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.core.sessionbook import SessionBook
 from toolcrib.stores.postgres.coordination import PgEpochMemory, open_postgres_coordination
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.migrate import need_current
 from toolcrib.stores.postgres.sessionbook import PgSessionBook, read_secret
-from toolcrib.stores.redis.connections import RedisSettings
+from toolcrib.stores.redis.connections import PERCENT, RedisSettings
 from toolcrib.stores.redis.coordination import open_redis_coordination
 from toolcrib.stores.sessionbook import SharedSessionBook, agree_on_secret
 
@@ -42,7 +43,12 @@ class Shared:
         """What only the replicas know, made by the first of them."""
         if self.database is not None:
             return await read_secret(self.database, SEAL)
-        return await agree_on_secret(self.coordination, SEAL) if self.coordination is not None else b""
+        if self.coordination is None:
+            return b""
+        try:
+            return await agree_on_secret(self.coordination, SEAL)
+        except CoordinationUnavailable:  # then nothing that another replica sealed is taken here
+            return b""
 
     @property
     def settings(self) -> StoreSettings | None:
@@ -99,6 +105,7 @@ def find_redis(config: RedisConfig, name: str, env: Mapping[str, str]) -> RedisS
     if not url.startswith(("redis://", "rediss://", "unix://")):
         hint = "It begins with redis://, rediss:// or unix://."
         raise ConfigError("[redis] url does not lead to an address of Redis.", hint=hint)
+    _check_port(url, "[redis]")
     return RedisSettings(url, name, config.timeout_s)
 
 
@@ -112,4 +119,25 @@ def find_store(config: StoreConfig, env: Mapping[str, str]) -> StoreSettings | N
     if not url.startswith(("postgresql://", "postgres://")):
         hint = "It begins with postgresql://."
         raise ConfigError("[store] url does not lead to an address of PostgreSQL.", hint=hint)
+    _check_postgres(url)
     return StoreSettings(url, config.name, config.pool, config.timeout_s)
+
+
+def _check_postgres(url: str) -> None:
+    """Refuse an address that would be taken apart at the wrong places: what is left over may be a password."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        ports = str(conninfo_to_dict(url).get("port") or "")
+    except ProgrammingError:
+        ports = "?"
+    if not all(port.isdigit() for port in ports.split(",") if port):
+        raise ConfigError("[store] url cannot be read.", hint=PERCENT)
+
+
+def _check_port(url: str, section: str) -> None:
+    try:
+        urlsplit(url).port  # noqa: B018 - asking is what finds out
+    except ValueError:
+        raise ConfigError(f"{section} url cannot be read.", hint=PERCENT) from None

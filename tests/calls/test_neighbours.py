@@ -187,3 +187,18 @@ async def test_a_tool_that_asks_back_is_not_approved_anew_at_another_replica():
         assert round_two.error is None
         assert round_two.mcp["content"][0]["text"] == "done"
         assert again.mcp.get("resultType") == "input_required"
+
+
+async def test_numbers_of_any_size_are_shown_at_the_others():
+    common = Common()
+    async with replica(common, "a", srv(), config=ASK) as a, replica(common, "b", srv(), config=ASK) as b:
+        await b.made.crib.inbox.look(OWNER)
+        await so(lambda: a.made.crib.inbox.reaches(ToolCall("srv__work", "", {}, "", LOCAL_USER)))
+        call = asyncio.create_task(a.made.crib.call("srv__work", {"n": 10**40}))
+        await so(lambda: b.made.crib.inbox.open_to(OWNER))
+        (seen,) = await b.made.crib.inbox.look(OWNER)
+        await b.made.crib.inbox.answer_anywhere(seen.question.id, Reply.ONCE, OWNER)
+        result = await call
+
+        assert result.error is None
+        assert (a.made.crib.inbox.open_to(OWNER), b.made.crib.inbox.open_to(OWNER)) == ([], [])

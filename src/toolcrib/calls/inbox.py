@@ -70,8 +70,8 @@ class Inbox:
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[question.id] = Waiting(question, self._clock(), answer)
         self._arrived.set()
-        self._tell(question, "waiting")
         try:
+            self._tell(question, "waiting")
             return await answer
         finally:
             del self._waiting[question.id]

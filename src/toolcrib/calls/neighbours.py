@@ -64,7 +64,7 @@ class Hello(msgspec.Struct, tag=True, array_like=True):
 
 
 Word = Asked | Settled | Said | Looking | Hello
-_word: msgspec.msgpack.Decoder[Word] = msgspec.msgpack.Decoder(Word)
+_word: msgspec.json.Decoder[Word] = msgspec.json.Decoder(Word)
 
 
 class Neighbours:
@@ -92,7 +92,7 @@ class Neighbours:
         self._tasks.spawn(self._beat(), "inbox.beat")
 
     def _say(self, word: Word) -> None:
-        self._topic.say(msgspec.msgpack.encode(word, enc_hook=str))
+        self._topic.say(msgspec.json.encode(word, enc_hook=str))
 
     def _start_anew(self) -> None:
         """Something may have been missed on both sides."""
@@ -146,7 +146,7 @@ class Neighbours:
         mine = secrets.token_hex(8)
         settled = self._asking.setdefault(question_id, asyncio.get_running_loop().create_future())
         try:
-            await self._topic.tell(msgspec.msgpack.encode(Said(question_id, mine, reply, by.id)))
+            await self._topic.tell(msgspec.json.encode(Said(question_id, mine, reply, by.id)))
             async with asyncio.timeout(CONFIRM_S):
                 return await asyncio.shield(settled) == mine
         except TimeoutError:

@@ -9,11 +9,11 @@ from tests.fleet.engines import a_postgres
 from tests.stores.coordination.members import postgres_members, until
 
 from toolcrib.core.coordination import Claim
-from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.limits import Rate
 from toolcrib.stores.coordination.coordinator import Coordinator
 from toolcrib.stores.postgres.coordination import PgEpochMemory, in_time, open_line
-from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 
 CLAIM = Claim("tool read", Rate(3, 300.0))
 OTHER = Claim("tool write", Rate(1000, 0.8))
@@ -131,3 +131,46 @@ async def test_only_the_uses_that_can_matter_are_kept(postgres):
     await members.close()
 
     assert 10 <= kept <= 20
+
+
+@pytest.mark.parametrize("word", ["hello", "{}", '{"topic": 3}', "[1]"])
+async def test_a_strange_word_deafens_nobody(postgres, word):
+    members = await postgres_members(postgres)
+    one, two = await members.several(2)
+    heard: list[bytes] = []
+    await two.subscribe("news", heard.append, lambda: None)
+    await one._engine._database.rows("SELECT pg_notify(%s, %s)", (one._engine._channel, word))
+    await one.publish("news", b"still there")
+    await until(lambda: _has(heard))
+    await members.close()
+
+    assert heard == [b"still there"]
+
+
+async def _has(heard: list[bytes]) -> bool:
+    return bool(heard)
+
+
+async def test_connections_are_there_again_as_soon_as_the_database_is():
+    with a_postgres() as engine:
+        database = PgDatabase(StoreSettings(engine.url(), timeout_s=0.5))
+        assert await database.rows("SELECT 1") == [(1,)]
+        engine.stop(signal.SIGQUIT)
+        for _ in range(6):
+            with pytest.raises(StoreUnavailable):
+                await database.rows("SELECT 1")
+        engine.start()
+        began = time.monotonic()
+        await until(lambda: _answers(database))
+        waited_s = time.monotonic() - began
+        await database.close()
+
+    assert waited_s < 3
+
+
+async def _answers(database: PgDatabase) -> bool:
+    try:
+        await database.rows("SELECT 1")
+    except StoreUnavailable:
+        return False
+    return True

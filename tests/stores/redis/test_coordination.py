@@ -274,3 +274,10 @@ def test_an_engine_says_nothing_of_its_address():
     engine = RedisEngine(RedisSettings("redis://me:hunter2@nowhere:1"), quick())
 
     assert "hunter2" not in repr(engine._settings)
+
+
+async def test_many_who_come_at_once_wait_for_a_connection(members):
+    member = await members.join()
+    await asyncio.gather(*(member.put(f"k{number}", b"v", 10.0) for number in range(200)))
+
+    assert await asyncio.gather(*(member.get(f"k{number}") for number in range(200))) == [b"v"] * 200

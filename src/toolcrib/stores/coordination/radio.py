@@ -32,6 +32,9 @@ class Radio:
                 await self._listen_once()
             except CoordinationUnavailable:
                 self.is_on.clear()
+            except Exception as error:  # whatever was heard: a replica that is deaf is worse
+                self.is_on.clear()
+                self._on_failure("listening to other replicas", error)
             await asyncio.sleep(next(self._waits, RETRY_S[-1]))
 
     async def _listen_once(self) -> None:

@@ -84,22 +84,22 @@ class PgEngine:
         request = {**self._always, "known": known.epoch, "fresh": token_hex(8), "wishes": wishes}
         asked = (self._database.name, msgspec.json.encode(request).decode())
         try:
+            await self._sweep(self._line)
             rows = await self._rows(self._line, "SELECT * FROM toolcrib.agree(%s, %s::jsonb)", asked)
         except BaseException:
             await self._hang_up()
             raise
-        if time.monotonic() - self._swept_at > SWEEP_S:
-            await self._sweep()
         return Decision(*rows[0])
 
     async def _rows(self, line: "AsyncConnection[Any]", statement: str, parameters: Sequence[Any]) -> Any:
         cursor = await in_time(line, line.execute(statement.encode(), parameters), self._database.settings.timeout_s)
         return await cursor.fetchall()
 
-    async def _sweep(self) -> None:
-        """What nobody asks for any more goes."""
-        self._swept_at = time.monotonic()
-        await self._do("SELECT toolcrib.agree_sweep(%(fleet)s)")
+    async def _sweep(self, line: "AsyncConnection[Any]") -> None:
+        """What nobody asks for any more goes, now and then; before a decision, so that none is made in vain."""
+        if time.monotonic() - self._swept_at > SWEEP_S:
+            self._swept_at = time.monotonic()
+            await self._rows(line, "SELECT toolcrib.agree_sweep(%s)", (self._database.name,))
 
     async def _hang_up(self) -> None:
         line, self._line = self._line, None
@@ -120,9 +120,9 @@ class PgEngine:
         """What is said; a connection that answers nothing any more is dead."""
         while True:
             for notice in await self._next(line):
-                said = msgspec.json.decode(notice.payload)
-                body = await self._body(said)
-                if body is not None:
+                said = _said(notice.payload)
+                body = await self._body(said) if said is not None else None
+                if said is not None and body is not None:
                     yield Heard(said.get("from", ""), said["topic"], body)
 
     async def _next(self, line: "AsyncConnection[Any]") -> list[Any]:
@@ -238,3 +238,12 @@ def unavailable(error: Exception) -> CoordinationUnavailable:
         hint="Try again shortly. If it lasts, check [store] url; `toolcrib db status` tells more.",
         details={"reason": reason, "was_cut": type(error).__name__ in ("OperationalError", "AdminShutdown")},
     )
+
+
+def _said(payload: str) -> dict[str, str] | None:
+    """A word of a replica; nothing if it is of another kind, or of a version that speaks otherwise."""
+    try:
+        said = msgspec.json.decode(payload, type=dict[str, str])
+    except (msgspec.MsgspecError, ValueError):
+        return None
+    return said if "topic" in said else None

@@ -1,6 +1,7 @@
 """The connections of one process to the shared database, and how its trouble is told."""
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ class StoreSettings:
     timeout_s: float = 5.0
 
 
+@functools.cache
 def read_sql(name: str) -> str:
     """One of the statements that are kept as files."""
     return (_SQL / f"{name}.sql").read_text()
@@ -81,10 +83,11 @@ class PgDatabase:
 
         pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
             self.settings.url,
-            kwargs=dict(_OPTIONS),
+            kwargs={**_OPTIONS, "connect_timeout": max(2, round(self.settings.timeout_s))},
             min_size=0,
             max_size=self.settings.pool,
             timeout=self.settings.timeout_s,
+            reconnect_timeout=1.0,  # whoever waits longer between attempts misses that the database is back
             check=AsyncConnectionPool.check_connection,
             open=False,
         )

@@ -6,11 +6,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
     from redis.asyncio.connection import AbstractConnection
+
+CONNECTIONS_MAX = 32
+PERCENT = "Percent-encode what is special in the password: / is %2F, % is %25, @ is %40."
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +28,24 @@ class RedisSettings:
 
 def make_client(settings: RedisSettings) -> "Redis":
     """A client whose connections fail at once instead of trying again; nothing is opened yet."""
-    from redis.asyncio import Redis
+    from redis.asyncio import BlockingConnectionPool, Redis
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
 
-    return Redis.from_url(
-        settings.url,
-        protocol=2,
-        client_name="toolcrib",
-        socket_timeout=None,
-        socket_connect_timeout=settings.timeout_s,
-        retry=Retry(NoBackoff(), 0),
-        max_connections=32,
-    )
+    try:
+        pool = BlockingConnectionPool.from_url(
+            settings.url,
+            max_connections=CONNECTIONS_MAX,
+            timeout=settings.timeout_s,
+            protocol=2,
+            client_name="toolcrib",
+            socket_timeout=None,
+            socket_connect_timeout=settings.timeout_s,
+            retry=Retry(NoBackoff(), 0),
+        )
+    except ValueError:
+        raise ConfigError("[redis] url cannot be read.", hint=PERCENT) from None
+    return Redis.from_pool(pool)
 
 
 async def make_connection(client: "Redis", timeout_s: float) -> "AbstractConnection":
