@@ -12,7 +12,7 @@ from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.limits import Rate
 from toolcrib.stores.coordination.coordinator import Coordinator
-from toolcrib.stores.postgres.coordination import PgEpochMemory, in_time, open_line
+from toolcrib.stores.postgres.coordination import SWEEP_S, PgEpochMemory, in_time, open_line
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 
 CLAIM = Claim("tool read", Rate(3, 300.0))
@@ -107,7 +107,8 @@ async def test_what_nobody_asks_for_any_more_is_swept_away(postgres):
     engine = member._engine
 
     async def is_swept() -> bool:
-        await engine._sweep()
+        engine._swept_at = -SWEEP_S
+            await member.use([OTHER])
         tables = ("use_count", "use_stamp", "kept_value")
         found = [await engine._do(f"SELECT key FROM toolcrib.{table} WHERE fleet = %(fleet)s") for table in tables]
         return found == [[("new",)]] * 3
