@@ -38,7 +38,7 @@ def test_pods_of_a_long_name_are_told_apart(monkeypatch):
         monkeypatch.setattr(socket, "gethostname", lambda pod=pod: f"{pod}.pods.cluster.local")
         names.append(replica_name(Config()))
 
-    assert names == [f"r-department-7d9f6c5b8-{end}-{os.getpid()}" for end in ("x2x4q", "k8s9z")]
+    assert names == [f"partment-7d9f6c5b8-{end}-{os.getpid()}" for end in ("x2x4q", "k8s9z")]
 
 
 async def test_without_store_and_redis_nothing_is_shared():
