@@ -1,6 +1,8 @@
 """From configuration to what replicas share."""
 
 import asyncio
+import os
+import socket
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,7 @@ from toolcrib.config.scaling import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.core.limits import Rate
-from toolcrib.shared import find_redis, find_store, open_shared
+from toolcrib.shared import find_redis, find_store, open_shared, replica_name
 from toolcrib.stores.redis.connections import RedisSettings
 
 
@@ -28,6 +30,16 @@ def test_an_address_of_something_else_is_refused_and_not_repeated():
         find_redis(RedisConfig("${QUICK}"), "main", {"QUICK": "http://me:hunter2@somewhere"})
 
     assert "hunter2" not in str(caught.value)
+
+
+def test_pods_of_a_long_name_are_told_apart(monkeypatch):
+    """Their names differ at the end."""
+    names = []
+    for pod in ("the-tools-of-our-department-7d9f6c5b8-x2x4q", "the-tools-of-our-department-7d9f6c5b8-k8s9z"):
+        monkeypatch.setattr(socket, "gethostname", lambda pod=pod: f"{pod}.pods.cluster.local")
+        names.append(replica_name(Config()))
+
+    assert names == [f"partment-7d9f6c5b8-{end}-{os.getpid()}" for end in ("x2x4q", "k8s9z")]
 
 
 async def test_without_store_and_redis_nothing_is_shared():

@@ -284,7 +284,7 @@ async def _assemble(loaded: Loaded, shared: Shared, around: Surroundings, emit: 
     outfit = make_outfit(loaded, around, maker, agents, shared.database) if config.workspace.enabled else None
     own += without_taken(outfit.tools() if outfit is not None else [], own)
     results = await open_results(config, around) if has_result_limit(config) else None
-    kept = share_results(results, shared, config.results.keep_s)
+    kept = share_results(results, shared, config.results)
     if kept is not None:
         own.append(reading_tool(kept, config, own))
     maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
@@ -370,11 +370,13 @@ async def open_results(config: Config, surroundings: Surroundings) -> ResultStor
     return store
 
 
-def share_results(results: ResultStore | None, shared: Shared, keep_s: float) -> ResultStore | SharedResults | None:
+def share_results(
+    results: ResultStore | None, shared: Shared, config: ResultsConfig
+) -> ResultStore | SharedResults | None:
     """Where there are replicas, results are read at any of them."""
     if results is None or shared.coordination is None:
         return results
-    return SharedResults(results, shared.coordination, keep_s)
+    return SharedResults(results, shared.coordination, config, time.monotonic)
 
 
 def reading_tool(results: ResultStore | SharedResults, config: Config, beside: Sequence[NativeTool]) -> NativeTool:

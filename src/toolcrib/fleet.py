@@ -71,7 +71,7 @@ async def join_fleet(shared: Shared, emit: Emit) -> "Fleet | None":
 
     async def see_store() -> None:
         if database is not None:
-            await database.rows("SELECT 1")
+            await database.quick_rows("SELECT 1")
 
     engines = [Engine("coordination", coordination.status().engine, see_others)]
     if database is not None:

@@ -80,8 +80,8 @@ async def open_shared(config: Config, env: Mapping[str, str]) -> Shared:
 
 
 def replica_name(config: Config) -> str:
-    """What this process is called among the others."""
-    return config.replica or f"{socket.gethostname().partition('.')[0][:24]}-{os.getpid()}"
+    """What this process is called among the others; the end of a host's name is what tells pods apart."""
+    return config.replica or f"{socket.gethostname().partition('.')[0][-24:]}-{os.getpid()}"
 
 
 async def open_coordination(redis: RedisSettings | None, database: PgDatabase | None) -> Coordination | None:

@@ -42,7 +42,7 @@ def test_a_token_is_recognised_with_what_it_grants_and_nothing_like_it(open_toke
     assert (caller.id, caller.kind, caller.grants) == (f"token:{token.id}", "agent", WIDE)
     assert tokens.identify(text[:-1].encode()) is None
     assert tokens.identify(b"tc_000000000000_x") is None
-    assert tokens.is_active(token.id)
+    assert (tokens.is_active(token.id), tokens.has_ended(token.id)) == (True, False)
     assert tokens.names() == {token.id: "ci"}
 
 
@@ -57,6 +57,7 @@ def test_a_token_that_ended_is_kept_but_works_no_more(open_tokens, clock):
     assert [token.state(clock()) for token in tokens.read()] == ["expired", "revoked"]
     assert not tokens.is_active(short.id)
     assert not tokens.is_active(gone.id)
+    assert [tokens.has_ended(token.id) for token in (short, gone)] == [True, True]
 
 
 def test_a_name_in_use_is_refused_by_every_process_and_free_once_its_token_ended(open_tokens):
@@ -151,7 +152,7 @@ async def test_while_the_database_is_away_the_copy_counts_for_a_minute_and_then_
             steady.advance(0.1)
             with pytest.raises(StoreUnavailable, match="none is accepted"):
                 tokens.identify(text.encode())
-            active = tokens.is_active(token.id)
+            active, ended = tokens.is_active(token.id), tokens.has_ended(token.id)
             with pytest.raises(StoreUnavailable):
                 await asyncio.to_thread(tokens.read)
             await asyncio.to_thread(engine.start)
@@ -160,5 +161,5 @@ async def test_while_the_database_is_away_the_copy_counts_for_a_minute_and_then_
             following.cancel()
 
         assert within is not None
-        assert not active
+        assert (active, ended) == (False, False)
         assert tokens.identify(text.encode()) == within

@@ -1,4 +1,4 @@
-"""A line to PostgreSQL that breaks where it hurts: when a transaction is committed."""
+"""A line to PostgreSQL that breaks where it hurts: when a transaction is committed, or without a word."""
 
 import asyncio
 import contextlib
@@ -21,6 +21,8 @@ class LossyWire:
     is_shut_by_a_cut: bool = False
     """Whether nobody gets through any more after a cut."""
     own_port: int = 0
+    flows: asyncio.Event = field(default_factory=asyncio.Event)
+    """While it is clear everything hangs: nothing is passed on, and nothing is refused."""
     _lines: dict["asyncio.Task[None]", tuple[asyncio.StreamWriter, ...]] = field(default_factory=dict)
 
     def url(self, database_url: str) -> str:
@@ -32,7 +34,7 @@ class LossyWire:
             return
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", self.port)
         is_cut = asyncio.Event()
-        self._lines[asyncio.ensure_future(_answer(server_reader, writer, is_cut))] = (writer, server_writer)
+        self._lines[asyncio.ensure_future(self._answer(server_reader, writer, is_cut))] = (writer, server_writer)
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
                 if data == COMMIT and self.cut:
@@ -42,9 +44,19 @@ class LossyWire:
                     if self.cut == "before":
                         writer.close()
                         break
+                await self.flows.wait()
                 server_writer.write(data)
                 await server_writer.drain()
         server_writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_cut: asyncio.Event) -> None:
+        while data := await reader.read(65536):
+            if is_cut.is_set():
+                break
+            await self.flows.wait()
+            writer.write(data)
+            await writer.drain()
+        writer.close()
 
     async def close(self) -> None:
         """End all that is under way."""
@@ -54,19 +66,11 @@ class LossyWire:
         await asyncio.gather(*self._lines, return_exceptions=True)
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_cut: asyncio.Event) -> None:
-    while data := await reader.read(65536):
-        if is_cut.is_set():
-            break
-        writer.write(data)
-        await writer.drain()
-    writer.close()
-
-
 @contextlib.asynccontextmanager
 async def a_lossy_wire(port: int) -> AsyncIterator[LossyWire]:
     """To the server at this port."""
     wire = LossyWire(port)
+    wire.flows.set()
     server = await asyncio.start_server(wire.carry, "127.0.0.1", 0)
     wire.own_port = server.sockets[0].getsockname()[1]
     try:

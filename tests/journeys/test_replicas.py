@@ -27,7 +27,6 @@ CALLERS = 50
 RATE, WINDOW_S = 20, 1.0
 DOCUMENTED = {
     "success",
-    "session ended",
     "no answer",
     "http 502",
     "http 503",
@@ -197,6 +196,7 @@ async def test_fifty_callers_lose_nothing_while_everything_breaks_once(fleet):
     rare = [outcome for outcome in succeeded if outcome.tool.endswith("rare")]
 
     assert {outcome.kind for outcome in crowd.outcomes} <= DOCUMENTED
+    assert [client.sessions for client in crowd.clients if not client.is_modern] == [1] * (CALLERS // 2)
     assert [line for line, times in Counter(carried_out).items() if times > 1] == []
     assert {f"{outcome.tool[9:]} {outcome.mark}" for outcome in succeeded} <= set(carried_out)
     assert rare

@@ -2,7 +2,10 @@
 
 from contextlib import asynccontextmanager
 
+import pytest
+
 from toolcrib.config.model import ResultsConfig
+from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.stores import results_shared
 from toolcrib.stores.coordination_memory import MemoryHub
 from toolcrib.stores.results import ResultStore
@@ -11,10 +14,11 @@ from toolcrib.testing import ManualClock
 
 
 @asynccontextmanager
-async def two(tmp_path, hub: MemoryHub):
+async def two(tmp_path, hub: MemoryHub, clock: ManualClock | None = None, space: int = 1_000):
     stores = [ResultStore(tmp_path / name, ResultsConfig()) for name in ("a", "b")]
+    config, now = ResultsConfig(keep_s=60.0, space=space), clock or ManualClock(0.0)
     members = [hub.join(name) for name in ("a", "b")]
-    yield [SharedResults(store, member, 60.0) for store, member in zip(stores, members, strict=True)], members
+    yield [SharedResults(store, member, config, now) for store, member in zip(stores, members, strict=True)], members
     for store in stores:
         await store.close()
 
@@ -51,5 +55,29 @@ async def test_what_is_too_large_to_share_or_cannot_be_shared_now_is_read_where_
 
         assert [await here.read(handle, "anna") for handle in (large, small)] == [b"large", b"s"]
         assert [await there.read(handle, "anna") for handle in (large, small)] == [None, None]
+
+
+async def test_while_others_cannot_be_asked_nobody_says_that_a_result_is_gone(tmp_path):
+    """Whoever reads comes back, and need not call the tool again."""
+    async with two(tmp_path, MemoryHub()) as ((here, there), members):
+        handle = await here.keep(b"a lot", "anna", "srv__read")
         members[1].cut()
-        assert await there.read(small, "anna") is None
+        with pytest.raises(CoordinationUnavailable) as caught:
+            await there.read(handle, "anna")
+
+        assert (caught.value.code, caught.value.retryable) == ("TOOL_UNAVAILABLE", True)
+        assert await here.read(handle, "anna") == b"a lot"
+
+
+async def test_no_more_is_passed_on_than_there_is_space_for(tmp_path):
+    """What finds no space is read where it was made; what is kept no more makes space again."""
+    clock = ManualClock(100.0)
+    async with two(tmp_path, MemoryHub(clock), clock, space=100) as ((here, there), _):
+        handles = [await here.keep(b"x" * 40, "anna", "srv__read") for _ in range(3)]
+        read = [await there.read(handle, "anna") is not None for handle in handles]
+        clock.advance(61)
+        later = await here.keep(b"y" * 40, "anna", "srv__read")
+
+        assert read == [True, True, False]
+        assert await here.read(handles[2], "anna") == b"x" * 40
+        assert await there.read(later, "anna") == b"y" * 40

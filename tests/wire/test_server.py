@@ -110,6 +110,17 @@ def test_a_handshake_without_a_version_is_refused():
         server.handshake_asker({})
 
 
+def test_what_a_session_has_to_remember_of_its_client_is_little():
+    """Too many capabilities are refused, because each may count; a long description is done without."""
+    info = {"name": "c", "icons": ["x" * server.INFO_MAX]}
+    long = {"protocolVersion": "2025-03-26", "capabilities": {"roots": {}}, "clientInfo": info}
+
+    assert server.handshake_asker(long) == Asker("2025-03-26", {"roots": {}}, None)
+    with pytest.raises(RpcError, match="capabilities may be at most 16384 bytes") as caught:
+        server.handshake_asker(long | {"capabilities": {"experimental": {"x": "y" * server.CAPABILITIES_MAX}}})
+    assert caught.value.code == INVALID_PARAMS
+
+
 @pytest.mark.parametrize("params", [UNSET, None])
 def test_a_request_without_params_has_empty_ones(params):
     """So that nobody has to ask."""

@@ -85,6 +85,10 @@ class TokenFile:
             return self._look().is_active(token_id, self._now())
         return False
 
+    def has_ended(self, token_id: str) -> bool:
+        """Whether a token works no more; so it is while the file cannot be trusted."""
+        return not self.is_active(token_id)
+
     def names(self) -> dict[str, str]:
         """The name of every token there is or was, by its id; of none while the file cannot be trusted."""
         with suppress(ConfigError):

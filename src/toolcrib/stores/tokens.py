@@ -98,6 +98,9 @@ class TokenBook(Protocol):
     def is_active(self, token_id: str) -> bool:
         """Whether a token still works; not while that cannot be known."""
 
+    def has_ended(self, token_id: str) -> bool:
+        """Whether a token works no more by the last that was known: reason enough to see its holder off."""
+
     def names(self) -> dict[str, str]:
         """The name of every token there is or was, by its id; of none while that cannot be known."""
 

@@ -71,15 +71,22 @@ def check_modern_version(version: str) -> None:
         )
 
 
+CAPABILITIES_MAX = 16 * 1024
+INFO_MAX = 4 * 1024
+"""What a client says of itself in more bytes is not remembered: a session is to cost little."""
+
+
 def handshake_asker(params: Mapping[str, Any]) -> Asker:
     """The client behind an ``initialize``, with the revision both sides will speak."""
     if "protocolVersion" not in params:
         raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo.")
-    capabilities = params.get("capabilities")
+    capabilities, info = params.get("capabilities"), params.get("clientInfo")
+    if len(encode(capabilities)) > CAPABILITIES_MAX:
+        raise RpcError(INVALID_PARAMS, f"capabilities may be at most {CAPABILITIES_MAX} bytes.")
     return Asker(
         eras.agree_on_handshake(params["protocolVersion"]),
         capabilities if isinstance(capabilities, Mapping) else {},
-        params.get("clientInfo"),
+        info if len(encode(info)) <= INFO_MAX else None,
     )
 
 

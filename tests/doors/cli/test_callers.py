@@ -11,6 +11,7 @@ from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.cli import callers
 from toolcrib.doors.cli.callers import OWNER, TOKENS_UNREADABLE, Callers, grants_of, local_caller
+from toolcrib.stores.postgres.tokens import COUNTS_S, PgTokens
 from toolcrib.stores.token_file import TokenFile
 from toolcrib.stores.tokens import TokenWish
 from toolcrib.testing import ManualClock
@@ -19,6 +20,7 @@ from toolcrib.transports.jwt_gate import KEYS_PENDING, JwtGate
 from toolcrib.transports.jwt_keys import KeyRing
 
 WRITE = SecurityLevel.WRITE
+LIFETIMES = (("lasting", None), ("short", 80))
 
 
 @pytest.mark.parametrize(
@@ -120,6 +122,21 @@ async def test_callers_stay_until_their_tokens_end(here):
 
     assert (before, later) == ([True] * 4, [True, False, False, True])
     assert not here.callers.is_current(ann)
+
+
+def test_what_a_caller_has_under_way_goes_on_while_nobody_can_say_whether_its_token_still_works(store_settings):
+    """Nobody comes in then; a token that ended by the last that was known is seen off all the same."""
+    clock, steady = ManualClock(NOW), ManualClock(0.0)
+    kept = PgTokens(store_settings, clock, steady)
+    known = Callers("the-owner's-token", kept, None, clock)
+    lasting, short = (kept.create(TokenWish(name, Grants(WRITE), lifetime_s=end)) for name, end in LIFETIMES)
+    steady.advance(COUNTS_S + 1)
+    before = [known.may_stay(token.caller) for token, _ in (lasting, short)]
+    clock.advance(90)
+
+    assert [known.identify(text.encode()) for _, text in (lasting, short)] == [TOKENS_UNREADABLE] * 2
+    assert not known.is_current(lasting[0].caller)
+    assert (before, [known.may_stay(token.caller) for token, _ in (lasting, short)]) == ([True] * 2, [True, False])
 
 
 async def test_a_fresh_jwt_keeps_its_subject_here(here):

@@ -46,7 +46,10 @@ class Doorman:
         return GUEST if presented == GUEST_TOKEN.encode() and not self.is_revoked else None
 
     def sign_ins(self) -> SignIns:
-        tokens = Tokens(self.identify, lambda caller: caller is not GUEST or not self.is_revoked)
+        def is_current(caller: Caller) -> bool:
+            return caller is not GUEST or not self.is_revoked
+
+        tokens = Tokens(self.identify, is_current, is_current)
         return SignIns(OWNER, lambda: self.owner_token, tokens, self.clock)
 
 

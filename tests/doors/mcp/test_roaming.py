@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 
+import pytest
 from tests.doors.mcp.test_http import HELLO, Client, add
 from tests.doubles.replicas import Common, replica, so
 
@@ -53,10 +54,25 @@ def move(client: Client, there: Place) -> Client:
 class Away:
     """A book that cannot be asked."""
 
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error, self.asked = error or StoreUnavailable("The shared database cannot be used."), 0
+
     async def find(self, key: str) -> None:
-        raise StoreUnavailable("The shared database cannot be used.")
+        self.asked += 1
+        raise self._error
 
     open = end = touch = find
+
+
+class Noting:
+    """A book that remembers what it was told is in use."""
+
+    def __init__(self) -> None:
+        self.touched: list[set[str]] = []
+
+    async def touch(self, keys: set[str]) -> set[str]:
+        self.touched.append(set(keys))
+        return set()
 
 
 async def test_another_replica_goes_on_with_a_session():
@@ -105,6 +121,41 @@ async def test_a_session_that_a_person_ends_is_over_at_all():
         await so(lambda: not a.client.door.stays())
 
         assert (await a.client.ask(2, "ping")).status == 404
+
+
+async def test_a_session_that_a_person_ends_while_the_book_is_away_does_not_come_back():
+    """The end is noted as soon as the book can be asked again."""
+    async with place(common := Common(), "a") as a, place(common, "b") as b:
+        await a.client.hello()
+        b.roaming.book = Away()
+        a.roaming.book, book = b.roaming.book, a.roaming.book
+        a.client.door.stays()[0].end()
+        await so(lambda: b.roaming.book.asked)
+        a.roaming.book = b.roaming.book = book
+        at_home = await a.client.ask(1, "ping")
+        a.coordination.cut()
+        a.coordination.mend()  # whoever may have missed something looks at once
+        await so(lambda: not book._entries)
+
+        assert at_home.status == 404
+        assert (await move(a.client, b).ask(2, "ping")).status == 404
+
+
+async def test_what_the_book_could_not_take_in_is_noted_the_next_time():
+    """A session that was used while the book was away is not forgotten as unused."""
+    async with place(Common(), "a") as a:
+        await a.client.hello()
+        await a.roaming.touch(whole=False)
+        await a.client.ask(1, "ping")
+        book, a.roaming.book = a.roaming.book, Away()
+        with pytest.raises(StoreUnavailable):
+            await a.roaming.touch(whole=False)
+        a.roaming.book = Noting()
+        await a.roaming.touch(whole=False)
+        await a.roaming.touch(whole=False)
+
+        assert [len(keys) for keys in a.roaming.book.touched] == [1, 0]
+        a.roaming.book = book
 
 
 async def test_an_end_that_was_missed_is_noticed_later():
@@ -201,6 +252,19 @@ async def test_while_the_book_cannot_be_asked_a_session_is_neither_there_nor_ove
             "HTTP_SESSIONS_UNAVAILABLE",
         )
         assert b.client.door.stays() == []
+
+
+async def test_a_book_that_fails_in_another_way_leaves_no_request_without_an_answer(capsys):
+    async with place(common := Common(), "a") as a, place(common, "b") as b:
+        await a.client.hello()
+        b.roaming.book = Away(ValueError("a row nobody can read"))
+        there = move(a.client, b)
+        answers = [await there.ask(1, "ping"), await there.request("DELETE", **a.client.session)]
+        told = [(answer.status, (await answer.json())["error"]["code"]) for answer in answers]
+
+        assert told == [(500, -32603)] * 2
+        await so(lambda: b.client.door.stays() == [])
+        assert "a row nobody can read" in capsys.readouterr().err
 
 
 async def test_an_answer_that_cannot_be_passed_on_is_not_taken():

@@ -134,7 +134,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     crib = await assemble(loaded, surroundings=around)
     project = Project(crib, loaded, None, around)
     house.sessions = Sessions(Projects(project, file), drop, lambda: house.stays)
-    sign_ins = SignIns(CALLERS["owner"], lambda: "owner", Tokens(identify, lambda _: True), Clock())
+    sign_ins = SignIns(CALLERS["owner"], lambda: "owner", Tokens(identify, lambda _: True, lambda _: True), Clock())
     house.premises = Premises(project, sign_ins, "http://127.0.0.1/mcp", 0.0, sessions=house.sessions)
     router = house.router = Router(project_routes(house.premises), Entering(sign_ins, identify, LOCAL), drop)
     server = HttpServer({}, fallback=router.handle, policy=GuardPolicy())

@@ -91,6 +91,11 @@ class Callers:
             return self._kept.is_active(rest)
         return kind != "jwt" or self._ends.get((caller.id, caller.grants), 0) > self._now()
 
+    def may_stay(self, caller: Caller) -> bool:
+        """Whether what a caller has under way goes on: not knowing for certain is no reason to end it."""
+        kind, _, token_id = caller.id.partition(":")
+        return not self._kept.has_ended(token_id) if kind == "token" else self.is_current(caller)
+
     def _subject(self, presented: bytes) -> Caller | Refusal | None:
         claims = self._jwt.check(presented) if self._jwt is not None else None
         if claims is None or isinstance(claims, Refusal):

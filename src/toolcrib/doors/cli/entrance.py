@@ -48,7 +48,8 @@ class Entrance:
     """Whose a token is, also where none is needed."""
     identify: Identify | None = None
     """``None``: no token is needed."""
-    is_current: IsCurrent = always
+    may_stay: IsCurrent = always
+    """Whether somebody who came in goes on with what is under way."""
     owner: Token | None = None
     keys: "KeyRing | None" = None
     """To be kept fresh by whoever serves."""
@@ -84,8 +85,9 @@ def make_entrance(config: Config, options: Options, here: Here) -> Entrance:
     owner = given or kept_token(token_path(here.env))
     gate, keys = _jwt(config, here) if _has_issuer(config.auth) else (None, None)
     callers = Callers(owner.value, kept, gate, here.now)
-    sign_ins = SignIns(PERSON, lambda: owner.value, Tokens(callers.identify, callers.is_current), here.now)
-    return Entrance(NOBODY, sign_ins, callers.identify, callers.identify, callers.is_current, owner, keys, kept)
+    tokens = Tokens(callers.identify, callers.is_current, callers.may_stay)
+    sign_ins = SignIns(PERSON, lambda: owner.value, tokens, here.now)
+    return Entrance(NOBODY, sign_ins, callers.identify, callers.identify, callers.may_stay, owner, keys, kept)
 
 
 def asks_for_token(config: Config, env: Mapping[str, str], now: Callable[[], float]) -> bool:
@@ -102,7 +104,7 @@ def _open_entrance(caller: Caller, here: Here) -> Entrance:
     def identify(presented: bytes) -> Caller | None:
         return OWNER if hmac.compare_digest(presented, owner_token().encode()) else None
 
-    return Entrance(caller, SignIns(PERSON, owner_token, Tokens(identify, always), here.now), identify)
+    return Entrance(caller, SignIns(PERSON, owner_token, Tokens(identify, always, always), here.now), identify)
 
 
 def _is_needed(config: Config, given: Token | None, kept: TokenBook) -> bool:

@@ -159,8 +159,8 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         identity = ServerIdentity(version=VERSION)
         draining = Draining(emit)
         roaming = await open_roaming(project)
-        addresses = Addresses(project.windows, identity, entrance.caller, entrance.is_current, roaming)
-        by_server = ServerDoors(crib, identity, entrance.caller, entrance.is_current, roaming)
+        addresses = Addresses(project.windows, identity, entrance.caller, entrance.may_stay, roaming)
+        by_server = ServerDoors(crib, identity, entrance.caller, entrance.may_stay, roaming)
         door = addresses.open(project.windows.need(options.profile))
         probes = probe_routes(crib, entrance.caller, lambda: draining.is_on)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, **probes}

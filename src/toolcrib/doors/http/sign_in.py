@@ -36,10 +36,11 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What is known of tokens: whose one is, and whether somebody who showed one may still come in."""
+    """What is known of tokens: whose one is, and whether its holder may still come in, or at least stay."""
 
     identify: Callable[[bytes], object | None]
     is_current: Callable[[Caller], bool]
+    may_stay: Callable[[Caller], bool]
 
 
 class SignIns:
@@ -94,9 +95,9 @@ class SignIns:
         """See to it that the owner has a token, for a page that says where to find it."""
         self._owner_token()
 
-    def is_current(self, caller: Caller) -> bool:
-        """Whether somebody who came in some time ago may still do so."""
-        return self._tokens.is_current(caller)
+    def may_stay(self, caller: Caller) -> bool:
+        """Whether somebody who came in some time ago may go on with what was begun."""
+        return self._tokens.may_stay(caller)
 
     def sign_out(self, request: Request) -> None:
         """Forget a guest; the owner's browser throws its cookie away."""

@@ -7,7 +7,7 @@ from typing import Any
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.tasks import TaskScope
-from toolcrib.doors.mcp import demands
+from toolcrib.doors.mcp import demands, service
 from toolcrib.doors.mcp.roaming import Home
 from toolcrib.doors.mcp.sessions import Session
 from toolcrib.transports.http_server import Exchange, Request
@@ -82,6 +82,10 @@ async def _unless_away(work: Coroutine[Any, Any, None], exchange: Exchange) -> N
         await work
     except (CoordinationUnavailable, StoreUnavailable):
         demands.sessions_away(exchange)
+    except Exception:  # the edge of the door: whatever it is, the client gets an answer, and the log the rest
+        if not exchange.answered:
+            exchange.answer(500, service.internal_error(None))
+        raise
 
 
 def _told(name: str, error: BaseException) -> None:

@@ -52,6 +52,10 @@ class Roaming:
         self._homes: list[Home] = []
         self._tasks = TaskScope(on_failure)
         self._wake = asyncio.Event()
+        self._dismissed: set[str] = set()
+        """Those that the book has yet to end."""
+        self._used: set[str] = set()
+        """Those that the book has yet to note as used."""
 
     async def open(self) -> None:
         """Begin to hear of what happens to sessions elsewhere."""
@@ -72,8 +76,19 @@ class Roaming:
         self._topic.say(msgspec.msgpack.encode(Word(kind, key)))
 
     def dismiss(self, key: str) -> None:
-        """End a session everywhere, in the background."""
-        self._tasks.spawn(self.end(key), "sessions.end")
+        """End a session everywhere, in the background: again and again until the book has taken it in."""
+        self._dismissed.add(key)
+        self._tasks.spawn(self._end_dismissed(), "sessions.end")
+
+    def is_dismissed(self, key: str) -> bool:
+        """Whether a session was ended here, though the book may not know yet."""
+        return key in self._dismissed
+
+    async def _end_dismissed(self) -> None:
+        with suppress(CoordinationUnavailable, StoreUnavailable):
+            for key in tuple(self._dismissed):
+                await self.end(key)
+                self._dismissed.discard(key)
 
     async def end(self, key: str) -> bool:
         """End a session everywhere; whether there was one."""
@@ -101,6 +116,7 @@ class Roaming:
                     await self._wake.wait()
             is_whole = self._wake.is_set()
             self._wake.clear()
+            await self._end_dismissed()
             try:
                 await self.touch(whole=is_whole)
                 if number % SWEEP_EVERY == 0:
@@ -109,9 +125,14 @@ class Roaming:
                 continue
 
     async def touch(self, *, whole: bool = True) -> None:
-        """Note in the book which sessions are in use here, and end those that have ended elsewhere."""
-        keys = {key for home in self._homes for key in home.sessions.used_keys(whole=whole)}
-        for key in await self.book.touch(keys):
+        """Note in the book which sessions are in use here, and end those that have ended elsewhere.
+
+        What the book could not take in is noted the next time.
+        """
+        self._used.update(key for home in self._homes for key in home.sessions.used_keys(whole=whole))
+        ended = await self.book.touch(self._used)
+        self._used = set()
+        for key in ended:
             self._hear(msgspec.msgpack.encode(Word("ended", key)))
 
     async def close(self) -> None:
@@ -158,7 +179,8 @@ class Home:
         return adopted
 
     async def _entry(self, session_id: str, caller: Caller) -> SessionEntry | None:
-        entry = await self._roaming.book.find(session_key(session_id))
+        key = session_key(session_id)
+        entry = None if self._roaming.is_dismissed(key) else await self._roaming.book.find(key)
         is_ours = entry is not None and (entry.caller, entry.address) == (caller.id, self._address)
         return entry if is_ours else None
 

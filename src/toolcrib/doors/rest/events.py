@@ -73,7 +73,7 @@ async def _while_current(
     """The news and the pauses between them, until the token they were asked for with ends."""
     async with aclosing(with_pauses(news, pause_s)) as told:
         async for item in told:
-            if not premises.sign_ins.is_current(visit.caller):
+            if not premises.sign_ins.may_stay(visit.caller):
                 return
             yield item
 

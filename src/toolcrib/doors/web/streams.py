@@ -51,7 +51,7 @@ async def stream_news(
 
 def _is_signed_in(pages: Pages, visit: Visit) -> bool:
     sign_ins = pages.premises.sign_ins
-    return sign_ins.is_current(visit.caller) if visit.signed_in is None else sign_ins.of(visit.request) is not None
+    return sign_ins.may_stay(visit.caller) if visit.signed_in is None else sign_ins.of(visit.request) is not None
 
 
 def _event(news: News) -> bytes:

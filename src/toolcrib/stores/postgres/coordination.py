@@ -41,7 +41,7 @@ class PgEpochMemory:
     async def recall(self) -> str:
         """The epoch; empty if there never was one."""
         statement = "SELECT id FROM toolcrib.epoch WHERE fleet = %s AND engine = %s"
-        found = await self._database.rows(statement, (self._database.name, self._engine))
+        found = await self._database.quick_rows(statement, (self._database.name, self._engine))
         return str(found[0][0]) if found else ""
 
     async def remember(self, epoch: str) -> None:
@@ -49,7 +49,7 @@ class PgEpochMemory:
         statement = (
             "INSERT INTO toolcrib.epoch VALUES (%s, %s, %s) ON CONFLICT (fleet, engine) DO UPDATE SET id = excluded.id"
         )
-        await self._database.rows(statement, (self._database.name, self._engine, epoch))
+        await self._database.quick_rows(statement, (self._database.name, self._engine, epoch))
 
 
 class PgEngine:
@@ -184,10 +184,10 @@ class PgEngine:
 
     async def _do(self, statement: str, **parameters: Any) -> list[tuple[Any, ...]]:
         try:
-            async with asyncio.timeout(self._database.settings.timeout_s), self._database.transaction() as connection:
+            async with self._database.transaction(self._database.settings.timeout_s) as connection:
                 cursor = await connection.execute(statement.encode(), {"fleet": self._database.name, **parameters})
                 return await cursor.fetchall() if cursor.description is not None else []
-        except (StoreUnavailable, TimeoutError) as error:
+        except StoreUnavailable as error:
             raise unavailable(error) from error
 
     async def close(self) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,9 @@ _SQL = Path(__file__).with_name("sql")
 _OPTIONS: Mapping[str, Any] = {
     "application_name": "toolcrib",
     "options": f"-c search_path={SCHEMA},public -c timezone=UTC",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
 }
 
 
@@ -53,23 +57,34 @@ class PgDatabase:
         return self.settings.name
 
     @asynccontextmanager
-    async def transaction(self) -> "AsyncIterator[AsyncConnection[Any]]":
-        """A connection whose statements count together; when it ends well, what was written survives a power cut."""
+    async def transaction(self, within_s: float | None = None) -> "AsyncIterator[AsyncConnection[Any]]":
+        """A connection whose statements count together; when it ends well, what was written survives a power cut.
+
+        After ``within_s`` seconds it is cut off; without them its work may take as long as it takes.
+        """
         import psycopg
         import psycopg_pool
 
+        cancelled = cancellations()
         try:
             pool = await self._opened()
-            async with pool.connection(timeout=self.settings.timeout_s) as connection, connection.transaction():
-                yield connection
+            async with pool.connection(timeout=self.settings.timeout_s) as connection:
+                raise_if_cancelled(cancelled)
+                with _cut_after(connection, within_s):
+                    async with connection.transaction():
+                        yield connection
         except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, OSError) as error:
             raise unavailable(error) from error
 
     async def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """What one statement returns."""
+        """What one statement returns, however long it takes."""
         async with self.transaction() as connection:
-            cursor = await connection.execute(statement.encode(), parameters)
-            return await cursor.fetchall() if cursor.description is not None else []
+            return await _rows_of(connection, statement, parameters)
+
+    async def quick_rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """What a statement returns that takes no time: an engine that does not answer it in time is away."""
+        async with self.transaction(self.settings.timeout_s) as connection:
+            return await _rows_of(connection, statement, parameters)
 
     async def _opened(self) -> "AsyncConnectionPool[AsyncConnection[Any]]":
         if self._pool is None:
@@ -83,16 +98,22 @@ class PgDatabase:
 
         pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
             self.settings.url,
-            kwargs={**_OPTIONS, "connect_timeout": max(2, round(self.settings.timeout_s))},
+            kwargs=_options(self.settings),
             min_size=0,
             max_size=self.settings.pool,
             timeout=self.settings.timeout_s,
-            reconnect_timeout=1.0,  # whoever waits longer between attempts misses that the database is back
-            check=AsyncConnectionPool.check_connection,
+            reconnect_timeout=1.0,  # pauses between attempts grow: whoever waits long misses that the database is back
+            check=self._check,
             open=False,
         )
         await pool.open()
         return pool
+
+    async def _check(self, connection: "AsyncConnection[Any]") -> None:
+        from psycopg_pool import AsyncConnectionPool
+
+        with _cut_after(connection, self.settings.timeout_s):
+            await AsyncConnectionPool.check_connection(connection)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -101,19 +122,57 @@ class PgDatabase:
             await pool.close()
 
 
+async def _rows_of(
+    connection: "AsyncConnection[Any]", statement: str, parameters: Sequence[Any]
+) -> list[tuple[Any, ...]]:
+    cursor = await connection.execute(statement.encode(), parameters)
+    return await cursor.fetchall() if cursor.description is not None else []
+
+
+@contextmanager
+def _cut_after(connection: "AsyncConnection[Any]", seconds: float | None) -> Iterator[None]:
+    """Break a connection that is used for longer: whoever waits there hears of it at once.
+
+    Cancelling would ask the server to stop and wait for it, and a server that hangs does not answer that either.
+    """
+    if seconds is None:
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(seconds, _cut, connection)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _cut(connection: "AsyncConnection[Any]") -> None:
+    import psycopg
+
+    with (
+        suppress(psycopg.Error, OSError),
+        socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM) as end,
+    ):
+        end.shutdown(socket.SHUT_RDWR)
+
+
+def _options(settings: StoreSettings) -> dict[str, Any]:
+    """How connections are made; on one that is dead what was sent waits for no longer than everything else."""
+    seconds = max(1, round(settings.timeout_s))
+    return {**_OPTIONS, "connect_timeout": seconds, "tcp_user_timeout": seconds * 1000}
+
+
 def connect(settings: StoreSettings) -> "Connection[Any]":
     """A connection of its own for a thread that writes, in no transaction of its own making."""
     import psycopg
 
-    return psycopg.connect(settings.url, autocommit=True, connect_timeout=max(1, round(settings.timeout_s)), **_OPTIONS)
+    return psycopg.connect(settings.url, autocommit=True, **_options(settings))
 
 
 async def connect_async(settings: StoreSettings) -> "AsyncConnection[Any]":
     """The same for a task: a connection outside the pool, for what lasts; the caller translates trouble."""
     import psycopg
 
-    seconds = max(1, round(settings.timeout_s))
-    return await psycopg.AsyncConnection.connect(settings.url, autocommit=True, connect_timeout=seconds, **_OPTIONS)
+    return await psycopg.AsyncConnection.connect(settings.url, autocommit=True, **_options(settings))
 
 
 def unavailable(error: Exception) -> StoreUnavailable:
@@ -149,3 +208,15 @@ _REASONS = {
     "40": "another replica was in the way",
     "55P03": "another replica was in the way",
 }
+
+
+def cancellations() -> int:
+    """How often this task was told to end so far."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def raise_if_cancelled(before: int) -> None:
+    """End a task that was told to meanwhile: who hands out connections may keep that to itself."""
+    if cancellations() > before:
+        raise asyncio.CancelledError

@@ -64,7 +64,7 @@ class PgLedger:
 
     async def find(self, tool: str, caller: str) -> bool | None:
         """What was answered, by whichever replica; it is an error if that cannot be found out."""
-        rows = await self._database.rows(_ANSWER, (self._database.name, to_text(tool), to_text(caller)))
+        rows = await self._database.quick_rows(_ANSWER, (self._database.name, to_text(tool), to_text(caller)))
         return bool(rows[0][0]) if rows else None
 
     async def write(self, tool: str, caller: str, allow: bool, by: str) -> None:

@@ -22,7 +22,7 @@ class PgSessionBook:
 
     async def open(self, entry: SessionEntry) -> None:
         """Write a new session down."""
-        await self._database.rows(
+        await self._database.quick_rows(
             "INSERT INTO toolcrib.session (fleet, key, caller, address, version, client, opened_at)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
             (self._fleet, entry.key, entry.caller, entry.address, entry.version, _client(entry), entry.opened_at),
@@ -30,7 +30,7 @@ class PgSessionBook:
 
     async def find(self, key: str) -> SessionEntry | None:
         """The session, while it lasts."""
-        found = await self._database.rows(
+        found = await self._database.quick_rows(
             "UPDATE toolcrib.session SET used = clock_timestamp()"
             " WHERE fleet = %s AND used > clock_timestamp() - %s AND key = %s"
             " RETURNING caller, address, version, opened_at, client",
@@ -46,7 +46,7 @@ class PgSessionBook:
         """Note that these are in use; those that have ended are returned."""
         if not keys:
             return set()
-        alive = await self._database.rows(
+        alive = await self._database.quick_rows(
             "UPDATE toolcrib.session SET used = clock_timestamp()"
             " WHERE fleet = %s AND used > clock_timestamp() - %s AND key = ANY(%s) RETURNING key",
             (self._fleet, self._idle, sorted(keys)),
@@ -55,7 +55,7 @@ class PgSessionBook:
 
     async def end(self, key: str) -> bool:
         """End a session for all replicas."""
-        gone = await self._database.rows(
+        gone = await self._database.quick_rows(
             "DELETE FROM toolcrib.session"
             " WHERE fleet = %s AND used > clock_timestamp() - %s AND key = %s RETURNING key",
             (self._fleet, self._idle, key),
@@ -77,11 +77,11 @@ class PgSessionBook:
 
 async def read_secret(database: PgDatabase, name: str) -> bytes:
     """What only the replicas know, made by the first that asks."""
-    await database.rows(
+    await database.quick_rows(
         "INSERT INTO toolcrib.secret (fleet, name, value) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
         (database.name, name, secrets.token_bytes(32)),
     )
-    found = await database.rows(
+    found = await database.quick_rows(
         "SELECT value FROM toolcrib.secret WHERE fleet = %s AND name = %s", (database.name, name)
     )
     return bytes(found[0][0])

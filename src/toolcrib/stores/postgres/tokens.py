@@ -1,7 +1,7 @@
 """Tokens in the shared database, with a copy in memory that follows it: recognising one asks nobody.
 
 The copy is renewed as soon as a change is told, and looked after every second in case the telling got lost. While the
-database is away it counts for a minute; after that nobody is let in.
+database is away it counts for a minute; after that nobody is let in, and whoever is in may stay.
 """
 
 import asyncio
@@ -85,6 +85,10 @@ class PgTokens:
         with suppress(StoreUnavailable):
             return self._current().is_active(token_id, self._now())
         return False
+
+    def has_ended(self, token_id: str) -> bool:
+        """Whether a token works no more by the last copy, however old that is."""
+        return self._copy is None or not self._copy.known.is_active(token_id, self._now())
 
     def names(self) -> dict[str, str]:
         """The name of every token there is or was, by its id; the last that were known while the database is away."""

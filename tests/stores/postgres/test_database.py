@@ -1,0 +1,71 @@
+"""A database that hangs is away like one that refuses: whoever asks is told in time, and it comes back by itself."""
+
+import time
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from tests.fleet.lossy_wire import a_lossy_wire
+
+from toolcrib.core.errors import StoreUnavailable
+from toolcrib.core.sessionbook import SessionEntry
+from toolcrib.fleet import join_fleet
+from toolcrib.shared import Shared
+from toolcrib.stores.coordination_memory import MemoryHub
+from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.postgres.sessionbook import PgSessionBook
+
+TIMEOUT_S = 1.0
+ENTRY = SessionEntry("k", "anna", "", "2025-06-18", 1_700_000_000.0)
+
+
+@asynccontextmanager
+async def behind_a_wire(postgres, store_settings):
+    async with a_lossy_wire(postgres.port) as wire:
+        database = PgDatabase(replace(store_settings, url=wire.url(store_settings.url), timeout_s=TIMEOUT_S))
+        try:
+            yield database, wire
+        finally:
+            wire.flows.set()
+            await database.close()
+
+
+async def test_a_database_that_hangs_is_away_until_it_answers_again(postgres, store_settings):
+    async with behind_a_wire(postgres, store_settings) as (database, wire):
+        fleet = await join_fleet(Shared(database, MemoryHub().join("a"), "a"), lambda event: None)
+        store = fleet.engines[0]
+        told = []
+        for flows in (wire.flows.set, wire.flows.clear, wire.flows.clear, wire.flows.set):
+            flows()
+            began = time.monotonic()
+            await store.check(fleet.emit)
+            told.append((store.problem, time.monotonic() - began < 3 * TIMEOUT_S))
+
+    away = "The shared database cannot be used: it does not answer."
+    assert told == [("", True), (away, True), (away, True), ("", True)]
+
+
+async def test_sessions_of_a_database_that_hangs_cannot_be_looked_up(postgres, store_settings):
+    async with behind_a_wire(postgres, store_settings) as (database, wire):
+        book = PgSessionBook(database)
+        await book.open(ENTRY)
+        wire.flows.clear()
+        began = time.monotonic()
+        with pytest.raises(StoreUnavailable):
+            await book.find(ENTRY.key)
+        passed = time.monotonic() - began
+        wire.flows.set()
+
+        assert passed < 3 * TIMEOUT_S
+        assert await book.find(ENTRY.key) == ENTRY
+
+
+async def test_a_statement_without_an_answer_is_given_up_in_time_and_long_work_is_not(store_settings):
+    database = PgDatabase(replace(store_settings, timeout_s=TIMEOUT_S))
+    try:
+        with pytest.raises(StoreUnavailable, match="does not answer"):
+            await database.quick_rows("SELECT pg_sleep(20)")
+
+        assert await database.rows("SELECT 1 FROM pg_sleep(1.5)") == [(1,)]
+    finally:
+        await database.close()
