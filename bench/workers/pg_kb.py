@@ -46,7 +46,7 @@ class Base:
     async def work(self, collection: str) -> Answer:
         assert self.library.ingest is not None
         began, cpu = time.perf_counter(), time.process_time()
-        reports = [report async for report in work(self.library.ingest, collection)]
+        reports = [report async for report in work(self.library.ingest, [self.corpus], collection)]
         spent = {"s": time.perf_counter() - began, "cpu_s": time.process_time() - cpu}
         return {"documents": sum(report.added for report in reports), **spent}
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from toolcrib.core.errors import ConfigError
 from toolcrib.core.knowledge import Arrival, Change, Collection, Document, Place, Stamp, document_id
 from toolcrib.knowledge import moving
 from toolcrib.knowledge.indexing import build_segment
@@ -117,12 +118,47 @@ async def test_what_was_stopped_goes_on_and_brings_nothing_twice(here, there, mo
     assert await contents(there) == await contents(here)
 
 
-async def test_what_changed_or_left_between_two_runs_does_so_there(here, there):
+def changed_at(added: str, source: str = "x", text: str = "Another text altogether.") -> Change:
+    changed = arrival("plain", source, text)
+    fresh = replace(changed, document=replace(changed.document, stamp=Stamp("other"), added=added))
+    return Change("plain", (fresh,), segment=build_segment([fresh], None))
+
+
+async def test_what_changed_or_came_between_two_runs_does_so_there(here, there):
     await move_knowledge(here, there, lambda _: None)
-    changed = arrival("plain", "x", "Another text altogether.")
-    fresh = replace(changed, document=replace(changed.document, stamp=Stamp("other")))
-    gone = (document_id("plain", "y"),)
-    await here.apply(Change("plain", (fresh,), gone, build_segment([fresh], None)))
+    await here.apply(changed_at("2026-02-01T00:00:00Z"))
+    await add(here, "plain", "z")
     await move_knowledge(here, there, lambda _: None)
 
     assert await contents(there) == await contents(here)
+
+
+async def bring_another(here, there):
+    await add(there, "plain", "theirs")
+
+
+async def bring_another_collection(here, there):
+    await there.put_collection(replace(PLAIN, id="theirs"))
+    await add(there, "theirs", "b")
+
+
+async def change_there(here, there):
+    await there.apply(changed_at("2026-02-01T00:00:00Z"))
+
+
+async def take_out_here(here, there):
+    """It cannot be told from what others brought."""
+    await here.apply(Change("plain", removals=(document_id("plain", "y"),)))
+
+
+@pytest.mark.parametrize("meddle", [bring_another, bring_another_collection, change_there, take_out_here])
+async def test_documents_there_that_are_not_from_here_stay_as_they_are(here, there, meddle):
+    await move_knowledge(here, there, lambda _: None)
+    await meddle(here, there)
+    await add(here, "notes", "late")
+    before = await contents(there)
+    with pytest.raises(ConfigError, match="did not come from here") as refused:
+        await move_knowledge(here, there, lambda _: None)
+
+    assert await contents(there) == before
+    assert "another [store] name" in refused.value.hint

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 
@@ -13,6 +14,10 @@ class Job:
     what: str
     """How it is read, as whoever put it there wrote it."""
     attempts: int = 1
+    worker: str = ""
+    """Who has taken it."""
+    asked: datetime | None = None
+    """When it was put there; who puts it there again asks for more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class JobQueue(Protocol):
     """Jobs by source; one that was taken comes back when its lease ends without a word."""
 
     async def put(self, errand: Errand, jobs: Mapping[str, str]) -> None:
-        """Have sources worked on; one that waits already is worked on once."""
+        """Have sources worked on; one that waits is worked on once, one that was taken is worked on again."""
 
     async def next(self, collection: str | None, without: Sequence[str]) -> Errand | None:
         """What could be taken now, without these sources."""
@@ -41,8 +46,11 @@ class JobQueue(Protocol):
     async def give_back(self, worker: str, sources: Sequence[str] | None = None) -> None:
         """Leave these to others, or everything."""
 
-    async def finish(self, errand: Errand, sources: Sequence[str]) -> None:
-        """These are done; those that became documents were finished in the same step as they came in."""
+    async def finish(self, collection: str, jobs: Sequence[Job]) -> None:
+        """These are done, unless they were asked for again or are with others by now.
+
+        Those that became documents were finished in the same step as they came in.
+        """
 
     async def left(self, errand: Errand, worker: str, without: Sequence[str]) -> int:
         """How many wait, or are with others."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from toolcrib.core.jobs import JobQueue
+from toolcrib.core.jobs import Job, JobQueue
 from toolcrib.core.remote_index import RemoteIndex
 
 T = TypeVar("T")
@@ -155,6 +155,8 @@ class Change:
     """The index of the arrivals' passages, in their order; empty if there are none."""
     is_lacking: bool = False
     """Whether the arrivals still need vectors."""
+    jobs: tuple[Job, ...] = ()
+    """Those that are done with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class Ingest:
         if self.store.jobs is None or any(root.label for root in roots):
             await self.take_in(intake, at_once(to_read), found.gone)
         else:
-            await take_turns(self, intake, to_read, found.gone)
+            await take_turns(self, intake, roots, to_read, found.gone)
         await self.tidy(report)
         report.seconds = time.monotonic() - began
         return report
@@ -275,7 +275,8 @@ class Ingest:
             if batch.same:
                 await self.store.restamp({same.document: same.stamp for same in batch.same})
             if batch.arrivals or batch.removals:
-                await arriving.store(change)
+                sources = [arrival.document.source for arrival in batch.arrivals]
+                await arriving.store(replace(change, jobs=intake.hand_over(sources)))
                 intake.report.removed += len(batch.removals)
                 intake.report.passages += batch.passages
             await intake.finish([*(same.source for same in batch.same), *batch.skipped])

@@ -1,7 +1,7 @@
 """A knowledge base brought from one store into another: the words are indexed anew, vectors are taken along.
 
 Documents go over segment by segment, some at a time, each time all or nothing. What is there already is passed over,
-so whoever was stopped goes on.
+so whoever was stopped goes on. What others brought there is not touched: then nothing goes over.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from toolcrib.core.errors import ConfigError
 from toolcrib.core.knowledge import Arrival, Change, Collection, Document, KnowledgeStore, SegmentRecord
 from toolcrib.knowledge.indexing import build_segment
 
@@ -25,6 +26,7 @@ Moving = tuple[Arrival, "Floats | None"]
 
 async def move_knowledge(here: KnowledgeStore, there: KnowledgeStore, report: Callable[[int], None]) -> None:
     """Have in ``there`` what ``here`` holds; ``report`` is told how many documents have come so far."""
+    await _refuse_foreign(here, there)
     done = 0
     for collection in await here.collections():
         if collection.id not in {known.id for known in await there.collections()}:
@@ -32,14 +34,32 @@ async def move_knowledge(here: KnowledgeStore, there: KnowledgeStore, report: Ca
         arrived = {document: stamp.hash for document, stamp in (await there.stamps(collection.id)).values()}
         documents = await here.documents(collection.id)
         missing = {each.key: each for each in documents if arrived.get(each.id) != each.stamp.hash}
-        gone = tuple(arrived.keys() - {each.id for each in documents})
-        if gone:  # it left between two runs
-            await there.apply(Change(collection.id, removals=gone))
         done += len(documents) - len(missing)
         async for batch in _batches(here, collection, missing):
             await there.apply(await asyncio.to_thread(_change, collection, batch))
             done += len(batch)
             report(done)
+
+
+async def _refuse_foreign(here: KnowledgeStore, there: KnowledgeStore) -> None:
+    """See that nothing there is other than here, unless it was changed here since it went over."""
+    for collection in await there.collections():
+        known = {each.id: each for each in await here.documents(collection.id)}
+        foreign = [each for each in await there.documents(collection.id) if _is_foreign(each, known.get(each.id))]
+        if foreign:
+            more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+            raise ConfigError(
+                "The shared knowledge base has documents that did not come from here, or not as they are now:"
+                f" {foreign[0].source!r} in {collection.id!r}{more}. Nothing was copied on top of them.",
+                hint="Copy under another [store] name, or remove them there with `toolcrib kb rm`.",
+            )
+
+
+def _is_foreign(document: Document, here: Document | None) -> bool:
+    """What goes over keeps the time of its addition, so what was changed there is younger than it is here."""
+    if here is None:
+        return True
+    return here.stamp.hash != document.stamp.hash and here.added <= document.added
 
 
 async def _batches(

@@ -11,11 +11,11 @@ from types import TracebackType
 
 import msgspec
 
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import ToolcribError, UnreadableSource
 from toolcrib.core.jobs import Errand, Job, JobQueue
 from toolcrib.knowledge.fetch import Page
 from toolcrib.knowledge.survey import Adding
-from toolcrib.knowledge.walk import Candidate
+from toolcrib.knowledge.walk import Candidate, Skipped
 
 AT_ONCE = 64
 ATTEMPTS_MAX = 5
@@ -54,22 +54,36 @@ def encode(source: Source) -> str:
 
 
 def decode(what: str) -> Source:
-    """The source that was written down."""
-    given = msgspec.json.decode(what, type=_What)
-    return Page(given.url) if given.url else Candidate(Path(given.root), given.parts, given.label)
+    """The source that was written down, if it is one that a search of a folder could have found."""
+    try:
+        given = msgspec.json.decode(what, type=_What)
+    except msgspec.DecodeError:
+        raise UnreadableSource("what is noted of it cannot be read") from None
+    if given.url.startswith(("http://", "https://")):
+        return Page(given.url)
+    if given.url or not given.parts or any(not part or part[0] == "." or "/" in part for part in given.parts):
+        raise UnreadableSource("it is no ordinary way to a file")
+    return Candidate(Path(given.root), given.parts, given.label)
 
 
 class Worker:
-    """One who takes jobs, for as long as the block lasts; what is not done by then is left to others."""
+    """One who takes jobs, for as long as the block lasts; what is not done by then is left to others.
 
-    def __init__(self, jobs: JobQueue, *, is_guest: bool = False) -> None:
-        self._jobs, self._is_guest = jobs, is_guest
+    Files that others put there are read only below some folders: anybody may have written down the way to them.
+    """
+
+    def __init__(self, jobs: JobQueue, below: Sequence[Path] = ()) -> None:
+        self._jobs, self._below = jobs, [Path(os.path.realpath(folder)) for folder in below]
         self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._keeping: asyncio.Task[None] | None = None
-        self._elsewhere: set[str] = set()
-        """Sources that cannot be read on this machine."""
-        self.given_up: list[str] = []
-        """Sources that too many workers did not come back from."""
+        self._own: dict[str, Source] = {}
+        """What was put there by this one, until it is taken."""
+        self._held: dict[str, Job] = {}
+        """What was taken, and is neither stored nor finished."""
+        self.elsewhere: set[str] = set()
+        """Sources that cannot be read here."""
+        self.given_up: list[Skipped] = []
+        """Sources that nobody is to try again."""
 
     async def __aenter__(self) -> "Worker":
         self._keeping = asyncio.create_task(self._keep())
@@ -93,41 +107,52 @@ class Worker:
     async def put(self, wanted: Adding, sources: Sequence[Source]) -> None:
         """Have sources worked on, by whoever comes first."""
         if sources:
+            self._own |= {source.source: source for source in sources}
             await self._jobs.put(errand_of(wanted), {source.source: encode(source) for source in sources})
 
     async def find(self, collection: str | None) -> Errand | None:
         """What there is to do here."""
-        return await self._jobs.next(collection, sorted(self._elsewhere))
+        return await self._jobs.next(collection, sorted(self.elsewhere))
 
     async def groups(self, errand: Errand) -> AsyncIterator[list[Source]]:
         """Some sources at a time, until all are done by somebody; nothing means: store what you have, others wait."""
         while True:
-            jobs = await self._jobs.take(self.name, errand, AT_ONCE, sorted(self._elsewhere))
+            jobs = await self._jobs.take(self.name, errand, AT_ONCE, sorted(self.elsewhere | self._held.keys()))
             if jobs:
                 yield await self._readable(errand, jobs)
                 continue
             yield []
-            if not await self._jobs.left(errand, self.name, sorted(self._elsewhere)):
+            if not await self._jobs.left(errand, self.name, sorted(self.elsewhere)):
                 return
             await asyncio.sleep(LOOK_S)
 
     async def _readable(self, errand: Errand, jobs: Sequence[Job]) -> list[Source]:
         """Those that can be read here and did not bring a worker down too often."""
-        spent = [job.source for job in jobs if job.attempts > ATTEMPTS_MAX]
-        if spent:
-            self.given_up += spent
-            await self._jobs.finish(errand, spent)
-        sources = [decode(job.what) for job in jobs if job.attempts <= ATTEMPTS_MAX]
-        away = await asyncio.to_thread(_not_here, sources) if self._is_guest else []
-        if away:
-            self._elsewhere.update(away)
-            await self._jobs.give_back(self.name, away)
-        return [source for source in sources if source.source not in self._elsewhere]
+        self._held |= {job.source: job for job in jobs}
+        own = {job.source: self._own.pop(job.source) for job in jobs if job.source in self._own}
+        trouble = {job.source: reason for job in jobs if (reason := _trouble(job, is_own=job.source in own))}
+        self.given_up += [Skipped(source, reason) for source, reason in trouble.items()]
+        await self.finish(errand, list(trouble))
+        foreign = [decode(job.what) for job in jobs if job.source not in own and job.source not in trouble]
+        here = await asyncio.to_thread(_those_here, foreign, self._below)
+        await self._leave([source.source for source in foreign if source not in here])
+        return [*(source for name, source in own.items() if name not in trouble), *here]
+
+    async def _leave(self, sources: Sequence[str]) -> None:
+        """To others, for as long as this one works."""
+        if sources:
+            self.hand_over(sources)
+            self.elsewhere.update(sources)
+            await self._jobs.give_back(self.name, sources)
+
+    def hand_over(self, sources: Sequence[str]) -> tuple[Job, ...]:
+        """The jobs of sources that are being stored; from now on they may be taken again, if they were put again."""
+        return tuple(self._held.pop(source) for source in sources if source in self._held)
 
     async def finish(self, errand: Errand, sources: Sequence[str]) -> None:
         """These are done, without having become documents now."""
-        if sources:
-            await self._jobs.finish(errand, sources)
+        if jobs := self.hand_over(sources):
+            await self._jobs.finish(errand.collection, jobs)
 
 
 async def at_once(sources: Sequence[Source]) -> AsyncIterator[Sequence[Source]]:
@@ -136,5 +161,30 @@ async def at_once(sources: Sequence[Source]) -> AsyncIterator[Sequence[Source]]:
         yield sources
 
 
-def _not_here(sources: Sequence[Source]) -> list[str]:
-    return [each.source for each in sources if isinstance(each, Candidate) and not os.path.lexists(each.path)]
+def _trouble(job: Job, *, is_own: bool) -> str:
+    """Why a job is not for anybody; empty if it is."""
+    if job.attempts > ATTEMPTS_MAX:
+        return "no worker came back from it"
+    if is_own:
+        return ""
+    try:
+        return "" if decode(job.what).source == job.source else "what is noted of it is another source"
+    except UnreadableSource as error:
+        return error.message
+
+
+def _those_here(sources: Sequence[Source], below: Sequence[Path]) -> list[Source]:
+    return [source for source in sources if isinstance(source, Page) or _is_here(source, below)]
+
+
+def _is_here(source: Candidate, below: Sequence[Path]) -> bool:
+    try:
+        path = Path(os.path.realpath(source.path))
+        return any(_is_below(path, folder) for folder in below) and os.access(path, os.R_OK)
+    except (OSError, ValueError):  # no system has a path like this
+        return False
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    """Whether a search of the folder could come there: not by what is hidden."""
+    return path.is_relative_to(folder) and not any(part[0] == "." for part in path.relative_to(folder).parts)

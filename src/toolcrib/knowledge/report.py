@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from toolcrib.core.jobs import Job
 from toolcrib.knowledge.survey import Adding, Known
 from toolcrib.knowledge.walk import Skipped
 
@@ -39,6 +40,8 @@ class Report:
     passages: int = 0
     seconds: float = 0.0
     skipped: list[Skipped] = field(default_factory=list)
+    left: int = 0
+    """Sources that can only be read elsewhere, and wait for others."""
     trouble: str = ""
     """Why vectors are still to be made."""
 
@@ -62,5 +65,7 @@ class Intake:
     on_progress: OnProgress
     finish: Callable[[Sequence[str]], Awaitable[None]] = nothing_more
     """Told of the sources that need no more work, though nothing came in for them."""
+    hand_over: Callable[[Sequence[str]], tuple[Job, ...]] = lambda _: ()
+    """Asked for what is done as these sources are stored."""
     seen: set[str] = field(default_factory=set)
     """Sources that were taken in here."""

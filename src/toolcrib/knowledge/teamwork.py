@@ -5,14 +5,15 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.jobs import JobQueue
+from toolcrib.core.jobs import Errand, JobQueue
 from toolcrib.core.knowledge import Change, KnowledgeStore
 from toolcrib.knowledge.queued import Source, Worker, adding_of, errand_of
 from toolcrib.knowledge.report import Intake, OnProgress, Report
-from toolcrib.knowledge.survey import Adding, Root, survey
+from toolcrib.knowledge.survey import Adding, Known, Root, survey
 from toolcrib.knowledge.walk import Skipped
 
 if TYPE_CHECKING:
@@ -20,21 +21,31 @@ if TYPE_CHECKING:
     from toolcrib.knowledge.ingest import Ingest
 
 
-async def take_turns(ingest: "Ingest", intake: Intake, sources: Sequence[Source], gone: Sequence[str]) -> None:
+async def take_turns(
+    ingest: "Ingest", intake: Intake, roots: Sequence[Root], sources: Sequence[Source], gone: Sequence[str]
+) -> None:
     """Add sources together with whoever comes; what others did counts, too."""
-    errand, report = errand_of(intake.wanted), intake.report
-    async with Worker(_queue_of(ingest.store)) as worker:
+    errand = errand_of(intake.wanted)
+    async with Worker(_queue_of(ingest.store), [root.path for root in roots]) as worker:
         await worker.put(intake.wanted, sources)
-        await ingest.take_in(replace(intake, finish=partial(worker.finish, errand)), worker.groups(errand), gone)
-        report.skipped += _given_up(worker)
-    others = [each.source for each in sources if each.source not in intake.seen]
-    if not others:
-        return
-    done = await ingest.store.stamps(intake.wanted.collection)
+        await ingest.take_in(_with(worker, intake, errand), worker.groups(errand), gone)
+        intake.report.skipped += worker.given_up
+    told = intake.seen | {each.source for each in worker.given_up}
+    others = [each.source for each in sources if each.source not in told]
+    if others:
+        _count(others, intake, await ingest.store.stamps(intake.wanted.collection))
+
+
+def _count(others: Sequence[str], intake: Intake, done: Known) -> None:
+    """Report what became of the sources that other workers had."""
+    report, known = intake.report, intake.known
     for source in others:
-        if source in done:
-            report.added += source not in intake.known
-            report.changed += source in intake.known and done[source][1].hash != intake.known[source][1].hash
+        if source not in done:
+            report.skipped.append(Skipped(source, "another worker could not read it"))
+        elif source not in known:
+            report.added += 1
+        else:
+            report.changed += done[source][1].hash != known[source][1].hash
 
 
 async def put(ingest: "Ingest", roots: Sequence[Root], wanted: Adding, pages: "Sequence[Page]" = ()) -> int:
@@ -51,24 +62,30 @@ async def put(ingest: "Ingest", roots: Sequence[Root], wanted: Adding, pages: "S
 
 
 async def work(
-    ingest: "Ingest", collection: str | None = None, on_progress: OnProgress = lambda _: None
+    ingest: "Ingest",
+    below: Sequence[Path],
+    collection: str | None = None,
+    on_progress: OnProgress = lambda _: None,
 ) -> AsyncIterator[Report]:
-    """Take part in what is to be added, until nothing is left that can be read here; a report for each addition."""
-    async with Worker(_queue_of(ingest.store), is_guest=True) as worker:
+    """Take part in what is to be added, until nothing is left that can be read here; a report for each addition.
+
+    Files are read only below some folders.
+    """
+    async with Worker(_queue_of(ingest.store), below) as worker:
         while (errand := await worker.find(collection)) is not None:
-            began, report = time.monotonic(), Report(errand.collection)
+            began, report, before = time.monotonic(), Report(errand.collection), len(worker.elsewhere)
             known = await ingest.store.stamps(errand.collection)
-            intake = Intake(adding_of(errand), known, report, 0, on_progress, partial(worker.finish, errand))
-            await ingest.take_in(intake, worker.groups(errand), ())
+            intake = Intake(adding_of(errand), known, report, 0, on_progress)
+            await ingest.take_in(_with(worker, intake, errand), worker.groups(errand), ())
             await ingest.tidy(report)
             report.seconds = time.monotonic() - began
-            report.skipped += _given_up(worker)
+            report.skipped += worker.given_up
+            worker.given_up, report.left = [], len(worker.elsewhere) - before
             yield report
 
 
-def _given_up(worker: Worker) -> list[Skipped]:
-    sources, worker.given_up = worker.given_up, []
-    return [Skipped(source, "no worker came back from it") for source in sources]
+def _with(worker: Worker, intake: Intake, errand: Errand) -> Intake:
+    return replace(intake, finish=partial(worker.finish, errand), hand_over=worker.hand_over)
 
 
 def _queue_of(store: KnowledgeStore) -> JobQueue:

@@ -55,6 +55,19 @@ def test_what_is_noted_for_later_is_added_by_a_worker(kb: Program):
     assert idle.stdout == "Nothing waits to be added.\n"
 
 
+def test_a_worker_reads_only_below_the_folders_it_was_given(kb: Program):
+    answer(kb, "kb", "add", "notes", "--collection", "animals", "--later")
+    (kb.project / "elsewhere").mkdir()
+    away = kb.run("kb", "work", "--below", "elsewhere")
+    wrong = kb.run("kb", "work", "--below", "nowhere")
+    worked = answer(kb, "kb", "work", "--below", "elsewhere", "--below", "notes")
+
+    assert "animals: 0 added, 0 changed, 0 skipped here" in away.stdout
+    assert "3 sources are left to others." in away.stderr
+    assert (wrong.returncode != 0, "There is no folder 'nowhere'." in wrong.stderr) == (True, True)
+    assert (worked["added"], worked["left"]) == (3, 0)
+
+
 def test_without_a_shared_database_there_is_nothing_to_take_part_in(toolcrib: Program):
     toolcrib.write("[kb]\ndocs = false\nembedder = 'none'\n")
     result = toolcrib.run("kb", "work")

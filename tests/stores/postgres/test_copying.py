@@ -159,6 +159,24 @@ async def test_a_source_that_changed_meanwhile_is_told_and_can_be_begun_anew(dat
     assert {record.status for record in (await PgLedger(database).read()).values()} == {"failed"}
 
 
+async def test_beginning_anew_takes_away_nothing_that_others_brought(database, home):
+    part = parts_of(home)[0]
+
+    def stop(_):
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        await copy_part(database, part, stop, 2)
+    with psycopg.connect(database.settings.url) as connection:
+        connection.execute("INSERT INTO toolcrib.record (fleet, server, body) VALUES (%s, 'x', '{}')", (database.name,))
+    with pytest.raises(ConfigError, match="of which 1 came from elsewhere"):
+        await begin_anew(database, part)
+    with psycopg.connect(database.settings.url) as connection:
+        counts = connection.execute("SELECT (SELECT count(*) FROM toolcrib.record), copied FROM toolcrib.copying")
+
+        assert counts.fetchall() == [(3, 2)]
+
+
 async def test_of_two_that_copy_at_once_one_steps_back(database, home):
     """No row comes twice, and none is lost."""
     part = parts_of(home)[0]

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, indexed, two, vector
 from tests.fleet.engines import a_postgres
+from tests.fleet.running import until
 
 from toolcrib.core.errors import DamagedIndex, KnowledgeUnavailable
 from toolcrib.core.knowledge import Arrival, Change, Document, Merging, Place, Stamp, document_id
@@ -248,3 +249,51 @@ async def test_pgvector_that_comes_later_is_put_to_use(store_settings):
     await notes.close()
 
     assert problems == []
+
+
+WITHOUT_PGVECTOR = """
+DROP TABLE toolcrib.kb_vector; DROP EXTENSION vector;
+CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'extension "vector" is not available'; END $$;
+CREATE EVENT TRIGGER without_pgvector ON ddl_command_start WHEN TAG IN ('CREATE EXTENSION') EXECUTE FUNCTION refuse()"""
+
+
+async def test_without_pgvector_the_advice_stays_the_same_until_it_is_there(store_settings):
+    notes = PgKnowledge(store_settings)
+    run(notes, WITHOUT_PGVECTOR)
+    for _ in range(3):
+        with pytest.raises(KnowledgeUnavailable, match="needs pgvector"):
+            await notes.put_collection(NOTES)
+    run(notes, "DROP EVENT TRIGGER without_pgvector")
+    await notes.put_collection(NOTES)
+    await add(notes, arrival("a"))
+    problems = await notes.verify()
+    await notes.close()
+
+    assert problems == []
+
+
+async def test_who_waits_to_build_an_index_does_not_hold_up_who_builds_one(notes):
+    """A statement that waits for a lock is a moment that an index being built waits for in turn."""
+    name = f"toolcrib kb index {notes.fleet}"
+    with psycopg.connect(notes.settings.url, autocommit=True) as builder:
+        assert kb_tending.try_lock(builder, name)
+        waiting = asyncio.create_task(asyncio.to_thread(_wait_for, notes.settings.url, name))
+        await asyncio.to_thread(until, lambda: _is_waited_for(builder), deadline_s=10, what="somebody waits")
+        builder.execute("SET statement_timeout = '5s'")
+        await asyncio.to_thread(builder.execute, "CREATE INDEX CONCURRENTLY beside ON toolcrib.kb_vector (document)")
+        kb_tending.unlock(builder, name)
+        await waiting
+
+    assert run(notes, "SELECT count(*) FROM pg_indexes WHERE indexname = 'beside'") == [(1,)]
+
+
+def _wait_for(url, name):
+    with psycopg.connect(url, autocommit=True, application_name="waiting") as connection:
+        kb_tending.lock(connection, name)
+        kb_tending.unlock(connection, name)
+
+
+def _is_waited_for(connection):
+    asked = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'waiting' AND query LIKE '%advisory_lock%'"
+    return connection.execute(asked).fetchone() is not None

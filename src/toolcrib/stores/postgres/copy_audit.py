@@ -72,7 +72,7 @@ class AuditPart:
             async for row in cursor:
                 yield row
 
-    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> bool:
+    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> int | None:
         """What an audit log has taken it keeps; the next run goes on behind it."""
         del connection, fleet
-        return False
+        return None

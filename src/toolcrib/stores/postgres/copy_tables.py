@@ -68,10 +68,10 @@ class TablePart:
             async for row in cursor:
                 yield row
 
-    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> bool:
+    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> int | None:
         """Take away what came before."""
-        await connection.execute(f"DELETE FROM toolcrib.{self.table.name} WHERE fleet = %s".encode(), (fleet,))  # noqa: S608
-        return True
+        statement = f"DELETE FROM toolcrib.{self.table.name} WHERE fleet = %s"  # noqa: S608
+        return (await connection.execute(statement.encode(), (fleet,))).rowcount
 
 
 RECORDS = Table("record", ("server", "body"), 'server COLLATE "C"', LOCK_MARK)

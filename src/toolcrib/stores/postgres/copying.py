@@ -54,8 +54,8 @@ class CopyPart(Compared, Protocol):
     async def write(self, connection: "AsyncConnection[Any]", fleet: str, skip: int, rows: Sequence[Row]) -> None:
         """Put a batch behind the first so many; raises if that is not where the database is."""
 
-    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> bool:
-        """Take away what came before, for a new beginning; false if what is written once stays."""
+    async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> int | None:
+        """Take away all there is, for a new beginning, and say how much; nothing if what is written once stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,15 @@ async def copy_by(database: PgDatabase, part: Compared, bring: Callable[[], Awai
 
 
 async def begin_anew(database: PgDatabase, part: CopyPart) -> None:
-    """Take away what an unfinished run brought; what is done stays."""
+    """Take away what an unfinished run brought; what is done stays, and so does all if others brought something."""
     async with database.transaction() as connection:
         row = await (await connection.execute(_BEGUN, (database.name, part.name))).fetchone()
         if row is not None and not row[2]:
             _check_source(part, row[0])
-            if await part.remove(connection, database.name):
+            removed = await part.remove(connection, database.name)
+            if removed is not None and removed > row[1]:
+                raise _foreign(part, f"of which {removed - row[1]} came from elsewhere")
+            if removed is not None:
                 await connection.execute(_FORGET, (database.name, part.name))
 
 
@@ -170,7 +173,7 @@ def _check_source(part: Compared, source: str) -> None:
 
 def _foreign(part: Compared, origin: str) -> ConfigError:
     return ConfigError(
-        f"The shared database holds {part.name} already {origin}; nothing is put on top of them.",
+        f"The shared database holds {part.name} already {origin}; nothing is put on top of them, nor taken away.",
         hint="Copy to an empty database, or under another [store] name.",
     )
 

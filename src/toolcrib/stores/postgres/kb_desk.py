@@ -64,11 +64,15 @@ class Desk:
         if known is not None and not known.closed and (self._is_reader or _answers(known)):
             return known, False
         made = connect(self._settings)
-        self._here.connection = made
-        self._open.append(made)
-        _prepare(made)
+        try:
+            _prepare(made)
+        except BaseException:
+            made.close()
+            raise
         if self._is_reader:
             _read_only(made)
+        self._here.connection = made
+        self._open.append(made)
         return made, True
 
     def _let_go_if_lost(self) -> None:

@@ -11,6 +11,12 @@ LEASE_S = 60
 """How long a worker that says nothing keeps what it took."""
 
 
+def done(fleet: str, collection: str, jobs: Sequence[Job]) -> tuple[Any, ...]:
+    """The statement that finishes jobs, and what it takes."""
+    taken = ([job.source for job in jobs], [job.worker for job in jobs], [job.asked for job in jobs])
+    return read_sql("kb_job_done"), *taken, fleet, collection
+
+
 class PgJobs:
     """A ``JobQueue`` in ``kb_job``."""
 
@@ -56,10 +62,9 @@ class PgJobs:
         WHERE fleet = %s AND worker = %s AND (%s::text[] IS NULL OR source = ANY(%s))"""
         await self._run(statement, self._fleet, worker, chosen, chosen)
 
-    async def finish(self, errand: Errand, sources: Sequence[str]) -> None:
+    async def finish(self, collection: str, jobs: Sequence[Job]) -> None:
         """These are done."""
-        statement = "DELETE FROM toolcrib.kb_job WHERE fleet = %s AND collection = %s AND source = ANY(%s::text[])"
-        await self._run(statement, self._fleet, errand.collection, list(sources))
+        await self._run(*done(self._fleet, collection, jobs))
 
     async def left(self, errand: Errand, worker: str, without: Sequence[str]) -> int:
         """How many wait, or are with others."""

@@ -1,5 +1,6 @@
 """Indexes of vectors: built beside the work when there are enough of them, dropped when their set is out of use."""
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.stores.postgres.database import read_sql
@@ -12,6 +13,8 @@ INDEX_FROM = 5_000
 LONGEST = 4_000
 """Numbers of a vector that an index can hold."""
 MEMORY = "512MB"
+LOOK_S = 0.25
+"""How often to look whether whoever is at it has finished."""
 
 
 def tend(connection: "Connection[Any]", fleet: str, collection: str, *, is_coming: bool) -> None:
@@ -20,7 +23,7 @@ def tend(connection: "Connection[Any]", fleet: str, collection: str, *, is_comin
         return
     name = f"toolcrib kb index {fleet}"
     if is_coming:
-        connection.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", (name,))
+        lock(connection, name)
     elif not try_lock(connection, name):
         return
     try:
@@ -36,6 +39,12 @@ def try_lock(connection: "Connection[Any]", name: str) -> bool:
     """Be the only connection that does something; false if another is at it."""
     found = connection.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (name,)).fetchone()
     return bool(found is not None and found[0])
+
+
+def lock(connection: "Connection[Any]", name: str) -> None:
+    """Wait to be the only one, outside of any statement: whoever builds an index waits for all that are under way."""
+    while not try_lock(connection, name):
+        time.sleep(LOOK_S)
 
 
 def unlock(connection: "Connection[Any]", name: str) -> None:

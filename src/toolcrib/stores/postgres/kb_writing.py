@@ -19,6 +19,7 @@ from toolcrib.stores.knowledge_database import coming_json, to_json
 from toolcrib.stores.postgres import kb_frames as frames
 from toolcrib.stores.postgres.database import read_sql
 from toolcrib.stores.postgres.kb_blocks import decode_head, encode_head, posting_rows
+from toolcrib.stores.postgres.kb_jobs import done
 from toolcrib.stores.postgres.kb_reading import columns_of
 
 if TYPE_CHECKING:
@@ -108,10 +109,8 @@ class PgWriter:
             leaving = (*change.removals, *(arrival.document.id for arrival in change.arrivals))
             dead = self._remove(known, leaving)
             block = self._add(change, segment, known) if change.arrivals else 0
-            self._run(
-                "DELETE FROM toolcrib.kb_job WHERE fleet = %s AND collection = %s AND source = ANY(%s::text[])",
-                *(self._fleet, change.collection, [arrival.document.source for arrival in change.arrivals]),
-            )
+            if change.jobs:
+                self._run(*done(self._fleet, change.collection, change.jobs))
             generation = self._advance()
             self._note(change.collection, block, dead, generation)
             return generation

@@ -1,5 +1,5 @@
 INSERT INTO toolcrib.kb_job (fleet, collection, adding, source, what)
 SELECT %s, %s, %s, source, what FROM unnest(%s::text[], %s::text[]) AS given (source, what)
 ON CONFLICT (fleet, collection, source) DO UPDATE
-SET what = excluded.what, adding = excluded.adding, worker = '', until = '-infinity', attempts = 0
-WHERE kb_job.until < clock_timestamp() OR kb_job.adding <> excluded.adding
+SET what = excluded.what, adding = excluded.adding, worker = '', until = '-infinity', attempts = 0,
+    added = clock_timestamp()

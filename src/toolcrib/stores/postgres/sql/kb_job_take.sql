@@ -6,4 +6,4 @@ WITH chosen AS (
 UPDATE toolcrib.kb_job j
 SET worker = %s, until = clock_timestamp() + %s * interval '1 second', attempts = j.attempts + 1
 FROM chosen WHERE j.fleet = %s AND j.collection = %s AND j.source = chosen.source
-RETURNING j.source, j.what, j.attempts
+RETURNING j.source, j.what, j.attempts, j.worker, j.added
