@@ -10,7 +10,7 @@ COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
 
 @dataclass
 class LossyWire:
-    """Stands between a client and a server; ``cut`` says what becomes of the next commits."""
+    """Stands between a client and a server; ``cut`` says what becomes of the next commit."""
 
     port: int
     """Where the server is."""
@@ -38,10 +38,11 @@ class LossyWire:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
                 if data == COMMIT and self.cut:
+                    cut, self.cut = self.cut, ""
                     is_cut.set()
                     self.cuts += 1
                     self.is_open = not self.is_shut_by_a_cut
-                    if self.cut == "before":
+                    if cut == "before":
                         writer.close()
                         break
                 await self.flows.wait()

@@ -4,8 +4,8 @@ The connection is used through libpq's own calls: in a thread that may block, th
 """
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.errors import AuditUnavailable
@@ -14,11 +14,14 @@ from toolcrib.stores.audit_log import InDoubtError
 from toolcrib.stores.audit_verify import Head
 from toolcrib.stores.postgres.audit_columns import SEPARATOR, joined_columns
 from toolcrib.stores.postgres.database import StoreSettings, connect, read_sql, reason_of
+from toolcrib.stores.postgres.guard import Guard
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from psycopg.pq.abc import PGresult
+    from psycopg.pq.abc import PGconn, PGresult
 
+PATIENCE = 2.5
+"""How many timeouts a statement may take: up to two of them it may wait for other replicas."""
 REMEDY = "Check [store] url and that PostgreSQL runs; `toolcrib db status` tells more."
 _APPEND = b"toolcrib_audit_append"
 _BINARY = (0, 0, 1, *([0] * 9), 1)
@@ -42,6 +45,7 @@ class PgAppend:
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
         self._connection: Connection[Any] | None = None
+        self._guard: Guard | None = None
         timeout_ms = max(1, round(settings.timeout_s * 1000))
         self._limits = {"lock_ms": 2 * timeout_ms, "idle_ms": timeout_ms}
         self._fleet = ""
@@ -95,6 +99,9 @@ class PgAppend:
     def close(self) -> None:
         """Let go of the connection."""
         connection, self._connection = self._connection, None
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.close()
         if connection is not None:
             with suppress(Exception):  # closing: what was acknowledged is on disk already
                 connection.close()
@@ -118,7 +125,8 @@ class PgAppend:
         fleet, first, last = self._settings.name.encode(), b"%d" % (head.seq + 1), b"%d" % end.seq
         texts = (_SEPARATOR.join(bodies), *joined_columns(bodies))
         given = [fleet, first, b"".join(hashes), *texts, last, previous]
-        _need(self._opened().pgconn.exec_prepared(_APPEND, given, _BINARY))
+        with self._used() as wire:
+            _need(wire.exec_prepared(_APPEND, given, _BINARY))
         return end
 
     def _has(self, end: Head) -> bool:
@@ -141,18 +149,32 @@ class PgAppend:
         return Head(int(seq), bytes.fromhex(digest.decode()))
 
     def _run(self, statement: str, **values: int) -> "PGresult":
-        wire = self._opened().pgconn
-        return _need(wire.exec_(statement.format(fleet=self._fleet, **values).encode()))
+        with self._used() as wire:
+            return _need(wire.exec_(statement.format(fleet=self._fleet, **values).encode()))
 
-    def _opened(self) -> "Connection[Any]":
-        if self._connection is None:
-            from psycopg.sql import Literal
+    @contextmanager
+    def _used(self) -> "Iterator[PGconn]":
+        """The connection, for one statement."""
+        if self._connection is None or self._guard is None:
+            self._connection, self._guard = self._open()
+        with self._guard.watching():
+            yield self._connection.pgconn
 
-            self._connection = connection = connect(self._settings)
-            _need(connection.pgconn.exec_(b"SET client_encoding = 'UTF8'"))
-            _need(connection.pgconn.prepare(_APPEND, read_sql("audit_append").encode()))
+    def _open(self) -> "tuple[Connection[Any], Guard]":
+        from psycopg.sql import Literal
+
+        connection = connect(self._settings)
+        guard = Guard(connection, PATIENCE * self._settings.timeout_s)
+        try:
+            with guard.watching():
+                _need(connection.pgconn.exec_(b"SET client_encoding = 'UTF8'"))
+                _need(connection.pgconn.prepare(_APPEND, read_sql("audit_append").encode()))
             self._fleet = Literal(self._settings.name).as_string(connection)
-        return self._connection
+        except BaseException:
+            guard.close()
+            connection.close()
+            raise
+        return connection, guard
 
     def _is_lost(self) -> bool:
         """Whether the connection is gone, or stands in a transaction that came to nothing."""
