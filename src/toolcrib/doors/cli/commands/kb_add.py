@@ -39,7 +39,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--meta", action="append", metavar="KEY=VALUE", help="something to filter by; may be repeated")
     parser.add_argument("--embedder", default="", metavar="NAME", help="who makes the collection's vectors")
     parser.add_argument("--watch", action="store_true", help="go on following changes, until Ctrl-C")
-    parser.add_argument("--later", action="store_true", help="only note it; `kb work` adds it, on any machine")
+    parser.add_argument("--later", action="store_true", help="only note it; `kb work` adds it, where it can be read")
     add_json(parser, "what became of it")
     add_common(parser)
 
