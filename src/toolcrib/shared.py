@@ -1,10 +1,11 @@
-"""From configuration to what replicas share; without [store] and [redis] there is nothing of it."""
+"""From configuration to what replicas share; without [store] and [redis] nothing of it is even imported."""
 
 import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from toolcrib.config.model import Config
@@ -13,13 +14,10 @@ from toolcrib.config.scaling import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.core.sessionbook import SessionBook
-from toolcrib.stores.postgres.coordination import PgEpochMemory, open_postgres_coordination
-from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
-from toolcrib.stores.postgres.migrate import need_current
-from toolcrib.stores.postgres.sessionbook import PgSessionBook, read_secret
-from toolcrib.stores.redis.connections import PERCENT, RedisSettings
-from toolcrib.stores.redis.coordination import open_redis_coordination
-from toolcrib.stores.sessionbook import SharedSessionBook, agree_on_secret
+
+if TYPE_CHECKING:
+    from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
+    from toolcrib.stores.redis.connections import RedisSettings
 
 SEAL = "seal"
 
@@ -28,7 +26,7 @@ SEAL = "seal"
 class Shared:
     """What this process has in common with other replicas."""
 
-    database: PgDatabase | None = None
+    database: "PgDatabase | None" = None
     coordination: Coordination | None = None
     replica: str = ""
     """What this process is called."""
@@ -36,22 +34,32 @@ class Shared:
     def book(self) -> SessionBook | None:
         """Where the sessions of all replicas are written down."""
         if self.database is not None:
+            from toolcrib.stores.postgres.sessionbook import PgSessionBook
+
             return PgSessionBook(self.database)
-        return SharedSessionBook(self.coordination) if self.coordination is not None else None
+        if self.coordination is None:
+            return None
+        from toolcrib.stores.sessionbook import SharedSessionBook
+
+        return SharedSessionBook(self.coordination)
 
     async def secret(self) -> bytes:
         """What only the replicas know, made by the first of them."""
         if self.database is not None:
+            from toolcrib.stores.postgres.sessionbook import read_secret
+
             return await read_secret(self.database, SEAL)
         if self.coordination is None:
             return b""
+        from toolcrib.stores.sessionbook import agree_on_secret
+
         try:
             return await agree_on_secret(self.coordination, SEAL)
         except CoordinationUnavailable:  # then nothing that another replica sealed is taken here
             return b""
 
     @property
-    def settings(self) -> StoreSettings | None:
+    def settings(self) -> "StoreSettings | None":
         """Where the database is, for who makes connections of another kind."""
         return None if self.database is None else self.database.settings
 
@@ -67,10 +75,13 @@ class Shared:
 
 async def open_shared(config: Config, env: Mapping[str, str]) -> Shared:
     """What the configuration says is shared; a database that is not up to date is an error."""
-    settings = find_store(config.store, env)
-    shared = Shared(PgDatabase(settings) if settings is not None else None, replica=replica_name(config))
+    settings, shared = find_store(config.store, env), Shared(replica=replica_name(config))
     try:
-        if shared.database is not None:
+        if settings is not None:
+            from toolcrib.stores.postgres.database import PgDatabase
+            from toolcrib.stores.postgres.migrate import need_current
+
+            shared.database = PgDatabase(settings)
             await need_current(shared.database)
         shared.coordination = await open_coordination(find_redis(config.redis, config.store.name, env), shared.database)
     except BaseException:
@@ -84,18 +95,23 @@ def replica_name(config: Config) -> str:
     return config.replica or f"{socket.gethostname().partition('.')[0][-24:]}-{os.getpid()}"
 
 
-async def open_coordination(redis: RedisSettings | None, database: PgDatabase | None) -> Coordination | None:
+async def open_coordination(redis: "RedisSettings | None", database: "PgDatabase | None") -> Coordination | None:
     """What replicas agree through: Redis if there is one, else the database, else nothing.
 
     While Redis is away nobody else counts in its place: two who count are two limits.
     """
+    if redis is None and database is None:
+        return None
+    from toolcrib.stores.postgres.coordination import PgEpochMemory, open_postgres_coordination
+    from toolcrib.stores.redis.coordination import open_redis_coordination
+
     if redis is not None:
         memory = PgEpochMemory(database, "redis") if database is not None else None
         return await open_redis_coordination(redis, memory=memory)
     return await open_postgres_coordination(database) if database is not None else None
 
 
-def find_redis(config: RedisConfig, name: str, env: Mapping[str, str]) -> RedisSettings | None:
+def find_redis(config: RedisConfig, name: str, env: Mapping[str, str]) -> "RedisSettings | None":
     """The shared Redis, if one is configured; nothing is opened."""
     if not config.url:
         return None
@@ -106,10 +122,12 @@ def find_redis(config: RedisConfig, name: str, env: Mapping[str, str]) -> RedisS
         hint = "It begins with redis://, rediss:// or unix://."
         raise ConfigError("[redis] url does not lead to an address of Redis.", hint=hint)
     _check_port(url, "[redis]")
+    from toolcrib.stores.redis.connections import RedisSettings
+
     return RedisSettings(url, name, config.timeout_s)
 
 
-def find_store(config: StoreConfig, env: Mapping[str, str]) -> StoreSettings | None:
+def find_store(config: StoreConfig, env: Mapping[str, str]) -> "StoreSettings | None":
     """The shared database, if one is configured; nothing is opened."""
     if not config.url:
         return None
@@ -120,6 +138,8 @@ def find_store(config: StoreConfig, env: Mapping[str, str]) -> StoreSettings | N
         hint = "It begins with postgresql://."
         raise ConfigError("[store] url does not lead to an address of PostgreSQL.", hint=hint)
     _check_postgres(url)
+    from toolcrib.stores.postgres.database import StoreSettings
+
     return StoreSettings(url, config.name, config.pool, config.timeout_s)
 
 
@@ -127,6 +147,8 @@ def _check_postgres(url: str) -> None:
     """Refuse an address that would be taken apart at the wrong places: what is left over may be a password."""
     from psycopg import ProgrammingError
     from psycopg.conninfo import conninfo_to_dict
+
+    from toolcrib.stores.redis.connections import PERCENT
 
     try:
         ports = str(conninfo_to_dict(url).get("port") or "")
@@ -137,6 +159,8 @@ def _check_postgres(url: str) -> None:
 
 
 def _check_port(url: str, section: str) -> None:
+    from toolcrib.stores.redis.connections import PERCENT
+
     try:
         urlsplit(url).port  # noqa: B018 - asking is what finds out
     except ValueError:
