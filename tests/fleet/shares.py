@@ -37,7 +37,7 @@ def main() -> int:
     running = []
     for share in arguments():
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the program
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *share]
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", *share]
         running.append((share[0], subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output), output))
     codes = []
     while running:

@@ -19,8 +19,8 @@ def counted(entries):
     gathered = Gathered(2)
     for entry in entries:
         gathered.add(entry)
-    words, places, counts, lengths = gathered.count(len(entries))
-    found = [(words[int(place) >> 32], int(place) & 0xFFFFFFFF) for place in places]
+    words, terms, owners, counts, lengths = gathered.count()
+    found = [(words[term], owner) for term, owner in zip(terms.tolist(), owners.tolist(), strict=True)]
     assert words == sorted(words)
     assert found == sorted(found)
     return dict(zip(found, zip(*counts.tolist(), strict=True), strict=True)), lengths.tolist()

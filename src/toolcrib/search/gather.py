@@ -1,41 +1,33 @@
 """Which terms stand in which entries: texts become numbers as they come, and are counted once at the end."""
 
-from array import array
 from collections import deque
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.tokens import pieces_of, terms_in
+from toolcrib.search.pieces import Vocabulary
 
-Numbers = NDArray[np.uint64]
+Short = NDArray[np.uint32]
 
 MOST_IN_ENTRY = 255  # counts saturate long before that
 MOST_PIECES = 1 << 17  # that are remembered for the next entries
-
-
-class Vocabulary(dict[bytes, int]):
-    """Numbers for the pieces that texts are made of, given out as they are met, and the terms of each piece."""
-
-    def __init__(self) -> None:
-        self._of_words: dict[bytes, int] = {}
-        self._terms, self._ends = array("I"), array("Q", [0])
-
-    def __missing__(self, piece: bytes) -> int:
-        known = self._of_words
-        self._terms.extend([known.setdefault(term.encode(), len(known)) for term in terms_in(piece)])
-        self._ends.append(len(self._terms))
-        number = self[piece] = len(self)
-        return number
-
-    def terms(self) -> tuple[list[bytes], NDArray[np.uint32], NDArray[np.int64]]:
-        """All terms by number; the numbers of every piece's terms, one piece after the other; where each ends."""
-        return list(self._of_words), np.array(self._terms, np.uint32), np.array(self._ends, np.int64)
+AT_ONCE = 250_000  # characters that become numbers together
 
 
 _idle: deque[Vocabulary] = deque(maxlen=1)
 """What the last texts were made of, as the next ones mostly are, too; nobody uses it now."""
+
+
+class Counted(NamedTuple):
+    """The words, sorted; of each posting the word by number and the entry, ascending; counts and lengths by field."""
+
+    words: list[bytes]
+    terms: Short
+    entries: Short
+    counts: NDArray[np.uint8]
+    lengths: Short
 
 
 class Gathered:
@@ -43,31 +35,46 @@ class Gathered:
 
     def __init__(self, fields: int) -> None:
         self._vocabulary = _take_idle()
-        self._pieces = [array("I") for _ in range(fields)]
-        self._ends = [array("Q", [0]) for _ in range(fields)]
+        self._waiting: list[list[str]] = [[] for _ in range(fields)]
+        self._entries = self._characters = 0
+        self._pieces: list[list[NDArray[np.int32]]] = [[] for _ in range(fields)]
+        self._sizes: list[list[NDArray[np.int64]]] = [[] for _ in range(fields)]
 
     def add(self, texts: Sequence[str]) -> None:
         """One more entry: the text of each field."""
-        number_of = self._vocabulary.__getitem__
-        for text, pieces, ends in zip(texts, self._pieces, self._ends, strict=True):
-            if text:
-                pieces.extend(map(number_of, pieces_of(text)))
-            ends.append(len(pieces))
+        for text, waiting in zip(texts, self._waiting, strict=True):
+            waiting.append(text)
+            self._characters += len(text)
+        self._entries += 1
+        if self._characters >= AT_ONCE:
+            self._number()
 
-    def count(self, size: int) -> tuple[list[bytes], Numbers, NDArray[np.uint8], NDArray[np.uint32]]:
-        """The words, sorted; postings as one number for word and entry, ascending; their counts; all lengths. Once."""
-        words, terms, ends = self._vocabulary.terms()
+    def _number(self) -> None:
+        """Texts are no longer needed then."""
+        for waiting, pieces, sizes in zip(self._waiting, self._pieces, self._sizes, strict=True):
+            numbers, past = self._vocabulary.number(waiting)
+            pieces.append(numbers)
+            sizes.append(np.diff(past, prepend=0))
+            waiting.clear()
+        self._characters = 0
+
+    def count(self) -> "Counted":
+        """What there is in all entries. Once."""
+        self._number()
+        terms, ends = self._vocabulary.terms()
+        held = [_terms_in(np.concatenate(pieces), terms, ends) for pieces in self._pieces]
+        known = self._vocabulary.sorted_terms()
+        used = np.bincount(np.concatenate([np.zeros(0, np.uint32), *(each for each, _ in held)]), minlength=len(known))
+        is_used = used.tolist()
+        words = [(word, number) for word, number in known if is_used[number]]
+        rank = np.zeros(len(known), np.uint32)
+        rank[[number for _, number in words]] = np.arange(len(words), dtype=np.uint32)
+        lengths = np.array([_sums(past, sizes) for (_, past), sizes in zip(held, self._sizes, strict=True)], np.uint32)
+        lengths = lengths.reshape(len(held), self._entries)
+        postings = _together([rank[each] for each, _ in held], lengths, len(words))
         if len(self._vocabulary) <= MOST_PIECES:
             _idle.append(self._vocabulary)
-        held = [_terms_in(np.array(pieces, np.int64), terms, ends) for pieces in self._pieces]
-        used = np.flatnonzero(np.bincount(np.concatenate([np.zeros(0, np.uint32), *(each for each, _ in held)])))
-        ordered = sorted((words[number], number) for number in used.tolist())
-        rank = np.zeros(len(words), np.uint64)
-        rank[[number for _, number in ordered]] = np.arange(len(ordered), dtype=np.uint64)
-        sums = [np.diff(past[np.array(of, np.int64)]) for (_, past), of in zip(held, self._ends, strict=True)]
-        lengths = np.array(sums, np.uint32).reshape(len(held), size)
-        places, counts = _together([rank[each] for each, _ in held], lengths)
-        return [word for word, _ in ordered], places, counts, lengths
+        return Counted([word for word, _ in words], *postings, lengths)
 
 
 def _take_idle() -> Vocabulary:
@@ -78,7 +85,7 @@ def _take_idle() -> Vocabulary:
 
 
 def _terms_in(
-    pieces: NDArray[np.int64], terms: NDArray[np.uint32], ends: NDArray[np.int64]
+    pieces: NDArray[np.int32], terms: NDArray[np.uint32], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """The terms of these pieces, in order, and how many there are before each piece and at the end."""
     sizes: NDArray[np.int64] = (ends[1:] - ends[:-1])[pieces]
@@ -87,29 +94,33 @@ def _terms_in(
     return terms[where], past
 
 
-def _together(fields: Sequence[Numbers], lengths: NDArray[np.uint32]) -> tuple[Numbers, NDArray[np.uint8]]:
-    """Which terms stand in which entries, as one number for both, ascending, and how often in each field."""
-    bits = np.uint64(len(fields).bit_length())
+def _sums(past: NDArray[np.int64], sizes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """How many terms each entry has, from how many there are before each piece, and how many pieces each entry has."""
+    return np.diff(past[np.cumsum(np.concatenate(sizes))], prepend=0)
+
+
+def _together(fields: Sequence[Short], lengths: Short, words: int) -> tuple[Short, Short, NDArray[np.uint8]]:
+    """Which words stand in which entries, by word and entry, and how often in each field."""
+    of_field, of_entry = len(fields).bit_length(), lengths.shape[1].bit_length()
+    size: Any = np.uint32 if words.bit_length() + of_entry + of_field <= 32 else np.uint64
+    above, entries = size(of_entry + of_field), np.arange(lengths.shape[1], dtype=size) << size(of_field)
     numbers = [
-        (_with_entries(terms, of) << bits) | np.uint64(at)
+        (terms.astype(size) << above) | np.repeat(entries | size(at), of)
         for at, (terms, of) in enumerate(zip(fields, lengths, strict=True))
     ]
-    held = np.sort(np.concatenate([np.zeros(0, np.uint64), *numbers]))
+    held = np.sort(np.concatenate([np.zeros(0, size), *numbers]))
     firsts = np.flatnonzero(_is_new(held))
     held, count = held[firsts], np.diff(firsts, append=len(held))
-    is_new = _is_new(held >> bits)
+    places = held >> size(of_field)
+    is_new = _is_new(places)
     counts = np.zeros((len(fields), np.count_nonzero(is_new)), np.uint8)
-    where = (held & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.intp), np.cumsum(is_new) - 1
+    where = (held & size((1 << of_field) - 1)).astype(np.intp), np.cumsum(is_new) - 1
     counts[where] = np.minimum(count, MOST_IN_ENTRY)
-    return held[is_new] >> bits, counts
+    places = places[is_new]
+    return (places >> size(of_entry)).astype(np.uint32), (places & size((1 << of_entry) - 1)).astype(np.uint32), counts
 
 
-def _with_entries(terms: Numbers, lengths: NDArray[np.uint32]) -> Numbers:
-    """Each term and the entry it stands in as one number."""
-    return (terms << np.uint64(32)) | np.repeat(np.arange(len(lengths), dtype=np.uint64), lengths)
-
-
-def _is_new(numbers: Numbers) -> NDArray[np.bool_]:
+def _is_new(numbers: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
     """Which of these, that ascend, differ from the one before."""
     result: NDArray[np.bool_] = np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)]
     return result

@@ -19,6 +19,10 @@ from toolcrib.search.pack import pack, unpack
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
+Short = NDArray[np.uint32]
+Words = NDArray[np.uint64]
+Counts = NDArray[np.uint8]
+Arrays = dict[str, NDArray[Any]]
 
 KIND = "postings"
 MOST_REMEMBERED = 1_000_000  # postings of terms asked for lately, worked out
@@ -100,12 +104,10 @@ class Postings:
     @classmethod
     def build(cls, entries: Iterable[Mapping[str, str]], fields: Sequence[str]) -> "Postings":
         """Index the named fields of each entry, in order; what else an entry holds is left out."""
-        gathered, size = Gathered(len(fields)), 0
-        for size, entry in enumerate(entries, 1):  # noqa: B007 - the last one tells how many there are
+        gathered = Gathered(len(fields))
+        for entry in entries:
             gathered.add([entry.get(name, "") for name in fields])
-        words, places, counts, lengths = gathered.count(size)
-        terms, owners = (places >> np.uint64(32)).astype(np.uint32), places.astype(np.uint32)
-        return cls(_arranged(words, terms, owners, counts, lengths), fields)
+        return cls(_arranged(*gathered.count()), fields)
 
     @classmethod
     def merge(cls, parts: Sequence["Postings"], keeps: Sequence[Mask | None]) -> "Postings":
@@ -162,16 +164,14 @@ class Postings:
         return self._words[start : self._word_ends[at]].tobytes()
 
 
-def _arranged(
-    words: Sequence[bytes],
-    terms: NDArray[np.uint32],
-    entries: NDArray[np.uint32],
-    counts: NDArray[np.uint8],
-    lengths: NDArray[np.uint32],
-) -> dict[str, NDArray[Any]]:
+def _arranged(words: Sequence[bytes], terms: Short, entries: Short, counts: Counts, lengths: Short) -> Arrays:
     """What postings are made of; these must be sorted by term, then entry."""
     starts = np.zeros(len(words) + 1, np.uint64)
     np.cumsum(np.bincount(terms, minlength=len(words)), out=starts[1:])
+    return _made(words, starts, entries, counts, lengths)
+
+
+def _made(words: Sequence[bytes], starts: Words, entries: Short, counts: Counts, lengths: Short) -> Arrays:
     return {
         "words": np.frombuffer(b"".join(words), np.uint8),
         "word_ends": np.cumsum([len(word) for word in words], dtype=np.uint64),
@@ -182,50 +182,58 @@ def _arranged(
     }
 
 
-def _merged(parts: Sequence[Postings], keeps: Sequence[Mask | None], fields: Sequence[str]) -> dict[str, NDArray[Any]]:
-    held = [part.terms() for part in parts]
-    words = sorted(set().union(*held))
-    ranks = {word: rank for rank, word in enumerate(words)}
+def _merged(parts: Sequence[Postings], keeps: Sequence[Mask | None], fields: Sequence[str]) -> Arrays:
+    """Every posting goes straight to its place: after those of smaller terms, and of parts before its own."""
     pieces, base = list[_Kept](), 0
-    for part, own, keep in zip(parts, held, keeps, strict=True):
-        pieces.append(_kept(part, np.array([ranks[word] for word in own], np.uint32), keep, base))
+    for part, keep in zip(parts, keeps, strict=True):
+        pieces.append(_kept(part, keep, base))
         base += pieces[-1].lengths.shape[1]
-    terms = np.concatenate([piece.terms for piece in pieces])
-    is_used = np.bincount(terms, minlength=len(words)) > 0
-    order = np.argsort(terms, kind="stable")  # entries ascend from piece to piece
-    counts = np.concatenate(
-        [_aligned(piece.counts, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1
-    )
-    return _arranged(
-        [words[at] for at in np.flatnonzero(is_used)],
-        (np.cumsum(is_used) - 1).astype(np.uint32)[terms[order]],
-        np.concatenate([piece.entries for piece in pieces])[order],
-        counts[:, order],
-        np.concatenate([_aligned(piece.lengths, part, fields) for piece, part in zip(pieces, parts, strict=True)], 1),
-    )
+    words = sorted(set().union(*(piece.words for piece in pieces)))
+    ranks = {word: rank for rank, word in enumerate(words)}
+    own = [np.array([ranks[word] for word in piece.words], np.intp) for piece in pieces]
+    starts = np.zeros(len(words) + 1, np.int64)
+    for piece, rank in zip(pieces, own, strict=True):
+        starts[1:][rank] += piece.sizes
+    np.cumsum(starts, out=starts)
+    entries, counts = np.empty(starts[-1], np.uint32), np.empty((len(fields), starts[-1]), np.uint8)
+    free = starts[:-1].copy()
+    for piece, rank, part in zip(pieces, own, parts, strict=True):
+        first = np.cumsum(piece.sizes) - piece.sizes
+        places = np.arange(len(piece.entries)) + np.repeat(free[rank] - first, piece.sizes)
+        free[rank] += piece.sizes
+        entries[places] = piece.entries
+        counts[:, places] = _aligned(piece.counts, part, fields)
+    lengths = [_aligned(piece.lengths, part, fields) for piece, part in zip(pieces, parts, strict=True)]
+    return _made(words, starts.astype(np.uint64), entries, counts, np.concatenate(lengths, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    terms: NDArray[np.uint32]
-    entries: NDArray[np.uint32]
-    counts: NDArray[Any]
-    lengths: NDArray[Any]
+    words: list[bytes]
+    sizes: NDArray[np.int64]
+    """How many postings each word has; they stand one word after the other."""
+    entries: Short
+    counts: Counts
+    lengths: Short
 
 
-def _kept(part: Postings, ranks: NDArray[np.uint32], mask: Mask | None, base: int) -> _Kept:
-    """The postings of the entries under the mask, with their new numbers and those of their terms."""
-    sizes: NDArray[np.int64] = (part._starts[1:] - part._starts[:-1]).astype(np.int64)
-    terms = np.repeat(ranks, sizes)
+def _kept(part: Postings, mask: Mask | None, base: int) -> _Kept:
+    """The postings of the entries under the mask, with their new numbers; words without any are left out."""
+    words = part.terms()
+    starts = part._starts.astype(np.int64)
     if mask is None:
-        return _Kept(terms, part._entries + np.uint32(base), part._counts, part.lengths)
+        return _Kept(words, np.diff(starts), part._entries + np.uint32(base), part._counts, part.lengths)
     numbers = (np.cumsum(mask) - 1 + base).astype(np.uint32)
     held = mask[part._entries]
-    return _Kept(terms[held], numbers[part._entries[held]], part._counts[:, held], part.lengths[:, mask])
+    sizes = np.diff(np.concatenate([np.zeros(1, np.int64), np.cumsum(held)])[starts])
+    words = [word for word, size in zip(words, sizes.tolist(), strict=True) if size]
+    return _Kept(words, sizes[sizes > 0], numbers[part._entries[held]], part._counts[:, held], part.lengths[:, mask])
 
 
 def _aligned(rows: NDArray[Any], part: Postings, fields: Sequence[str]) -> NDArray[Any]:
     """One row for each of ``fields``; zeros where the part has no such field."""
+    if part.fields == tuple(fields):
+        return rows
     empty = np.zeros(rows.shape[1], rows.dtype)
     by_name = dict(zip(part.fields, rows, strict=True))
     return np.array([by_name.get(name, empty) for name in fields], rows.dtype).reshape(len(fields), rows.shape[1])

@@ -28,6 +28,7 @@ STEP_4 = (
     "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize",
     "ion", "al", "er", "ic",
 )  # fmt: skip
+ENDS_2, ENDS_3 = tuple(suffix for suffix, _ in STEP_2), tuple(suffix for suffix, _ in STEP_3)
 VOWEL = re.compile("[aeiouy]")
 REGION = re.compile("[aeiouy][^aeiouy]")
 SHORT_END = re.compile("(?:[^aeiouy][aeiouy][^aeiouywxY]|^[aeiouy][^aeiouy])$|^past$")
@@ -107,7 +108,7 @@ def _step_1c(word: str) -> str:
 
 
 def _step_2(word: str, r1: int) -> str:
-    for suffix, new in STEP_2:
+    for suffix, new in STEP_2 if word.endswith(ENDS_2) else ():
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
             if len(rest) < r1:
@@ -121,7 +122,7 @@ def _step_2(word: str, r1: int) -> str:
 
 
 def _step_3(word: str, r1: int, r2: int) -> str:
-    for suffix, new in STEP_3:
+    for suffix, new in STEP_3 if word.endswith(ENDS_3) else ():
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
             return rest + new if len(rest) >= (r2 if suffix == "ative" else r1) else word
@@ -129,7 +130,7 @@ def _step_3(word: str, r1: int, r2: int) -> str:
 
 
 def _step_4(word: str, r2: int) -> str:
-    for suffix in STEP_4:
+    for suffix in STEP_4 if word.endswith(STEP_4) else ():
         if word.endswith(suffix):
             rest = word[: -len(suffix)]
             can_go = len(rest) >= r2 and (suffix != "ion" or rest.endswith(("s", "t")))

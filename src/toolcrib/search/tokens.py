@@ -22,6 +22,7 @@ BREAKS = bytes(
     code if code > 127 or chr(code).isalnum() or chr(code) in "._'-" else ord(" ") for code in range(256)
 )  # none of what becomes a space is part of a WORD
 BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+MARKS = re.compile(r"[^\x00-\x7f\w’]+")
 LONGEST = 64  # characters of a term: longer ones (hashes, base64) are cut
 
 STOP_WORDS = frozenset(
@@ -69,9 +70,12 @@ def analyse(text: str) -> list[str]:
 
 def pieces_of(text: str) -> list[bytes]:
     """A text in small pieces, none of which cuts a word in two: made quickly, and mostly the same ones again."""
-    if text.isascii():
-        return text.encode().translate(BREAKS).split()
-    return " ".join(WORD.findall(fold(text))).encode().split()
+    return plain_bytes(text).translate(BREAKS).split()
+
+
+def plain_bytes(text: str) -> bytes:
+    """A text without accents and compatibility forms; beyond ASCII, marks that end a word are spaces already."""
+    return text.encode() if text.isascii() else MARKS.sub(" ", fold(text)).encode(errors="replace")
 
 
 @lru_cache(maxsize=1 << 17)

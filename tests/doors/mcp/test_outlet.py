@@ -14,30 +14,22 @@ MESSAGE = b"x" * 3_000_000
 
 @contextlib.asynccontextmanager
 async def opened(on_relief=lambda: None):
-    """An outlet, and the descriptor its reader has."""
+    """An outlet, and what its reader has."""
     read, write = os.pipe()
     out = Outlet(on_relief)
     await asyncio.get_running_loop().connect_write_pipe(lambda: out, os.fdopen(write, "wb", buffering=0))
-    try:
-        yield out, read
-    finally:
-        with contextlib.suppress(OSError):
-            os.close(read)
-
-
-def read_all(descriptor: int) -> bytes:
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
+    with os.fdopen(read, "rb") as reader:
+        yield out, reader
 
 
 async def test_closing_waits_until_all_is_read():
     """Not a byte is lost to a reader that comes late."""
-    async with opened() as (out, read):
+    async with opened() as (out, reader):
         out.send(MESSAGE)
         closing = asyncio.create_task(out.close())
         await asyncio.wait([closing], timeout=0)
         waiting = not closing.done()
-        received = await asyncio.to_thread(read_all, read)
+        received = await asyncio.to_thread(reader.read)
         await asyncio.wait_for(closing, 5)
 
     assert (waiting, received == MESSAGE + b"\n") == (True, True)
@@ -56,9 +48,9 @@ async def test_a_client_that_has_stopped_reading_is_not_waited_for(monkeypatch):
 
 async def test_closing_ends_when_the_reader_is_gone():
     """There is nobody to wait for."""
-    async with opened() as (out, read):
+    async with opened() as (out, reader):
         out.send(MESSAGE)
-        os.close(read)
+        reader.close()
 
         await asyncio.wait_for(out.close(), 5)
         out.send(b"to nobody")
@@ -69,10 +61,10 @@ async def test_closing_ends_when_the_reader_is_gone():
 async def test_the_backlog_is_what_was_not_read_and_its_end_is_told():
     """So that what was held back can be said."""
     relieved = asyncio.Event()
-    async with opened(relieved.set) as (out, read):
+    async with opened(relieved.set) as (out, reader):
         out.send(MESSAGE)
         backlog = out.backlog
-        reading = asyncio.create_task(asyncio.to_thread(read_all, read))
+        reading = asyncio.create_task(asyncio.to_thread(reader.read))
         await asyncio.wait_for(relieved.wait(), 5)
         await out.close()
         await reading
