@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARES = (
-    ("tests/doors/cli",),
+    ("tests/doors/cli", "tests/knowledge"),
     (
         "tests/doors/rest",
         "tests/doors/web",
@@ -21,6 +21,8 @@ SHARES = (
         "tests/adapters",
         "tests/platform",
         "tests/workspace",
+        "tests/contracts",
+        "tests/stores",
     ),
 )
 

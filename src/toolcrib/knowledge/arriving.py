@@ -1,8 +1,9 @@
 """Arrivals go into the store with their vectors, or without them if their embedder is away: then these follow."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from toolcrib.core.errors import EmbedderUnavailable
@@ -21,10 +22,16 @@ class Arriving:
     """What comes into one collection, some at a time, each time all or nothing."""
 
     def __init__(
-        self, store: KnowledgeStore, embedders: Embedders, collection: str, builder: Builder | None = None
+        self,
+        store: KnowledgeStore,
+        embedders: Embedders,
+        collection: str,
+        builder: Builder | None = None,
+        on_stored: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._store, self._embedders, self._collection = store, embedders, collection
         self._builder = builder or Builder()
+        self._on_stored = on_stored or partial(compact, store, collection)
         self._embedding = asyncio.Lock()
         self.trouble = ""
         """Why vectors are missing; once something is wrong, the embedder is not asked again."""
@@ -45,7 +52,7 @@ class Arriving:
     async def store(self, change: Change) -> None:
         """All of it or nothing; one after the other."""
         await self._store.apply(change)
-        await compact(self._store, self._collection)
+        await self._on_stored()
 
     async def _vectors(self, arrivals: Sequence[Arrival]) -> "tuple[Floats | None, bool]":
         """The vectors, if they can be made now, and whether they are lacking; in the order of the asking."""

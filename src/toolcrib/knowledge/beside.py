@@ -1,24 +1,42 @@
-"""The program of the process beside an addition: passages come in, the index of their words goes out.
+"""The program of the process beside an addition: passages come in, the index of their words goes out; parts of an
+index come in, the merged one goes out.
 
 Imports next to nothing, because the addition waits for it.
 """
 
 import pickle
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
-from toolcrib.knowledge.indexing import Fields, index_words
+from toolcrib.knowledge.indexing import Fields, Part, index_words, merge_segments
 
 HEAD = 8  # bytes that tell a length
 
 
 def serve() -> None:
-    """Index what comes in, until nothing more does."""
+    """Do what comes in, until nothing more does."""
     with suppress(EOFError, BrokenPipeError):
         while True:
-            fields: list[Fields] = pickle.loads(read(sys.stdin.buffer))  # noqa: S301, who started it sends it
-            write(sys.stdout.buffer, index_words(fields))
+            write(sys.stdout.buffer, _do(*receive(sys.stdin.buffer)))
+
+
+def _do(fields: list[Fields], parts: list[Part]) -> bytes:
+    return merge_segments(parts) if parts else index_words(fields)
+
+
+def send(pipe: IO[bytes], fields: Sequence[Fields], parts: Sequence[Part]) -> None:
+    """Ask for the index of passages, or for one of several parts, whose bytes go as they are."""
+    write(pipe, pickle.dumps((fields, [part._replace(encoded=b"") for part in parts]), pickle.HIGHEST_PROTOCOL))
+    for part in parts:
+        write(pipe, part.encoded)
+
+
+def receive(pipe: IO[bytes]) -> tuple[list[Fields], list[Part]]:
+    """What is asked for."""
+    fields, parts = pickle.loads(read(pipe))  # noqa: S301, who started it sends it
+    return fields, [part._replace(encoded=read(pipe)) for part in parts]
 
 
 def write(pipe: IO[bytes], value: bytes) -> None:

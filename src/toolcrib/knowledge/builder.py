@@ -1,4 +1,5 @@
-"""Words are indexed in a process of its own while this one reads, embeds and stores; where that fails, here.
+"""Words are indexed, and parts of the index merged, in a process of its own while this one reads, embeds and stores;
+where that fails, here.
 
 The process is kept a while for the next addition, since by then it knows many words. It ends when nobody wants it any
 more, when whoever started it is closed, and by itself when its input does.
@@ -6,10 +7,9 @@ more, when whoever started it is closed, and by itself when its input does.
 
 import asyncio
 import os
-import pickle
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 
@@ -17,7 +17,8 @@ from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.knowledge import Arrival
 from toolcrib.isolate.worker import import_path
 from toolcrib.knowledge import beside
-from toolcrib.knowledge.indexing import Fields, indexed_fields
+from toolcrib.knowledge.compact import merge_here
+from toolcrib.knowledge.indexing import Fields, Part, indexed_fields
 
 PATIENCE_S = 120.0
 REST_S = 60.0
@@ -90,20 +91,25 @@ class Builder:
 
     async def words(self, arrivals: Sequence[Arrival]) -> bytes:
         """The index of the arrivals' words, without vectors; empty if it is to be built elsewhere."""
+        return await self._ask(lambda: indexed_fields(arrivals), []) if arrivals else b""
+
+    async def merge(self, parts: Sequence[Part]) -> bytes:
+        """One segment of several."""
+        return await self._ask(list, parts) or await merge_here(parts)
+
+    async def _ask(self, fields: Callable[[], Sequence[Fields]], parts: Sequence[Part]) -> bytes:
+        """What the process makes of it; nothing, if it cannot be asked."""
         async with self._turn:
-            if self._process is None or not arrivals:
+            if self._process is None:
                 return b""
             try:
-                return await self._ask(self._process, indexed_fields(arrivals))
+                self._asked = asyncio.ensure_future(asyncio.to_thread(_exchange, self._process, fields(), parts))
+                async with asyncio.timeout(PATIENCE_S):
+                    return await asyncio.shield(self._asked)
             except (OSError, EOFError, TimeoutError) as error:
                 self._tell(error)
                 await self._give_up()
                 return b""
-
-    async def _ask(self, process: Process, fields: Sequence[Fields]) -> bytes:
-        self._asked = asyncio.ensure_future(asyncio.to_thread(_exchange, process, fields))
-        async with asyncio.timeout(PATIENCE_S):
-            return await asyncio.shield(self._asked)
 
     def _tell(self, error: Exception) -> None:
         self._emit(Event(FAILED, "warning", {"error": type(error).__name__, "instead": "built in this process"}))
@@ -141,10 +147,10 @@ def _start() -> Process:
     )
 
 
-def _exchange(process: Process, fields: Sequence[Fields]) -> bytes:
+def _exchange(process: Process, fields: Sequence[Fields], parts: Sequence[Part]) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
-    beside.write(process.stdin, pickle.dumps(fields, pickle.HIGHEST_PROTOCOL))
+    beside.send(process.stdin, fields, parts)
     return beside.read(process.stdout)
 
 

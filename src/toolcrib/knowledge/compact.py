@@ -2,37 +2,80 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from types import TracebackType
 
 from toolcrib.core.knowledge import Arrival, Collection, KnowledgeStore, Merging, Place, SegmentRecord, SegmentRows
-from toolcrib.knowledge.indexing import build_segment, merge_segments
+from toolcrib.knowledge.indexing import Part, build_segment, merge_segments, owners_of, part_of
 
 FAN_IN = 8
 """How many segments of one tier become one of the next."""
 
 
-async def compact(store: KnowledgeStore, collection: str, *, drop_dead: bool = False) -> int:
+Merge = Callable[[Sequence[Part]], Awaitable[bytes]]
+"""Makes one segment of several, wherever there is room for it."""
+
+
+async def merge_here(parts: Sequence[Part]) -> bytes:
+    """In a thread of this process."""
+    return await asyncio.to_thread(merge_segments, parts)
+
+
+class Compaction:
+    """Merging while documents are added: one merge at a time, and the addition does not wait for it before its end."""
+
+    def __init__(self, store: KnowledgeStore, collection: str, merge: Merge) -> None:
+        self._compact = partial(compact, store, collection, merge=merge)
+        self._task: asyncio.Task[int] | None = None
+
+    async def nudge(self) -> None:
+        """Something was added; raises what went wrong with a merge before."""
+        if self._task is not None and self._task.done():
+            await self._task
+            self._task = None
+        if self._task is None:
+            self._task = asyncio.create_task(self._compact())
+
+    async def __aenter__(self) -> "Compaction":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Who is interrupted does not want to wait."""
+        if self._task is None:
+            return
+        if error is not None:
+            self._task.cancel()
+        try:
+            await asyncio.gather(self._task, return_exceptions=error is not None)
+        finally:
+            self._task.cancel()
+
+
+async def compact(store: KnowledgeStore, collection: str, *, drop_dead: bool = False, merge: Merge = merge_here) -> int:
     """Merge until there is nothing more to merge, or nothing that another process leaves; how many merges were done."""
     if store.remote is None:
-        return await _compact(store, collection, drop_dead=drop_dead)
+        return await _compact(store, collection, drop_dead=drop_dead, merge=merge)
     if not choose(await store.segments([collection]), {}) and not drop_dead:
         return 0
     if not await store.remote.take_merging(collection):
         return 0
     try:
-        return await _compact(store, collection, drop_dead=drop_dead)
+        return await _compact(store, collection, drop_dead=drop_dead, merge=merge)
     finally:
         await store.remote.end_merging(collection)
 
 
-async def _compact(store: KnowledgeStore, collection: str, *, drop_dead: bool) -> int:
+async def _compact(store: KnowledgeStore, collection: str, *, drop_dead: bool, merge: Merge) -> int:
     done = 0
     while True:
         records = await store.segments([collection])
         rows = {record.id: await store.segment_rows(record.id) for record in records} if drop_dead else {}
         chosen = choose(records, {number: len(found.positions) for number, found in rows.items()})
-        if not chosen or not await _merge(store, collection, chosen):
+        if not chosen or not await _merge(store, collection, chosen, merge):
             return done
         done += 1
 
@@ -51,14 +94,16 @@ def choose(records: Sequence[SegmentRecord], alive: Mapping[int, int]) -> Sequen
     return []
 
 
-async def _merge(store: KnowledgeStore, collection: str, chosen: Sequence[SegmentRecord]) -> bool:
-    parts: list[tuple[bytes, int, SegmentRows]] = []
+async def _merge(store: KnowledgeStore, collection: str, chosen: Sequence[SegmentRecord], merge: Merge) -> bool:
+    parts, rows = list[Part](), list[SegmentRows]()
     for record in chosen:
         encoded = await store.segment_bytes(record.id)
         if encoded is None:
             return False
-        parts.append((encoded, record.size, await store.segment_rows(record.id)))
-    merged, owners = await asyncio.to_thread(merge_segments, parts)
+        rows.append(await store.segment_rows(record.id))
+        parts.append(part_of(encoded, record.size, rows[-1]))
+    owners = owners_of(rows)
+    merged = await merge(parts) if owners else b""
     level = chosen[0].level + (len(chosen) > 1)
     return await store.merge(Merging(collection, tuple(chosen), merged, owners, level))
 

@@ -1,7 +1,7 @@
 """From passages to a segment of the index, and from several segments to one. CPU work: run beside the event loop."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolcrib.core.knowledge import Arrival, Place, SegmentRows
 
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
 Fields = dict[str, str]
 """The texts of a passage, by what they are."""
+
+
+Owners = tuple[tuple[int, int], ...]
+"""Whose passages they are, as (document key, ordinal)."""
+
+
+class Part(NamedTuple):
+    """A segment that is to be merged: which of its positions are alive, or nothing if all are."""
+
+    encoded: bytes
+    size: int
+    alive: list[int] | None
 
 
 def build_segment(arrivals: Iterable[Arrival], vectors: "Floats | None") -> bytes:
@@ -68,28 +80,36 @@ def texts_to_embed(arrivals: Iterable[Arrival]) -> list[str]:
     ]
 
 
-def merge_segments(parts: Sequence[tuple[bytes, int, SegmentRows]]) -> tuple[bytes, tuple[tuple[int, int], ...]]:
-    """One segment of what is alive in several (their bytes, sizes and rows), and whose passages it holds."""
+def merge_segments(parts: Sequence[Part]) -> bytes:
+    """One segment of what is alive in several; empty if nothing is."""
     from toolcrib.search.hybrid import Segment
 
-    keeps = [_alive(size, rows) for _, size, rows in parts]
-    owners = tuple(owner for _, _, rows in parts for owner in zip(rows.documents, rows.ordinals, strict=True))
-    if not owners:
-        return b"", ()
-    segments = [Segment.from_bytes(encoded) for encoded, _, _ in parts]
+    keeps = [_mask(part) for part in parts]
+    if not any(part.size if keep is None else keep.any() for part, keep in zip(parts, keeps, strict=True)):
+        return b""
+    segments = [Segment.from_bytes(part.encoded) for part in parts]
     sizes = {segment.vectors.dimensions for segment in segments if segment.vectors is not None}
     segments = even_out(segments, sizes.pop()) if len(sizes) == 1 else segments
-    return Segment.merge(segments, keeps).to_bytes(), owners
+    return Segment.merge(segments, keeps).to_bytes()
 
 
-def _alive(size: int, rows: SegmentRows) -> "NDArray[np.bool_] | None":
-    """Which positions of a segment are alive; nothing if all are."""
+def part_of(encoded: bytes, size: int, rows: SegmentRows) -> Part:
+    """A segment of which these rows are alive."""
+    return Part(encoded, size, None if len(rows.positions) == size else list(rows.positions))
+
+
+def owners_of(rows: Iterable[SegmentRows]) -> Owners:
+    """Whose passages these are, in order."""
+    return tuple(owner for each in rows for owner in zip(each.documents, each.ordinals, strict=True))
+
+
+def _mask(part: Part) -> "NDArray[np.bool_] | None":
     import numpy as np
 
-    if len(rows.positions) == size:
+    if part.alive is None:
         return None
-    keep = np.zeros(size, np.bool_)
-    keep[list(rows.positions)] = True
+    keep = np.zeros(part.size, np.bool_)
+    keep[part.alive] = True
     return keep
 
 
@@ -110,7 +130,7 @@ def even_out(segments: "Sequence[Segment]", size: int) -> "list[Segment]":
 
 def with_vectors(
     part: tuple[bytes, int, SegmentRows], staged: Mapping[tuple[int, int], bytes], dimensions: int, *, is_whole: bool
-) -> tuple[bytes, tuple[tuple[int, int], ...]]:
+) -> tuple[bytes, Owners]:
     """A segment whose words stay as they are, without the dead, and whose vectors are the staged ones.
 
     Where that is not the whole of it, passages without a staged vector keep what they have.
@@ -120,8 +140,8 @@ def with_vectors(
     from toolcrib.search.hybrid import Segment
     from toolcrib.search.vectors import Vectors
 
-    merged, owners = merge_segments([part])
-    if not owners:
+    merged, owners = merge_segments([part_of(*part)]), owners_of([part[2]])
+    if not merged:
         return b"", ()
     segment = Segment.from_bytes(merged)
     rows = np.zeros((len(owners), dimensions), np.float32)

@@ -19,7 +19,7 @@ from toolcrib.core.knowledge import Arrival, Change, Collection, Document, Knowl
 from toolcrib.knowledge.arriving import Arriving
 from toolcrib.knowledge.builder import Builder, Spare
 from toolcrib.knowledge.chunk import chunk
-from toolcrib.knowledge.compact import compact
+from toolcrib.knowledge.compact import Compaction, compact
 from toolcrib.knowledge.embedding import Embedders
 from toolcrib.knowledge.fetch import Page, fetch
 from toolcrib.knowledge.fill import choose_embedder
@@ -122,8 +122,12 @@ class Ingest:
         wanted, known, report, began = intake.wanted, intake.known, intake.report, time.monotonic()
         patience_s = SECONDS_AT_ONCE * (1 if self.store.remote is None else FEWER)
         batch, passages, done = _Batch(patience_s, removals=list(gone)), 0, 0
-        async with Builder(self.emit, self._spare) as builder, Relay(UNDER_WAY) as relay:
-            arriving = Arriving(self.store, self._embedders, wanted.collection, builder)
+        async with (
+            Builder(self.emit, self._spare) as builder,
+            Compaction(self.store, wanted.collection, builder.merge) as compaction,
+            Relay(UNDER_WAY) as relay,
+        ):
+            arriving = Arriving(self.store, self._embedders, wanted.collection, builder, compaction.nudge)
             async for outcome in self._prepared(groups, known, wanted):
                 if outcome is not None:
                     done += 1

@@ -32,6 +32,6 @@ def _from_text(value: str) -> str:
 def _shown(moment: datetime) -> str:
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     try:
-        return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"{aware.astimezone(UTC).isoformat(timespec='seconds')[:19]}Z"
     except (ValueError, OverflowError):
         return ""

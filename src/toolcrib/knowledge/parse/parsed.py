@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any
 
 from toolcrib.core.errors import UnreadableSource
@@ -61,16 +60,17 @@ class Parsed:
 
 def type_of(name: str, sample: bytes) -> str:
     """What kind of document a file is, by its name and its first bytes; raises ``UnreadableSource``."""
-    path = PurePath(name.lower())
+    last = name.lower().rpartition("/")[2]
+    suffix = last[last.rfind(".", 1) :] if "." in last[1:-1] else ""
     if sample.startswith(b"%PDF-"):
         return "pdf"
     if sample.startswith(b"PK\x03\x04"):
-        if path.suffix == ".docx":
+        if suffix == ".docx":
             return "docx"
         raise UnreadableSource("it is an archive", hint="Unpack it and add what is inside.")
-    found = TYPES.get(path.suffix) or _NAMES.get(path.name)
+    found = TYPES.get(suffix) or _NAMES.get(last)
     if found in ("pdf", "docx"):
-        raise UnreadableSource(f"it is named {path.suffix} but is none")
+        raise UnreadableSource(f"it is named {suffix} but is none")
     if is_binary(sample):
         raise UnreadableSource("it is not text")
     head = sample.lstrip()[:200].lower()
