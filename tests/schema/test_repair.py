@@ -123,5 +123,25 @@ def test_whatever_is_repaired_fits_and_no_value_is_lost(arguments):
 
     if found is not None:
         assert compile_check(SCHEMA).accepts(found[0])
-        assert len(found[0]) == len(arguments)
+        assert [*found[0].values()].count(None) <= [*arguments.values()].count(None)
+        assert len(found[0]) >= sum(value is not None for value in arguments.values())
         assert found[1]
+
+
+@pytest.mark.parametrize(
+    ("given_", "left"),
+    [
+        ({"max_results": None}, {}),
+        ({"filePath": "a", "options": None, "tags": None}, {"filePath": "a", "tags": None}),
+        ({"maxResults": None, "ratio": "0.5"}, {"ratio": 0.5}),
+    ],
+)
+def test_a_null_for_what_may_be_left_out_is_left_out(given_, left):
+    """Where null is a value of its own, it stays."""
+    assert repaired(given_)[0] == left
+
+
+@pytest.mark.parametrize("given_", [{"max_results": None}, {"any": None, "max_results": "many"}])
+def test_a_null_for_what_must_be_there_or_for_anything_stays(given_):
+    """Nobody can tell what was meant."""
+    assert repaired(given_, SCHEMA | {"required": ["max_results"]}) is None

@@ -1,7 +1,8 @@
 """Arguments that do not fit, put right where they can only have been meant one way.
 
 A name is repaired if the schema refuses it, it is close to exactly one name of the schema, and that one is not given.
-Text is read as JSON where the schema wants an object, an array or a number. Nothing that fits is ever touched.
+Text is read as JSON where the schema wants an object, an array or a number. A ``null`` for what may be left out, and
+is never ``null``, is left out. Nothing that fits is ever touched.
 """
 
 import math
@@ -39,6 +40,9 @@ def repair(schema: Mapping[str, Any], arguments: Mapping[str, Any], accepts: Cal
         ):
             repaired[name] = read
             notes.append(f"read the text of {name!r} as JSON")
+    for name in [name for name, value in repaired.items() if value is None and _may_go(name, schema, declared)]:
+        del repaired[name]
+        notes.append(f"left out {name!r}, which is never null")
     return (repaired, tuple(notes)) if notes and accepts(repaired) else None
 
 
@@ -86,6 +90,13 @@ def _is_typo(given: str, meant: str) -> bool:
 
 def _is_swap(rest: str, wanted: str) -> bool:
     return len(rest) > 1 and rest[1::-1] + rest[2:] == wanted
+
+
+def _may_go(name: str, schema: Mapping[str, Any], declared: Mapping[str, Any]) -> bool:
+    """Whether the schema says what an argument is, that it is not ``null``, and nothing of that it must be there."""
+    required = schema.get("required", [])
+    kinds = _kinds(declared.get(name), schema)
+    return bool(kinds) and "null" not in kinds and isinstance(required, list) and name not in required
 
 
 def _as_json(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
