@@ -56,7 +56,7 @@ def test_pieces_are_remembered_unless_they_are_too_many(monkeypatch, most, kept)
 
     assert (first[1], again[1]) == ([[11], [0]], [[2], [0]])
     assert sorted(again[0]) == [(b"one", 0), (b"twelv", 0)]
-    assert [len(each) for each in gather._idle] == [kept]
+    assert [len(each.pieces) for each in gather._idle] == [kept]
 
 
 @pytest.mark.parametrize("entries", [[], [("", "")]])

@@ -7,13 +7,43 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.pieces import Vocabulary
+from toolcrib.search.pieces import Pieces, joined
+from toolcrib.search.tokens import BREAKS, plain_bytes, terms_in
 
 Short = NDArray[np.uint32]
 
+SPACE = ord(" ")
 MOST_IN_ENTRY = 255  # counts saturate long before that
 MOST_PIECES = 1 << 17  # that are remembered for the next entries
 AT_ONCE = 250_000  # characters that become numbers together
+
+
+class Vocabulary:
+    """The pieces of texts, and the terms that they stand for."""
+
+    def __init__(self) -> None:
+        self.pieces = Pieces(self._terms_in)
+        self._terms: dict[bytes, int] = {}
+        self._sorted: list[tuple[bytes, int]] = []
+
+    def _terms_in(self, piece: bytes) -> list[int]:
+        known = self._terms
+        return [known.setdefault(term.encode(), len(known)) for term in terms_in(piece)]
+
+    def number(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The numbers of all pieces of these texts, in order, and how many there are up to the end of each text."""
+        buffer, past = joined([plain_bytes(text) for text in texts])
+        buffer = buffer.translate(BREAKS)
+        is_piece = np.frombuffer(buffer, np.uint8) != SPACE
+        edges = np.flatnonzero(is_piece[1:] != is_piece[:-1]) + 1
+        starts, ends = edges[::2], edges[1::2]
+        return self.pieces.look_up(buffer, starts, ends), np.searchsorted(starts, past)
+
+    def sorted_terms(self) -> list[tuple[bytes, int]]:
+        """All terms with their numbers, sorted."""
+        self._sorted += list(self._terms.items())[len(self._sorted) :]
+        self._sorted.sort()  # soon done, where there were few new ones
+        return self._sorted
 
 
 _idle: deque[Vocabulary] = deque(maxlen=1)
@@ -61,8 +91,7 @@ class Gathered:
     def count(self) -> "Counted":
         """What there is in all entries. Once."""
         self._number()
-        terms, ends = self._vocabulary.terms()
-        held = [_terms_in(np.concatenate(pieces), terms, ends) for pieces in self._pieces]
+        held = [self._vocabulary.pieces.meant(np.concatenate(pieces)) for pieces in self._pieces]
         known = self._vocabulary.sorted_terms()
         used = np.bincount(np.concatenate([np.zeros(0, np.uint32), *(each for each, _ in held)]), minlength=len(known))
         is_used = used.tolist()
@@ -72,7 +101,7 @@ class Gathered:
         lengths = np.array([_sums(past, sizes) for (_, past), sizes in zip(held, self._sizes, strict=True)], np.uint32)
         lengths = lengths.reshape(len(held), self._entries)
         postings = _together([rank[each] for each, _ in held], lengths, len(words))
-        if len(self._vocabulary) <= MOST_PIECES:
+        if len(self._vocabulary.pieces) <= MOST_PIECES:
             _idle.append(self._vocabulary)
         return Counted([word for word, _ in words], *postings, lengths)
 
@@ -82,16 +111,6 @@ def _take_idle() -> Vocabulary:
         return _idle.pop()
     except IndexError:
         return Vocabulary()
-
-
-def _terms_in(
-    pieces: NDArray[np.int32], terms: NDArray[np.uint32], ends: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """The terms of these pieces, in order, and how many there are before each piece and at the end."""
-    sizes: NDArray[np.int64] = (ends[1:] - ends[:-1])[pieces]
-    past = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    where = np.repeat(ends[pieces] - past[:-1], sizes) + np.arange(past[-1])
-    return terms[where], past
 
 
 def _sums(past: NDArray[np.int64], sizes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

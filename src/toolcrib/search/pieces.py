@@ -1,12 +1,10 @@
 """Texts as numbers: each piece of a text has one, given out when it is first met. All pieces of many texts at once."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-
-from toolcrib.search.tokens import BREAKS, plain_bytes, terms_in
 
 Longs = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -14,7 +12,6 @@ Words = NDArray[np.uint64]
 WORD = 8  # bytes that are compared at once
 SHORT = 2 * WORD
 """Bytes of a piece that is looked up together with others; the few longer ones are looked up one by one."""
-SPACE = ord(" ")
 FIRST_SIZE = 1 << 12
 MOST_TRIES = 8
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)
@@ -26,41 +23,29 @@ _KEPT = np.array(
 """What belongs to a piece of each size, in its first and in its second word."""
 
 
-class Vocabulary(dict[bytes, int]):
-    """Numbers for the pieces that texts are made of, given out as they are met, and the terms of each piece."""
+class Pieces(dict[bytes, int]):
+    """Numbers for the pieces that texts are made of, given out as they are met, and what each piece stands for."""
 
-    def __init__(self) -> None:
-        self._of_words: dict[bytes, int] = {}
-        self._sorted: list[tuple[bytes, int]] = []
-        self._terms, self._ends = array("I"), array("Q", [0])
+    def __init__(self, meaning: Callable[[bytes], Iterable[int]]) -> None:
+        self._meaning = meaning
+        self._meant, self._ends = array("I"), array("Q", [0])
         self._short = _Table(FIRST_SIZE)
 
     def __missing__(self, piece: bytes) -> int:
-        known = self._of_words
-        self._terms.extend([known.setdefault(term.encode(), len(known)) for term in terms_in(piece)])
-        self._ends.append(len(self._terms))
+        self._meant.extend(self._meaning(piece))
+        self._ends.append(len(self._meant))
         number = self[piece] = len(self)
         return number
 
-    def terms(self) -> tuple[NDArray[np.uint32], Longs]:
-        """The numbers of every piece's terms, one piece after the other, and where each piece's end."""
-        return np.array(self._terms, np.uint32), np.array(self._ends, np.int64)
+    def meant(self, numbers: NDArray[np.int32]) -> tuple[NDArray[np.uint32], Longs]:
+        """What these pieces stand for, in order, and how much there is before each piece and at the end."""
+        meant, ends = np.array(self._meant, np.uint32), np.array(self._ends, np.int64)
+        sizes: Longs = np.diff(ends)[numbers]
+        past = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        return meant[np.repeat(ends[numbers] - past[:-1], sizes) + np.arange(past[-1])], past
 
-    def sorted_terms(self) -> list[tuple[bytes, int]]:
-        """All terms with their numbers, sorted."""
-        self._sorted += list(self._of_words.items())[len(self._sorted) :]
-        self._sorted.sort()  # soon done, where there were few new ones
-        return self._sorted
-
-    def number(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], Longs]:
-        """The numbers of all pieces of these texts, in order, and how many there are up to the end of each text."""
-        buffer, past = _joined(texts)
-        is_piece = np.frombuffer(buffer, np.uint8) != SPACE
-        edges = np.flatnonzero(is_piece[1:] != is_piece[:-1]) + 1
-        starts, ends = edges[::2], edges[1::2]
-        return self._look_up(buffer, starts, ends), np.searchsorted(starts, past)
-
-    def _look_up(self, buffer: bytes, starts: Longs, ends: Longs) -> NDArray[np.int32]:
+    def look_up(self, buffer: bytes, starts: Longs, ends: Longs) -> NDArray[np.int32]:
+        """The numbers of the pieces that stand there in ``buffer``, which ``joined`` made."""
         keys = _keys(buffer, starts, ends - starts)
         found = self._short.find(keys)
         is_long = ends - starts > SHORT
@@ -81,12 +66,11 @@ class Vocabulary(dict[bytes, int]):
         return np.array([self[buffer[start:end]] for start, end in pairs], np.int32)
 
 
-def _joined(texts: Sequence[str]) -> tuple[bytes, Longs]:
-    """All texts with spaces before, between and after them and in place of all that ends a word; where each ends."""
-    parts = [plain_bytes(text) for text in texts]
+def joined(parts: Sequence[bytes]) -> tuple[bytes, Longs]:
+    """Texts in one, with spaces before, between and after them, and where each ends."""
     past = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)) + 1)
     whole = b"".join([b" ", b" ".join(parts), b" " * (2 * SHORT)])  # a key reads beyond the end of a piece
-    return whole[: len(whole) // WORD * WORD].translate(BREAKS), past
+    return whole[: len(whole) // WORD * WORD], past
 
 
 def _keys(buffer: bytes, starts: Longs, sizes: Longs) -> Words:
