@@ -198,7 +198,8 @@ def main() -> None:
             raise SystemExit(f"{options.model / name} is not the file of all-MiniLM-L6-v2")
     vocabulary = (options.model / "vocab.txt").read_text().rstrip("\n").split("\n")
     pieces, bert = WordPieces(vocabulary), Bert(options.model / "model.safetensors")
-    cut = [pieces.cut(text)[: LONGEST - 2] for text in glosses(options.wordnet)]
+    numbers, past = pieces.cut(list(glosses(options.wordnet)))
+    cut = [each[: LONGEST - 2].tolist() for each in np.split(numbers, past[:-1])]
     alone = encoded(bert, [[START, piece, END] for piece in range(len(vocabulary))], options.cache / "pieces")
     whole = encoded(bert, [[START, *each, END] for each in cut], options.cache / "glosses")
     write(fit(alone, whole, cut, rarity(len(vocabulary))), vocabulary)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolcrib.search.model import WordPieces, bundled
 
@@ -30,7 +32,21 @@ def embedder():
 )
 def test_words_are_cut_like_the_original(text, pieces):
     """As the uncased BERT tokenizer cuts them."""
-    assert [VOCABULARY[number] for number in WordPieces(VOCABULARY).cut(text)] == pieces
+    one, many = WordPieces(VOCABULARY).cut([text]), WordPieces(VOCABULARY).cut([text] * 9)
+
+    assert [VOCABULARY[number] for number in one[0]] == pieces
+    assert [VOCABULARY[number] for number in many[0]] == pieces * 9
+    assert (one[1].tolist(), many[1].tolist()) == ([len(pieces)], [len(pieces) * count for count in range(1, 10)])
+
+
+@given(st.lists(st.text("aB9 ._'’é中—\t\n\x00\x1f\u2003", max_size=20), min_size=9))
+def test_many_texts_are_cut_as_each_alone(texts):
+    pieces = WordPieces(VOCABULARY)
+    numbers, past = pieces.cut(texts)
+
+    assert [each.tolist() for each in np.split(numbers, past[:-1])] == [
+        pieces.cut([text])[0].tolist() for text in texts
+    ]
 
 
 def test_vectors_have_length_1_or_0(embedder):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.pieces import Pieces, joined
+from toolcrib.search.pieces import Pieces, is_new, joined
 from toolcrib.search.tokens import BREAKS, plain_bytes, terms_in
 
 Short = NDArray[np.uint32]
@@ -128,18 +128,12 @@ def _together(fields: Sequence[Short], lengths: Short, words: int) -> tuple[Shor
         for at, (terms, of) in enumerate(zip(fields, lengths, strict=True))
     ]
     held = np.sort(np.concatenate([np.zeros(0, size), *numbers]))
-    firsts = np.flatnonzero(_is_new(held))
+    firsts = np.flatnonzero(is_new(held))
     held, count = held[firsts], np.diff(firsts, append=len(held))
     places = held >> size(of_field)
-    is_new = _is_new(places)
-    counts = np.zeros((len(fields), np.count_nonzero(is_new)), np.uint8)
-    where = (held & size((1 << of_field) - 1)).astype(np.intp), np.cumsum(is_new) - 1
+    is_first = is_new(places)
+    counts = np.zeros((len(fields), np.count_nonzero(is_first)), np.uint8)
+    where = (held & size((1 << of_field) - 1)).astype(np.intp), np.cumsum(is_first) - 1
     counts[where] = np.minimum(count, MOST_IN_ENTRY)
-    places = places[is_new]
+    places = places[is_first]
     return (places >> size(of_entry)).astype(np.uint32), (places & size((1 << of_entry) - 1)).astype(np.uint32), counts
-
-
-def _is_new(numbers: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
-    """Which of these, that ascend, differ from the one before."""
-    result: NDArray[np.bool_] = np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)]
-    return result

@@ -8,21 +8,34 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from importlib import resources
+from itertools import pairwise
+from string import punctuation
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.search.pack import unpack
+from toolcrib.search.pieces import Pieces, is_new, joined
 
 Floats = NDArray[np.float32]
+Cut = tuple[NDArray[np.uint32], NDArray[np.int64]]
 
 KIND = "embedding"
 BUNDLED = "english.bin"
 LONGEST_WORD = 100  # characters; longer ones say nothing
 MOST_REMEMBERED = 1 << 16  # words whose pieces are kept at hand
+FEW = 4  # texts that are cut word by word
 BATCH = 256  # texts averaged at once
+SPACE, LETTER, MARK = range(3)
+KINDS = np.array(
+    [SPACE if chr(at).isspace() and at < 128 else MARK if chr(at) in punctuation else LETTER for at in range(256)],
+    np.uint8,
+)
 SPLIT = re.compile(r"[^\s!-/:-@\[-`{-~]+|[!-/:-@\[-`{-~]")
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+DROPPED = bytes(at for at in range(128) if CONTROL.match(chr(at)))
+LOWER = bytes(ord(" ") if at in b"\t\n\r" else at for at in range(256)).lower()
 BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 IDEOGRAPHS = (("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uf900", "\ufaff"), ("\U00020000", "\U0002ceaf"))
 
@@ -33,21 +46,34 @@ class WordPieces:
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
         self._unknown = self._ids["[UNK]"]
-        self._known: dict[str, list[int]] = {}
+        self._turn = Lock()
+        self._words = self._none()
 
-    def cut(self, text: str) -> list[int]:
-        """The numbers of the pieces, in order."""
-        known, pieces = self._known, []
-        for word in SPLIT.findall(_plain(text)):
-            found = known.get(word)
-            pieces += self._remember(word) if found is None else found
-        return pieces
+    def _none(self) -> Pieces:
+        return Pieces(lambda word: self._cut_word(word.decode()))
 
-    def _remember(self, word: str) -> list[int]:
-        if len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-        pieces = self._known[word] = self._cut_word(word)
-        return pieces
+    def cut(self, texts: Sequence[str]) -> Cut:
+        """The numbers of the pieces of all texts, in order, and how many there are up to the end of each text."""
+        with self._turn:
+            if len(self._words) >= MOST_REMEMBERED:
+                self._words = self._none()
+            return self._cut_few(texts) if len(texts) <= FEW else self._cut_many(texts)
+
+    def _cut_few(self, texts: Sequence[str]) -> Cut:
+        """As ``_cut_many``, and sooner done with a query."""
+        cut = [[self._words.meaning(word.encode()) for word in SPLIT.findall(_plain(text))] for text in texts]
+        pieces = [piece for words in cut for word in words for piece in word]
+        return np.array(pieces, np.uint32), np.cumsum([sum(map(len, words)) for words in cut])
+
+    def _cut_many(self, texts: Sequence[str]) -> Cut:
+        buffer, past = joined([_plain_bytes(text) for text in texts])
+        kinds = KINDS[np.frombuffer(buffer, np.uint8)]
+        is_edge = (kinds[1:] != kinds[:-1]) | (kinds[1:] == MARK)  # a mark is a word of its own
+        edges = np.flatnonzero(is_edge) + 1
+        is_word = kinds[edges] != SPACE
+        starts, ends = edges[is_word], np.append(edges[1:], len(buffer))[is_word]
+        pieces, before = self._words.meant(self._words.look_up(buffer, starts, ends))
+        return pieces, before[np.searchsorted(starts, past)]
 
     def _cut_word(self, word: str) -> list[int]:
         if len(word) > LONGEST_WORD:
@@ -62,6 +88,13 @@ class WordPieces:
             pieces.append(self._ids[mark + word[start:end]])
             start = end
         return pieces
+
+
+def _plain_bytes(text: str) -> bytes:
+    """Lower case and without control characters; all white space is a space."""
+    if text.isascii():
+        return text.encode().translate(LOWER, DROPPED)
+    return " ".join(_plain(text).split()).encode(errors="replace")
 
 
 def _plain(text: str) -> str:
@@ -117,15 +150,28 @@ class StaticEmbedder:
         return np.concatenate(batches) if batches else np.zeros((0, self.dimensions), np.float32)
 
     def _embed(self, texts: Sequence[str]) -> Floats:
-        cut = [self._pieces.cut(text) for text in texts]
+        pieces, weights, past = _counted(*self._pieces.cut(texts), len(self._table))
+        weights *= self._scales[pieces]
         sums = np.zeros((len(texts), self.dimensions), np.float32)
-        for at, pieces in enumerate(cut):
-            if pieces:
-                rows = np.array(pieces, np.intp)
-                sums[at] = self._scales.take(rows) @ self._table.take(rows, axis=0).astype(np.float32)
+        for at, (start, end) in enumerate(pairwise([0, *past.tolist()])):
+            if end > start:
+                rows = self._table.take(pieces[start:end], axis=0)
+                sums[at] = weights[start:end] @ rows.astype(np.float32)
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
         result: Floats = sums / np.maximum(lengths, np.float32(1e-9))
         return result
+
+
+def _counted(
+    pieces: NDArray[np.uint32], past: NDArray[np.int64], known: int
+) -> tuple[NDArray[np.intp], Floats, NDArray[np.intp]]:
+    """The different pieces of each text, how often it has each, and how many there are up to the end of each text."""
+    texts = np.arange(len(past), dtype=np.uint32) * np.uint32(known)  # a batch is small enough for that
+    held = np.sort(np.repeat(texts, np.diff(past, prepend=0)) + pieces)
+    firsts = np.flatnonzero(is_new(held))
+    counts = np.diff(firsts, append=len(held)).astype(np.float32)
+    held = held[firsts]
+    return (held % known).astype(np.intp), counts, np.searchsorted(held, texts + np.uint32(known))
 
 
 def bundled() -> StaticEmbedder:

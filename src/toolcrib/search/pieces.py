@@ -29,6 +29,7 @@ class Pieces(dict[bytes, int]):
     def __init__(self, meaning: Callable[[bytes], Iterable[int]]) -> None:
         self._meaning = meaning
         self._meant, self._ends = array("I"), array("Q", [0])
+        self._arrays = np.zeros(0, np.uint32), np.zeros(0, np.int64)
         self._short = _Table(FIRST_SIZE)
 
     def __missing__(self, piece: bytes) -> int:
@@ -37,12 +38,21 @@ class Pieces(dict[bytes, int]):
         number = self[piece] = len(self)
         return number
 
+    def meaning(self, piece: bytes) -> Sequence[int]:
+        """What one piece stands for."""
+        number = self[piece]
+        return self._meant[self._ends[number] : self._ends[number + 1]]
+
     def meant(self, numbers: NDArray[np.int32]) -> tuple[NDArray[np.uint32], Longs]:
         """What these pieces stand for, in order, and how much there is before each piece and at the end."""
-        meant, ends = np.array(self._meant, np.uint32), np.array(self._ends, np.int64)
-        sizes: Longs = np.diff(ends)[numbers]
-        past = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        return meant[np.repeat(ends[numbers] - past[:-1], sizes) + np.arange(past[-1])], past
+        if len(self._arrays[1]) < len(self._ends):
+            self._arrays = np.array(self._meant, np.uint32), np.array(self._ends, np.int64)
+        meant, ends = self._arrays
+        starts = ends[numbers]
+        sizes = ends[numbers + 1] - starts
+        past = np.zeros(len(numbers) + 1, np.int64)
+        np.cumsum(sizes, out=past[1:])
+        return meant[np.repeat(starts - past[:-1], sizes) + np.arange(past[-1])], past
 
     def look_up(self, buffer: bytes, starts: Longs, ends: Longs) -> NDArray[np.int32]:
         """The numbers of the pieces that stand there in ``buffer``, which ``joined`` made."""
@@ -71,6 +81,12 @@ def joined(parts: Sequence[bytes]) -> tuple[bytes, Longs]:
     past = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)) + 1)
     whole = b"".join([b" ", b" ".join(parts), b" " * (2 * SHORT)])  # a key reads beyond the end of a piece
     return whole[: len(whole) // WORD * WORD], past
+
+
+def is_new(numbers: NDArray[np.unsignedinteger]) -> NDArray[np.bool_]:
+    """Which of these, that ascend, differ from the one before."""
+    result: NDArray[np.bool_] = np.concatenate([[True], numbers[1:] != numbers[:-1]])[: len(numbers)]
+    return result
 
 
 def _keys(buffer: bytes, starts: Longs, sizes: Longs) -> Words:
