@@ -12,7 +12,8 @@ from toolcrib.assemble import open_crib
 from toolcrib.calls.approvals import Reply
 from toolcrib.catalog.formats import Options
 from toolcrib.config.lock import Record
-from toolcrib.config.model import Config, SecurityConfig, ServerConfig, ToolConfig, config_hash
+from toolcrib.config.model import Config, ServerConfig, ToolConfig, config_hash
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core import errors, events
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult

@@ -39,13 +39,7 @@ from toolcrib.catalog.supply import Supply
 from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
-from toolcrib.config.model import (
-    DEFAULT,
-    Config,
-    ResultsConfig,
-    has_result_limit,
-    without_result_limits,
-)
+from toolcrib.config.model import DEFAULT, Config, ResultsConfig, has_result_limit, without_result_limits
 from toolcrib.config.model import Layer as ConfigLayer
 from toolcrib.config.parse import flags_layer, parse
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit

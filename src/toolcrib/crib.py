@@ -30,7 +30,8 @@ from toolcrib.catalog.supply import Supply
 from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.ledger import Ledger
 from toolcrib.config.lock import Record
-from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
+from toolcrib.config.model import ServerConfig, is_same_connection
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller, Reach
 from toolcrib.core.audit import Audit, AuditEntry

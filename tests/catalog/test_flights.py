@@ -5,7 +5,8 @@ import asyncio
 from tests.doubles.replicas import Common, replica, so
 
 from toolcrib.catalog import flights, refresh
-from toolcrib.config.model import Config, SecurityConfig, ServerConfig
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.errors import SourceUnavailable, StoreUnavailable
 from toolcrib.core.tool import Tool
 from toolcrib.stores.records import MemoryRecords

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from toolcrib.catalog.pins import CHANGED, MOVED, NEW
-from toolcrib.config.model import Config, SecurityConfig, ServerConfig
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.errors import PermissionDenied, UnknownTool
 from toolcrib.core.tool import Tool

@@ -8,7 +8,8 @@ from tests.platform.fake_gateway import jwt, serving
 from tests.platform.mcp_servers import mcp_server
 
 from toolcrib.assemble import open_crib
-from toolcrib.config.model import Config, PlatformConfig, ServerConfig
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.platform import PlatformConfig
 from toolcrib.platform.manifest import NAME
 from toolcrib.surroundings import Surroundings
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from toolcrib.config.exposing import ExposeConfig
-from toolcrib.config.model import Config, SecurityConfig
+from toolcrib.config.model import Config
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.project import Project

@@ -5,7 +5,7 @@ from pathlib import Path
 from toolcrib.assemble import Loaded
 from toolcrib.catalog.levels import policy_of
 from toolcrib.config.edit import set_policy
-from toolcrib.config.model import POLICIES
+from toolcrib.config.security import POLICIES
 from toolcrib.core.errors import ConfigError
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK, UsageError
