@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.doors.cli.program import TINY
 
-from toolcrib.assemble import assemble, load
+from toolcrib.assemble import assemble
 from toolcrib.calls.approvals import Reply
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import config_hash
@@ -19,6 +19,7 @@ from toolcrib.core.errors import RateLimited
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.stay import Stay
 from toolcrib.dossier import Place
+from toolcrib.loading import load
 from toolcrib.project import Project
 from toolcrib.projects import Projects, as_known
 from toolcrib.sessions import (

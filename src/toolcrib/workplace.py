@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from toolcrib.assemble import assemble, load
+from toolcrib.assemble import assemble
 from toolcrib.calls.approvals import Answer, Question, Surface
 from toolcrib.catalog.recorded import Recorded
 from toolcrib.config.lock import timestamp
@@ -20,6 +20,7 @@ from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.crib import Crib
 from toolcrib.dossier import Document, Place, Snapshot, Stamp, shown_to, stamp_of
+from toolcrib.loading import load
 from toolcrib.project import Project
 from toolcrib.sources.native import NativeTool
 

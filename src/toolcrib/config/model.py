@@ -122,7 +122,7 @@ class AuditConfig:
     """Whether and where calls and security decisions are written down."""
 
     enabled: bool = False
-    """What comes from files is audited unless they say no; see ``assemble.load``."""
+    """What comes from files is audited unless they say no; see ``loading.load``."""
     path: str = ""
     """Empty: ``audit.db`` in the user's state directory."""
     values: bool = False

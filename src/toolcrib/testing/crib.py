@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolcrib.assemble import layer_stack, make_rig
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
@@ -15,6 +14,7 @@ from toolcrib.core.events import Event
 from toolcrib.crib import Crib, CribSettings, Parts
 from toolcrib.fleet import Fleet
 from toolcrib.sources.native import NativeSource, NativeTool
+from toolcrib.stack import layer_stack, make_rig
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing.source import FakeSource
 

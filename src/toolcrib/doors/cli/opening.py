@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TypeVar
 
-from toolcrib.assemble import Loaded, assemble, load
+from toolcrib.assemble import assemble
 from toolcrib.config.ledger import Ledger
 from toolcrib.config.lock import Record
 from toolcrib.config.model import is_bare as is_bare_config
@@ -21,6 +21,7 @@ from toolcrib.doors.cli.invoke import Options
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.views.servers import is_unasked
 from toolcrib.keeping import find_tokens, open_ledger
+from toolcrib.loading import Loaded, load
 from toolcrib.stores.tokens import TokenBook
 from toolcrib.surroundings import Surroundings
 from toolcrib.window import Window, Windows

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 
-from toolcrib.assemble import Loaded
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.audit_checks import check_audit
@@ -24,6 +23,7 @@ from toolcrib.doors.cli.kb_checks import check_knowledge
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.running import run_once
+from toolcrib.loading import Loaded
 from toolcrib.schema.text import printable
 from toolcrib.surroundings import Surroundings
 

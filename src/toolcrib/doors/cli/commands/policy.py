@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from toolcrib.assemble import Loaded
 from toolcrib.catalog.levels import policy_of
 from toolcrib.config.edit import set_policy
 from toolcrib.config.security import POLICIES
@@ -15,6 +14,7 @@ from toolcrib.doors.cli.opening import load_here, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.doors.views.tools import policy_entries
+from toolcrib.loading import Loaded
 from toolcrib.project import edit_file
 from toolcrib.stores.paths import user_config_path
 from toolcrib.surroundings import Surroundings
