@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from toolcrib.assemble import open_crib
 from toolcrib.calls.approvals import Reply
+from toolcrib.calls.prometheus import exposition
 from toolcrib.catalog.formats import Options
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, ToolConfig, config_hash
@@ -562,7 +563,7 @@ async def test_whoever_wants_is_told_of_servers_that_come_change_and_go():
     heard: list[tuple[str, str]] = []
     one, two = ServerConfig("one", command="x"), ServerConfig("two", command="x")
     async with open_crib(Config(servers={"one": one})) as crib:
-        forget = crib.on_servers(lambda event: heard.append((event.name, event.fields["server"])))
+        forget = crib.servers.on_change(lambda event: heard.append((event.name, event.fields["server"])))
         await crib.apply({"one": replace(one, description="new"), "two": two})
         await crib.apply({"two": two})
         forget()
@@ -764,7 +765,7 @@ async def test_health_and_metrics_know_the_audit_log():
     """How it is doing, for whoever watches."""
     async with memory_crib(tools=[add], audit=MemoryAudit(problem="the disk is full")) as made:
         await made.crib.call("nothing")
-        health, page = made.crib.health()["audit"], made.crib.exposition("1", 0.0)
+        health, page = made.crib.health()["audit"], exposition(made.crib.metrics, made.crib.health(), "1", 0.0)
 
     assert (health["enabled"], health["problem"], health["written"]) == (True, "the disk is full", 1)
     assert "toolcrib_audit_up 0\n" in page
@@ -982,10 +983,10 @@ async def test_a_restart_puts_a_new_source_in_the_place_of_the_old_one():
     async with memory_crib(old) as made:
         await made.crib.call("files__read")
         made.upcoming["files"] = new
-        record = await made.crib.restart("files")
+        record = await made.crib.servers.restart("files")
         result = await made.crib.call("files__read")
         with pytest.raises(errors.UnknownServer, match="ghost"):
-            await made.crib.restart("ghost")
+            await made.crib.servers.restart("ghost")
 
     assert (record.status, result.text, old.closed) == ("success", "read ran", True)
     assert (len(old.calls), len(new.calls)) == (1, 1)

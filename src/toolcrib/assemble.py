@@ -19,7 +19,7 @@ from toolcrib.config.model import Config, without_result_limits
 from toolcrib.config.parse import flags_layer
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.subagent import SubAgents
-from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.crib import Crib
 from toolcrib.fleet import join_fleet
 from toolcrib.isolate.grants import Wish
 from toolcrib.isolate.levels import AUTO
@@ -29,6 +29,7 @@ from toolcrib.loading import Loaded, load
 from toolcrib.maker import SourceMaker
 from toolcrib.onlookers import Onlookers, audit_place, find_tracer, open_audit
 from toolcrib.oversize import open_results, reading_tool, share_results
+from toolcrib.parts import CribSettings, Parts
 from toolcrib.shared import Shared, open_shared
 from toolcrib.sources.modules import import_tools
 from toolcrib.sources.native import NativeSource, NativeTool, native_tool

@@ -52,7 +52,7 @@ class Journal:
         self.last = 0
         self._news = asyncio.Event()
         self._closed = False
-        self._forget = (crib.on_change(lambda: self._note(CATALOG_CHANGED)), crib.on_servers(self._note_server))
+        self._forget = (crib.on_change(lambda: self._note(CATALOG_CHANGED)), crib.servers.on_change(self._note_server))
 
     def _note_server(self, event: Event) -> None:
         self._note(event.name, str(event.fields["server"]))
@@ -164,7 +164,7 @@ class Workplace:
                 await self.project.reload()
             ledger = self.crib.ledger
             if ledger is not None and (kept := await ledger.stamp()) != self._kept:
-                await self.crib.reload_pins()
+                await self.crib.servers.fresh.reload_pins()
                 self._kept = kept
 
     async def close(self) -> None:

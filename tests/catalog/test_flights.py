@@ -55,7 +55,7 @@ async def test_when_the_one_that_asks_dies_another_one_does_it(monkeypatch):
     config = Config(servers={"srv": ServerConfig("srv", command="srv", discovery_timeout_s=1.0)})
     dead.listing.hold()
     async with replica(common, "a", dead, config=config) as a, replica(common, "b", alive, config=config) as b:
-        a.made.crib.wake()
+        a.made.crib.servers.wake()
         await dead.listing.reached.wait()
         a.coordination.die()
         await b.made.crib.current()

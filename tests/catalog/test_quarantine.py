@@ -180,7 +180,7 @@ async def test_what_another_process_accepted_counts_after_reloading():
         theirs.tools = (tool("read", "second"),)
         await other.crib.refresh()
         await other.crib.approve("files__read")
-        await made.crib.reload_pins()
+        await made.crib.servers.fresh.reload_pins()
         still_first = await listed(made)
         ours.tools = theirs.tools
         await made.crib.refresh()

@@ -223,7 +223,7 @@ async def test_an_approval_by_another_process_counts_once_it_is_reloaded(stage):
         other = LockFile(stage.home / "toolcrib.lock")
         other.update("bad", lambda stored: accept(stored, ["search"], how))
         await assert_closed(crib)
-        await crib.reload_pins()
+        await crib.servers.fresh.reload_pins()
         await assert_open(crib)
         stage.show([*with_search(CHANGES["description"]), {"name": "more", "inputSchema": {"type": "object"}}])
         await crib.refresh("bad")

@@ -11,8 +11,9 @@ from toolcrib.calls.marks import Marks
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
-from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.crib import Crib
 from toolcrib.fleet import Fleet
+from toolcrib.parts import CribSettings, Parts
 from toolcrib.sources.native import NativeSource, NativeTool
 from toolcrib.stack import layer_stack, make_rig
 from toolcrib.stores.records import MemoryRecords

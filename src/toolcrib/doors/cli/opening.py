@@ -82,7 +82,7 @@ async def open_window(options: Options, console: Console) -> AsyncIterator[Windo
     loaded = load_here(options)
     crib = await assemble_here(loaded, one_shot_log(options, console), one_shot=True)
     try:
-        await wait_with_status(console, crib.find_servers(), "asking the platform")
+        await wait_with_status(console, crib.servers.find(), "asking the platform")
         yield Windows(crib, loaded.config).need(getattr(options, "profile", ""))
     finally:
         console.end_status()

@@ -250,7 +250,7 @@ async def open_watched(
         if not prefix:
             await check_names(crib, console)
         settle_memory()
-        await crib.find_servers(0)
+        await crib.servers.find(0)
         project = Project(crib, loaded, options.config, flags=flags_of(options), prefix=prefix)
         tasks.spawn(Watch(project, emit).run(), "watch")
         tasks.spawn(remember(project, projects_here(project), emit), "projects.remember")
