@@ -320,9 +320,3 @@ class Crib:
             if self._parts.close_last is not None:
                 await self._parts.close_last()
             await self.audit.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
