@@ -350,7 +350,7 @@ async def test_a_tool_that_changed_is_called_by_its_new_definition():
         refused = await made.crib.call("files__read")
         files.tools = (Tool("read"),)
         await made.crib.refresh("files")
-        await made.crib.approve("files__read")
+        await made.crib.servers.approve("files__read")
         accepted = await made.crib.call("files__read")
 
     assert (refused.error.code, accepted.success) == ("TOOL_INVALID_INPUT", True)
@@ -607,7 +607,7 @@ async def test_health_follows_the_servers():
         files.trouble = SourceUnavailable("down too")
         await made.crib.refresh("files")
         stale = made.crib.health()["servers"]["files"]
-        await made.crib.apply({"other": server("other")})
+        await made.crib.servers.apply({"other": server("other")})
         all_down = made.crib.health()["status"]
 
     assert (one_down["status"], one_down["servers"]["other"]["health"]) == ("degraded", "unhealthy")
@@ -750,7 +750,7 @@ async def test_a_denial_that_comes_while_a_person_thinks_counts():
         await made.crib.inbox.look(owner)
         waiting = asyncio.create_task(made.crib.call("files__write"))
         (found,) = await made.crib.inbox.look(owner, 60)
-        await made.crib.apply(config.servers, SecurityConfig(policy="deny"))
+        await made.crib.servers.apply(config.servers, SecurityConfig(policy="deny"))
         made.crib.inbox.answer(found.question.id, Reply.ONCE, owner)
         result = await waiting
 

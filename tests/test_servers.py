@@ -24,10 +24,10 @@ async def test_whoever_wants_is_told_of_servers_that_come_change_and_go():
     one, two = ServerConfig("one", command="x"), ServerConfig("two", command="x")
     async with open_crib(Config(servers={"one": one})) as crib:
         forget = crib.servers.on_change(lambda event: heard.append((event.name, event.fields["server"])))
-        await crib.apply({"one": replace(one, description="new"), "two": two})
-        await crib.apply({"two": two})
+        await crib.servers.apply({"one": replace(one, description="new"), "two": two})
+        await crib.servers.apply({"two": two})
         forget()
-        await crib.apply({})
+        await crib.servers.apply({})
 
     assert heard == [("server.changed", "one"), ("server.created", "two"), ("server.removed", "one")]
 
@@ -42,7 +42,7 @@ async def test_servers_are_added_changed_and_removed_while_it_runs():
         made.upcoming["changed"] = FakeSource("changed", ["write"])
         made.upcoming["added"] = FakeSource("added", ["read"])
 
-        touched = await made.crib.apply(
+        touched = await made.crib.servers.apply(
             {"kept": server("kept"), "changed": server("changed", args=("new",)), "added": server("added")}
         )
         tools = [tool.name for tool in await made.crib.tools()]
@@ -61,7 +61,7 @@ async def test_a_changed_setting_keeps_what_was_discovered():
     """Only what is run or reached makes a new discovery necessary."""
     async with memory_crib(FakeSource("files", ["read"])) as made:
         await made.crib.current()
-        await made.crib.apply({"files": server("files", call_timeout_s=9)})
+        await made.crib.servers.apply({"files": server("files", call_timeout_s=9)})
 
         routes = made.crib.catalog.routes
         asked = made.sources["files"].listed
@@ -73,10 +73,10 @@ async def test_a_disabled_server_leaves_and_comes_back():
     """With its tools."""
     async with memory_crib(FakeSource("files", ["read"])) as made:
         await made.crib.current()
-        await made.crib.apply({"files": server("files", enabled=False)})
+        await made.crib.servers.apply({"files": server("files", enabled=False)})
         without = list(made.crib.catalog.routes), list(made.crib.disabled)
         made.upcoming["files"] = FakeSource("files", ["read"])
-        await made.crib.apply({"files": server("files")})
+        await made.crib.servers.apply({"files": server("files")})
         again = [tool.name for tool in await made.crib.tools()]
 
     assert (without, again, dict(made.crib.disabled)) == (([], ["files"]), ["files__read"], {})
@@ -94,7 +94,7 @@ async def test_a_server_that_is_disabled_from_the_start_is_never_made():
 async def test_the_same_configuration_again_changes_nothing():
     """Where it was written does not matter."""
     async with memory_crib(FakeSource("files", ["read"])) as made:
-        touched = await made.crib.apply({"files": replace(server("files"), origin="elsewhere.toml", line=9)})
+        touched = await made.crib.servers.apply({"files": replace(server("files"), origin="elsewhere.toml", line=9)})
 
     assert touched == []
 
@@ -106,7 +106,7 @@ async def test_a_call_that_waits_for_a_server_that_is_removed_gets_an_answer():
     async with memory_crib(files) as made:
         waiting = asyncio.create_task(made.crib.call("files__read"))
         await files.listing.reached.wait()
-        await made.crib.apply({})
+        await made.crib.servers.apply({})
         result = await asyncio.wait_for(waiting, 5)
 
     assert result.error.code == "TOOL_UNAVAILABLE"
@@ -123,7 +123,7 @@ async def test_a_removed_tool_is_gone_before_its_server_is():
     files.close = slow_close
     async with memory_crib(files) as made:
         await made.crib.current()
-        applying = asyncio.create_task(made.crib.apply({}))
+        applying = asyncio.create_task(made.crib.servers.apply({}))
         await stopping.wait()
         result = await made.crib.call("files__read")
         stopped.set()
@@ -151,7 +151,7 @@ async def test_an_edit_of_wishes_takes_effect_and_leaves_the_connection_alone():
         before = await made.crib.call("files__move", {"to": 1})
         source = made.crib.shelves["files"].source
         wishes = {"move": ToolConfig(parameters={"to": "target"})}
-        changed = await made.crib.apply({"files": server("files", tools=wishes)})
+        changed = await made.crib.servers.apply({"files": server("files", tools=wishes)})
         after = await made.crib.call("files__move", {"to": 1})
 
         assert (before.error.code, after.success, changed) == ("TOOL_INVALID_INPUT", True, ["files"])

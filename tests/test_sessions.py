@@ -345,7 +345,7 @@ async def test_a_journal_keeps_the_latest_and_says_what_it_forgot(bench: Bench):
         for number in range(HAPPENINGS_KEPT + 3):
             bench.project("mine", f'[servers.x]\nurl = "http://127.0.0.1:1/{number}"')
             project.loaded = load(None, project.around)
-            await project.crib.apply(project.loaded.config.servers)
+            await project.crib.servers.apply(project.loaded.config.servers)
         waiting = asyncio.ensure_future(journal.wait(journal.last, 60))
         await asyncio.sleep(0)
         journal.close()

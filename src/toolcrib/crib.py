@@ -21,11 +21,10 @@ from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig
-from toolcrib.config.security import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller, Reach
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
-from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError, UnknownTool
+from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
 from toolcrib.core.events import Event
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
@@ -52,7 +51,7 @@ class Crib:
         """The routes that the steps were composed for."""
         self._run_id = f"{time.time_ns() // 1_000_000:x}{secrets.token_hex(3)}"  # replicas start at the same moment
         self._numbers = itertools.count(1)
-        self.servers = Servers(parts, self._merge)
+        self.servers = Servers(parts, self._current)
         """The servers behind it, for whoever looks after them."""
         self.search = ToolSearch()
         """The index that tools are found by."""
@@ -75,12 +74,10 @@ class Crib:
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
         """Know the servers, with what earlier runs found out about them; none is started."""
-        self._parts.native.on_change(self._merge)
+        self.desk.current = self._reach_now
         await self.servers.open(servers)
         fresh, prefix = self.servers.fresh, self._parts.settings.prefix
         self._finder = Finder(fresh, lambda: self.catalog, self._parts.rig, prefix=prefix)
-        self.desk.current = self._reach_now
-        self._current.merge(self.shelves.values(), first=True)
         if self.fleet is not None:
             await self.fleet.open(fresh, self.inbox)
         return self
@@ -173,10 +170,6 @@ class Crib:
         """Have ``listener`` called when the catalogue changed, until what is returned is called."""
         return self._current.on_change(listener)
 
-    def _merge(self) -> None:
-        if self.servers.is_open:
-            self._current.merge(self.shelves.values())
-
     def _forget_steps(self) -> None:
         old, new = self._stepped, self.catalog.routes
         self._steps = {name: found for name, found in self._steps.items() if new.get(name) == old.get(name)}
@@ -260,34 +253,10 @@ class Crib:
         except ToolcribError as error:
             return ToolResult.failed(error)
 
-    async def approve(
-        self, *names: str, by: Caller = LOCAL_USER, still: Callable[[], None] = lambda: None
-    ) -> list[str]:
-        """Take tools (or, by the names of servers, all that is held of them) out of quarantine; what was taken out.
-
-        ``still`` is asked in the last moment, and raises if they are no longer what was looked at.
-        """
-        held = {name: route for name, route in self.catalog.routes.items() if route.held}
-        wanted = [route for route in held.values() if route.name in names or route.server in names]
-        for name in names:
-            if name not in self.catalog.routes and name not in self.shelves:
-                raise UnknownTool(name, known=list(held) or list(self.catalog.routes))
-        await self.servers.accept(wanted, by, still)
-        return [route.name for route in wanted]
-
     def is_stale(self, server: str) -> bool:
         """Whether a server's tools must be asked for again."""
         shelf = self.shelves.get(server)
         return shelf is None or self.servers.fresh.is_stale(shelf)
-
-    async def apply(self, servers: Mapping[str, ServerConfig], security: SecurityConfig | None = None) -> list[str]:
-        """Make the running servers those of a new configuration; the names of what changed."""
-        if security is not None and security != self._current.security:
-            self._current.security = security
-            self.desk.settings = replace(self.desk.settings, timeout_s=security.ask_timeout_s)
-            self.servers.fresh.look_anew(security.pins)
-            self._merge()
-        return await self.servers.apply(servers)
 
     def health(self) -> dict[str, Any]:
         """The state of the registry, its servers and tools, as plain data."""

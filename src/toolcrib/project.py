@@ -137,7 +137,7 @@ class Project:
         """Make what the files say now count; the names of the servers that changed."""
         async with self._turn:
             loaded = load(self.chosen, self.around, self.flags)
-            changed = await self.crib.apply(loaded.config.servers, loaded.config.security)
+            changed = await self.crib.servers.apply(loaded.config.servers, loaded.config.security)
             self.loaded = loaded
             self.windows.apply(loaded.config)
         return changed

@@ -1,29 +1,31 @@
 """The servers of a Crib while it runs: asked, restarted, added, changed, removed."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.current import Current
 from toolcrib.catalog.entries import server_health
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, is_same_connection
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core import events
-from toolcrib.core.access import Caller
+from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.audit import AuditEntry
-from toolcrib.core.errors import InternalError, UnknownServer
+from toolcrib.core.errors import InternalError, UnknownServer, UnknownTool
 from toolcrib.core.events import Event
 from toolcrib.core.names import join_name
 from toolcrib.parts import Parts
 
 
 class Servers:
-    """Which there are, enabled or not; ``merge`` is called when the tools of any may have changed."""
+    """Which there are, enabled or not; when the tools of any may have changed, the catalog is merged anew."""
 
-    def __init__(self, parts: Parts, merge: Callable[[], None]) -> None:
-        self._parts, self._rig, self._merge = parts, parts.rig, merge
+    def __init__(self, parts: Parts, current: Current) -> None:
+        self._parts, self._rig, self._current = parts, parts.rig, current
         self.supply = parts.supply
         """Where servers are found that are not written down, if anywhere."""
         self._disabled: dict[str, ServerConfig] = {}
@@ -35,14 +37,20 @@ class Servers:
 
     async def open(self, servers: Iterable[ServerConfig]) -> None:
         """Know the servers, with what earlier runs found out about them; none is started."""
-        security = self._parts.security
-        self._refresher = Refresher(self._parts.records, self._tell, lambda _: self._merge(), security.pins)
+        pins = self._current.security.pins
+        self._refresher = Refresher(self._parts.records, self._tell, lambda _: self._merge(), pins)
+        self._parts.native.on_change(self._merge)
         records = await self._parts.records.read()
         self._written = {server.name: server for server in servers}
         for server in self._written.values():
             self._put(server, records.get(server.name))
+        self._current.merge(self.shelves.values(), first=True)
         if self.supply is not None:
             self.supply.open(self._follow, self._rig.emit)
+
+    def _merge(self) -> None:
+        if not self._closed:
+            self._current.merge(self.shelves.values())
 
     def _tell(self, event: Event) -> None:
         """Pass on what discovery tells; a tool that goes into quarantine is a decision, to be written down."""
@@ -128,15 +136,27 @@ class Servers:
         await shelf.source.close()
         return (await self.refresh(name))[name]
 
-    async def accept(self, held: Sequence[Route], by: Caller, still: Callable[[], None]) -> None:
-        """Take tools out of quarantine, which is written down first; ``still`` raises if they are others by now."""
-        for server in sorted({route.server for route in held}):
-            accepted = [route for route in held if route.server == server]
+    async def approve(
+        self, *names: str, by: Caller = LOCAL_USER, still: Callable[[], None] = lambda: None
+    ) -> list[str]:
+        """Take tools (or, by the names of servers, all that is held of them) out of quarantine; what was taken out.
+
+        ``still`` is asked in the last moment, and raises if they are no longer what was looked at.
+        """
+        routes = self._current.catalog.routes
+        held = {name: route for name, route in routes.items() if route.held}
+        for name in names:
+            if name not in routes and name not in self.shelves:
+                raise UnknownTool(name, known=list(held) or list(routes))
+        wanted = [route for route in held.values() if route.name in names or route.server in names]
+        for server in sorted({route.server for route in wanted}):
+            accepted = [route for route in wanted if route.server == server]
             for route in accepted:
                 entry = AuditEntry("pin", route.name, server, by.id, by.kind, decision="accepted")
                 await self._rig.log.commit(entry)
             still()
             await self.fresh.accept(server, [route.original_name for route in accepted])
+        return [route.name for route in wanted]
 
     # Other servers than before
 
@@ -149,8 +169,13 @@ class Servers:
 
         return forget
 
-    async def apply(self, written: Mapping[str, ServerConfig]) -> list[str]:
+    async def apply(self, written: Mapping[str, ServerConfig], security: SecurityConfig | None = None) -> list[str]:
         """Make the running servers those of a new configuration; the names of what changed."""
+        if security is not None and security != self._current.security:
+            self._current.security = security
+            self._rig.desk.settings = replace(self._rig.desk.settings, timeout_s=security.ask_timeout_s)
+            self.fresh.look_anew(security.pins)
+            self._merge()
         self._written = written
         return await self._follow()
 

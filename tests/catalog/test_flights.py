@@ -94,7 +94,7 @@ async def test_what_is_accepted_at_one_replica_is_accepted_at_all():
         await a.made.crib.current()
         await b.made.crib.current()
         held = b.made.crib.lookup("srv__read").held
-        await a.made.crib.approve("srv")
+        await a.made.crib.servers.approve("srv")
         await so(lambda: not b.made.crib.lookup("srv__read").held)
 
         assert held

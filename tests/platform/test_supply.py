@@ -108,7 +108,7 @@ async def test_a_server_that_is_written_down_counts_more(open_here, mail, heard)
 async def test_an_edit_of_the_files_leaves_the_platforms_servers(open_here, mail):
     async with open_here() as crib:
         await names(crib)
-        await crib.apply({"own": ServerConfig("own", url=mail.url)})
+        await crib.servers.apply({"own": ServerConfig("own", url=mail.url)})
 
         assert await names(crib) == ["mcp_mail_tools__greet", "own__greet"]
 
