@@ -1,22 +1,15 @@
-"""Assembly: what a Crib is made of, and in which order calls meet it."""
+"""Assembly: what a Crib is made of."""
 
 import asyncio
 import sys
-import time
-from dataclasses import replace
 
 import pytest
-from opentelemetry.trace import NoOpTracer
 from tests.fleet.running import until
 
-from toolcrib.assemble import as_loaded, import_tools, layer_stack, make_rig, open_crib
-from toolcrib.calls.approvals import MemoryAnswers
-from toolcrib.calls.live import Live
+from toolcrib.assemble import as_loaded, open_crib
 from toolcrib.config.lock import Record
 from toolcrib.config.model import AuditConfig, Config
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.events import drop
-from toolcrib.onlookers import Onlookers
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.surroundings import Surroundings as Around
 
@@ -34,38 +27,6 @@ async def test_records_in_memory_are_changed_one_at_a_time():
     assert put == {"a": Record("a", "success")}
     assert changed == {"a": Record("a", "failed", error="success")}
     assert dict(await records.read()) == {}
-
-
-def test_the_layers_are_listed_in_the_order_a_call_meets_them():
-    """Recorded whatever happens, in time whatever happens, limited before any work,
-    named before checked, checked before sent; a server in trouble is left alone before it is asked again.
-    """
-    layers = layer_stack(Config(), make_rig(Config(), lambda event: None, MemoryAnswers()))
-
-    assert [layer.__qualname__.partition(".")[0] for layer in layers] == [
-        "observe",
-        "permit",
-        "shelter",
-        "approve",
-        "deadline",
-        "limit",
-        "witness",
-        "normalise",
-        "arguments",
-        "result",
-        "breaker",
-        "replay",
-    ]
-
-
-def test_calls_that_are_watched_are_seen_before_anything_is_refused_and_again_at_their_source():
-    """First of all, and where their tool's own time begins."""
-    rig = replace(make_rig(Config(), drop, MemoryAnswers()), live=Live(time.time, time.perf_counter))
-
-    names = [layer.__qualname__.partition(".")[0] for layer in layer_stack(Config(), rig)]
-
-    assert names[:2] == ["observe", "permit"]
-    assert names[-2:] == ["replay", "at_source"]
 
 
 HANGING = """
@@ -144,20 +105,6 @@ def test_a_configuration_is_taken_in_any_form(tmp_path):
         as_loaded(tmp_path / "other.toml", around)
 
 
-def test_native_tools_are_found_by_their_path(tmp_path, monkeypatch):
-    """All marked ones of a module, or one by its name."""
-    (tmp_path / "crib_tools.py").write_text(
-        "from toolcrib import tool\n@tool\ndef a(): pass\n@tool\ndef b(): pass\ndef c(): pass\nd = 5\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-
-    assert [function.__name__ for function in import_tools("crib_tools")] == ["a", "b"]
-    assert [function.__name__ for function in import_tools("crib_tools:c")] == ["c"]
-    for path, words in (("crib_tools:d", "has no function 'd'"), ("no_such_module", "cannot import")):
-        with pytest.raises(ConfigError, match=words):
-            import_tools(path)
-
-
 async def test_a_configuration_of_files_is_audited_and_one_of_a_program_is_not(tmp_path):
     """A library writes no file nobody asked for; asked for, it does."""
     around = Around(tmp_path, {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")})
@@ -172,12 +119,3 @@ async def test_a_configuration_of_files_is_audited_and_one_of_a_program_is_not(t
 
     assert enabled == [True, True, False, False, True]
     assert sorted(path.name for path in tmp_path.rglob("*.db")) == ["audit.db", "mine.db"]
-
-
-async def test_traces_that_are_wanted_come_with_a_layer_of_their_own():
-    """Outermost, around everything."""
-    onlookers = Onlookers(tracer=NoOpTracer())
-
-    rig = make_rig(Config(), drop, MemoryAnswers())
-
-    assert layer_stack(Config(), rig, onlookers)[0].__qualname__ == "trace.<locals>.layer"

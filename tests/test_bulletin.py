@@ -8,7 +8,8 @@ import pytest
 from toolcrib.bulletin import CALLS_PER_S, FOLD_S, Attention, Bulletin, Folding, follow
 from toolcrib.calls.approvals import Reply
 from toolcrib.calls.live import Live, LiveCall
-from toolcrib.config.model import Config, SecurityConfig
+from toolcrib.config.model import Config
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.call import ToolCall

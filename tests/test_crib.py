@@ -1,22 +1,22 @@
-"""The Crib: one catalogue and one call path; calls never raise, servers come and go."""
+"""The Crib: one catalogue and one call path; calls never raise."""
 
 import asyncio
 import threading
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.assemble import open_crib
 from toolcrib.calls.approvals import Reply
+from toolcrib.calls.prometheus import exposition
 from toolcrib.catalog.formats import Options
 from toolcrib.config.lock import Record
-from toolcrib.config.model import Config, SecurityConfig, ServerConfig, ToolConfig, config_hash
+from toolcrib.config.model import Config, ServerConfig, ToolConfig, config_hash
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core import errors, events
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
-from toolcrib.core.errors import CallerError, ConfigError, InternalError, SourceUnavailable
+from toolcrib.core.errors import CallerError, InternalError, SourceUnavailable
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tool import Tool
 from toolcrib.sources.native import define
@@ -342,29 +342,6 @@ async def test_what_was_repaired_is_in_the_result_and_in_the_audit_log():
     assert log.noted[-1].details["repairs"] == ["read 'Path' as 'path'"]
 
 
-async def test_listeners_hear_of_real_changes_only():
-    """A discovery that finds the same, or fails, is no news; the version counts changes."""
-    files, changes = FakeSource("files", ["read"]), []
-    async with memory_crib(files) as made:
-        made.crib.on_change(lambda: changes.append(list(made.crib.catalog.routes)))
-        await made.crib.refresh("files")
-        version = made.crib.catalog.version
-        await made.crib.refresh("files")
-        files.trouble = SourceUnavailable("down")
-        await made.crib.refresh("files")
-        same = made.crib.catalog.version == version
-        files.trouble = None
-        files.tools = (Tool("write"),)
-        await made.crib.refresh("files")
-
-    assert (changes, same) == ([["files__read"], ["files__write"]], True)
-    assert made.told(events.REGISTRY_UPDATED) == [
-        {"native": 0, "mcp": 0},
-        {"native": 0, "mcp": 1},
-        {"native": 0, "mcp": 1},
-    ]
-
-
 async def test_a_tool_that_changed_is_called_by_its_new_definition():
     """Nothing of the old layers is left."""
     strict = {"type": "object", "required": ["a"]}
@@ -373,7 +350,7 @@ async def test_a_tool_that_changed_is_called_by_its_new_definition():
         refused = await made.crib.call("files__read")
         files.tools = (Tool("read"),)
         await made.crib.refresh("files")
-        await made.crib.approve("files__read")
+        await made.crib.servers.approve("files__read")
         accepted = await made.crib.call("files__read")
 
     assert (refused.error.code, accepted.success) == ("TOOL_INVALID_INPUT", True)
@@ -500,6 +477,19 @@ async def test_whether_a_discovery_is_stale_can_be_asked():
     assert answers == [True, True, False, True]
 
 
+async def test_configured_wishes_hold_for_single_tools():
+    """Hidden, given a time limit, renamed parameters."""
+    tools = {"secret": ToolConfig(enabled=False), "read": ToolConfig(timeout_s=7, parameters={"path": "file"})}
+    config = Config(servers={"files": server("files", tools=tools)})
+    files = FakeSource("files", ["read", "secret"])
+    async with memory_crib(files, config=config) as made:
+        await made.crib.call("files__read", {"path": "x"})
+        hidden = await made.crib.call("files__secret")
+        timeout_s = made.crib.catalog.routes["files__read"].tool.timeout_s
+
+    assert (hidden.error.code, timeout_s, files.calls[0].arguments) == ("TOOL_NOT_FOUND", 7, {"file": "x"})
+
+
 # Without prefixes
 
 
@@ -521,28 +511,6 @@ async def test_without_prefixes_tools_go_by_their_own_names():
     assert result.text == "write ran"
 
 
-async def test_without_prefixes_a_clash_that_is_known_at_start_is_an_error():
-    """A person is there to choose."""
-    records = MemoryRecords()
-    sources = [FakeSource("a", ["read"]), FakeSource("b", ["read"])]
-    async with memory_crib(*sources, records=records) as made:
-        await made.crib.refresh()
-
-    with pytest.raises(ConfigError, match="'read' of server 'b' is left out: the name is taken by server 'a'"):
-        async with memory_crib(FakeSource("a"), FakeSource("b"), prefix=False, records=records):
-            pass
-
-
-async def test_without_prefixes_a_clash_at_run_time_leaves_the_newcomer_out():
-    """Service goes on."""
-    async with memory_crib(FakeSource("a", ["read"]), FakeSource("b", ["read"]), prefix=False) as made:
-        await made.crib.current()
-        routes = {name: route.server for name, route in made.crib.catalog.routes.items()}
-
-    assert routes == {"read": "a"}
-    assert list(made.crib.catalog.left_out) == ["b__read"]
-
-
 async def test_without_prefixes_a_broken_server_hides_nobody_elses_tools():
     """An unknown name is unknown, whatever else is down."""
     broken = FakeSource("a")
@@ -551,147 +519,6 @@ async def test_without_prefixes_a_broken_server_hides_nobody_elses_tools():
         results = [await made.crib.call(name) for name in ("read", "nothing")]
 
     assert [result.error and result.error.code for result in results] == [None, "TOOL_NOT_FOUND"]
-
-
-# Servers at run time
-
-
-async def test_whoever_wants_is_told_of_servers_that_come_change_and_go():
-    """Once each, by name, until they do not want to know any more."""
-    heard: list[tuple[str, str]] = []
-    one, two = ServerConfig("one", command="x"), ServerConfig("two", command="x")
-    async with open_crib(Config(servers={"one": one})) as crib:
-        forget = crib.on_servers(lambda event: heard.append((event.name, event.fields["server"])))
-        await crib.apply({"one": replace(one, description="new"), "two": two})
-        await crib.apply({"two": two})
-        forget()
-        await crib.apply({})
-
-    assert heard == [("server.changed", "one"), ("server.created", "two"), ("server.removed", "one")]
-
-
-async def test_servers_are_added_changed_and_removed_while_it_runs():
-    """Only what changed is touched, and the names of it are told."""
-    kept, changed, removed = (FakeSource(name, ["read"]) for name in ("kept", "changed", "removed"))
-    heard = []
-    async with memory_crib(kept, changed, removed) as made:
-        await made.crib.current()
-        made.crib.on_change(lambda: heard.append(list(made.crib.catalog.routes)))
-        made.upcoming["changed"] = FakeSource("changed", ["write"])
-        made.upcoming["added"] = FakeSource("added", ["read"])
-
-        touched = await made.crib.apply(
-            {"kept": server("kept"), "changed": server("changed", args=("new",)), "added": server("added")}
-        )
-        tools = [tool.name for tool in await made.crib.tools()]
-
-    assert touched == ["added", "changed", "removed"]
-    assert tools == ["added__read", "changed__write", "kept__read"]
-    assert (kept.listed, removed.closed, changed.closed) == (1, True, True)
-    assert heard[0] == ["kept__read"]
-    assert made.told(events.REGISTRY_SERVER_REMOVED) == [
-        {"server": "changed", "removed": 1},
-        {"server": "removed", "removed": 1},
-    ]
-
-
-async def test_a_changed_setting_keeps_what_was_discovered():
-    """Only what is run or reached makes a new discovery necessary."""
-    async with memory_crib(FakeSource("files", ["read"])) as made:
-        await made.crib.current()
-        await made.crib.apply({"files": server("files", call_timeout_s=9)})
-
-        routes = made.crib.catalog.routes
-        asked = made.sources["files"].listed
-
-    assert (asked, routes["files__read"].tool.timeout_s) == (1, 9)
-
-
-async def test_a_disabled_server_leaves_and_comes_back():
-    """With its tools."""
-    async with memory_crib(FakeSource("files", ["read"])) as made:
-        await made.crib.current()
-        await made.crib.apply({"files": server("files", enabled=False)})
-        without = list(made.crib.catalog.routes), list(made.crib.disabled)
-        made.upcoming["files"] = FakeSource("files", ["read"])
-        await made.crib.apply({"files": server("files")})
-        again = [tool.name for tool in await made.crib.tools()]
-
-    assert (without, again, dict(made.crib.disabled)) == (([], ["files"]), ["files__read"], {})
-
-
-async def test_a_server_that_is_disabled_from_the_start_is_never_made():
-    """Its tools are not found."""
-    config = Config(servers={"off": server("off", enabled=False)})
-    async with memory_crib(config=config) as made:
-        result = await made.crib.call("off__read")
-
-    assert (result.error.code, made.sources) == ("TOOL_NOT_FOUND", {})
-
-
-async def test_the_same_configuration_again_changes_nothing():
-    """Where it was written does not matter."""
-    async with memory_crib(FakeSource("files", ["read"])) as made:
-        touched = await made.crib.apply({"files": replace(server("files"), origin="elsewhere.toml", line=9)})
-
-    assert touched == []
-
-
-async def test_a_call_that_waits_for_a_server_that_is_removed_gets_an_answer():
-    """Not a cancellation that nobody asked for."""
-    files = FakeSource("files", ["read"])
-    files.listing.hold()
-    async with memory_crib(files) as made:
-        waiting = asyncio.create_task(made.crib.call("files__read"))
-        await files.listing.reached.wait()
-        await made.crib.apply({})
-        result = await asyncio.wait_for(waiting, 5)
-
-    assert result.error.code == "TOOL_UNAVAILABLE"
-
-
-async def test_a_removed_tool_is_gone_before_its_server_is():
-    """While the old server takes its time to stop, nobody is sent to it any more."""
-    files, stopping, stopped = FakeSource("files", ["read"]), asyncio.Event(), asyncio.Event()
-
-    async def slow_close() -> None:
-        stopping.set()
-        await stopped.wait()
-
-    files.close = slow_close
-    async with memory_crib(files) as made:
-        await made.crib.current()
-        applying = asyncio.create_task(made.crib.apply({}))
-        await stopping.wait()
-        result = await made.crib.call("files__read")
-        stopped.set()
-        await applying
-
-    assert result.error.code == "TOOL_NOT_FOUND"
-
-
-async def test_a_manual_refresh_gives_the_records():
-    """Of those named, or of all; an unknown one is told the near ones."""
-    async with memory_crib(FakeSource("files", ["read"]), FakeSource("other")) as made:
-        some, everything = await made.crib.refresh("files"), await made.crib.refresh()
-        with pytest.raises(CallerError, match=r"No server named 'fils'. Did you mean 'files'\?"):
-            await made.crib.refresh("fils")
-
-    assert {name: record.status for name, record in some.items()} == {"files": "success"}
-    assert sorted(everything) == ["files", "other"]
-
-
-async def test_configured_wishes_hold_for_single_tools():
-    """Hidden, given a time limit, renamed parameters."""
-    tools = {"secret": ToolConfig(enabled=False), "read": ToolConfig(timeout_s=7, parameters={"path": "file"})}
-    config = Config(servers={"files": server("files", tools=tools)})
-    files = FakeSource("files", ["read", "secret"])
-    async with memory_crib(files, config=config) as made:
-        await made.crib.call("files__read", {"path": "x"})
-        hidden = await made.crib.call("files__secret")
-        timeout_s = made.crib.catalog.routes["files__read"].tool.timeout_s
-
-    assert (hidden.error.code, timeout_s, files.calls[0].arguments) == ("TOOL_NOT_FOUND", 7, {"file": "x"})
 
 
 # Health, metrics, the end
@@ -763,7 +590,7 @@ async def test_health_and_metrics_know_the_audit_log():
     """How it is doing, for whoever watches."""
     async with memory_crib(tools=[add], audit=MemoryAudit(problem="the disk is full")) as made:
         await made.crib.call("nothing")
-        health, page = made.crib.health()["audit"], made.crib.exposition("1", 0.0)
+        health, page = made.crib.health()["audit"], exposition(made.crib.metrics, made.crib.health(), "1", 0.0)
 
     assert (health["enabled"], health["problem"], health["written"]) == (True, "the disk is full", 1)
     assert "toolcrib_audit_up 0\n" in page
@@ -780,7 +607,7 @@ async def test_health_follows_the_servers():
         files.trouble = SourceUnavailable("down too")
         await made.crib.refresh("files")
         stale = made.crib.health()["servers"]["files"]
-        await made.crib.apply({"other": server("other")})
+        await made.crib.servers.apply({"other": server("other")})
         all_down = made.crib.health()["status"]
 
     assert (one_down["status"], one_down["servers"]["other"]["health"]) == ("degraded", "unhealthy")
@@ -889,21 +716,6 @@ async def test_without_prefixes_a_hanging_server_does_not_delay_calls_to_others(
     assert result.success
 
 
-async def test_an_edit_of_wishes_takes_effect_and_leaves_the_connection_alone():
-    """New renames hold for the next call; the source is the same."""
-    schema = {"type": "object", "properties": {"target": {"type": "integer"}}, "additionalProperties": False}
-    files = FakeSource("files", [Tool("move", input_schema=schema)])
-    async with memory_crib(files) as made:
-        before = await made.crib.call("files__move", {"to": 1})
-        source = made.crib.shelves["files"].source
-        wishes = {"move": ToolConfig(parameters={"to": "target"})}
-        changed = await made.crib.apply({"files": server("files", tools=wishes)})
-        after = await made.crib.call("files__move", {"to": 1})
-
-        assert (before.error.code, after.success, changed) == ("TOOL_INVALID_INPUT", True, ["files"])
-        assert made.crib.shelves["files"].source is source
-
-
 async def test_a_damaged_record_costs_only_its_bad_entries():
     """The lock is a file, and files get edited."""
     good, bad = {"name": "read", "inputSchema": {"type": "object"}}, {"description": "no name"}
@@ -938,7 +750,7 @@ async def test_a_denial_that_comes_while_a_person_thinks_counts():
         await made.crib.inbox.look(owner)
         waiting = asyncio.create_task(made.crib.call("files__write"))
         (found,) = await made.crib.inbox.look(owner, 60)
-        await made.crib.apply(config.servers, SecurityConfig(policy="deny"))
+        await made.crib.servers.apply(config.servers, SecurityConfig(policy="deny"))
         made.crib.inbox.answer(found.question.id, Reply.ONCE, owner)
         result = await waiting
 
@@ -973,18 +785,3 @@ async def test_a_tool_that_is_gone_since_the_last_run_is_unknown():
 
     assert [result.error.code for result in results] == ["TOOL_NOT_FOUND"] * 2
     assert later.calls == []
-
-
-async def test_a_restart_puts_a_new_source_in_the_place_of_the_old_one():
-    """The old one is closed, the new one asked and called; a server there is not is an error."""
-    old, new = FakeSource("files", [Tool("read")]), FakeSource("files", [Tool("read")])
-    async with memory_crib(old) as made:
-        await made.crib.call("files__read")
-        made.upcoming["files"] = new
-        record = await made.crib.restart("files")
-        result = await made.crib.call("files__read")
-        with pytest.raises(errors.UnknownServer, match="ghost"):
-            await made.crib.restart("ghost")
-
-    assert (record.status, result.text, old.closed) == ("success", "read ran", True)
-    assert (len(old.calls), len(new.calls)) == (1, 1)

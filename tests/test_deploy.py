@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from toolcrib.assemble import open_crib
+from toolcrib.calls.prometheus import exposition
 from toolcrib.config.parse import parse
 from toolcrib.doors.cli.main import COMMANDS
 from toolcrib.doors.cli.probes import OPEN_PATHS
@@ -97,7 +98,7 @@ async def test_the_dashboard_asks_for_metrics_that_exist(tmp_path):
 
     async with open_crib({"mcpServers": {}}, tools=[shout]) as crib:
         await crib.call("shout", {"text": "a"})
-        page = crib.exposition("1", 0.0)
+        page = exposition(crib.metrics, crib.health(), "1", 0.0)
     families = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE")}
     known = families | {f"{name}{suffix}" for name in families for suffix in ("_bucket", "_sum", "_count")}
     dashboard = json.loads((DEPLOY / "grafana" / "toolcrib.json").read_text())

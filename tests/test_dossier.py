@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.fleet.engines import a_postgres
 
-from toolcrib.assemble import Loaded, load, open_crib
+from toolcrib.assemble import open_crib
 from toolcrib.catalog.recorded import Named
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import Config, config_hash
@@ -16,6 +16,7 @@ from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.dossier import Dossier, Place, elsewhere, named_natives
+from toolcrib.loading import Loaded, load
 from toolcrib.project import Project, project_id
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.ledger import PgLedger

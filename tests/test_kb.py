@@ -8,8 +8,9 @@ from tests.knowledge.embedding_server import embedding_server
 
 from toolcrib import open_crib
 from toolcrib.config.explain import explain
+from toolcrib.config.kb import EmbedderConfig, KbConfig
 from toolcrib.config.merge import merge
-from toolcrib.config.model import Config, EmbedderConfig, KbConfig
+from toolcrib.config.model import Config
 from toolcrib.config.parse import parse_toml
 from toolcrib.core.errors import ConfigError
 from toolcrib.kb import kb_path, make_answerer, make_library

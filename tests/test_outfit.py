@@ -4,12 +4,13 @@ import os
 
 import pytest
 
-from toolcrib.assemble import load, open_crib
+from toolcrib.assemble import open_crib
 from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
 from toolcrib.config.workspace import WORKSPACE_TOOLS
 from toolcrib.core.errors import ConfigError
 from toolcrib.dossier import named_natives
+from toolcrib.loading import load
 from toolcrib.surroundings import Surroundings
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from toolcrib import projects as room
-from toolcrib.assemble import assemble, load
+from toolcrib.assemble import assemble
 from toolcrib.core.events import Event
+from toolcrib.loading import load
 from toolcrib.project import Project, project_id
 from toolcrib.projects import DOSSIERS_KEPT, Projects, as_known, remember
 from toolcrib.stores.projects import KnownProject, ProjectFile

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.doors.cli.program import TINY
 
-from toolcrib.assemble import assemble, load
+from toolcrib.assemble import assemble
 from toolcrib.calls.approvals import Reply
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import config_hash
@@ -19,6 +19,7 @@ from toolcrib.core.errors import RateLimited
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.stay import Stay
 from toolcrib.dossier import Place
+from toolcrib.loading import load
 from toolcrib.project import Project
 from toolcrib.projects import Projects, as_known
 from toolcrib.sessions import (
@@ -344,7 +345,7 @@ async def test_a_journal_keeps_the_latest_and_says_what_it_forgot(bench: Bench):
         for number in range(HAPPENINGS_KEPT + 3):
             bench.project("mine", f'[servers.x]\nurl = "http://127.0.0.1:1/{number}"')
             project.loaded = load(None, project.around)
-            await project.crib.apply(project.loaded.config.servers)
+            await project.crib.servers.apply(project.loaded.config.servers)
         waiting = asyncio.ensure_future(journal.wait(journal.last, 60))
         await asyncio.sleep(0)
         journal.close()

@@ -9,6 +9,7 @@ import pytest
 from tests.fleet.engines import a_redis
 
 from toolcrib.assemble import open_crib
+from toolcrib.calls.prometheus import exposition
 from toolcrib.config.model import Config
 from toolcrib.config.scaling import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Claim
@@ -67,7 +68,7 @@ async def test_a_crib_says_when_its_redis_is_away():
             engine.stop()
             with pytest.raises(CoordinationUnavailable):
                 await crib.fleet.coordination.use([Claim("tool read", Rate(1, 1.0))])
-            health, samples = crib.health(), crib.exposition("1", 0.0)
+            health, samples = crib.health(), exposition(crib.metrics, crib.health(), "1", 0.0)
 
     assert (before["engine"], before["problem"]) == ("redis", "")
     assert health["fleet"]["problem"] == "Redis cannot be used: it does not answer."

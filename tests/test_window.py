@@ -6,7 +6,8 @@ import re
 import pytest
 
 from toolcrib.config.exposing import ExposeConfig, ProfileConfig, ProfileTool
-from toolcrib.config.model import Config, Origin, SecurityConfig
+from toolcrib.config.model import Config, Origin
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError

@@ -1,6 +1,5 @@
-"""From configuration to a running Crib; the only module that knows every room. The layer stack is listed here."""
+"""From configuration to a running Crib; the only module that knows every room."""
 
-import importlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,65 +9,34 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from toolcrib.calls.approvals import AnswerBook, Desk, DeskSettings, MemoryAnswers
-from toolcrib.calls.breaker import Breakers
-from toolcrib.calls.elicit import ClientSurface, Seal
-from toolcrib.calls.inbox import Inbox
-from toolcrib.calls.layers.approve import approve
-from toolcrib.calls.layers.arguments import arguments
-from toolcrib.calls.layers.audit import witness
-from toolcrib.calls.layers.breaker import breaker
-from toolcrib.calls.layers.deadline import deadline
-from toolcrib.calls.layers.fleet_limit import fleet_limit
-from toolcrib.calls.layers.keep import KeepSettings, keep
-from toolcrib.calls.layers.limit import limit
-from toolcrib.calls.layers.live import at_source
-from toolcrib.calls.layers.normalise import normalise
-from toolcrib.calls.layers.observe import Told, Watchers, observe
-from toolcrib.calls.layers.permit import permit
-from toolcrib.calls.layers.replay import replay
-from toolcrib.calls.layers.result import result
-from toolcrib.calls.layers.shelter import IsolationOf, shelter
+from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
-from toolcrib.calls.metrics import Metrics
-from toolcrib.calls.pipeline import Layer, Subject
-from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
-from toolcrib.calls.rig import Rig
 from toolcrib.catalog.supply import Supply
-from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
-from toolcrib.config.model import (
-    DEFAULT,
-    Config,
-    ResultsConfig,
-    has_result_limit,
-    without_result_limits,
-)
-from toolcrib.config.model import Layer as ConfigLayer
-from toolcrib.config.parse import flags_layer, parse
-from toolcrib.core.audit import Audit, AuditEntry, NoAudit
-from toolcrib.core.errors import ConfigError
-from toolcrib.core.events import Emit, Event, drop
-from toolcrib.core.names import RESULT_READ
+from toolcrib.config.model import Config, without_result_limits
+from toolcrib.config.parse import flags_layer
+from toolcrib.core.events import Emit, drop
 from toolcrib.core.subagent import SubAgents
-from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.crib import Crib
 from toolcrib.fleet import join_fleet
 from toolcrib.isolate.grants import Wish
-from toolcrib.isolate.levels import AUTO, IsolationLevel
+from toolcrib.isolate.levels import AUTO
 from toolcrib.kb import LateLibrary
 from toolcrib.keeping import make_ledger
+from toolcrib.loading import Loaded, load
 from toolcrib.maker import SourceMaker
-from toolcrib.onlookers import NOBODY, Onlookers, audit_place, find_tracer, open_audit
+from toolcrib.onlookers import Onlookers, audit_place, find_tracer, open_audit
+from toolcrib.oversize import open_results, reading_tool, share_results
+from toolcrib.parts import CribSettings, Parts
 from toolcrib.shared import Shared, open_shared
-from toolcrib.sources.native import MARK, NativeSource, NativeTool, define, native_tool
-from toolcrib.stores.files import read_text
-from toolcrib.stores.paths import find_project, lock_path, results_path, user_config_path
+from toolcrib.sources.modules import import_tools
+from toolcrib.sources.native import NativeSource, NativeTool, native_tool
+from toolcrib.stack import layer_stack, make_rig
 from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.stores.results import ResultStore
-from toolcrib.stores.results_shared import SharedResults
 from toolcrib.surroundings import Surroundings
 from toolcrib.thinking import errands_of
 from toolcrib.window import Window, Windows
@@ -77,58 +45,7 @@ if TYPE_CHECKING:
     from toolcrib.outfit import Outfit
 
 Function = Callable[..., Any]
-ConfigLike: TypeAlias = "str | Path | Mapping[str, Any] | Config | Loaded | None"
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A configuration, and the files it came from."""
-
-    config: Config
-    project: Path | None = None
-    user: Path | None = None
-    lock: Path | None = None
-    """``None`` keeps discovery records in memory."""
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that exist, weakest first."""
-        return [path for path in (self.user, self.project) if path is not None and path.is_file()]
-
-
-def load(
-    chosen: str | Path | None = None,
-    surroundings: Surroundings | None = None,
-    flags: Mapping[str, object] | None = None,
-) -> Loaded:
-    """Find, read and merge the configuration: user's file, project's file, environment, flags."""
-    around = surroundings or Surroundings()
-    user = user_config_path(around.env)
-    project = _project_file(chosen or chosen_config(around.env), around)
-    paths = [project] if chosen and project else [path for path in (user, project) if path is not None]
-    layers = [_parse_file(path) for path in paths if path.is_file()]
-    known = {name for layer in layers for name in layer.servers}
-    config = merge(_FROM_FILES, *layers, environment_layer(around.env, known), flags_layer(flags or {}))
-    lock = lock_path(project or user)
-    return Loaded(config, project, None if chosen else user, lock)
-
-
-_ON = ("audit.enabled", "kb.enabled")
-_FROM_FILES = ConfigLayer("default", dict.fromkeys(_ON, True), origins=dict.fromkeys(_ON, DEFAULT))
-"""What holds for a configuration of files only: a program that passes its own asks for these if it wants them."""
-
-
-def _project_file(chosen: str | Path | None, around: Surroundings) -> Path | None:
-    if chosen is None:
-        return find_project(around.cwd)
-    path = (around.cwd / Path(chosen).expanduser()).absolute()
-    if not path.is_file():
-        raise ConfigError(f"There is no configuration file {str(chosen)!r}.", hint="Check the path given to --config.")
-    return path
-
-
-def _parse_file(path: Path) -> Any:
-    return parse(read_text(path) or "", str(path))
+ConfigLike: TypeAlias = str | Path | Mapping[str, Any] | Config | Loaded | None
 
 
 def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
@@ -141,66 +58,6 @@ def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
         text = msgspec.json.encode(config).decode()
         return Loaded(merge(parse_mcp_servers(text, "config", is_file=False), flags_layer({})))
     return load(config, surroundings)
-
-
-def make_rig(
-    config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None, marks: Marks | None = None
-) -> Rig:
-    """What the layers of one Crib share."""
-    inbox = Inbox(time.monotonic)
-    settings = DeskSettings(config.security.ask_timeout_s)
-    audit_log = log or NoAudit()
-    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox], marks=marks)
-    return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox, audit_log)
-
-
-async def nowhere(subject: Subject) -> IsolationLevel | None:
-    """An ``IsolationOf`` where nothing is isolated."""
-    del subject
-    return IsolationLevel.NONE
-
-
-def layer_stack(
-    config: Config, rig: Rig, onlookers: Onlookers = NOBODY, isolation_of: IsolationOf = nowhere
-) -> list[Layer]:
-    """What every call passes, first to last."""
-
-    def unchecked(tool: str, reason: str) -> None:
-        rig.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
-
-    clock = time.perf_counter if rig.live is None else rig.live.clock
-    told = Told(clock, redact=onlookers.redact, slow_s=config.slow_call_s)
-    return [
-        *onlookers.spans(),
-        observe(Watchers(rig.metrics, rig.emit, rig.log, rig.live), told),
-        permit(),
-        shelter(config.isolation.minimum, isolation_of),
-        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s, rig.desk.secret)),
-        deadline(config.call_timeout_s),
-        _limiting(config, rig),
-        witness(rig.log),
-        *_keeping(config, rig),
-        normalise(rig.emit),
-        arguments(unchecked, rig.emit),
-        result(unchecked),
-        breaker(rig.breakers, rig.emit),
-        replay(),
-        *([] if rig.live is None else [at_source()]),
-    ]
-
-
-def _limiting(config: Config, rig: Rig) -> Layer:
-    """With other replicas, limits hold over all of them."""
-    if rig.fleet is None:
-        return limit(config.limits, rig.breakers)
-    return fleet_limit(config.limits, rig.breakers, rig.fleet)
-
-
-def _keeping(config: Config, rig: Rig) -> list[Layer]:
-    """Without a place for them, no result is too large."""
-    if rig.results is None:
-        return []
-    return [keep(rig.results, KeepSettings(config.results.limit, config.results.keep_s), rig.emit)]
 
 
 @asynccontextmanager
@@ -275,15 +132,16 @@ class Wishes:
 
 
 async def _assemble(loaded: Loaded, shared: Shared, around: Surroundings, emit: Emit, wishes: Wishes) -> Crib:
-    config, tools = loaded.config, wishes.tools
+    config = loaded.config
     maker = SourceMaker(config, around, emit)
-    own = [native_tool(entry) for entry in (*tools, *(entry for path in config.native for entry in import_tools(path)))]
+    imported = [entry for path in config.native for entry in import_tools(path)]
+    own = [native_tool(entry) for entry in (*wishes.tools, *imported)]
     library = LateLibrary(config.kb, around, shared.settings)
     own += without_taken(library.tools() if config.kb.enabled else [], own)
     agents = wishes.sub_agents or errands_of(config.model, around.env)
-    outfit = make_outfit(loaded, around, maker, agents, shared.database) if config.workspace.enabled else None
+    outfit = find_outfit(loaded, around, maker, agents, shared.database)
     own += without_taken(outfit.tools() if outfit is not None else [], own)
-    results = await open_results(config, around) if has_result_limit(config) else None
+    results = await open_results(config, around)
     kept = share_results(results, shared, config.results)
     if kept is not None:
         own.append(reading_tool(kept, config, own))
@@ -325,21 +183,19 @@ def find_supply(config: Config, around: Surroundings, emit: Emit) -> Supply | No
     return Supply(PlatformSupply(config, around.cwd, around.env, emit), config.platform.ttl_s)
 
 
-def make_outfit(
-    loaded: Loaded,
-    surroundings: Surroundings,
-    maker: SourceMaker,
-    agents: SubAgents | None,
-    database: PgDatabase | None = None,
-) -> "Outfit":
-    """The workspace of a configuration; ``bash`` runs at whatever isolation is proven here."""
+def find_outfit(
+    loaded: Loaded, around: Surroundings, maker: SourceMaker, agents: SubAgents | None, database: PgDatabase | None
+) -> "Outfit | None":
+    """The workspace of a configuration, where it is switched on; ``bash`` runs at whatever isolation is proven here."""
+    config = loaded.config.workspace
+    if not config.enabled:
+        return None
     from toolcrib.outfit import Behind, Outfit, Place, find_root
 
-    config = loaded.config.workspace
     files = [path for path in (*loaded.files, loaded.lock) if path is not None]
-    place = Place(find_root(config, loaded.project, surroundings), maker.spawner, maker.bounds, tuple(files))
+    place = Place(find_root(config, loaded.project, around), maker.spawner, maker.bounds, tuple(files))
     maker.native_wishes["bash"] = Wish(AUTO)
-    return Outfit(config, place, surroundings, Behind(agents, database))
+    return Outfit(config, place, around, Behind(agents, database))
 
 
 def _closing(
@@ -361,57 +217,3 @@ def without_taken(offered: Sequence[NativeTool], taken: Sequence[NativeTool]) ->
     """The tools whose names a user's own tools do not have already: theirs count."""
     names = {entry.tool.name for entry in taken}
     return [entry for entry in offered if entry.tool.name not in names]
-
-
-async def open_results(config: Config, surroundings: Surroundings) -> ResultStore:
-    """Where large results are kept; what killed programs left there is removed."""
-    store = ResultStore(results_path(surroundings.env), config.results)
-    await store.open()
-    return store
-
-
-def share_results(
-    results: ResultStore | None, shared: Shared, config: ResultsConfig
-) -> ResultStore | SharedResults | None:
-    """Where there are replicas, results are read at any of them."""
-    if results is None or shared.coordination is None:
-        return results
-    return SharedResults(results, shared.coordination, config, time.monotonic)
-
-
-def reading_tool(results: ResultStore | SharedResults, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
-    """``result_read``, whose name nobody else may use."""
-    if any(entry.tool.name == RESULT_READ for entry in beside):
-        raise ConfigError(
-            f"A native tool is named {RESULT_READ!r}, which is how large results are read.",
-            hint="Rename it, or switch that off: [results] limit = 0.",
-        )
-    reader = ResultReader(results, config.results.limit or ResultsConfig().limit)
-    made = define(reader.read, name=RESULT_READ, description=DESCRIPTION, security_level="read_only")
-    return replace(made, tool=replace(made.tool, input_schema=INPUT_SCHEMA, output_schema=None, reads_results=True))
-
-
-async def write_down(loaded: Loaded, entry: AuditEntry, surroundings: Surroundings | None = None) -> None:
-    """Put one decision into the audit log from outside a Crib; returns when it will survive a power cut."""
-    log = open_audit(loaded.config, audit_place(loaded.config, surroundings or Surroundings()), drop)
-    try:
-        await log.commit(entry)
-    finally:
-        await log.close()
-
-
-def import_tools(path: str) -> list[Function]:
-    """The function ``module:function`` names, or every ``@tool`` function of ``module``."""
-    module_name, _, attribute = path.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a user's module raises while it is loaded
-        raise ConfigError(
-            f"native: cannot import {module_name!r}: {type(error).__name__}: {error}.",
-            hint="Check `native` and PYTHONPATH.",
-        ) from None
-    if attribute:
-        if not callable(getattr(module, attribute, None)):
-            raise ConfigError(f"native: {module_name!r} has no function {attribute!r}.")
-        return [getattr(module, attribute)]
-    return [entry for entry in vars(module).values() if callable(entry) and hasattr(entry, MARK)]

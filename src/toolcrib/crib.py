@@ -5,82 +5,32 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from typing import Any, Self
 
 import msgspec
 
-from toolcrib.calls.approvals import Desk
-from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.audit import unknown_call
-from toolcrib.calls.live import Live
-from toolcrib.calls.metrics import Metrics
-from toolcrib.calls.pipeline import Layer, Step, Subject, compose
-from toolcrib.calls.rig import Rig
+from toolcrib.calls.pipeline import Step, Subject, compose
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.entries import discovery_outcome, overall_health, server_health, tool_entry
+from toolcrib.catalog.current import Current
+from toolcrib.catalog.entries import discovery_outcome, overall_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
 from toolcrib.catalog.formats import Offer, Options, offer_routes
-from toolcrib.catalog.lookalikes import find_lookalikes, pairs
-from toolcrib.catalog.merge import Offering, merge, refuse_clashes
-from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.search import USUAL, Found, ToolSearch
-from toolcrib.catalog.shelf import RecordStore, Shelf
-from toolcrib.catalog.supply import Supply
-from toolcrib.catalog.views import configured_view, native_view
-from toolcrib.config.ledger import Ledger
+from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.lock import Record
-from toolcrib.config.model import SecurityConfig, ServerConfig, is_same_connection
+from toolcrib.config.model import ServerConfig
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller, Reach
-from toolcrib.core.audit import Audit, AuditEntry
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
-from toolcrib.core.coordination import Coordination
-from toolcrib.core.errors import (
-    InternalError,
-    InvalidArguments,
-    ToolcribError,
-    UnknownServer,
-    UnknownTool,
-)
+from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
 from toolcrib.core.events import Event
-from toolcrib.core.names import join_name
-from toolcrib.core.source import Listing, LocalSource, ServerSource
+from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
 from toolcrib.finding import Finder
-from toolcrib.fleet import Fleet
-
-MOST_IMITATIONS_TOLD = 20
-"""In one change of the catalogue; `toolcrib doctor` shows more."""
-
-
-@dataclass(frozen=True, slots=True)
-class CribSettings:
-    """How a Crib behaves as a whole."""
-
-    list_grace_s: float = 5.0
-    prefix: bool = True
-    capacity: int = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a Crib is made of; ``assemble`` puts it together."""
-
-    native: LocalSource
-    make_source: Callable[[ServerConfig], ServerSource]
-    records: RecordStore
-    layers: Sequence[Layer]
-    rig: Rig
-    settings: CribSettings = CribSettings()
-    security: SecurityConfig = field(default_factory=SecurityConfig)
-    close_last: Callable[[], Any] | None = None
-    ledger: Ledger | None = None
-    """Where records and answers outlive the process, for those who look after them."""
-    supply: Supply | None = None
-    """Servers that are found elsewhere, beside those that are written down."""
-    fleet: Fleet | None = None
-    """The replicas that this one shares its state with."""
+from toolcrib.parts import Parts
+from toolcrib.servers import Servers, not_open
 
 
 class Crib:
@@ -89,83 +39,65 @@ class Crib:
     name = ""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._security = parts.security
-        self._emit = parts.rig.emit
-        self._catalog = Catalog()
+        rig, settings = parts.rig, parts.settings
+        self._parts, self._emit = parts, rig.emit
+        self._current = Current(
+            parts.native, parts.security, rig.emit, prefix=settings.prefix, capacity=settings.capacity
+        )
+        self._current.on_change(self._forget_steps)
+        self._finder: Finder | None = None
         self._steps: dict[str, tuple[str, Step]] = {}
-        self._listeners: list[Callable[[], None]] = []
-        self._server_listeners: list[Callable[[Event], None]] = []
+        self._stepped: Mapping[str, Route] = {}
+        """The routes that the steps were composed for."""
         self._run_id = f"{time.time_ns() // 1_000_000:x}{secrets.token_hex(3)}"  # replicas start at the same moment
         self._numbers = itertools.count(1)
-        self._disabled: dict[str, ServerConfig] = {}
-        self._written: Mapping[str, ServerConfig] = {}
-        self._turn = asyncio.Lock()
-        self._refresher: Refresher | None = None
-        self._finder: Finder | None = None
+        self.servers = Servers(parts, self._current)
+        """The servers behind it, for whoever looks after them."""
         self.search = ToolSearch()
         """The index that tools are found by."""
-        self._closed = False
+        self.desk = rig.desk
+        """Where people are asked; doors attach their ways to them here."""
+        self.inbox = rig.inbox
+        """Questions that wait for somebody to look in."""
+        self.live = rig.live
+        """The calls under way and the last that ended; ``None`` where nobody is to look at them."""
+        self.audit = rig.log
+        """Where calls and security decisions are written down."""
+        self.metrics = rig.metrics
+        """The tallies of all calls."""
+        self.coordination = rig.fleet
+        """The other replicas, where there are any."""
+        self.fleet = parts.fleet
+        """The replicas that this one shares its state with, if it does."""
+        self.ledger = parts.ledger
+        """Where its records and answers are kept; ``None``: in memory."""
 
     async def open(self, servers: Iterable[ServerConfig]) -> Self:
         """Know the servers, with what earlier runs found out about them; none is started."""
-        self._refresher = Refresher(self._parts.records, self._tell, self._server_updated, self._security.pins)
-        prefix = self._parts.settings.prefix
-        self._finder = Finder(self._refresher, lambda: self._catalog, self._parts.rig, prefix=prefix)
-        self._parts.native.on_change(self._rebuild)
-        records = await self._parts.records.read()
         self.desk.current = self._reach_now
-        self._written = {server.name: server for server in servers}
-        for server in self._written.values():
-            self._put(server, records.get(server.name))
-        self._rebuild(first=True)
-        if self._parts.supply is not None:
-            self._parts.supply.open(self._follow, self._emit)
+        await self.servers.open(servers)
+        fresh, prefix = self.servers.fresh, self._parts.settings.prefix
+        self._finder = Finder(fresh, lambda: self.catalog, self._parts.rig, prefix=prefix)
         if self.fleet is not None:
-            await self.fleet.open(self._refresher, self.inbox)
+            await self.fleet.open(fresh, self.inbox)
         return self
-
-    def _tell(self, event: Event) -> None:
-        """Pass on what discovery tells; a tool that goes into quarantine is a decision, to be written down."""
-        self._emit(event)
-        if event.name == events.TOOL_HELD:
-            server, tool = event.fields["server"], event.fields["tool"]
-            details = {"reason": event.fields["reason"]}
-            self.audit.note(AuditEntry("pin", join_name(server, tool), server, decision="held", details=details))
-
-    def _put(self, server: ServerConfig, record: Record | None) -> None:
-        if server.enabled:
-            self._fresh.add(server, self._parts.make_source(server), record)
-        else:
-            self._disabled[server.name] = server
-
-    @property
-    def _fresh(self) -> Refresher:
-        if self._refresher is None or self._closed:
-            raise _not_open()
-        return self._refresher
 
     # The catalogue
 
     @property
     def catalog(self) -> Catalog:
         """What is known right now; reading it starts nothing."""
-        return self._catalog
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether every server has been asked at least once."""
-        return self._fresh.is_complete
+        return self._current.catalog
 
     @property
     def shelves(self) -> Mapping[str, Shelf]:
         """The enabled servers and what is known of each."""
-        return self._fresh.shelves
+        return self.servers.shelves
 
     @property
     def disabled(self) -> Mapping[str, ServerConfig]:
         """The servers that are configured but switched off."""
-        return self._disabled
+        return self.servers.disabled
 
     async def tools(
         self,
@@ -200,41 +132,23 @@ class Crib:
 
     async def current(self, grace_s: float | None = None) -> Catalog:
         """The catalog, after asking those servers that must be asked; waits at most the grace."""
-        grace_s = self._parts.settings.list_grace_s if grace_s is None else grace_s
-        await self.find_servers(grace_s)
-        await self._fresh.need(grace_s)
-        return self._catalog
+        await self.servers.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
+        return self.catalog
 
     async def find(
         self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER, among: Sequence[Route] | None = None
     ) -> list[Found]:
         """The tools for a purpose, best first: of all that the caller may use, or of those given, which asks nobody."""
         looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
-        return await self.search.find(self._catalog, query, limit, looked_at)
-
-    async def find_servers(self, grace_s: float | None = None) -> None:
-        """Ask for the servers that are found elsewhere, if that is due; the first to need them waits for the grace."""
-        if self._parts.supply is not None:
-            await self._parts.supply.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
-
-    @property
-    def supply(self) -> Supply | None:
-        """Where servers are found that are not written down, if anywhere."""
-        return self._parts.supply
-
-    def wake(self) -> None:
-        """Somebody has come who will want the tools: begin to ask for those that are not fresh."""
-        if self._parts.supply is not None:
-            self._parts.supply.wake()
-        self._fresh.wake()
+        return await self.search.find(self.catalog, query, limit, looked_at)
 
     def entries(self) -> list[dict[str, Any]]:
         """Every tool with its kind, policy and discovery, as plain data; starts nothing."""
-        return [tool_entry(route, self.shelves.get(route.server)) for route in self._catalog.routes.values()]
+        return [tool_entry(route, self.shelves.get(route.server)) for route in self.catalog.routes.values()]
 
     def lookup(self, name: str) -> Route | None:
         """Where calls to an exposed name go, if there is such a tool."""
-        return self._catalog.routes.get(name)
+        return self.catalog.routes.get(name)
 
     def register(self, function: Callable[..., Any]) -> Tool:
         """Add a native tool while the Crib runs; a taken name is replaced, with a warning."""
@@ -250,89 +164,18 @@ class Crib:
 
     def explain(self, name: str) -> Explanation:
         """Why a tool is here, missing, hidden, stale or renamed."""
-        return explain_name(name, self._catalog, self.shelves, self._disabled, self._security)
+        return explain_name(name, self.catalog, self.shelves, self.disabled, self._current.security)
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Have ``listener`` called when the catalogue changed, until what is returned is called."""
-        self._listeners = [*self._listeners, listener]
+        return self._current.on_change(listener)
 
-        def forget() -> None:
-            self._listeners = [other for other in self._listeners if other != listener]
-
-        return forget
-
-    def on_servers(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Have ``listener`` told of servers that are created, changed and removed, until what is returned is called."""
-        self._server_listeners = [*self._server_listeners, listener]
-
-        def forget() -> None:
-            self._server_listeners = [other for other in self._server_listeners if other != listener]
-
-        return forget
-
-    def _tell_of_servers(self, before: Mapping[str, ServerConfig], after: Mapping[str, ServerConfig]) -> None:
-        for name in sorted(name for name in {*before, *after} if before.get(name) != after.get(name)):
-            what = events.SERVER_CHANGED if name in before and name in after else events.SERVER_CREATED
-            event = Event(what if name in after else events.SERVER_REMOVED, fields={"server": name})
-            for tell in (self._emit, *self._server_listeners):
-                tell(event)
-
-    def _server_updated(self, server: str) -> None:
-        del server
-        self._rebuild()
-
-    def _rebuild(self, *, first: bool = False) -> None:
-        """Merge all listings and swap the catalog in one assignment; tells listeners only of real changes."""
-        if self._closed:
-            return
-        native = Offering(self._parts.native, self._parts.native.listing.tools, native_view(self._security))
-        servers = [
-            Offering(shelf.source, shelf.tools, configured_view(shelf.config, self._security), shelf.held)
-            for shelf in self.shelves.values()
-            if shelf.is_known
-        ]
-        old, wanted = self._catalog, self._parts.settings
-        catalog = merge(native, servers, prefix=wanted.prefix, capacity=wanted.capacity, version=old.version + 1)
-        if first and not wanted.prefix:
-            refuse_clashes(catalog)
-        if catalog.routes == old.routes and not first:
-            self._catalog = replace(catalog, version=old.version, lookalikes=old.lookalikes)
-            return
-        self._steps = {
-            name: found for name, found in self._steps.items() if catalog.routes.get(name) == old.routes.get(name)
-        }
-        self._catalog = replace(catalog, lookalikes=find_lookalikes(catalog.routes.values()))
-        self._announce(self._catalog, told=frozenset(pairs(old.lookalikes)))
-
-    def _announce(self, catalog: Catalog, told: frozenset[tuple[str, str]]) -> None:
-        for name, other in [pair for pair in pairs(catalog.lookalikes) if pair not in told][:MOST_IMITATIONS_TOLD]:
-            self._emit(Event(events.TOOL_IMITATES, "warning", {"tool": name, "resembles": other}))
-        native, mcp = catalog.counts()
-        self._emit(Event(events.REGISTRY_UPDATED, fields={"native": native, "mcp": mcp}))
-        for listener in self._listeners:
-            listener()
+    def _forget_steps(self) -> None:
+        old, new = self._stepped, self.catalog.routes
+        self._steps = {name: found for name, found in self._steps.items() if new.get(name) == old.get(name)}
+        self._stepped = new
 
     # Calls
-
-    @property
-    def desk(self) -> Desk:
-        """Where people are asked; doors attach their ways to them here."""
-        return self._parts.rig.desk
-
-    @property
-    def inbox(self) -> Inbox:
-        """Questions that wait for somebody to look in."""
-        return self._parts.rig.inbox
-
-    @property
-    def fleet(self) -> Fleet | None:
-        """The replicas that this one shares its state with, if it does."""
-        return self._parts.fleet
-
-    @property
-    def live(self) -> Live | None:
-        """The calls under way and the last that ended; ``None`` where nobody is to look at them."""
-        return self._parts.rig.live
 
     async def call(
         self,
@@ -384,10 +227,10 @@ class Crib:
 
     async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
         """The layers of a tool that is called for the first time, composed once."""
-        if self._finder is None or self._closed:
-            raise _not_open()
-        if call.name not in self._catalog.routes:
-            await self.find_servers(call.timeout_s)
+        if self._finder is None or not self.servers.is_open:
+            raise not_open()
+        if call.name not in self.catalog.routes:
+            await self.servers.find(call.timeout_s)
         route = await self._finder.find(call)
         subject = Subject(call.name, route.server, route.tool, route.reach)
         self._steps[call.name] = route.tool.name, compose(self._parts.layers, subject, self._finder.source_of(route))
@@ -401,25 +244,7 @@ class Crib:
 
     async def refresh(self, *names: str) -> dict[str, Record]:
         """Ask these servers (all when none is named) for their tools now."""
-        if not names and self._parts.supply is not None:
-            await self._parts.supply.renew()
-        for name in names:
-            if name not in self.shelves:
-                raise UnknownServer(name, known=list(self.shelves))
-        for name in names or self.shelves:
-            self._parts.rig.breakers.forgive(name)
-        return await self._fresh.refresh(names or list(self.shelves))
-
-    async def restart(self, name: str) -> Record:
-        """Stop a server and ask it for its tools anew; calls under way on it end."""
-        shelf = self.shelves.get(name)
-        if shelf is None:
-            raise UnknownServer(name, known=list(self.shelves))
-        self._fresh.remove(name)
-        self._put(shelf.config, (await self._parts.records.read()).get(name))
-        self._rebuild()
-        await shelf.source.close()
-        return (await self.refresh(name))[name]
+        return await self.servers.refresh(*names)
 
     async def discover(self, *names: str) -> ToolResult:
         """Like ``refresh``, as a result: what was registered, and which servers could not be asked."""
@@ -428,95 +253,21 @@ class Crib:
         except ToolcribError as error:
             return ToolResult.failed(error)
 
-    async def approve(
-        self, *names: str, by: Caller = LOCAL_USER, still: Callable[[], None] = lambda: None
-    ) -> list[str]:
-        """Take tools (or, by the names of servers, all that is held of them) out of quarantine; what was taken out.
-
-        ``still`` is asked in the last moment, and raises if they are no longer what was looked at.
-        """
-        held = {name: route for name, route in self._catalog.routes.items() if route.held}
-        wanted = [route for route in held.values() if route.name in names or route.server in names]
-        for name in names:
-            if name not in self._catalog.routes and name not in self.shelves:
-                raise UnknownTool(name, known=list(held) or list(self._catalog.routes))
-        for server in sorted({route.server for route in wanted}):
-            accepted = [route for route in wanted if route.server == server]
-            for route in accepted:
-                entry = AuditEntry("pin", route.name, server, by.id, by.kind, decision="accepted")
-                await self.audit.commit(entry)
-            still()
-            await self._fresh.accept(server, [route.original_name for route in accepted])
-        return [route.name for route in wanted]
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """Where its records and answers are kept; ``None``: in memory."""
-        return self._parts.ledger
-
-    async def reload_pins(self) -> None:
-        """Take over what another process accepted."""
-        await self._fresh.reload_pins()
-
     def is_stale(self, server: str) -> bool:
         """Whether a server's tools must be asked for again."""
         shelf = self.shelves.get(server)
-        return shelf is None or self._fresh.is_stale(shelf)
-
-    async def apply(self, servers: Mapping[str, ServerConfig], security: SecurityConfig | None = None) -> list[str]:
-        """Make the running servers those of a new configuration; the names of what changed."""
-        if security is not None and security != self._security:
-            self._security = security
-            self.desk.settings = replace(self.desk.settings, timeout_s=security.ask_timeout_s)
-            self._fresh.look_anew(security.pins)
-            self._rebuild()
-        self._written = servers
-        return await self._follow()
-
-    async def _follow(self) -> list[str]:
-        """Make the running servers those that are written down and those that are found beside them."""
-        async with self._turn:
-            return await self._follow_now(self._parts.supply)
-
-    async def _follow_now(self, supply: Supply | None) -> list[str]:
-        servers = self._written if supply is None else supply.beside(self._written)
-        known = {name: shelf.config for name, shelf in self.shelves.items()} | dict(self._disabled)
-        changed = [name for name in {*known, *servers} if known.get(name) != servers.get(name)]
-        records = await self._parts.records.read() if changed else {}
-        replaced = [self._replace(name, servers.get(name), records.get(name)) for name in sorted(changed)]
-        if changed:
-            self._rebuild()
-        self._tell_of_servers(known, servers)
-        await asyncio.gather(*(shelf.source.close() for shelf in replaced if shelf is not None))
-        return sorted(changed)
-
-    def _replace(self, name: str, server: ServerConfig | None, record: Record | None) -> Shelf | None:
-        """Put the new server in the old one's place; the old one is the caller's to close.
-
-        A change that does not concern the connection leaves it, and the calls under way on it, alone.
-        """
-        self._disabled.pop(name, None)
-        shelf = self.shelves.get(name)
-        if shelf is not None and server is not None and is_same_connection(shelf.config, server):
-            shelf.config = server
-            return None
-        self._fresh.remove(name)
-        self._parts.rig.breakers.forgive(name)
-        if server is not None:
-            self._put(server, record)
-        return shelf
+        return shelf is None or self.servers.fresh.is_stale(shelf)
 
     def health(self) -> dict[str, Any]:
         """The state of the registry, its servers and tools, as plain data."""
-        breakers = self._parts.rig.breakers
-        servers = {name: server_health(shelf, breakers.health(name)) for name, shelf in sorted(self.shelves.items())}
-        native, mcp = self._catalog.counts()
+        servers = self.servers.health()
+        native, mcp = self.catalog.counts()
         return {
             "status": overall_health(servers),
             "tools": {"native": native, "mcp": mcp},
             "servers": servers,
-            "calls": self._parts.rig.metrics.totals(),
-            "audit": asdict(self._parts.rig.log.status()),
+            "calls": self.metrics.totals(),
+            "audit": asdict(self.audit.status()),
             **self._fleet_health(),
         }
 
@@ -525,52 +276,16 @@ class Crib:
             return {"fleet": self.fleet.health()}
         return {} if self.coordination is None else {"fleet": asdict(self.coordination.status())}
 
-    def exposition(self, version: str, started_at: float) -> str:
-        """The tallies and the health in Prometheus' text format."""
-        from toolcrib.calls.prometheus import exposition  # only servers need it
-
-        return exposition(self._parts.rig.metrics, self.health(), version, started_at)
-
-    @property
-    def audit(self) -> Audit:
-        """Where calls and security decisions are written down."""
-        return self._parts.rig.log
-
-    @property
-    def coordination(self) -> Coordination | None:
-        """The other replicas, where there are any."""
-        return self._parts.rig.fleet
-
-    @property
-    def metrics(self) -> Metrics:
-        """The tallies of all calls."""
-        return self._parts.rig.metrics
-
     async def close(self) -> None:
         """Stop everything; safe to call twice."""
-        if self._closed or self._refresher is None:
+        if not self.servers.is_open:
             return
-        refresher = self._fresh
-        self._closed = True
         try:
-            if self._parts.supply is not None:
-                await self._parts.supply.close()
-            await refresher.close()
+            await self.servers.stop()
             if self.fleet is not None:
                 await self.fleet.close()
         finally:
-            sources = [shelf.source.close() for shelf in refresher.shelves.values()]
-            await asyncio.gather(*sources, self._parts.native.close(), return_exceptions=True)
+            await asyncio.gather(self.servers.close(), self._parts.native.close(), return_exceptions=True)
             if self._parts.close_last is not None:
                 await self._parts.close_last()
-            await self._parts.rig.log.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-
-def _not_open() -> InternalError:
-    return InternalError("This Crib is not open.", hint="Use it inside `async with open_crib(...)`.")
+            await self.audit.close()

@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.assemble import Loaded, import_tools, load
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import Known
 from toolcrib.catalog.recorded import Named, Recorded, offered, recorded_catalog
@@ -33,7 +32,9 @@ from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.kb import kb_tools
 from toolcrib.keeping import open_ledger
+from toolcrib.loading import Loaded, load
 from toolcrib.project import Project, project_id
+from toolcrib.sources.modules import import_tools
 from toolcrib.sources.native import native_tool
 from toolcrib.stores.paths import find_project, lock_path, user_config_path
 from toolcrib.stores.projects import name_of

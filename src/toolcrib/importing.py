@@ -20,8 +20,9 @@ from toolcrib.config.foreign.plan import ACTED_ON, Candidate, Remembered, Sides,
 from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.merge import merge
-from toolcrib.config.model import POLICIES, Config, Layer, ServerConfig, ToolConfig
+from toolcrib.config.model import Config, Layer, ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
+from toolcrib.config.security import POLICIES
 from toolcrib.config.values import one_of
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
 from toolcrib.core.names import join_name

@@ -11,7 +11,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolcrib.config.model import Config, EmbedderConfig, KbConfig
+from toolcrib.config.kb import EmbedderConfig, KbConfig
+from toolcrib.config.model import Config
 from toolcrib.config.references import resolve
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable
 from toolcrib.core.tool import Tool

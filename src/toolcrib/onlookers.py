@@ -11,9 +11,9 @@ from typing import Any
 from toolcrib.calls.pipeline import Layer
 from toolcrib.config.masks import shown_url
 from toolcrib.config.model import Config
-from toolcrib.core.audit import Audit, NoAudit
+from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.events import Emit, Event
+from toolcrib.core.events import Emit, Event, drop
 from toolcrib.shared import find_store
 from toolcrib.stores.audit import QueuedAudit
 from toolcrib.stores.audit_file import AuditFile
@@ -73,6 +73,15 @@ def open_audit(config: Config, place: AuditPlace, emit: Emit) -> Audit:
             loop.call_soon_threadsafe(emit, Event(name, level, {"problem": problem} if problem else {}))
 
     return QueuedAudit(place, time.time_ns, tell)
+
+
+async def write_down(config: Config, around: Surroundings, entry: AuditEntry) -> None:
+    """Put one decision into the audit log from outside a Crib; returns when it will survive a power cut."""
+    log = open_audit(config, audit_place(config, around), drop)
+    try:
+        await log.commit(entry)
+    finally:
+        await log.close()
 
 
 def find_tracer(config: Config, env: Mapping[str, str]) -> Any:

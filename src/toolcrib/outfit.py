@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from toolcrib.config.model import IsolationConfig
+from toolcrib.config.security import IsolationConfig
 from toolcrib.config.workspace import WorkspaceConfig
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.subagent import SubAgents, Tooling

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolcrib.assemble import Loaded, load
 from toolcrib.config.edit import add_server, change_server, remove_server, set_enabled, set_policy
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.ledger import kept_answers
@@ -16,6 +15,7 @@ from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
+from toolcrib.loading import Loaded, load
 from toolcrib.onlookers import audit_place
 from toolcrib.stores.audit_log import AuditPlace
 from toolcrib.stores.configuration import write_config
@@ -137,7 +137,7 @@ class Project:
         """Make what the files say now count; the names of the servers that changed."""
         async with self._turn:
             loaded = load(self.chosen, self.around, self.flags)
-            changed = await self.crib.apply(loaded.config.servers, loaded.config.security)
+            changed = await self.crib.servers.apply(loaded.config.servers, loaded.config.security)
             self.loaded = loaded
             self.windows.apply(loaded.config)
         return changed

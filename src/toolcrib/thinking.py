@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from toolcrib.config.model import ModelConfig
 from toolcrib.config.references import resolve
+from toolcrib.config.thinking import ModelConfig
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.subagent import SubAgents
 from toolcrib.models.choose import parse_model, with_surroundings

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from toolcrib.assemble import assemble, load
+from toolcrib.assemble import assemble
 from toolcrib.calls.approvals import Answer, Question, Surface
 from toolcrib.catalog.recorded import Recorded
 from toolcrib.config.lock import timestamp
@@ -20,6 +20,7 @@ from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.crib import Crib
 from toolcrib.dossier import Document, Place, Snapshot, Stamp, shown_to, stamp_of
+from toolcrib.loading import load
 from toolcrib.project import Project
 from toolcrib.sources.native import NativeTool
 
@@ -51,7 +52,7 @@ class Journal:
         self.last = 0
         self._news = asyncio.Event()
         self._closed = False
-        self._forget = (crib.on_change(lambda: self._note(CATALOG_CHANGED)), crib.on_servers(self._note_server))
+        self._forget = (crib.on_change(lambda: self._note(CATALOG_CHANGED)), crib.servers.on_change(self._note_server))
 
     def _note_server(self, event: Event) -> None:
         self._note(event.name, str(event.fields["server"]))
@@ -163,7 +164,7 @@ class Workplace:
                 await self.project.reload()
             ledger = self.crib.ledger
             if ledger is not None and (kept := await ledger.stamp()) != self._kept:
-                await self.crib.reload_pins()
+                await self.crib.servers.fresh.reload_pins()
                 self._kept = kept
 
     async def close(self) -> None:

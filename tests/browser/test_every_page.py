@@ -7,12 +7,12 @@ from tests.browser.chromium import NARROW, WIDE, Person, open_person
 from tests.browser.places import NO_PAGES, Look, looks
 from tests.doors.http.conftest import Doorman
 
-from toolcrib.assemble import Loaded
 from toolcrib.config.model import Config
 from toolcrib.core.events import drop
 from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.web.site import Site
+from toolcrib.loading import Loaded
 from toolcrib.project import Project
 from toolcrib.testing import memory_crib
 

@@ -5,7 +5,8 @@ import asyncio
 from tests.doubles.replicas import Common, replica, so
 
 from toolcrib.catalog import flights, refresh
-from toolcrib.config.model import Config, SecurityConfig, ServerConfig
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.errors import SourceUnavailable, StoreUnavailable
 from toolcrib.core.tool import Tool
 from toolcrib.stores.records import MemoryRecords
@@ -54,7 +55,7 @@ async def test_when_the_one_that_asks_dies_another_one_does_it(monkeypatch):
     config = Config(servers={"srv": ServerConfig("srv", command="srv", discovery_timeout_s=1.0)})
     dead.listing.hold()
     async with replica(common, "a", dead, config=config) as a, replica(common, "b", alive, config=config) as b:
-        a.made.crib.wake()
+        a.made.crib.servers.wake()
         await dead.listing.reached.wait()
         a.coordination.die()
         await b.made.crib.current()
@@ -93,7 +94,7 @@ async def test_what_is_accepted_at_one_replica_is_accepted_at_all():
         await a.made.crib.current()
         await b.made.crib.current()
         held = b.made.crib.lookup("srv__read").held
-        await a.made.crib.approve("srv")
+        await a.made.crib.servers.approve("srv")
         await so(lambda: not b.made.crib.lookup("srv__read").held)
 
         assert held

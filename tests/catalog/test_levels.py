@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.catalog.levels import level_of, level_of_name, policy_of
-from toolcrib.config.model import POLICIES, SecurityConfig, ServerConfig, ToolConfig
+from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.config.security import POLICIES, SecurityConfig
 from toolcrib.core.tool import SecurityLevel, Tool
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from toolcrib.catalog.pins import CHANGED, MOVED, NEW
-from toolcrib.config.model import Config, SecurityConfig, ServerConfig
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.errors import PermissionDenied, UnknownTool
 from toolcrib.core.tool import Tool
@@ -46,7 +47,7 @@ async def test_only_the_changed_tool_is_held_and_approval_lets_it_go():
         names = await listed(made)
         results = [await made.crib.call(name) for name in ("files__read", "files__stat", "other__read")]
         reached = [call.tool for call in files.calls]
-        approved = await made.crib.approve("files__read")
+        approved = await made.crib.servers.approve("files__read")
         after = await made.crib.call("files__read")
 
     assert names == ["files__stat", "other__read"]
@@ -90,7 +91,7 @@ async def test_what_is_accepted_is_what_was_there_when_it_was_asked_for():
         await made.crib.refresh()
         records.gate.clear()
         records.reached.clear()
-        accepting = asyncio.create_task(made.crib.approve("files__read"))
+        accepting = asyncio.create_task(made.crib.servers.approve("files__read"))
         await records.reached.wait()
         changed = asyncio.Event()
         made.crib.on_change(changed.set)
@@ -112,7 +113,7 @@ async def test_strict_waits_for_approval_of_whatever_is_new_and_off_asks_for_non
         async with memory_crib(files, config=Config(security=SecurityConfig(pins=mode))) as made:
             at_first = await listed(made)
             held = dict(made.crib.shelves["files"].held)
-            await made.crib.approve("files")
+            await made.crib.servers.approve("files")
             accepted = await listed(made)
             files.tools = (tool("read", "other"),)
             await made.crib.refresh()
@@ -144,7 +145,7 @@ async def test_a_tool_nobody_pinned_is_pinned_even_if_others_were_and_are_gone()
     strict, first = (Config(security=SecurityConfig(pins=mode)) for mode in ("strict", "first"))
     async with memory_crib(FakeSource("files", ["old"]), config=strict, records=records) as made:
         await made.crib.refresh()
-        await made.crib.approve("files")
+        await made.crib.servers.approve("files")
     async with memory_crib(FakeSource("files", ["new"]), config=strict, records=records) as made:
         await made.crib.refresh()
     async with memory_crib(FakeSource("files", ["new"]), config=first, records=records) as made:
@@ -158,11 +159,11 @@ async def test_another_command_holds_everything_an_edit_of_the_environment_nothi
     async with memory_crib(FakeSource("files", [tool("read")])) as made:
         await made.crib.refresh()
         made.upcoming["files"] = FakeSource("files", [tool("read")])
-        await made.crib.apply({"files": ServerConfig("files", command="files", env={"A": "1"})})
+        await made.crib.servers.apply({"files": ServerConfig("files", command="files", env={"A": "1"})})
         await made.crib.refresh()
         environment = await listed(made)
         made.upcoming["files"] = FakeSource("files", [tool("read")])
-        await made.crib.apply({"files": ServerConfig("files", command="files", args=("--evil",))})
+        await made.crib.servers.apply({"files": ServerConfig("files", command="files", args=("--evil",))})
         await made.crib.refresh()
 
         assert environment == ["files__read"]
@@ -178,8 +179,8 @@ async def test_what_another_process_accepted_counts_after_reloading():
         await other.crib.refresh()
         theirs.tools = (tool("read", "second"),)
         await other.crib.refresh()
-        await other.crib.approve("files__read")
-        await made.crib.reload_pins()
+        await other.crib.servers.approve("files__read")
+        await made.crib.servers.fresh.reload_pins()
         still_first = await listed(made)
         ours.tools = theirs.tools
         await made.crib.refresh()
@@ -196,7 +197,7 @@ async def test_a_name_that_is_not_there_is_an_error_and_accepts_nothing():
         files.tools = (tool("read", "second"),)
         await made.crib.refresh()
         with pytest.raises(UnknownTool):
-            await made.crib.approve("files__read", "ghost__tool")
+            await made.crib.servers.approve("files__read", "ghost__tool")
 
         assert made.crib.shelves["files"].held == {"read": CHANGED}
 
@@ -213,7 +214,7 @@ async def test_nothing_is_accepted_that_is_no_longer_what_was_looked_at():
         files.tools = (tool("read", "now with a twist"),)
         await made.crib.refresh("files")
         with pytest.raises(PermissionDenied, match="changed again"):
-            await made.crib.approve("files__read", still=still)
+            await made.crib.servers.approve("files__read", still=still)
         held = made.crib.catalog.routes["files__read"].held
 
     assert held == CHANGED

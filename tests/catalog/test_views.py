@@ -1,7 +1,8 @@
 """Views: what the configuration says of single tools."""
 
 from toolcrib.catalog.views import configured_view, native_view
-from toolcrib.config.model import SecurityConfig, ServerConfig, ToolConfig
+from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.limits import Limits, Rate
 from toolcrib.core.tool import SecurityLevel, Tool
 

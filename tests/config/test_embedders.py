@@ -3,8 +3,8 @@
 import pytest
 
 from toolcrib.config.explain import explain
+from toolcrib.config.kb import EmbedderConfig
 from toolcrib.config.merge import merge
-from toolcrib.config.model import EmbedderConfig
 from toolcrib.config.parse import parse_toml
 from toolcrib.core.errors import ConfigError
 

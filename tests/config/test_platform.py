@@ -4,8 +4,9 @@ import pytest
 
 from toolcrib.config.explain import explain
 from toolcrib.config.merge import merge
-from toolcrib.config.model import PlatformConfig, is_bare
+from toolcrib.config.model import is_bare
 from toolcrib.config.parse import parse_toml
+from toolcrib.config.platform import PlatformConfig
 from toolcrib.core.errors import ConfigError
 
 WRITTEN = """

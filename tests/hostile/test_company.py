@@ -98,7 +98,7 @@ async def test_a_server_that_hangs_in_its_list_delays_the_list_by_no_more_than_t
         assert await gathering.names() == ["good__echo"]
         assert gathering.crib.shelves["bad"].status == "discovering"
         assert await gathering.good_call() == "still here"
-        assert not gathering.crib.is_complete
+        assert not gathering.crib.servers.fresh.is_complete
 
 
 async def test_a_server_that_hangs_at_the_handshake_fails_within_its_own_time(company):

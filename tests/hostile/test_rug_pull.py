@@ -147,7 +147,7 @@ async def test_a_tool_that_changes_is_closed_until_it_is_approved(stage, change)
         await crib.refresh("bad")
         await assert_closed(crib)
         assert stage.held() == ["bad__search"]
-        assert await crib.approve("bad__search") == ["bad__search"]
+        assert await crib.servers.approve("bad__search") == ["bad__search"]
         await assert_open(crib)
     async with stage.crib() as crib:
         await crib.refresh()
@@ -209,7 +209,7 @@ async def test_another_command_closes_every_tool_of_that_server(stage):
         await crib.refresh()
         assert await names(crib) == OTHERS
         assert "command or address" in (await crib.call("bad__search", ARGUMENTS)).error.message
-        assert len(await crib.approve("bad")) == 4
+        assert len(await crib.servers.approve("bad")) == 4
         await assert_open(crib)
 
 
@@ -223,7 +223,7 @@ async def test_an_approval_by_another_process_counts_once_it_is_reloaded(stage):
         other = LockFile(stage.home / "toolcrib.lock")
         other.update("bad", lambda stored: accept(stored, ["search"], how))
         await assert_closed(crib)
-        await crib.reload_pins()
+        await crib.servers.fresh.reload_pins()
         await assert_open(crib)
         stage.show([*with_search(CHANGES["description"]), {"name": "more", "inputSchema": {"type": "object"}}])
         await crib.refresh("bad")
@@ -263,7 +263,7 @@ async def test_strict_waits_for_approval_of_everything_new(stage):
     async with stage.crib() as crib:
         assert await names(crib) == []
         assert (await crib.call("good__search", ARGUMENTS)).error.code == "TOOL_PERMISSION_DENIED"
-        await crib.approve("good", "bad")
+        await crib.servers.approve("good", "bad")
         await assert_open(crib)
         stage.show([*with_search(CHANGES["title"]), {"name": "more", "inputSchema": {"type": "object"}}])
         await crib.refresh("bad")

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from toolcrib.config.model import ISOLATIONS
+from toolcrib.config.security import ISOLATIONS
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.isolate.levels import ADDED, ATTEMPTS, IsolationLevel, Probe, promises, shortfall
 

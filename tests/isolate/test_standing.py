@@ -5,7 +5,7 @@ import os
 import pytest
 from tests.isolate import jobs
 
-from toolcrib.config.model import IsolationConfig
+from toolcrib.config.security import IsolationConfig
 from toolcrib.core.errors import ToolFailed
 from toolcrib.isolate.grants import Limits, Wish
 from toolcrib.isolate.levels import AUTO

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from toolcrib.config.model import KbConfig
+from toolcrib.config.kb import KbConfig
 from toolcrib.kb import make_library
 from toolcrib.knowledge.answer import NOTHING, Answerer
 from toolcrib.knowledge.retrieve import Search

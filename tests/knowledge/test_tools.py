@@ -4,7 +4,8 @@ import pytest
 from tests.knowledge.conftest import Base
 
 from toolcrib import open_crib
-from toolcrib.config.model import Config, KbConfig
+from toolcrib.config.kb import KbConfig
+from toolcrib.config.model import Config
 from toolcrib.kb import LateLibrary
 from toolcrib.surroundings import Surroundings
 

@@ -8,7 +8,8 @@ from tests.platform.fake_gateway import jwt, serving
 from tests.platform.mcp_servers import mcp_server
 
 from toolcrib.assemble import open_crib
-from toolcrib.config.model import Config, PlatformConfig, ServerConfig
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.platform import PlatformConfig
 from toolcrib.platform.manifest import NAME
 from toolcrib.surroundings import Surroundings
 
@@ -69,7 +70,7 @@ async def test_a_stale_list_is_renewed_without_anybody_waiting(open_here, gatewa
         await names(crib)
         gateway.servers = [{"mcpServerName": "calendar", "url": mail.url}]
         joined = asyncio.Event()
-        crib.on_servers(lambda event: joined.set())
+        crib.servers.on_change(lambda event: joined.set())
 
         assert await names(crib) == ["mcp_mail_tools__greet"]
         await asyncio.wait_for(joined.wait(), 10)
@@ -98,7 +99,7 @@ async def test_a_platform_that_cannot_be_asked_is_told_and_the_rest_works(open_h
 async def test_a_server_that_is_written_down_counts_more(open_here, mail, heard):
     own = ServerConfig("mcp_mail_tools", url=mail.url, headers={"X-Own": "1"})
     async with open_here(servers=[own]) as crib:
-        await crib.find_servers()
+        await crib.servers.find()
 
         assert crib.shelves["mcp_mail_tools"].config == own
     assert any(event.name == "platform.server.shadowed" for event in heard)
@@ -107,7 +108,7 @@ async def test_a_server_that_is_written_down_counts_more(open_here, mail, heard)
 async def test_an_edit_of_the_files_leaves_the_platforms_servers(open_here, mail):
     async with open_here() as crib:
         await names(crib)
-        await crib.apply({"own": ServerConfig("own", url=mail.url)})
+        await crib.servers.apply({"own": ServerConfig("own", url=mail.url)})
 
         assert await names(crib) == ["mcp_mail_tools__greet", "own__greet"]
 

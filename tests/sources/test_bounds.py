@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.model import IsolationConfig, ServerConfig, is_same_connection
+from toolcrib.config.model import ServerConfig, is_same_connection
+from toolcrib.config.security import IsolationConfig
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.sources.bounds import UNTESTED, Bounds, from_file

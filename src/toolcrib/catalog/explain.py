@@ -8,7 +8,8 @@ from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import FULL
 from toolcrib.catalog.shelf import Shelf
-from toolcrib.config.model import SecurityConfig, ServerConfig
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.errors import InvalidName, nearest
 from toolcrib.core.names import split_name
 

@@ -7,7 +7,8 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from toolcrib.config.model import SecurityConfig, ServerConfig, ToolConfig
+from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.tool import SecurityLevel, Tool
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from toolcrib.config.lock import Pin, Record
-from toolcrib.config.model import PinMode, ServerConfig, identity_hash
+from toolcrib.config.model import ServerConfig, identity_hash
+from toolcrib.config.security import PinMode
 
 CHANGED = "its definition changed since it was accepted"
 MOVED = "the command or address of its server changed since it was accepted"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from toolcrib.catalog.pins import Comparison, Definition, accept, comparison, held_tools, join_pins, settle
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.config.lock import Pin, Record, timestamp
-from toolcrib.config.model import PinMode
+from toolcrib.config.security import PinMode
 from toolcrib.core import events
 from toolcrib.core.events import Emit, Event
 

@@ -13,7 +13,8 @@ from toolcrib.catalog.merge import Offering, merge
 from toolcrib.catalog.pins import comparison, held_tools, keep_definitions
 from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
-from toolcrib.config.model import Config, PinMode, ServerConfig, config_hash, has_result_limit
+from toolcrib.config.model import Config, ServerConfig, config_hash, has_result_limit
+from toolcrib.config.security import PinMode
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.names import RESULT_READ, is_tool_name

@@ -15,7 +15,8 @@ from toolcrib.catalog.recorded import fitting_record, is_known, recorded_tools
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.catalog.storing import Storing
 from toolcrib.config.lock import Record, age_s, timestamp
-from toolcrib.config.model import PinMode, ServerConfig, config_hash
+from toolcrib.config.model import ServerConfig, config_hash
+from toolcrib.config.security import PinMode
 from toolcrib.core import events
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import CallTimeout, InternalError, SourceUnavailable, ToolcribError

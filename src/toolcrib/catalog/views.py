@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import View
-from toolcrib.config.model import SecurityConfig, ServerConfig, ToolConfig
+from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.limits import Limits
 from toolcrib.core.tool import Tool
 

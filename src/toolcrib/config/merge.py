@@ -3,16 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.config.model import (
-    BUILT_IN_EMBEDDERS,
-    DEFAULT,
-    SECTIONS,
-    Config,
-    Layer,
-    Origin,
-    ServerConfig,
-    ServerEntry,
-)
+from toolcrib.config.kb import BUILT_IN_EMBEDDERS
+from toolcrib.config.model import DEFAULT, SECTIONS, Config, Layer, Origin, ServerConfig, ServerEntry
 from toolcrib.config.tables import SERVER_KEYS, SETTINGS
 from toolcrib.config.written import dotted
 from toolcrib.core.errors import ConfigError, did_you_mean

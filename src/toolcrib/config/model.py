@@ -6,22 +6,20 @@ References such as ``${TOKEN}`` stay references here; ``references`` resolves th
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ProfileConfig
+from toolcrib.config.kb import KbConfig
+from toolcrib.config.platform import PlatformConfig
 from toolcrib.config.scaling import NO_REDIS, NO_STORE, RedisConfig, StoreConfig
+from toolcrib.config.security import AccessConfig, AuthConfig, AuthMode, IsolationConfig, Policy, SecurityConfig
+from toolcrib.config.thinking import ModelConfig
 from toolcrib.config.workspace import NO_WORKSPACE, WorkspaceConfig
 from toolcrib.core.limits import USUAL, CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
 
-Policy = Literal["allow", "ask", "deny", "disable"]
-POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny", "disable")
-AuthMode = Literal["auto", "required", "none"]
-AUTH_MODES: tuple[AuthMode, ...] = ("auto", "required", "none")
-ISOLATIONS = ("none", "limits", "confined", "isolated")
-"""How far a program is kept from the rest, weakest first."""
 RELAYABLE = ("elicitation", "sampling", "roots")
 
 
@@ -109,25 +107,6 @@ class ConnectConfig:
         return self.delays_s[min(attempt, len(self.delays_s)) - 1] if self.delays_s else 0.0
 
 
-PinMode = Literal["first", "strict", "off"]
-PIN_MODES: tuple[PinMode, ...] = ("first", "strict", "off")
-
-
-@dataclass(frozen=True, slots=True)
-class SecurityConfig:
-    """Which tools are how dangerous, and what is done about it. Patterns stand for exposed names."""
-
-    policy: Policy = "allow"
-    policies: Mapping[str, Policy] = field(default_factory=dict)
-    """Pattern → policy; of several that fit, the most careful one counts."""
-    levels: Mapping[str, SecurityLevel] = field(default_factory=dict)
-    """Pattern → level; of several that fit, the highest one counts."""
-    pins: PinMode = "first"
-    """``first``: a tool is pinned as it was first seen; ``strict``: new tools wait for approval, too."""
-    ask_timeout_s: float = 120.0
-    """How long a person has to answer."""
-
-
 @dataclass(frozen=True, slots=True)
 class ResultsConfig:
     """From which size on a result is kept and shown as a preview, and how much is kept for how long."""
@@ -139,37 +118,11 @@ class ResultsConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessConfig:
-    """What callers without a token may reach: everything, unless this says less."""
-
-    level: SecurityLevel = SecurityLevel.SYSTEM
-    servers: tuple[str, ...] = ("*",)
-    tools: tuple[str, ...] = ("*",)
-
-
-ASYMMETRIC = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-
-
-@dataclass(frozen=True, slots=True)
-class AuthConfig:
-    """The issuer whose JWTs are accepted; none without an ``issuer``."""
-
-    issuer: str = ""
-    audience: str = ""
-    jwks: str = ""
-    """Where its public keys are: an address, or a file."""
-    algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
-    max_age_s: float = 86400.0
-    """The longest lifetime a token may have."""
-    leeway_s: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
 class AuditConfig:
     """Whether and where calls and security decisions are written down."""
 
     enabled: bool = False
-    """What comes from files is audited unless they say no; see ``assemble.load``."""
+    """What comes from files is audited unless they say no; see ``loading.load``."""
     path: str = ""
     """Empty: ``audit.db`` in the user's state directory."""
     values: bool = False
@@ -182,114 +135,6 @@ class TelemetryConfig:
 
     traces: bool = False
     """Whether each call is an OpenTelemetry span."""
-
-
-@dataclass(frozen=True, slots=True)
-class IsolationConfig:
-    """How far servers are kept from the rest unless they say otherwise, and what is the least for whom."""
-
-    level: str = "limits"
-    minimum: Mapping[str, str] = field(default_factory=dict)
-    """Security level → the least isolation its tools may run at; what is missing may run at any."""
-
-
-BUILT_IN_EMBEDDERS = ("bundled", "none")
-EMBEDDER_KINDS = ("bundled", "onnx", "openai", "ollama")
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedderConfig:
-    """One way to make vectors of documents; references stay references here."""
-
-    kind: str
-    model: str = ""
-    url: str = ""
-    """Empty: the provider's own address."""
-    path: str = ""
-    """The folder of an ONNX model."""
-    api_key: str = field(default="", repr=False)
-    dimensions: int = 0
-    """Zero: as long as the model makes them."""
-    query_prefix: str = ""
-    document_prefix: str = ""
-    batch: int = 0
-    """How many texts are given at once; zero leaves it to the kind."""
-    timeout_s: float = 30.0
-
-
-MODEL_PROVIDERS = ("openai", "openai-responses", "anthropic", "ollama")
-
-
-@dataclass(frozen=True, slots=True)
-class KbConfig:
-    """The knowledge base: where it is, how it is searched, and who writes its answers."""
-
-    enabled: bool = False
-    """Whether the ``kb.*`` tools are in the catalogue; what comes from files has them unless it says no."""
-    path: str = ""
-    """Empty: ``kb.db`` in the user's state directory."""
-    docs: bool = True
-    """Whether toolcrib's own documentation is a collection of its own."""
-    embedder: str = "bundled"
-    """For new collections: what is built in, or a name out of ``embedders``."""
-    embedders: Mapping[str, EmbedderConfig] = field(default_factory=dict)
-    provider: str = "openai"
-    model: str = ""
-    """Empty: answers are made of the best sentences, without a model."""
-    url: str = ""
-    """Empty: the provider's own address."""
-    key: str = field(default="", repr=False)
-    timeout_s: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class ModelConfig:
-    """The model of ``toolcrib chat`` and of agents that are delegated to."""
-
-    provider: str = "openai"
-    model: str = ""
-    """Empty: there is none."""
-    url: str = ""
-    """Empty: the provider's own address."""
-    key: str = field(default="", repr=False)
-    """Empty: the provider's usual environment variable."""
-    timeout_s: float = 120.0
-    """How long it may be silent."""
-    max_tokens: int = 4096
-    """Of one answer."""
-
-
-TOKEN_CHECKS = ("jwt", "none")
-GATEWAY_VERSIONS = ("auto", "v1", "v2")
-
-
-@dataclass(frozen=True, slots=True)
-class PlatformConfig:
-    """A tooling platform whose servers are used beside those that are written down; none without an ``app_id``."""
-
-    app_id: str = ""
-    endpoint: str = ""
-    """Empty: ``MCP_PLATFORM_ENDPOINT``, else the platform's own address."""
-    token: str = field(default="", repr=False)
-    """A reference, like all tokens here."""
-    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Server → the token that is for it alone."""
-    development: bool | None = None
-    """Whether servers come from the manifest; ``None`` leaves it to the environment."""
-    manifest: str = ""
-    """Empty: the one that is found."""
-    servers: tuple[str, ...] = ("*",)
-    """Which of the platform's servers are used."""
-    token_check: str = "jwt"  # noqa: S105 - which check, not a secret
-    version: str = "auto"
-    orchestrator: str = ""
-    ttl_s: float = 300.0
-    timeout_s: float = 30.0
-
-    @property
-    def is_on(self) -> bool:
-        """Whether there is a platform to ask."""
-        return bool(self.app_id or self.development or self.manifest)
 
 
 SECTIONS: Mapping[str, type] = {
@@ -319,18 +164,18 @@ class Config:
 
     servers: Mapping[str, ServerConfig] = field(default_factory=dict)
     connect: ConnectConfig = ConnectConfig()
-    security: SecurityConfig = SecurityConfig()
+    security: SecurityConfig = field(default_factory=SecurityConfig)
     limits: CommonLimits = USUAL
     results: ResultsConfig = ResultsConfig()
     audit: AuditConfig = AuditConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
-    isolation: IsolationConfig = IsolationConfig()
-    kb: KbConfig = KbConfig()
-    model: ModelConfig = ModelConfig()
+    isolation: IsolationConfig = field(default_factory=IsolationConfig)
+    kb: KbConfig = field(default_factory=KbConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
     expose: ExposeConfig = SHOW_ALL
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
     workspace: WorkspaceConfig = NO_WORKSPACE
-    platform: PlatformConfig = PlatformConfig()
+    platform: PlatformConfig = field(default_factory=PlatformConfig)
     store: StoreConfig = NO_STORE
     redis: RedisConfig = NO_REDIS
     list_grace_s: float = 5.0
@@ -350,8 +195,8 @@ class Config:
     """What this process is called among others that serve the same; empty: by its machine and number."""
     drain_s: float | None = None
     """How long requests are still answered after SIGTERM; ``None``: not at all, or a while where there are replicas."""
-    access: AccessConfig = AccessConfig()
-    auth: AuthConfig = AuthConfig()
+    access: AccessConfig = field(default_factory=AccessConfig)
+    auth: AuthConfig = field(default_factory=AuthConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False)
     """Setting, as written in toolcrib.toml → where it was written; what is missing is a default."""
     problems: tuple[str, ...] = field(default=(), compare=False)
@@ -402,7 +247,16 @@ def is_same_connection(old: ServerConfig, new: ServerConfig) -> bool:
 
 def identity_hash(server: ServerConfig) -> str:
     """What a server is, as SHA-256: its command or its address, without what it is given."""
-    identity = {"command": server.command, "args": server.args, "cwd": server.cwd, "url": server.url}
+    return _hash_of(server, "command", "args", "cwd", "url")
+
+
+def config_hash(server: ServerConfig) -> str:
+    """What a discovery depends on, as SHA-256; references count as written, so no secret goes in."""
+    return _hash_of(server, "command", "args", "env", "cwd", "url", "headers")
+
+
+def _hash_of(server: ServerConfig, *names: str) -> str:
+    identity = {name: getattr(server, name) for name in names}
     return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()
 
 
@@ -426,16 +280,3 @@ def without_result_limits(config: Config) -> Config:
 
 def _without_limits(server: ServerConfig) -> Mapping[str, ToolConfig]:
     return {name: replace(tool, result_limit=None) for name, tool in server.tools.items()}
-
-
-def config_hash(server: ServerConfig) -> str:
-    """What a discovery depends on, as SHA-256; references count as written, so no secret goes in."""
-    identity = {
-        "command": server.command,
-        "args": server.args,
-        "env": server.env,
-        "cwd": server.cwd,
-        "url": server.url,
-        "headers": server.headers,
-    }
-    return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).hexdigest()

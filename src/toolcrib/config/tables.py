@@ -4,20 +4,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.config.exposing import EXPOSE_MODES
-from toolcrib.config.model import (
-    ASYMMETRIC,
-    AUTH_MODES,
-    BUILT_IN_EMBEDDERS,
-    EMBEDDER_KINDS,
-    GATEWAY_VERSIONS,
-    ISOLATIONS,
-    MODEL_PROVIDERS,
-    PIN_MODES,
-    POLICIES,
-    RELAYABLE,
-    TOKEN_CHECKS,
-    EmbedderConfig,
-)
+from toolcrib.config.kb import BUILT_IN_EMBEDDERS, EMBEDDER_KINDS, EmbedderConfig
+from toolcrib.config.model import RELAYABLE
+from toolcrib.config.platform import GATEWAY_VERSIONS, TOKEN_CHECKS
+from toolcrib.config.security import ASYMMETRIC, AUTH_MODES, ISOLATIONS, PIN_MODES, POLICIES
+from toolcrib.config.thinking import MODEL_PROVIDERS
 from toolcrib.config.values import (
     Mismatch,
     Reader,

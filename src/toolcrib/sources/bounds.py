@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolcrib.config.model import IsolationConfig, ServerConfig
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.security import IsolationConfig
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.isolate.grants import Limits, Wish
 from toolcrib.isolate.levels import IsolationLevel

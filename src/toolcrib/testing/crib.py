@@ -5,16 +5,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolcrib.assemble import layer_stack, make_rig
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
-from toolcrib.crib import Crib, CribSettings, Parts
+from toolcrib.crib import Crib
 from toolcrib.fleet import Fleet
+from toolcrib.parts import CribSettings, Parts
 from toolcrib.sources.native import NativeSource, NativeTool
+from toolcrib.stack import layer_stack, make_rig
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing.source import FakeSource
 

@@ -6,7 +6,8 @@ import pytest
 
 from toolcrib.calls.approvals import Reply
 from toolcrib.calls.elicit import ELICIT, REQUEST
-from toolcrib.config.model import Config, SecurityConfig
+from toolcrib.config.model import Config
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost

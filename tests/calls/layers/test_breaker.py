@@ -316,7 +316,7 @@ async def test_a_server_that_is_configured_anew_starts_afresh():
         for _ in range(6):
             await made.crib.call("files__read")
         made.upcoming["files"] = FakeSource("files", ["read"])
-        await made.crib.apply({"files": ServerConfig("files", command="files", env={"MENDED": "1"})})
+        await made.crib.servers.apply({"files": ServerConfig("files", command="files", env={"MENDED": "1"})})
         result = await made.crib.call("files__read")
 
     assert result.text == "read ran"

@@ -314,7 +314,7 @@ async def test_a_reload_changes_limits_and_forgets_no_counts():
         tasks = [asyncio.create_task(crib.call("files__read")) for _ in range(3)]
         await asyncio.sleep(0)
         running = slow.running
-        await crib.apply({"files": replace(before, parallel=3, rate=Rate(100, 1.0))})
+        await crib.servers.apply({"files": replace(before, parallel=3, rate=Rate(100, 1.0))})
         rare.append(await crib.call("files__rare"))
         for _ in range(5):
             await asyncio.sleep(0)

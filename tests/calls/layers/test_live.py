@@ -7,7 +7,8 @@ import pytest
 
 from toolcrib.calls.approvals import Reply
 from toolcrib.calls.live import Live, LiveCall
-from toolcrib.config.model import Config, SecurityConfig, ServerConfig
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.audit import CALL
 from toolcrib.core.call import ToolCall, ToolResult

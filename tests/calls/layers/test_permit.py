@@ -2,7 +2,8 @@
 
 import pytest
 
-from toolcrib.config.model import Config, SecurityConfig
+from toolcrib.config.model import Config
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.testing import FakeSource, memory_crib

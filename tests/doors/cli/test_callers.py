@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.transports.issuer import AUDIENCE, ISSUER, NOW, claims, jwks, signed
 
-from toolcrib.config.model import AccessConfig
+from toolcrib.config.security import AccessConfig
 from toolcrib.core.access import EVERYTHING, NOTHING, Caller, Grants
 from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tests.transports.issuer import jwks
 
-from toolcrib.config.model import AccessConfig, AuthConfig, Config, Origin
+from toolcrib.config.model import Config, Origin
+from toolcrib.config.security import AccessConfig, AuthConfig
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import drop

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.config.model import EmbedderConfig, KbConfig
+from toolcrib.config.kb import EmbedderConfig, KbConfig
 from toolcrib.config.scaling import StoreConfig
 from toolcrib.doors.cli import kb_checks
 from toolcrib.doors.cli.kb_checks import check_knowledge

@@ -664,11 +664,11 @@ async def test_a_stateless_initialize_is_no_method():
 async def test_a_closed_door_is_told_of_no_changes():
     """The crib forgets it; closing twice does no harm."""
     async with client_of(tools=[add]) as client:
-        listening = len(client.made.crib._listeners)
+        listening = len(client.made.crib._current._listeners)
         await client.door.close()
         await client.door.close()
 
-        assert len(client.made.crib._listeners) == listening - 1
+        assert len(client.made.crib._current._listeners) == listening - 1
 
 
 async def test_closing_the_door_ends_what_still_runs():

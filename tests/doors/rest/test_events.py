@@ -10,13 +10,13 @@ import pytest
 from tests.doors.http.conftest import GUEST_TOKEN, OWNER_TOKEN, Doorman
 from tests.doors.rest.api import ROOT
 
-from toolcrib.assemble import Loaded
 from toolcrib.bulletin import Bulletin
 from toolcrib.core.events import drop
 from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import Router
 from toolcrib.doors.rest.events import event_routes
+from toolcrib.loading import Loaded
 from toolcrib.project import Project
 from toolcrib.testing.crib import memory_crib
 from toolcrib.transports.http_server import HttpServer

@@ -4,12 +4,12 @@ import pytest
 from tests.doors.http.conftest import Doorman
 from tests.doors.rest.api import ROOT, Api, owner_token, serving_api
 
-from toolcrib.assemble import Loaded
 from toolcrib.config.model import Config
 from toolcrib.core.events import drop
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.rest.about import About
 from toolcrib.doors.rest.api import rest_routes
+from toolcrib.loading import Loaded
 from toolcrib.project import Project
 from toolcrib.projects import Projects
 from toolcrib.sessions import Sessions

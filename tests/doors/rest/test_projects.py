@@ -13,7 +13,7 @@ import pytest
 from tests.doors.cli.program import TINY
 from tests.doors.http.conftest import Browser, Clock, Reply
 
-from toolcrib.assemble import assemble, load
+from toolcrib.assemble import assemble
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import config_hash
 from toolcrib.core.access import EVERYTHING, Caller, Grants
@@ -25,6 +25,7 @@ from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import Router
 from toolcrib.doors.http.sign_in import SignIns, Tokens
 from toolcrib.doors.rest.projects import project_routes
+from toolcrib.loading import load
 from toolcrib.project import Project, project_id
 from toolcrib.projects import Projects
 from toolcrib.sessions import Sessions

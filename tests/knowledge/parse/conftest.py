@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from toolcrib.config.model import IsolationConfig
+from toolcrib.config.security import IsolationConfig
 from toolcrib.isolate.worker import Workers
 from toolcrib.sources.bounds import Bounds
 from toolcrib.transports.spawn import Spawner

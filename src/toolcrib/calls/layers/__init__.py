@@ -1,1 +1,1 @@
-"""One file per layer; ``assemble`` lists them in the order a call meets them."""
+"""One file per layer; ``stack`` lists them in the order a call meets them."""

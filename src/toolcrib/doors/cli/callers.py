@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from toolcrib.config.model import AccessConfig
+from toolcrib.config.security import AccessConfig
 from toolcrib.core.access import EVERYTHING, NOTHING, OWNER_ID, Caller, Grants
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.tool import SecurityLevel

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolcrib.assemble import Loaded
 from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.merge import beyond_capacity
 from toolcrib.catalog.profile import dress
@@ -19,6 +18,7 @@ from toolcrib.config.references import resolve_server
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.crib import Crib
 from toolcrib.keeping import open_ledger
+from toolcrib.loading import Loaded
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.transports.environment import child_environment
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from toolcrib.assemble import Loaded
+from toolcrib.loading import Loaded
 from toolcrib.onlookers import audit_path
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.postgres.copy_audit import AuditPart

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolcrib.config.model import AuthConfig, Config
+from toolcrib.config.model import Config
+from toolcrib.config.security import AuthConfig
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit

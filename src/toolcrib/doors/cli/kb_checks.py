@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from toolcrib.config.kb import BUILT_IN_EMBEDDERS, KbConfig
 from toolcrib.config.masks import shown_url
-from toolcrib.config.model import BUILT_IN_EMBEDDERS, KbConfig
 from toolcrib.config.scaling import NO_STORE, StoreConfig
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.knowledge import Collection, CollectionCounts, KnowledgeStore, Stamp

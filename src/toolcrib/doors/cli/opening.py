@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import TypeVar
 
-from toolcrib.assemble import Loaded, assemble, load
+from toolcrib.assemble import assemble
 from toolcrib.config.ledger import Ledger
 from toolcrib.config.lock import Record
 from toolcrib.config.model import is_bare as is_bare_config
@@ -21,6 +21,7 @@ from toolcrib.doors.cli.invoke import Options
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.views.servers import is_unasked
 from toolcrib.keeping import find_tokens, open_ledger
+from toolcrib.loading import Loaded, load
 from toolcrib.stores.tokens import TokenBook
 from toolcrib.surroundings import Surroundings
 from toolcrib.window import Window, Windows
@@ -81,7 +82,7 @@ async def open_window(options: Options, console: Console) -> AsyncIterator[Windo
     loaded = load_here(options)
     crib = await assemble_here(loaded, one_shot_log(options, console), one_shot=True)
     try:
-        await wait_with_status(console, crib.find_servers(), "asking the platform")
+        await wait_with_status(console, crib.servers.find(), "asking the platform")
         yield Windows(crib, loaded.config).need(getattr(options, "profile", ""))
     finally:
         console.end_status()

@@ -42,7 +42,9 @@ def probe_routes(crib: Crib, usual: Caller, is_draining: Callable[[], bool] = ne
         return 200 if told["ready"] else 503, msgspec.json.encode(told), _JSON
 
     def metrics() -> tuple[int, bytes, bytes]:
-        return 200, crib.exposition(VERSION, started_at).encode(), PROMETHEUS
+        from toolcrib.calls.prometheus import exposition  # only when somebody asks
+
+        return 200, exposition(crib.metrics, crib.health(), VERSION, started_at).encode(), PROMETHEUS
 
     return {HEALTH_PATH: _get(alive), READY_PATH: _get(ready), METRICS_PATH: _for_overseers(_get(metrics), usual)}
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from toolcrib.assemble import Loaded
 from toolcrib.bulletin import Bulletin, follow
 from toolcrib.catalog.merge import refuse_clashes
 from toolcrib.config.exposing import EXPOSE_MODES
@@ -37,6 +36,7 @@ from toolcrib.doors.mcp.addresses import Addresses
 from toolcrib.doors.mcp.by_server import ServerDoors
 from toolcrib.doors.mcp.service import ServerIdentity
 from toolcrib.doors.views.servers import native_entry
+from toolcrib.loading import Loaded
 from toolcrib.project import Project
 from toolcrib.projects import Projects, remember
 from toolcrib.sessions import Sessions
@@ -250,7 +250,7 @@ async def open_watched(
         if not prefix:
             await check_names(crib, console)
         settle_memory()
-        await crib.find_servers(0)
+        await crib.servers.find(0)
         project = Project(crib, loaded, options.config, flags=flags_of(options), prefix=prefix)
         tasks.spawn(Watch(project, emit).run(), "watch")
         tasks.spawn(remember(project, projects_here(project), emit), "projects.remember")

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from toolcrib.config.exposing import ExposeConfig
-from toolcrib.config.model import Config, SecurityConfig
+from toolcrib.config.model import Config
+from toolcrib.config.security import SecurityConfig
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.project import Project
@@ -39,7 +40,7 @@ class Watch:
         ledger = self._project.crib.ledger
         with suppress(StoreUnavailable):  # looked at again when it is back
             if ledger is not None and (stamp := await ledger.stamp()) != self._kept:
-                await self._project.crib.reload_pins()
+                await self._project.crib.servers.fresh.reload_pins()
                 self._kept = stamp
 
     def _reject(self, reason: str) -> None:
@@ -62,7 +63,7 @@ class Watch:
         if not first and _without_servers(self._project.config) != _without_servers(before):
             self._emit(Event("config.restart.needed", "warning", {"reason": "settings beside the servers changed"}))
         if changed:
-            self._project.crib.wake()
+            self._project.crib.servers.wake()
 
     def _stamp(self) -> Stamp:
         return tuple(_stat(path) for path in self._project.paths())

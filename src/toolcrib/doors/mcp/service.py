@@ -91,7 +91,7 @@ class McpService:
 
     def initialize(self, asker: Asker) -> bytes:
         """The answer to a handshake; a session that begins wakes what it will need."""
-        self.crib.wake()
+        self.crib.servers.wake()
         return server.initialize_result(asker, self.identity.info, self.identity.instructions)
 
     async def _list(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> bytes:
@@ -99,7 +99,7 @@ class McpService:
         if params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "Unknown cursor: the whole list comes in one page.")
         await self.crib.current()
-        return self._listing(asker, caller).encoded(asker.is_modern, self.crib.is_complete)
+        return self._listing(asker, caller).encoded(asker.is_modern, self.crib.servers.fresh.is_complete)
 
     def _listing(self, asker: Asker, caller: Caller) -> Listing:
         """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""

@@ -40,7 +40,7 @@ def pin_routes(premises: Premises) -> list[RouteSpec]:
             raise not_found("tool in quarantine", name, "GET /api/v1/pins lists them.")
         try:
             check_seen(premises.crib, route, seen)
-            accepted = await premises.crib.approve(
+            accepted = await premises.crib.servers.approve(
                 name, by=visit.caller, still=lambda: check_seen(premises.crib, route, seen)
             )
         except PermissionDenied as error:

@@ -146,7 +146,7 @@ def _deeds(premises: Premises) -> list[RouteSpec]:
         visit.need_operator()
         name = _enabled_server(premises, visit)
         await _write_down(premises, visit, name, "restarted")
-        return _outcome(premises, visit, name, await premises.crib.restart(name))
+        return _outcome(premises, visit, name, await premises.crib.servers.restart(name))
 
     deeds = {
         "enable": (enable, "Switch a server on", (403, 404, 422)),

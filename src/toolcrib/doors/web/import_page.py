@@ -78,7 +78,7 @@ async def _take(pages: Pages, visit: Visit, found: Found, chosen: list[Candidate
     if len(done) != len(chosen):
         raise Problem(409, "HTTP_CONFLICT", "Something changed in these files meanwhile.")
     await project.reload()
-    project.crib.wake()
+    project.crib.servers.wake()
 
 
 def _page(pages: Pages, visit: Visit, found: Found, problem: str = "") -> Answer:

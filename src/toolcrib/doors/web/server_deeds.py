@@ -63,7 +63,7 @@ async def _refresh(project: Project, name: str) -> str:
 
 
 async def _restart(project: Project, name: str) -> str:
-    return outcome(await project.crib.restart(name), "restarted")
+    return outcome(await project.crib.servers.restart(name), "restarted")
 
 
 async def _enable(project: Project, name: str) -> str:

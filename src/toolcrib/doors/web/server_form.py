@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from toolcrib.config.masks import MASK, shown_args, shown_entry, shown_url
-from toolcrib.config.model import ISOLATIONS, POLICIES, Policy, ServerConfig
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.security import ISOLATIONS, POLICIES, Policy
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.names import check_server_name
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from toolcrib.config.edit import replace_server
 from toolcrib.config.masks import shown_url
-from toolcrib.config.model import ISOLATIONS, POLICIES, ServerConfig
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.security import ISOLATIONS, POLICIES
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import Answer, Problem, not_found

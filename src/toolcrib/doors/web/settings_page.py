@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 from toolcrib.config.explain import explain
-from toolcrib.config.model import POLICIES
+from toolcrib.config.security import POLICIES
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ToolcribError
 from toolcrib.doors.http.answers import Answer

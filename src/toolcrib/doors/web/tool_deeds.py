@@ -93,6 +93,6 @@ async def approve_tool(pages: Pages, visit: Visit, name: str, seen: str) -> None
         raise Problem(422, "TOOL_INVALID_INPUT", "Look at what changed first.")
     try:
         check_seen(crib, route, seen)
-        await crib.approve(name, by=visit.caller, still=lambda: check_seen(crib, route, seen))
+        await crib.servers.approve(name, by=visit.caller, still=lambda: check_seen(crib, route, seen))
     except PermissionDenied as error:
         raise Problem(409, "HTTP_CONFLICT", str(error)) from None

@@ -35,7 +35,7 @@ async def _approve(options: Options, console: Console) -> int:
         wanted = _wanted(crib, options)
         if options.seen:
             _check_seen(crib, wanted, options.seen)
-        accepted = await crib.approve(*wanted)
+        accepted = await crib.servers.approve(*wanted)
     for name in accepted:
         console.say(f"{name} is accepted as it is now.", "green")
     if not accepted:

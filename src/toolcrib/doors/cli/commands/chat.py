@@ -4,7 +4,7 @@ import os
 import sys
 
 from toolcrib.agents.loop import Agent, AgentSettings
-from toolcrib.config.model import ModelConfig
+from toolcrib.config.thinking import ModelConfig
 from toolcrib.core.events import CALL_SLOW
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.chatting import Talk

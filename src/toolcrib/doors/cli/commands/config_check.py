@@ -1,10 +1,10 @@
 """``toolcrib config check``: whether the configuration can be used; starts nothing."""
 
-from toolcrib.assemble import Loaded
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import load_here
+from toolcrib.loading import Loaded
 
 
 def add_arguments(parser: Parser) -> None:

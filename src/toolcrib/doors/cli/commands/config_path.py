@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from toolcrib.assemble import Loaded
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.doors.cli.opening import load_here
 from toolcrib.doors.cli.table import Column, print_table
+from toolcrib.loading import Loaded
 
 COLUMNS = (Column("KIND", styles=("bold",)), Column(""), Column("PATH"))
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 
-from toolcrib.assemble import Loaded
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.audit_checks import check_audit
@@ -24,6 +23,7 @@ from toolcrib.doors.cli.kb_checks import check_knowledge
 from toolcrib.doors.cli.logs import one_shot_log
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.running import run_once
+from toolcrib.loading import Loaded
 from toolcrib.schema.text import printable
 from toolcrib.surroundings import Surroundings
 
@@ -73,11 +73,11 @@ async def _examine(options: Options, console: Console) -> int:
 async def _run_servers(options: Options, loaded: Loaded, console: Console) -> list[Check]:
     crib = await assemble_here(loaded, one_shot_log(options, console))
     try:
-        await wait_with_status(console, crib.find_servers(), "asking the platform")
+        await wait_with_status(console, crib.servers.find(), "asking the platform")
         work = asyncio.gather(*(_run_server(crib, name) for name in sorted(crib.shelves)))
         found = await wait_with_status(console, work, lambda: asking(crib))
         off = [Check("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]
-        supply, profiles = check_supply(crib.supply), check_profiles(crib, loaded.config.profiles)
+        supply, profiles = check_supply(crib.servers.supply), check_profiles(crib, loaded.config.profiles)
         checks = [check for checks in found for check in checks]
         return [*supply, *checks, *off, *check_catalog(crib), *profiles]
     finally:

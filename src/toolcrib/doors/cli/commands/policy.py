@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from toolcrib.assemble import Loaded
 from toolcrib.catalog.levels import policy_of
 from toolcrib.config.edit import set_policy
-from toolcrib.config.model import POLICIES
+from toolcrib.config.security import POLICIES
 from toolcrib.core.errors import ConfigError
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK, UsageError
@@ -15,6 +14,7 @@ from toolcrib.doors.cli.opening import load_here, open_here
 from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.doors.views.tools import policy_entries
+from toolcrib.loading import Loaded
 from toolcrib.project import edit_file
 from toolcrib.stores.paths import user_config_path
 from toolcrib.surroundings import Surroundings

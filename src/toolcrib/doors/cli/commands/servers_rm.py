@@ -2,12 +2,12 @@
 
 import asyncio
 
-from toolcrib.assemble import Loaded
 from toolcrib.config.edit import remove_server
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.opening import ledger_here, load_here
+from toolcrib.loading import Loaded
 from toolcrib.project import edit_file, file_of
 
 

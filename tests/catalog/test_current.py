@@ -1,0 +1,54 @@
+"""The catalog of now: another one only where something changed."""
+
+import pytest
+
+from toolcrib.core import events
+from toolcrib.core.errors import ConfigError, SourceUnavailable
+from toolcrib.core.tool import Tool
+from toolcrib.stores.records import MemoryRecords
+from toolcrib.testing import FakeSource, memory_crib
+
+
+async def test_listeners_hear_of_real_changes_only():
+    """A discovery that finds the same, or fails, is no news; the version counts changes."""
+    files, changes = FakeSource("files", ["read"]), []
+    async with memory_crib(files) as made:
+        made.crib.on_change(lambda: changes.append(list(made.crib.catalog.routes)))
+        await made.crib.refresh("files")
+        version = made.crib.catalog.version
+        await made.crib.refresh("files")
+        files.trouble = SourceUnavailable("down")
+        await made.crib.refresh("files")
+        same = made.crib.catalog.version == version
+        files.trouble = None
+        files.tools = (Tool("write"),)
+        await made.crib.refresh("files")
+
+    assert (changes, same) == ([["files__read"], ["files__write"]], True)
+    assert made.told(events.REGISTRY_UPDATED) == [
+        {"native": 0, "mcp": 0},
+        {"native": 0, "mcp": 1},
+        {"native": 0, "mcp": 1},
+    ]
+
+
+async def test_without_prefixes_a_clash_that_is_known_at_start_is_an_error():
+    """A person is there to choose."""
+    records = MemoryRecords()
+    sources = [FakeSource("a", ["read"]), FakeSource("b", ["read"])]
+    async with memory_crib(*sources, records=records) as made:
+        await made.crib.refresh()
+
+    with pytest.raises(ConfigError, match="'read' of server 'b' is left out: the name is taken by server 'a'"):
+        async with memory_crib(FakeSource("a"), FakeSource("b"), prefix=False, records=records):
+            pass
+
+
+async def test_without_prefixes_a_clash_at_run_time_leaves_the_newcomer_out():
+    """Service goes on."""
+    async with memory_crib(FakeSource("a", ["read"]), FakeSource("b", ["read"]), prefix=False) as made:
+        await made.crib.current()
+        routes = {name: route.server for name, route in made.crib.catalog.routes.items()}
+
+    assert routes == {"read": "a"}
+    assert list(made.crib.catalog.left_out) == ["b__read"]
