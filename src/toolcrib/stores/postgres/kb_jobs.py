@@ -13,8 +13,9 @@ LEASE_S = 60
 
 def done(fleet: str, collection: str, jobs: Sequence[Job]) -> tuple[Any, ...]:
     """The statement that finishes jobs, and what it takes."""
-    taken = ([job.source for job in jobs], [job.worker for job in jobs], [job.asked for job in jobs])
-    return read_sql("kb_job_done"), *taken, fleet, collection
+    sources = [job.source for job in jobs]
+    taken = (sources, [job.worker for job in jobs], [job.asked for job in jobs])
+    return read_sql("kb_job_done"), fleet, collection, sources, *taken
 
 
 class PgJobs:
@@ -44,7 +45,7 @@ class PgJobs:
     async def take(self, worker: str, errand: Errand, most: int, without: Sequence[str]) -> list[Job]:
         """Take some that nobody has."""
         chosen = (self._fleet, errand.collection, errand.adding, list(without), most)
-        rows = await self._run(read_sql("kb_job_take"), *chosen, worker, self.lease_s, self._fleet, errand.collection)
+        rows = await self._run(read_sql("kb_job_take"), worker, self.lease_s, *chosen)
         return sorted((Job(*row) for row in rows), key=lambda job: job.source)
 
     async def keep(self, worker: str) -> None:

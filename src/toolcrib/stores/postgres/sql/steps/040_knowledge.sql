@@ -58,7 +58,9 @@ CREATE TABLE toolcrib.kb_body (
     text bytea NOT NULL,
     outline text NOT NULL,
     PRIMARY KEY (fleet, document)
-);
+) WITH (toast_tuple_target = 8160);
+-- To compress it takes the server longer than all else that it does with a document.
+ALTER TABLE toolcrib.kb_body ALTER COLUMN text SET STORAGE EXTERNAL;
 
 CREATE TABLE toolcrib.kb_passage (
     fleet text NOT NULL,
@@ -125,8 +127,9 @@ CREATE TABLE toolcrib.kb_job (
     attempts integer NOT NULL DEFAULT 0,
     added timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (fleet, collection, source)
-);
-CREATE INDEX kb_job_until ON toolcrib.kb_job (fleet, until);
+) WITH (fillfactor = 50);
+-- What changes while a job is worked on is in no index, so that taking it writes its row alone.
+CREATE INDEX kb_job_added ON toolcrib.kb_job (fleet, collection, added);
 
 -- Vectors need pgvector. Where it is not installed, all else works, and the knowledge base says what is missing.
 DO $$
