@@ -1,6 +1,6 @@
 """Blocks: passages whose words were indexed together. Their lengths are read whole, their words term by term."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -100,19 +100,17 @@ def decode_held(encoded: bytes, fields: int) -> Held:
     return Held(rows["entry"], rows["counts"].T)
 
 
-def whole_postings(block: Block, rows: Iterable[tuple[str, bytes]]) -> Postings:
+def whole_postings(block: Block, rows: Sequence[tuple[str, bytes]]) -> Postings:
     """The words of a block as they were indexed, from its rows in the order of their terms."""
-    terms, held = list[bytes](), list[Held]()
-    for term, encoded in rows:
-        terms.append(term.encode())
-        held.append(decode_held(encoded, len(block.fields)))
-    none = Held(np.zeros(0, np.uint32), np.zeros((len(block.fields), 0), np.uint8))
+    terms, posting = [term.encode() for term, _ in rows], posting_of(len(block.fields))
+    held = np.frombuffer(b"".join([encoded for _, encoded in rows]), posting)
+    ends = np.cumsum([0, *[len(encoded) for _, encoded in rows]], dtype=np.uint64)
     arrays: dict[str, NDArray[Any]] = {
         "words": np.frombuffer(b"".join(terms), np.uint8),
         "word_ends": np.cumsum([len(term) for term in terms], dtype=np.uint64),
-        "starts": np.cumsum([0, *map(len, held)], dtype=np.uint64),
-        "entries": np.concatenate([each.entries for each in (none, *held)]),
-        "counts": np.concatenate([each.counts for each in (none, *held)], axis=1),
+        "starts": ends // np.uint64(posting.itemsize),
+        "entries": np.ascontiguousarray(held["entry"]),
+        "counts": np.ascontiguousarray(held["counts"].T),
         "lengths": block.lengths,
     }
     return Postings(arrays, block.fields)

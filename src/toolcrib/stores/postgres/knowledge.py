@@ -207,7 +207,7 @@ def _whole(reader: PgReader, number: int) -> bytes | None:
     if block is None:
         return None
     statement = "SELECT term, held FROM toolcrib.kb_posting WHERE fleet = %s AND block = %s ORDER BY term"
-    rows = ((term, held) for term, held in reader.rows(statement, (reader.fleet, number)))
+    rows = [(term, held) for term, held in reader.rows(statement, (reader.fleet, number))]
     return Segment(whole_postings(block, rows), None).to_bytes()
 
 
