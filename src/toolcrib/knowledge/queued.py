@@ -20,7 +20,7 @@ from toolcrib.knowledge.walk import Candidate, Skipped
 AT_ONCE = 64
 ATTEMPTS_MAX = 5
 """After so many workers that did not come back, a source is left out."""
-LOOK_S = 0.25
+LOOK_S = 0.1
 """How often to look whether others are done."""
 KEEP_S = 15.0
 

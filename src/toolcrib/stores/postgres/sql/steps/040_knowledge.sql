@@ -89,14 +89,17 @@ CREATE TABLE toolcrib.kb_block (
 ALTER TABLE toolcrib.kb_block ALTER COLUMN head SET STORAGE EXTERNAL;
 CREATE INDEX kb_block_collection ON toolcrib.kb_block (fleet, collection, id);
 
--- For each term of a block its passages by position, and how often each field of each holds it.
+-- Terms of a block, in order and some in a row: for each its passages by position, and how often each field holds it.
 CREATE TABLE toolcrib.kb_posting (
     fleet text NOT NULL,
     block bigint NOT NULL,
-    term text COLLATE "C" NOT NULL,
+    first text COLLATE "C" NOT NULL,
+    -- Each term between two zeros, and where what is held of it ends.
+    terms bytea NOT NULL,
+    ends bytea NOT NULL,
     held bytea NOT NULL,
-    PRIMARY KEY (fleet, block, term)
-);
+    PRIMARY KEY (fleet, block, first)
+) WITH (toast_tuple_target = 8160);
 ALTER TABLE toolcrib.kb_posting ALTER COLUMN held SET STORAGE EXTERNAL;
 
 -- Documents that are gone and that a block still names; since which generation.
