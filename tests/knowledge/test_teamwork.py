@@ -334,7 +334,7 @@ async def test_the_rest_is_stored_in_small_steps(base, files):
     await base.store.jobs.take("other", errand_of(wanted), 1, [])
     async with Worker(base.store.jobs, [root]) as worker:
         groups = worker.groups(errand_of(wanted))
-        sizes = [len(await anext(groups)) for _ in range(4)]
+        sizes = [len(await anext(groups)) for _ in range(5)]
         await groups.aclose()
 
-    assert sizes == [AT_ONCE, 0, AT_ONCE, 0]
+    assert sizes == [AT_ONCE, AT_ONCE, 0, AT_ONCE - 1, 0]

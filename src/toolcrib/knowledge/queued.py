@@ -18,6 +18,8 @@ from toolcrib.knowledge.survey import Adding
 from toolcrib.knowledge.walk import Candidate, Skipped
 
 AT_ONCE = 64
+STEP_MIN = 100
+"""Sources that are worth a step of their own, where several workers share the rest."""
 ATTEMPTS_MAX = 5
 """After so many workers that did not come back, a source is left out."""
 LOOK_S = 0.1
@@ -131,7 +133,7 @@ class Worker:
             yield await self._readable(errand, jobs)
             share = await self._jobs.share(errand)
             taken = 0 if share is None else taken + len(jobs)
-            if share is not None and taken >= share:
+            if share is not None and taken >= max(share, STEP_MIN):
                 yield []
                 taken = 0
 
