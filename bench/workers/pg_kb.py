@@ -38,10 +38,10 @@ class Base:
         await self.library.open()
         return {}
 
-    async def put(self, collection: str, part: int) -> Answer:
+    async def put(self, collection: str, parts: list[int]) -> Answer:
         assert self.library.ingest is not None
-        root = Root(self.corpus / "files" / f"{part:02}")
-        return {"documents": await put(self.library.ingest, [root], Adding(collection))}
+        roots = [Root(self.corpus / "files" / f"{part:02}") for part in parts]
+        return {"documents": await put(self.library.ingest, roots, Adding(collection))}
 
     async def work(self, collection: str) -> Answer:
         assert self.library.ingest is not None

@@ -12,13 +12,13 @@ from tests.knowledge.conftest import Base
 
 from toolcrib.core.errors import ConfigError, UnreadableSource
 from toolcrib.core.knowledge import Change
-from toolcrib.knowledge.queued import ATTEMPTS_MAX, Worker, adding_of, decode, encode, errand_of
+from toolcrib.knowledge.queued import AT_ONCE, ATTEMPTS_MAX, Worker, adding_of, decode, encode, errand_of
 from toolcrib.knowledge.survey import Adding, Root
 from toolcrib.knowledge.teamwork import put, work
 from toolcrib.knowledge.walk import Candidate
 from toolcrib.stores.knowledge_memory import MemoryKnowledge
 from toolcrib.stores.postgres.kb_desk import Desk
-from toolcrib.stores.postgres.kb_jobs import PgJobs
+from toolcrib.stores.postgres.kb_jobs import PLENTY, PgJobs
 
 COUNT = 30
 
@@ -301,3 +301,40 @@ def test_what_is_written_down_says_how_a_source_is_read(tmp_path):
     assert decode(encode(source)) == source
     assert adding_of(errand_of(wanted)) == wanted
     assert json.loads(encode(source))["parts"] == ["a", "b.md"]
+
+
+async def test_the_rest_is_shared_by_all_who_work_and_nobody_has_to_share_before(base, files):
+    root, wanted = many(files, 21), Adding("notes")
+    jobs, errand = base.store.jobs, errand_of(wanted)
+    await put(base.ingest, [Root(root)], wanted)
+    none = await jobs.share(errand)
+    await jobs.take("one", errand, 3, [])
+    alone = await jobs.share(errand)
+    await jobs.take("two", errand, 2, [])
+    together = await jobs.share(errand)
+
+    assert (none, alone, together) == (None, None, 4)
+
+
+async def test_while_there_is_plenty_nobody_has_to_share(base):
+    jobs, errand = base.store.jobs, errand_of(Adding("notes"))
+    await jobs.put(errand, {f"s{number}": "" for number in range(PLENTY + 2)})
+    await jobs.take("one", errand, 1, [])
+    await jobs.take("two", errand, 1, [])
+    plenty = await jobs.share(errand)
+    await jobs.take("two", errand, 1, [])
+
+    assert (plenty, await jobs.share(errand)) == (None, (PLENTY - 1) // 4)
+
+
+async def test_the_rest_is_stored_in_small_steps(base, files):
+    """What one worker takes of a rest that others share does not wait for a full batch."""
+    root, wanted = many(files, 3 * AT_ONCE), Adding("notes")
+    await put(base.ingest, [Root(root)], wanted)
+    await base.store.jobs.take("other", errand_of(wanted), 1, [])
+    async with Worker(base.store.jobs, [root]) as worker:
+        groups = worker.groups(errand_of(wanted))
+        sizes = [len(await anext(groups)) for _ in range(5)]
+        await groups.aclose()
+
+    assert sizes == [AT_ONCE, AT_ONCE, 0, AT_ONCE - 1, 0]

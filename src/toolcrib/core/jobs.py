@@ -40,6 +40,9 @@ class JobQueue(Protocol):
     async def take(self, worker: str, errand: Errand, most: int, without: Sequence[str]) -> list[Job]:
         """Take some that nobody has, oldest first."""
 
+    async def share(self, errand: Errand) -> int | None:
+        """How many one should work on at a time, so that all finish together; nothing if that does not matter yet."""
+
     async def keep(self, worker: str) -> None:
         """Go on having what one has."""
 

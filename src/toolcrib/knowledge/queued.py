@@ -18,9 +18,11 @@ from toolcrib.knowledge.survey import Adding
 from toolcrib.knowledge.walk import Candidate, Skipped
 
 AT_ONCE = 64
+STEP_MIN = 100
+"""Sources that are worth a step of their own, where several workers share the rest."""
 ATTEMPTS_MAX = 5
 """After so many workers that did not come back, a source is left out."""
-LOOK_S = 0.25
+LOOK_S = 0.1
 """How often to look whether others are done."""
 KEEP_S = 15.0
 
@@ -115,16 +117,25 @@ class Worker:
         return await self._jobs.next(collection, sorted(self.elsewhere))
 
     async def groups(self, errand: Errand) -> AsyncIterator[list[Source]]:
-        """Some sources at a time, until all are done by somebody; nothing means: store what you have, others wait."""
+        """Some sources at a time, until all are done by somebody; nothing means: store what you have.
+
+        Others wait for it, or the rest is little, and is done sooner in small steps by all.
+        """
+        taken = 0
         while True:
             jobs = await self._jobs.take(self.name, errand, AT_ONCE, sorted(self.elsewhere | self._held.keys()))
-            if jobs:
-                yield await self._readable(errand, jobs)
+            if not jobs:
+                yield []
+                if not await self._jobs.left(errand, self.name, sorted(self.elsewhere)):
+                    return
+                await asyncio.sleep(LOOK_S)
                 continue
-            yield []
-            if not await self._jobs.left(errand, self.name, sorted(self.elsewhere)):
-                return
-            await asyncio.sleep(LOOK_S)
+            yield await self._readable(errand, jobs)
+            share = await self._jobs.share(errand)
+            taken = 0 if share is None else taken + len(jobs)
+            if share is not None and taken >= max(share, STEP_MIN):
+                yield []
+                taken = 0
 
     async def _readable(self, errand: Errand, jobs: Sequence[Job]) -> list[Source]:
         """Those that can be read here and did not bring a worker down too often."""

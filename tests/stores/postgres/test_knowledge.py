@@ -188,7 +188,7 @@ async def test_an_index_of_vectors_is_built_when_there_are_many_and_finds_what_c
 
 async def test_what_is_damaged_is_found(notes):
     await add(notes, arrival("a"), arrival("b"))
-    run(notes, "DELETE FROM toolcrib.kb_posting WHERE term = 'three'")
+    run(notes, "DELETE FROM toolcrib.kb_posting")
     run(notes, "DELETE FROM toolcrib.kb_vector WHERE ordinal = 1")
     first = "SELECT min(document) FROM toolcrib.kb_body"
     run(notes, f"UPDATE toolcrib.kb_body SET text = 'something else' WHERE document = ({first})")

@@ -1,17 +1,15 @@
 """Blocks: passages whose words were indexed together. Their lengths are read whole, their words term by term."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.core.knowledge import SegmentRows
-from toolcrib.search.lexical import Held, Postings, posting_of
+from toolcrib.search.lexical import Postings
 from toolcrib.search.pack import pack, unpack
-from toolcrib.stores.postgres import kb_frames as frames
 
 KIND = "block"
 ORDINALS = 1 << 24
@@ -79,40 +77,3 @@ def decode_head(number: int, collection: str, head: bytes) -> Block:
     order = np.argsort(passages, kind="stable")
     known = (tuple(about["fields"]), arrays["lengths"], documents, ordinals, starts, ends)
     return Block(number, collection, *known, passages[order], order)
-
-
-def posting_rows(fleet: str, block: int, postings: Postings) -> tuple[list[bytes], int]:
-    """Rows of ``kb_posting``, one for each term, and how many bytes all that is held has."""
-    before = (4).to_bytes(2, "big") + frames.text(fleet) + frames.long(block)
-    starts, held = postings.interleaved()
-    rows = [
-        b"".join(
-            (before, len(term).to_bytes(4, "big"), term, (end - start).to_bytes(4, "big"), held[start:end]),
-        )
-        for term, (start, end) in zip(postings.terms(), pairwise(starts), strict=True)
-    ]
-    return rows, len(held)
-
-
-def decode_held(encoded: bytes, fields: int) -> Held:
-    """One term's entries and counts."""
-    rows = np.frombuffer(encoded, posting_of(fields))
-    return Held(rows["entry"], rows["counts"].T)
-
-
-def whole_postings(block: Block, rows: Iterable[tuple[str, bytes]]) -> Postings:
-    """The words of a block as they were indexed, from its rows in the order of their terms."""
-    terms, held = list[bytes](), list[Held]()
-    for term, encoded in rows:
-        terms.append(term.encode())
-        held.append(decode_held(encoded, len(block.fields)))
-    none = Held(np.zeros(0, np.uint32), np.zeros((len(block.fields), 0), np.uint8))
-    arrays: dict[str, NDArray[Any]] = {
-        "words": np.frombuffer(b"".join(terms), np.uint8),
-        "word_ends": np.cumsum([len(term) for term in terms], dtype=np.uint64),
-        "starts": np.cumsum([0, *map(len, held)], dtype=np.uint64),
-        "entries": np.concatenate([each.entries for each in (none, *held)]),
-        "counts": np.concatenate([each.counts for each in (none, *held)], axis=1),
-        "lengths": block.lengths,
-    }
-    return Postings(arrays, block.fields)

@@ -14,9 +14,10 @@ from toolcrib.core.knowledge import Embedding, SegmentRecord
 from toolcrib.search.hybrid import Elsewhere, Neighbours
 from toolcrib.search.lexical import Held
 from toolcrib.stores.postgres.database import read_sql
-from toolcrib.stores.postgres.kb_blocks import ORDINALS, Block, decode_held
+from toolcrib.stores.postgres.kb_blocks import ORDINALS, Block
 from toolcrib.stores.postgres.kb_desk import Desk
 from toolcrib.stores.postgres.kb_reading import PgReader, array_of
+from toolcrib.stores.postgres.kb_rows import Row, decode_held
 from toolcrib.stores.postgres.kb_tending import tend, try_lock, unlock
 from toolcrib.stores.postgres.kb_writing import PgWriter
 
@@ -93,14 +94,11 @@ class Terms:
 
     def __call__(self, terms: Sequence[str]) -> dict[str, list[Held]]:
         """For each term, what each block holds."""
-        statement = """
-        SELECT block, term, held FROM toolcrib.kb_posting
-        WHERE fleet = %s AND block = ANY(%s::bigint[]) AND term = ANY(%s::text[])"""
         reader = PgReader(self._desk.lent, self._fleet)
-        wanted = [term for term in terms if "\0" not in term]
+        wanted = [term for term in terms if term and "\0" not in term]
         found = {
-            (block, term): decode_held(held, self._fields[block])
-            for block, term, held in reader.rows(statement, (self._fleet, self._chosen, wanted))
+            (block, term): decode_held(Row(*row).find(term), self._fields[block])
+            for block, term, *row in reader.rows(read_sql("kb_terms"), (self._chosen, wanted, self._fleet))
         }
         return {term: [found.get((block, term), self._none[block]) for block in self._blocks] for term in terms}
 

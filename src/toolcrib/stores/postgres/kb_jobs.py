@@ -9,12 +9,15 @@ from toolcrib.stores.postgres.kb_desk import Desk
 
 LEASE_S = 60
 """How long a worker that says nothing keeps what it took."""
+PLENTY = 1000
+"""Sources that wait, from which on nobody is short of them."""
 
 
 def done(fleet: str, collection: str, jobs: Sequence[Job]) -> tuple[Any, ...]:
     """The statement that finishes jobs, and what it takes."""
-    taken = ([job.source for job in jobs], [job.worker for job in jobs], [job.asked for job in jobs])
-    return read_sql("kb_job_done"), *taken, fleet, collection
+    sources = [job.source for job in jobs]
+    taken = (sources, [job.worker for job in jobs], [job.asked for job in jobs])
+    return read_sql("kb_job_done"), fleet, collection, sources, *taken
 
 
 class PgJobs:
@@ -44,8 +47,19 @@ class PgJobs:
     async def take(self, worker: str, errand: Errand, most: int, without: Sequence[str]) -> list[Job]:
         """Take some that nobody has."""
         chosen = (self._fleet, errand.collection, errand.adding, list(without), most)
-        rows = await self._run(read_sql("kb_job_take"), *chosen, worker, self.lease_s, self._fleet, errand.collection)
+        rows = await self._run(read_sql("kb_job_take"), worker, self.lease_s, *chosen)
         return sorted((Job(*row) for row in rows), key=lambda job: job.source)
+
+    async def share(self, errand: Errand) -> int | None:
+        """Half of what each would get of the rest."""
+        said = {"fleet": self._fleet, "collection": errand.collection, "adding": errand.adding, "plenty": PLENTY}
+
+        def count(connection: Any) -> tuple[int, int | None]:
+            found: tuple[int, int | None] = connection.execute(read_sql("kb_job_share").encode(), said).fetchone()
+            return found
+
+        waiting, workers = await self._desk.do(count)
+        return None if workers is None or workers < 2 else waiting // (2 * workers)
 
     async def keep(self, worker: str) -> None:
         """Go on having what one has."""

@@ -13,6 +13,8 @@ INDEX_FROM = 5_000
 LONGEST = 4_000
 """Numbers of a vector that an index can hold."""
 MEMORY = "512MB"
+SEARCHED = ("kb_vector", "kb_document", "kb_passage", "kb_body", "kb_posting")
+"""Tables of which PostgreSQL has to know that they are large: until then it searches them as if they were small."""
 LOOK_S = 0.25
 """How often to look whether whoever is at it has finished."""
 
@@ -76,7 +78,7 @@ def _build(connection: "Connection[Any]", number: int, size: int) -> None:
     USING hnsw ((embedding::halfvec({size:d})) halfvec_ip_ops) WHERE vectors = {number:d}"""
     connection.execute(statement.encode())
     connection.execute(b"RESET maintenance_work_mem")
-    connection.execute(b"ANALYZE toolcrib.kb_vector")
+    connection.execute(f"ANALYZE {', '.join(f'toolcrib.{table}' for table in SEARCHED)}".encode())
 
 
 def _out_of_use(connection: "Connection[Any]", fleet: str) -> list[int]:

@@ -18,9 +18,10 @@ from toolcrib.search.vectors import Vectors
 from toolcrib.stores.knowledge_database import coming_json, to_json
 from toolcrib.stores.postgres import kb_frames as frames
 from toolcrib.stores.postgres.database import read_sql
-from toolcrib.stores.postgres.kb_blocks import decode_head, encode_head, posting_rows
+from toolcrib.stores.postgres.kb_blocks import decode_head, encode_head
 from toolcrib.stores.postgres.kb_jobs import done
 from toolcrib.stores.postgres.kb_reading import columns_of
+from toolcrib.stores.postgres.kb_rows import COLUMNS, posting_rows
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -196,7 +197,7 @@ class PgWriter:
     def _add_block(self, collection: str, level: int, head: bytes, segment: Segment) -> int:
         (block,) = self._numbers(1)
         rows, held = posting_rows(self._fleet, block, segment.postings)
-        frames.copy_in(self._connection, "kb_posting", "fleet, block, term, held", rows)
+        frames.copy_in(self._connection, "kb_posting", COLUMNS, rows)
         statement = "INSERT INTO toolcrib.kb_block VALUES (%s, %s, %s, %s, %s, 0, %s, %s)"
         self._run(statement, self._fleet, block, collection, level, len(segment), held, head)
         return block

@@ -22,11 +22,12 @@ from toolcrib.core.knowledge import (
 )
 from toolcrib.search.segment import Segment
 from toolcrib.stores.postgres.database import StoreSettings, connect
-from toolcrib.stores.postgres.kb_blocks import whole_postings
 from toolcrib.stores.postgres.kb_desk import Desk, unusable
 from toolcrib.stores.postgres.kb_index import PgIndex
 from toolcrib.stores.postgres.kb_jobs import PgJobs
 from toolcrib.stores.postgres.kb_reading import PgReader
+from toolcrib.stores.postgres.kb_rows import Row as PostingRow
+from toolcrib.stores.postgres.kb_rows import whole_postings
 from toolcrib.stores.postgres.kb_writing import PgWriter
 
 if TYPE_CHECKING:
@@ -206,8 +207,8 @@ def _whole(reader: PgReader, number: int) -> bytes | None:
     block = reader.block(number)
     if block is None:
         return None
-    statement = "SELECT term, held FROM toolcrib.kb_posting WHERE fleet = %s AND block = %s ORDER BY term"
-    rows = ((term, held) for term, held in reader.rows(statement, (reader.fleet, number)))
+    statement = "SELECT terms, ends, held FROM toolcrib.kb_posting WHERE fleet = %s AND block = %s ORDER BY first"
+    rows = [PostingRow(*row) for row in reader.rows(statement, (reader.fleet, number))]
     return Segment(whole_postings(block, rows), None).to_bytes()
 
 

@@ -58,7 +58,9 @@ CREATE TABLE toolcrib.kb_body (
     text bytea NOT NULL,
     outline text NOT NULL,
     PRIMARY KEY (fleet, document)
-);
+) WITH (toast_tuple_target = 8160);
+-- To compress it takes the server longer than all else that it does with a document.
+ALTER TABLE toolcrib.kb_body ALTER COLUMN text SET STORAGE EXTERNAL;
 
 CREATE TABLE toolcrib.kb_passage (
     fleet text NOT NULL,
@@ -87,14 +89,17 @@ CREATE TABLE toolcrib.kb_block (
 ALTER TABLE toolcrib.kb_block ALTER COLUMN head SET STORAGE EXTERNAL;
 CREATE INDEX kb_block_collection ON toolcrib.kb_block (fleet, collection, id);
 
--- For each term of a block its passages by position, and how often each field of each holds it.
+-- Terms of a block, in order and some in a row: for each its passages by position, and how often each field holds it.
 CREATE TABLE toolcrib.kb_posting (
     fleet text NOT NULL,
     block bigint NOT NULL,
-    term text COLLATE "C" NOT NULL,
+    first text COLLATE "C" NOT NULL,
+    -- Each term between two zeros, and where what is held of it ends.
+    terms bytea NOT NULL,
+    ends bytea NOT NULL,
     held bytea NOT NULL,
-    PRIMARY KEY (fleet, block, term)
-);
+    PRIMARY KEY (fleet, block, first)
+) WITH (toast_tuple_target = 8160);
 ALTER TABLE toolcrib.kb_posting ALTER COLUMN held SET STORAGE EXTERNAL;
 
 -- Documents that are gone and that a block still names; since which generation.
@@ -125,8 +130,9 @@ CREATE TABLE toolcrib.kb_job (
     attempts integer NOT NULL DEFAULT 0,
     added timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (fleet, collection, source)
-);
-CREATE INDEX kb_job_until ON toolcrib.kb_job (fleet, until);
+) WITH (fillfactor = 50);
+-- What changes while a job is worked on is in no index, so that taking it writes its row alone.
+CREATE INDEX kb_job_added ON toolcrib.kb_job (fleet, collection, added);
 
 -- Vectors need pgvector. Where it is not installed, all else works, and the knowledge base says what is missing.
 DO $$
