@@ -116,9 +116,9 @@ class Postings:
         return cls(_merged(parts, keeps, fields), fields)
 
     @classmethod
-    def from_bytes(cls, buffer: bytes | memoryview) -> "Postings":
+    def from_bytes(cls, buffer: bytes | memoryview, *, is_checked: bool = False) -> "Postings":
         """Postings whose arrays are views into ``buffer``."""
-        arrays, about = unpack(KIND, buffer)
+        arrays, about = unpack(KIND, buffer, is_checked=is_checked)
         return cls(arrays, about["fields"])
 
     def to_bytes(self) -> bytes:

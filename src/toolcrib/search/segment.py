@@ -55,8 +55,8 @@ class Segment:
         parts, _ = unpack(KIND, buffer)
         vectors = parts.get("vectors")
         return cls(
-            Postings.from_bytes(parts["postings"].data),
-            None if vectors is None else Vectors.from_bytes(vectors.data),
+            Postings.from_bytes(parts["postings"].data, is_checked=True),
+            None if vectors is None else Vectors.from_bytes(vectors.data, is_checked=True),
         )
 
     def to_bytes(self) -> bytes:

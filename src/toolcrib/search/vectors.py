@@ -75,9 +75,9 @@ class Vectors:
         )
 
     @classmethod
-    def from_bytes(cls, buffer: bytes | memoryview) -> "Vectors":
+    def from_bytes(cls, buffer: bytes | memoryview, *, is_checked: bool = False) -> "Vectors":
         """Vectors whose arrays are views into ``buffer``."""
-        return cls(unpack(KIND, buffer)[0])
+        return cls(unpack(KIND, buffer, is_checked=is_checked)[0])
 
     def to_bytes(self) -> bytes:
         """A frame that ``from_bytes`` reads."""
