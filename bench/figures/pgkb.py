@@ -1,8 +1,9 @@
 """A knowledge base in PostgreSQL: how fast it is searched, what its index finds, and what a second worker brings.
 
-Both teams are given the same slices in turns, two at a time: one slice is not three full batches for a worker, so that
-the first and the last moments, when nobody can have enough to do, would weigh more than the work between them. Both
-processes add a slice to a third collection before, so that neither team pays for what they load and learn once.
+Both teams are given the same slices in turns, five at a time: one slice is not three full batches for a worker, so that
+the first and the last moments, when nobody can have enough to do, would weigh more than the work between them. All of
+it is done twice, into other collections. Both processes add a slice to a third collection before, so that neither team
+pays for what they load and learn once.
 """
 
 import asyncio
@@ -25,7 +26,8 @@ from bench.stats import percentile
 
 ONE = "one worker"
 JUDGED = 100
-AT_ONCE = 2  # slices
+AT_ONCE = 5  # slices
+PASSES = 2
 COLUMNS = (
     Column("documents/s", "documents_s"),
     Column("CPU s of workers", "cpu_s"),
@@ -97,11 +99,13 @@ async def measure(options: Options) -> Report:
         teams = {ONE: ("one", pair[:1]), SUBJECT: ("two", pair)}
         results: Results = {name: [] for name in teams}
         await _fill("warm", pair, [0])
-        for number, first in enumerate(range(0, SLICES, AT_ONCE)):
+        for number, first in enumerate([*range(0, SLICES, AT_ONCE)] * PASSES):
             parts = list(range(first, first + AT_ONCE))
+            suffix = "" if number * AT_ONCE < SLICES else "-again"
             for name in [*teams][:: 1 if number % 2 else -1]:
-                results[name].append(await _fill(*teams[name], parts))
-            tell(f"  slice {first + AT_ONCE}/{SLICES}")
+                collection, team = teams[name]
+                results[name].append(await _fill(collection + suffix, team, parts))
+            tell(f"  round {number + 1}/{SLICES // AT_ONCE * PASSES}")
         for name, (collection, team) in teams.items():
             built = await team[0].ask("index", collection=collection)
             for round_ in results[name]:
