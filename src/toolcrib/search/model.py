@@ -6,11 +6,11 @@ pieces by the rule of its vocabulary: WordPiece, longest match first.
 
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Sequence
 from importlib import resources
 from itertools import pairwise
 from string import punctuation
-from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,34 +46,22 @@ class WordPieces:
     def __init__(self, vocabulary: Sequence[str]) -> None:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
         self._unknown = self._ids["[UNK]"]
-        self._turn = Lock()
-        self._words = self._none()
-
-    def _none(self) -> Pieces:
-        return Pieces(lambda word: self._cut_word(word.decode()))
+        self._idle: deque[Pieces] = deque(maxlen=2)
+        """Words that were met, and that nobody looks up now: several threads may be at it."""
 
     def cut(self, texts: Sequence[str]) -> Cut:
         """The numbers of the pieces of all texts, in order, and how many there are up to the end of each text."""
-        with self._turn:
-            if len(self._words) >= MOST_REMEMBERED:
-                self._words = self._none()
-            return self._cut_few(texts) if len(texts) <= FEW else self._cut_many(texts)
+        words = self._take_idle()
+        cut = _cut_few(texts, words) if len(texts) <= FEW else _cut_many(texts, words)
+        if len(words) < MOST_REMEMBERED:
+            self._idle.append(words)
+        return cut
 
-    def _cut_few(self, texts: Sequence[str]) -> Cut:
-        """As ``_cut_many``, and sooner done with a query."""
-        cut = [[self._words.meaning(word.encode()) for word in SPLIT.findall(_plain(text))] for text in texts]
-        pieces = [piece for words in cut for word in words for piece in word]
-        return np.array(pieces, np.uint32), np.cumsum([sum(map(len, words)) for words in cut])
-
-    def _cut_many(self, texts: Sequence[str]) -> Cut:
-        buffer, past = joined([_plain_bytes(text) for text in texts])
-        kinds = KINDS[np.frombuffer(buffer, np.uint8)]
-        is_edge = (kinds[1:] != kinds[:-1]) | (kinds[1:] == MARK)  # a mark is a word of its own
-        edges = np.flatnonzero(is_edge) + 1
-        is_word = kinds[edges] != SPACE
-        starts, ends = edges[is_word], np.append(edges[1:], len(buffer))[is_word]
-        pieces, before = self._words.meant(self._words.look_up(buffer, starts, ends))
-        return pieces, before[np.searchsorted(starts, past)]
+    def _take_idle(self) -> Pieces:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Pieces(lambda word: self._cut_word(word.decode()))
 
     def _cut_word(self, word: str) -> list[int]:
         if len(word) > LONGEST_WORD:
@@ -88,6 +76,24 @@ class WordPieces:
             pieces.append(self._ids[mark + word[start:end]])
             start = end
         return pieces
+
+
+def _cut_few(texts: Sequence[str], known: Pieces) -> Cut:
+    """As ``_cut_many``, and sooner done with a query."""
+    cut = [[known.meaning(word.encode(errors="replace")) for word in SPLIT.findall(_plain(text))] for text in texts]
+    pieces = [piece for words in cut for word in words for piece in word]
+    return np.array(pieces, np.uint32), np.cumsum([sum(map(len, words)) for words in cut])
+
+
+def _cut_many(texts: Sequence[str], words: Pieces) -> Cut:
+    buffer, past = joined([_plain_bytes(text) for text in texts])
+    kinds = KINDS[np.frombuffer(buffer, np.uint8)]
+    is_edge = (kinds[1:] != kinds[:-1]) | (kinds[1:] == MARK)  # a mark is a word of its own
+    edges = np.flatnonzero(is_edge) + 1
+    is_word = kinds[edges] != SPACE
+    starts, ends = edges[is_word], np.append(edges[1:], len(buffer))[is_word]
+    pieces, before = words.meant(words.look_up(buffer, starts, ends))
+    return pieces, before[np.searchsorted(starts, past)]
 
 
 def _plain_bytes(text: str) -> bytes:
@@ -166,12 +172,13 @@ def _counted(
     pieces: NDArray[np.uint32], past: NDArray[np.int64], known: int
 ) -> tuple[NDArray[np.intp], Floats, NDArray[np.intp]]:
     """The different pieces of each text, how often it has each, and how many there are up to the end of each text."""
-    texts = np.arange(len(past), dtype=np.uint32) * np.uint32(known)  # a batch is small enough for that
-    held = np.sort(np.repeat(texts, np.diff(past, prepend=0)) + pieces)
+    texts = np.arange(len(past) + 1, dtype=np.uint32) * np.uint32(known)  # a batch is small enough for that
+    held = texts[np.searchsorted(past, np.arange(len(pieces)), "right")] + pieces
+    held.sort()
     firsts = np.flatnonzero(is_new(held))
-    counts = np.diff(firsts, append=len(held)).astype(np.float32)
+    counts = np.append(firsts[1:], len(held))[: len(firsts)] - firsts
     held = held[firsts]
-    return (held % known).astype(np.intp), counts, np.searchsorted(held, texts + np.uint32(known))
+    return (held % known).astype(np.intp), counts.astype(np.float32), np.searchsorted(held, texts[1:])
 
 
 def bundled() -> StaticEmbedder:
