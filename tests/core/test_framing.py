@@ -96,9 +96,9 @@ def test_a_line_of_exactly_the_limit_is_taken():
 def test_a_long_line_costs_time_linear_to_its_length():
     """32 MB in small pieces take a tenth of a second; copying the line for each piece would take half a minute."""
     framer, chunk = LineFramer(1 << 30), b"x" * 4096
-    started = time.perf_counter()
+    started = time.process_time()
     for _ in range(8192):
         framer.feed(chunk)
 
     assert len(framer.feed(b"\n")[0]) == 8192 * 4096
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
