@@ -1,3 +1,4 @@
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -199,8 +200,8 @@ def test_the_age_of_a_record_is_known_unless_there_is_none():
     assert age_s(Record("x", last_discovery="2026-11-03T12:00:00"), now) is None
 
 
-def test_a_lock_with_a_thousand_tools_is_read_as_it_was_written():
-    """Whoever starts with a large catalogue has all of it."""
+def test_a_lock_with_a_thousand_tools_is_read_in_a_moment():
+    """Starting up with a large catalogue must not be felt, and all of it is there; what others use is not counted."""
     schema = {
         "type": "object",
         "properties": {f"parameter_{n}": {"type": "string", "description": "x" * 40} for n in range(6)},
@@ -208,5 +209,10 @@ def test_a_lock_with_a_thousand_tools_is_read_as_it_was_written():
     many = tuple({"name": f"tool_{n:04}", "description": "d" * 100, "inputSchema": schema} for n in range(1000))
     text = write_lock(Lock({"big": Record("big", "success", many)}))
 
+    started = time.process_time()
+    read = read_lock(text, "toolcrib.lock")
+    took_s = time.process_time() - started
+
     assert len(text) > 700_000
-    assert write_lock(read_lock(text, "toolcrib.lock")) == text
+    assert took_s < 0.5
+    assert write_lock(read) == text

@@ -35,22 +35,12 @@ class Aftermath:
 def encounter(mode: str, folder: Path) -> Aftermath:
     (folder / "tmp").mkdir(parents=True)
     argv = [sys.executable, str(SCRIPT), mode, str(folder)]
-    done = started(argv)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     deadline = time.monotonic() + GONE_S
     while (left := survivors(folder)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return Aftermath(Encounter(**json.loads(done.stdout)), left)
-
-
-def started(argv: list[str], attempts: int = 3) -> "subprocess.CompletedProcess[str]":
-    """A machine with this many processes may refuse to start one more; what runs is never run again."""
-    try:
-        return subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    except OSError:
-        if attempts == 1:
-            raise
-        return started(argv, attempts - 1)
 
 
 def survivors(folder: Path) -> list[int]:

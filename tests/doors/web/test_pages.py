@@ -175,7 +175,7 @@ def test_pages_stay_quick_with_many_tools(toolcrib, tmp_path):
             reply = visitor.get(path)
 
             assert reply.status == 200
-            assert time.perf_counter() - began < 5.0
+            assert time.perf_counter() - began < 1.0
             assert reply.sent_bytes < 100_000
         page = visitor.get("/servers/s1").text
 
