@@ -10,6 +10,7 @@ FIGURES = {
     "start": "process start to the first complete tools/list over stdio",
     "memory": "memory of the gateway with 1,000 tools",
     "fault": "ten servers, one of them dead or hanging",
+    "front": "the HTTP server under 20,000 pipelined requests and 1,000 silent connections",
     "help": "`toolcrib --help` against `python -c pass`",
     "register": "registering one native tool",
     "durability": "kill -9 in the middle of writes: nothing acknowledged may be lost",

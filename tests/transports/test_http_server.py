@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError, InternalError
-from toolcrib.transports.http_connection import ServerConnection
+from toolcrib.transports.http_connection import SLICE_BYTES, TURN_REQUESTS, ServerConnection
 from toolcrib.transports.http_guard import Guard
+from toolcrib.transports.http_places import Places
 from toolcrib.transports.http_server import Exchange, GuardPolicy, HttpLimits, HttpServer, Request, answer_not_found
 from toolcrib.transports.http_site import Site
 
@@ -157,6 +158,10 @@ class Wire(asyncio.Transport):
     def is_closing(self) -> bool:
         return False
 
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
 
 FOUR_REQUESTS = (
     post(b"first", "X-Empty:")
@@ -175,7 +180,7 @@ def served(pieces: list[bytes]) -> list[tuple[bytes, ...]]:
         seen.append((request.method, request.path, request.query, request.body, *sorted(n for n, _ in request.headers)))
         exchange.answer(200, b"{}")
 
-    connection = ServerConnection(Site({}, handle, Guard(GuardPolicy()), HttpLimits()))
+    connection = ServerConnection(Site({}, handle, Guard(GuardPolicy()), HttpLimits(), Places(10)))
     connection.connection_made(Wire())
     for piece in pieces:
         connection.data_received(piece)
@@ -273,6 +278,72 @@ async def test_thousands_of_pipelined_requests_may_wait_behind_a_slow_one():
         answers = [(await client.answer()).body for _ in range(5001)]
 
     assert answers == [b"slow", *[b"x"] * 5000]
+
+
+async def count_per_turn(connection: ServerConnection, data: bytes, wire: "Wire", answers: int) -> list[int]:
+    """How many answers each turn of the event loop brings until there are ``answers``, from the first byte on."""
+    connection.data_received(data)
+    turns, counted = [len(wire.written)], len(wire.written)
+    while counted < answers:
+        await asyncio.sleep(0)
+        turns.append(len(wire.written) - counted)
+        counted = len(wire.written)
+    return turns
+
+
+async def test_pipelined_requests_are_served_in_turns_with_others():
+    """However many arrive at once, a few are parsed and served before other connections have their turn."""
+    parsed: list[int] = [0]
+
+    def identify(_token: bytes) -> str:
+        parsed[-1] += 1
+        return "somebody"
+
+    def handle(request: Request, exchange: Exchange) -> None:
+        exchange.answer(200, request.query)
+
+    wire, policy = Wire(), GuardPolicy(identify=identify)
+    connection = ServerConnection(Site({}, handle, Guard(policy), HttpLimits(), Places(10)))
+    connection.connection_made(wire)
+    requests = [get("Authorization: Bearer x", path=f"/?{n}") for n in range(20_000)]
+
+    turns = await count_per_turn(connection, b"".join(requests), wire, 20_000)
+
+    assert max(turns) <= TURN_REQUESTS
+    assert parsed[0] == 20_000
+    assert [answer.rpartition(b"\r\n")[2] for answer in wire.written] == [b"%d" % n for n in range(20_000)]
+
+
+async def test_a_read_of_many_small_requests_is_parsed_in_slices():
+    """What cannot be served yet is not even parsed: the first slice of a read, no more."""
+    parsed = []
+    policy = GuardPolicy(identify=lambda token: parsed.append(token) or "somebody")
+    connection = ServerConnection(Site({}, answer_not_found, Guard(policy), HttpLimits(), Places(10)))
+    connection.connection_made(Wire())
+    request = get("Authorization: Bearer x")
+
+    connection.data_received(request * 5_000)
+
+    assert len(parsed) <= SLICE_BYTES // len(request) + 1
+
+
+async def test_answers_are_not_piled_up_for_a_client_that_does_not_read():
+    """While the client leaves what was written unread, its next requests wait; they are served when it reads on."""
+    wire = Wire()
+    connection = ServerConnection(
+        Site({}, lambda _, exchange: exchange.answer(200, b"{}"), Guard(GuardPolicy()), HttpLimits(), Places(10))
+    )
+    connection.connection_made(wire)
+    connection.pause_writing()
+    connection.data_received(get() * 100)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    unread = len(wire.written)
+    connection.resume_writing()
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+    assert (unread, len(wire.written)) == (0, 100)
 
 
 async def test_a_refusal_waits_for_the_answers_before_it():
@@ -476,6 +547,8 @@ async def test_a_header_cannot_smuggle_another():
     assert set(answer.headers) == {b"content-type", b"content-length"}
 
 
+OLD = b"POST / HTTP/1.0\r\nHost: localhost\r\n"
+
 REFUSED = {
     "nonsense": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 501),
     "an unknown method": (get(method="FETCH"), 501),
@@ -488,6 +561,22 @@ REFUSED = {
     "two lengths": (get("Content-Length: 1", "Content-Length: 1", method="POST") + b"x", 400),
     "length and chunks": (get("Content-Length: 1", "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n", 400),
     "chunks and length": (get("Transfer-Encoding: chunked", "Content-Length: 1", method="POST") + b"0\r\n\r\n", 400),
+    "chunks from an old client": (OLD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "length and chunks from an old client": (
+        OLD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        400,
+    ),
+    "a coding from an old client": (OLD + b"Transfer-Encoding: identity\r\n\r\n", 400),
+    "an older version": (b"POST / HTTP/0.9\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "a size that is no number": (chunked(b"x").replace(b"\r\n1\r\n", b"\r\nzz\r\n"), 400),
+    "a size with a sign": (chunked(b"x").replace(b"\r\n1\r\n", b"\r\n+1\r\n"), 400),
+    "a chunk longer than it says": (chunked(b"xx").replace(b"\r\n2\r\n", b"\r\n1\r\n"), 400),
+    "a chunk that ends in a line feed": (chunked(b"x").replace(b"x\r\n", b"x\n"), 400),
+    "a size that ends in a line feed": (chunked(b"x").replace(b"\r\n1\r\n", b"\r\n1\n"), 400),
+    "a size beyond every number": (chunked(b"x").replace(b"\r\n1\r\n", b"\r\nfffffffffffffffff\r\n"), 400),
+    "two codings": (get("Transfer-Encoding: chunked", "Transfer-Encoding: chunked", method="POST") + b"0\r\n\r\n", 400),
+    "chunked twice": (get("Transfer-Encoding: chunked, chunked", method="POST") + b"0\r\n\r\n", 400),
+    "a length with a sign": (get("Content-Length: +1", method="POST") + b"x", 400),
     "a coding we do not know": (get("Transfer-Encoding: gzip, chunked", method="POST") + b"0\r\n\r\n", 501),
     "an expectation we do not know": (get("Expect: miracles", method="POST"), 417),
     "a header over two lines": (get("X-A: b", " c"), 400),
@@ -768,26 +857,55 @@ async def test_drain_waits_for_a_slow_reader():
     assert len(answer.body) == 50_000_000
 
 
+async def taken_place(stack: contextlib.AsyncExitStack, server: HttpServer, keeper: Keeper) -> tuple[Client, Exchange]:
+    """A client whose request is being answered."""
+    client = await stack.enter_async_context(connected(server))
+    client.send(get())
+    return client, (await keeper.next())[1]
+
+
 async def test_too_many_connections_are_told_so():
-    """Beyond the limit a client reads 503; a place that becomes free can be had."""
+    """Beyond the limit a client reads 503 while all others are being served; a place that becomes free can be had."""
+    keeper = Keeper()
     limits = replace(HASTE, connections=2)
-    async with serving(echo, limits=limits) as server, connected(server) as one, connected(server) as two:
-        for client in (one, two):
-            client.send(get())
-            await client.answer()
+    async with serving(keeper, limits=limits) as server, contextlib.AsyncExitStack() as stack:
+        one, exchange = await taken_place(stack, server, keeper)
+        await taken_place(stack, server, keeper)
         async with connected(server) as three:
             three.send(get())
             refused = await three.answer()
             await three.closed()
-        one.send(get("Connection: close"))
+        exchange.answer(200, b"{}")
         await one.answer()
-        await one.closed()
         async with connected(server) as four:
             four.send(get())
+            (await keeper.next())[1].answer(200, b"{}")
             served_again = await four.answer()
+            gone = await one.closed()
 
     assert (refused.status, refused.code) == (503, "HTTP_TOO_MANY_CONNECTIONS")
-    assert served_again.status == 200
+    assert (served_again.status, gone) == (200, b"")
+
+
+async def test_whoever_sends_is_served_however_many_are_silent():
+    """A thousand connections that say nothing take nobody's place; those under way keep theirs."""
+    keeper = Keeper()
+    limits = replace(HttpLimits(), connections=40)
+    async with serving(keeper, limits=limits) as server, connected(server) as early:
+        early.send(get())
+        _, busy = await keeper.next()
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(200):
+                await stack.enter_async_context(connected(server))
+            late = await stack.enter_async_context(connected(server))
+            late.send(get(path="/healthz"))
+            (await keeper.next())[1].answer(200, b"late")
+            busy.answer(200, b"early")
+            answers = [(await client.answer()).body for client in (late, early)]
+            held = server.connections
+
+    assert answers == [b"late", b"early"]
+    assert held <= 40
 
 
 async def test_closing_lets_go_of_idle_clients_at_once():

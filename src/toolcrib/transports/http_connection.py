@@ -1,7 +1,8 @@
 """One client's connection to the server: bytes in, requests out, in order, within limits.
 
 The parser calls back for each part of a request. Requests that arrive while another is being answered wait their turn,
-and reading stops until they are served. No connection has a timer: the server sweeps over all of them, and each knows
+and reading stops until they are served; of many that arrive at once, a few are served before other connections have
+their turn. No connection has a timer: the server sweeps over all of them, and each knows
 since when it has been in its phase. Time is the time of the last sweep.
 """
 
@@ -21,6 +22,7 @@ from toolcrib.transports.http_limits import (
     CLOSING,
     HEAD_TOO_LARGE,
     HEAD_TOO_SLOW,
+    OLD_CODING,
     TOO_MANY,
     UNKNOWN_CODING,
     UNKNOWN_EXPECTATION,
@@ -35,11 +37,13 @@ from toolcrib.transports.http_message import (
     head_size,
     plain_target,
 )
+from toolcrib.transports.http_places import IN_BODY, IN_HEAD, JUST_CAME, KEPT_ALIVE, LINGERING, SILENT
 from toolcrib.transports.http_site import Site
 
 IDLE, HEAD, BODY, DEAF = range(4)  # between requests, inside a head, inside a body, no longer listening
 
-SPARE_PLACES = 100  # connections above the limit that are still told so; those beyond are dropped without a word
+TURN_REQUESTS = 8  # served for one connection before the others have their turn
+SLICE_BYTES = 32 * 1024  # read at once from one connection, so that parsing many small requests has a bound, too
 UPGRADE_HEADERS = frozenset({b"connection", b"upgrade", b"http2-settings"})
 
 
@@ -52,7 +56,9 @@ class ServerConnection(asyncio.Protocol):
         self._phase = IDLE
         self._since = self._progress = site.now
         self._served = self._reading = self._head_bytes = self._raw_bytes = 0
-        self._upgrading = self._paused = self._pumping = self._lingering = False
+        self._turn = 0
+        self._upgrading = self._paused = self._pumping = self._lingering = self._heard = False
+        self._unread = b""
         self._target: bytes = b""
         self._headers: dict[bytes, bytes] = {}
         self._body: bytes | bytearray = b""
@@ -67,20 +73,43 @@ class ServerConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._peer = transport.get_extra_info("peername")
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connections, most = self._site.connections, self._limits.connections
-        connections.add(self)
-        if len(connections) > most + SPARE_PLACES:
+        places = self._site.places
+        if places.take(self, self._peer):
+            return
+        if places.are_overrun:
             self._transport.abort()
-        elif len(connections) > most:
+        else:
             self._refuse(TOO_MANY)
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser; requests that become complete are handled from inside it."""
+        if not self._heard:
+            self._heard = True
+            self._site.places.hear(self)
         if self._phase == DEAF:
             self._discard(len(data))
             return
-        if self._phase == IDLE and self._current is None and self._serve_again(data):
+        if self._phase == IDLE and self._current is None and not self._waiting and self._serve_again(data):
             return
+        self._turn = 0
+        if len(data) <= SLICE_BYTES and not self._unread:
+            self._feed(data)
+        else:
+            self._feed_slices(self._unread + data)
+
+    def _feed_slices(self, data: bytes) -> None:
+        """Feed no more than leads to requests that have to wait; the rest is kept for when they are served."""
+        self._unread = b""
+        for start in range(0, len(data), SLICE_BYTES):
+            if self._phase == DEAF:
+                self._discard(len(data) - start)
+                return
+            if self._waiting:
+                self._unread = data[start:]
+                return
+            self._feed(data[start : start + SLICE_BYTES])
+
+    def _feed(self, data: bytes) -> None:
         served, self._reading = self._served, len(data)
         began_here = self._phase == IDLE
         try:
@@ -113,14 +142,15 @@ class ServerConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature is asyncio's
         """Give the place back and tell whoever is still working on an answer."""
         site = self._site
-        site.connections.discard(self)
+        site.places.leave(self)
         self._phase = DEAF
         self._waiting.clear()
+        self._unread = b""
         del self._parser  # it holds our bound methods: a cycle otherwise
         if self._current is not None:
             self._current.lose()
         self.resume_writing()
-        if site.when_empty is not None and not site.connections:
+        if site.when_empty is not None and not site.places.taken:
             site.when_empty()
 
     def pause_writing(self) -> None:
@@ -133,6 +163,8 @@ class ServerConnection(asyncio.Protocol):
         if self._unblocked is not None:
             self._unblocked.set_result(None)
             self._unblocked = None
+        if self._waiting and self._current is None:
+            self._pump_later()
 
     async def writable(self) -> None:
         """Wait until the client has read enough for more to be written."""
@@ -204,7 +236,8 @@ class ServerConnection(asyncio.Protocol):
         request.exchange = exchange
         self._served += 1
         self._phase = IDLE if keep_alive else DEAF
-        if self._current is None:
+        if self._current is None and not self._waiting and self._turn < TURN_REQUESTS and self._blocked_since is None:
+            self._turn += 1
             self._dispatch(request, exchange)
         else:
             self._enqueue((request, exchange))
@@ -222,14 +255,31 @@ class ServerConnection(asyncio.Protocol):
 
     def stop(self) -> None:
         """Finish what is under way and take nothing more."""
+        following = self._waiting[0] if self._waiting else None
         if self._current is not None:
             self._current.keep_alive = False
+        elif isinstance(following, tuple):
+            following[1].keep_alive = False
         elif self._is_idle():
             self._transport.close()
 
     def abort(self) -> None:
         """Drop the connection with all that is unsaid."""
         self._transport.abort()
+
+    def waits(self) -> tuple[int, float] | None:
+        """What this client does instead of being served, and since when; ``None`` while a request is being answered."""
+        if self._lingering:
+            return LINGERING, self._since
+        if self._current is not None or self._waiting:
+            return None
+        if self._phase == BODY:
+            return IN_BODY, self._since
+        if self._phase == HEAD:
+            return IN_HEAD, self._since
+        if self._served:
+            return KEPT_ALIVE, self._since
+        return (JUST_CAME if self._since == self._site.now else SILENT), self._since
 
     def check_time(self, now: float) -> None:
         """Act on whatever has taken too long."""
@@ -252,7 +302,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.close()
 
     def _is_idle(self) -> bool:
-        return self._phase == IDLE and self._current is None
+        return self._phase == IDLE and self._current is None and not self._waiting
 
     def _watch_unfinished(self, head_bytes: int) -> None:
         """Count what arrived of an incomplete request; ``head_bytes`` of the last read can only be its head."""
@@ -270,6 +320,8 @@ class ServerConnection(asyncio.Protocol):
 
     def _prepare_for_body(self, headers: dict[bytes, bytes]) -> None:
         self._upgrading = b"upgrade" in headers and self._parser.should_upgrade()
+        if b"transfer-encoding" in headers and self._parser.get_http_version() != "1.1":
+            raise RequestRefused(OLD_CODING)
         if headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             raise RequestRefused(UNKNOWN_CODING)
         if b"expect" in headers and not self._upgrading:
@@ -279,7 +331,7 @@ class ServerConnection(asyncio.Protocol):
         """Say that the body may come; a client whose earlier request is unanswered sends it unasked after a while."""
         if expectation.lower() != b"100-continue":
             raise RequestRefused(UNKNOWN_EXPECTATION)
-        if self._current is None:
+        if self._current is None and not self._waiting:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _ignore_upgrade(self, rest: bytes) -> None:
@@ -292,7 +344,7 @@ class ServerConnection(asyncio.Protocol):
         query = b"?" + request.query if request.query else b""
         self._upgrading, self._phase = False, IDLE
         self._parser = httptools.HttpRequestParser(self)
-        self.data_received(b"%b %b%b HTTP/1.1\r\n%b\r\n" % (request.method, request.path, query, kept) + rest)
+        self._feed(b"%b %b%b HTTP/1.1\r\n%b\r\n" % (request.method, request.path, query, kept) + rest)
 
     def _dispatch(self, request: Request, exchange: Exchange) -> None:
         self._current = exchange
@@ -314,20 +366,48 @@ class ServerConnection(asyncio.Protocol):
         if not self._paused:
             self._paused = True
             self._transport.pause_reading()
+        if self._current is None and len(self._waiting) == 1:
+            self._pump_later()
+
+    def _pump_later(self) -> None:
+        """Serve what waits after the other connections had their turn."""
+        asyncio.get_running_loop().call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Serve what waits, in order, until one is not answered at once; a loop, for recursion would have no bound."""
+        """Serve a few of those that wait; the rest has its turn after everybody else's."""
+        if self._pumping or self._current is not None:
+            return
         self._pumping = True
-        while self._waiting and self._current is None:
+        self._serve_waiting()
+        self._pumping = False
+        if not self._waiting and not self._transport.is_closing():
+            self._read_on()
+        elif self._may_serve():
+            self._pump_later()
+
+    def _serve_waiting(self) -> None:
+        """In order, until one is not answered at once; a loop, for recursion would have no bound."""
+        for _ in range(TURN_REQUESTS):
+            if not self._may_serve():
+                return
             item = self._waiting.popleft()
             if isinstance(item, Refusal):
                 self._send_refusal(item)
             else:
                 self._dispatch(*item)
-        self._pumping = False
-        if not self._waiting and not self._transport.is_closing():
+
+    def _may_serve(self) -> bool:
+        """Whether the first of those that wait can be answered now: the client reads, and no other is under way."""
+        return bool(self._waiting) and self._current is None and self._blocked_since is None
+
+    def _read_on(self) -> None:
+        """Take what was read before but not parsed yet; when nothing of it has to wait, read from the client again."""
+        self._since = self._progress = self._site.now
+        self._turn = TURN_REQUESTS
+        if self._unread:
+            self._feed_slices(self._unread)
+        if not self._waiting and self._paused and not self._transport.is_closing():
             self._paused = False
-            self._since = self._progress = self._site.now
             self._transport.resume_reading()
 
     def _reject(self, error: httptools.HttpParserError) -> None:
@@ -347,7 +427,7 @@ class ServerConnection(asyncio.Protocol):
     def _refuse(self, refusal: Refusal) -> None:
         """Answer with ``refusal`` when its turn comes, and listen to nothing more."""
         self._phase = DEAF
-        if self._current is None:
+        if self._current is None and not self._waiting:
             self._send_refusal(refusal)
         else:
             self._enqueue(refusal)

@@ -35,6 +35,7 @@ BODY_TOO_SLOW = Refusal(408, "HTTP_BODY_TOO_SLOW", "The body did not arrive in t
 CLOSING = Refusal(503, "HTTP_CLOSING", "This connection is being closed.")
 HEAD_TOO_LARGE = Refusal(431, "HTTP_HEADERS_TOO_LARGE", "The headers are larger than this server takes.")
 HEAD_TOO_SLOW = Refusal(408, "HTTP_HEADERS_TOO_SLOW", "The headers did not arrive in time.")
+OLD_CODING = Refusal(400, "HTTP_BAD_REQUEST", "HTTP/1.0 has no Transfer-Encoding; send Content-Length, or HTTP/1.1.")
 TOO_MANY = Refusal(
     503, "HTTP_TOO_MANY_CONNECTIONS", "All connections are taken. Try again later.", ((b"retry-after", b"5"),)
 )

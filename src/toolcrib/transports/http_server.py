@@ -15,6 +15,7 @@ from toolcrib.transports.http_exchange import Exchange
 from toolcrib.transports.http_guard import Guard, GuardPolicy
 from toolcrib.transports.http_limits import HttpLimits
 from toolcrib.transports.http_message import Request, error_body
+from toolcrib.transports.http_places import Places
 from toolcrib.transports.http_site import Handler, Site
 
 __all__ = [
@@ -50,7 +51,8 @@ class HttpServer:
     ) -> None:
         by_path = {path.encode(): handler for path, handler in routes.items()}
         self._policy = policy or GuardPolicy()
-        self._site = Site(by_path, fallback, Guard(self._policy), limits or HttpLimits())
+        limits = limits or HttpLimits()
+        self._site = Site(by_path, fallback, Guard(self._policy), limits, Places(limits.connections))
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self.host = ""
@@ -64,7 +66,7 @@ class HttpServer:
     @property
     def connections(self) -> int:
         """How many clients are connected right now."""
-        return len(self._site.connections)
+        return len(self._site.places.taken)
 
     async def start(self, host: str, port: int) -> None:
         """Begin to listen; port 0 takes any free one."""
@@ -89,17 +91,17 @@ class HttpServer:
         self._server.close()
         self._server = None
         self._site.stopping = True
-        for connection in tuple(self._site.connections):
+        for connection in tuple(self._site.places.taken):
             connection.stop()
         await self._wait_until_empty(grace_s)
-        for connection in tuple(self._site.connections):
+        for connection in tuple(self._site.places.taken):
             connection.abort()
         await self._wait_until_empty(1)
         if self._sweeping is not None:
             self._sweeping.cancel()
 
     async def _wait_until_empty(self, patience_s: float) -> None:
-        if not self._site.connections:
+        if not self._site.places.taken:
             return
         empty = asyncio.Event()
         self._site.when_empty = empty.set
@@ -111,7 +113,7 @@ class HttpServer:
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Keep the clock of all connections, and end those that take too long."""
         self._site.now = now = loop.time()
-        for connection in tuple(self._site.connections):
+        for connection in tuple(self._site.places.taken):
             connection.check_time(now)
         self._sweeping = loop.call_later(self._site.limits.sweep_s, self._sweep, loop)
 

@@ -1,16 +1,13 @@
 """What all connections of one server share: its routes, its rules, its clock, and each other."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from toolcrib.transports.http_exchange import Exchange
 from toolcrib.transports.http_guard import Guard
 from toolcrib.transports.http_limits import HttpLimits
 from toolcrib.transports.http_message import Request
-
-if TYPE_CHECKING:
-    from toolcrib.transports.http_connection import ServerConnection
+from toolcrib.transports.http_places import Places
 
 Handler = Callable[[Request, Exchange], None]
 
@@ -23,7 +20,7 @@ class Site:
     fallback: Handler
     guard: Guard
     limits: HttpLimits
+    places: Places
     now: float = 0.0
     stopping: bool = False
-    connections: "set[ServerConnection]" = field(default_factory=set)
     when_empty: Callable[[], None] | None = None
