@@ -17,6 +17,8 @@ class LossyWire:
     cut: str = ""
     """``before``: the commit does not reach the server; ``after``: its answer does not come back; else nothing."""
     cuts: int = 0
+    accepted: int = 0
+    """How many connections were made to it."""
     is_open: bool = True
     is_shut_by_a_cut: bool = False
     """Whether nobody gets through any more after a cut."""
@@ -29,6 +31,7 @@ class LossyWire:
         return database_url.replace(f":{self.port}/", f":{self.own_port}/")
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.accepted += 1
         if not self.is_open:
             writer.close()
             return

@@ -4,6 +4,7 @@ import asyncio
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -284,3 +285,50 @@ def test_a_place_that_cannot_be_written_is_found_before_anything_is_written(path
 
     with pytest.raises(AuditUnavailable, match="may not be written"):
         AuditFile(path).check()
+
+
+async def test_everybody_who_waits_behind_a_full_first_batch_is_refused(path: Path):
+    """What was noted alone fills the next batches: nobody would ever come to those who wait behind it."""
+    path.mkdir(parents=True)
+    log = QueuedAudit(AuditFile(path), time.time_ns, settings=AuditSettings(linger_s=600, retry_s=600, batch_max=2))
+    for entry in numbered(5):
+        log.note(entry)
+    waiting = [asyncio.ensure_future(log.commit(entry)) for entry in numbered(7)]
+
+    answers = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
+    backlog = log.status().backlog
+    path.rmdir()
+    await log.commit(AuditEntry("call", tool="last"))
+    await log.close()
+
+    assert [(type(answer), answer.retryable) for answer in answers] == [(AuditUnavailable, True)] * 7
+    assert backlog == 5
+    assert tools(path) == [*(f"tool{number}" for number in range(1, 6)), "last"]
+
+
+class Stuck:
+    """A place whose writer waits until it is let go, as with a database that has stopped answering."""
+
+    remedy = "Mend it."
+    timeout_s = 0.001
+
+    def __init__(self, behind: AuditFile) -> None:
+        self._behind, self.let_go = behind, threading.Event()
+
+    def open(self):
+        self.let_go.wait()
+        return self._behind.open()
+
+
+async def test_nobody_waits_longer_than_the_place_may_take(path: Path):
+    """However long the writer is stuck: what must be written first is refused in time, and is written late or never."""
+    place = Stuck(AuditFile(path))
+    log = QueuedAudit(place, time.time_ns)
+
+    with pytest.raises(AuditUnavailable, match=r"it does not answer within 0\.001 s") as caught:
+        await log.commit(AuditEntry("call.begun", tool="refused"))
+    place.let_go.set()
+    await log.close()
+
+    assert caught.value.retryable
+    assert walk(path).fault is None

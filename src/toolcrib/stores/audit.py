@@ -1,8 +1,10 @@
 """The audit log: entries go into a queue, one thread takes everything that is there and commits it at once.
 
 Under load many calls wait for one fsync. A log that cannot be written keeps what was noted in memory, up to a limit,
-tries again, and says so; what has to be written before something may happen is refused at once. Where a connection was
-lost while a batch was committed, nothing else is written before it is known what became of that batch.
+tries again, and says so; what has to be written before something may happen is refused, for everybody who waits and
+not only for the first batch of them. A place on the network has a time limit: whoever waits there longer is refused,
+whatever the writer is still waiting for. Where a connection was lost while a batch was committed, nothing else is
+written before it is known what became of that batch.
 """
 
 import asyncio
@@ -94,7 +96,20 @@ class QueuedAudit:
         if not self._urgent:
             self._rung = self._urgent = True
             loop.call_soon(self._ring)  # after all that are ready to run now, so that they share the write
-        await done
+        limit_s = self.place.timeout_s
+        if limit_s is None:
+            await done
+            return
+        timer = loop.call_later(limit_s, self._give_up, done)
+        try:
+            await done
+        finally:
+            timer.cancel()
+
+    def _give_up(self, done: "asyncio.Future[None]") -> None:
+        """Refuse one who has waited for as long as the place may take; the entry may be written all the same."""
+        if not done.done():
+            done.set_exception(self._unavailable(self._problem or f"it does not answer within {self.place.timeout_s:g} s"))
 
     def status(self) -> AuditStatus:
         """How it is doing."""
@@ -149,7 +164,7 @@ class QueuedAudit:
         try:
             self._clear_doubt()
         except Exception as error:  # the edge of the disk, here as below
-            self._failed(self._take(len(self._queue)), error)
+            self._failed((), error)
             return
         left = len(self._queue)
         while left > 0:
@@ -189,18 +204,23 @@ class QueuedAudit:
         return self._log
 
     def _failed(self, batch: Sequence[Item], error: Exception, missing: int = 0) -> None:
-        """Keep what was noted, refuse what is waited for, and begin anew with a fresh connection."""
+        """Keep what was noted, refuse all who wait, and begin anew with a fresh connection.
+
+        Whoever waits behind the batch is refused with it: the next attempt begins with what was noted, and that alone
+        may be more than a batch.
+        """
         if self._log is not None:
             self._log.close()
         self._failures += 1
         self._in_hand = 0
-        noted = [item for item in batch if item[1] is None]
+        behind = self._take(len(self._queue))
+        kept = _noted(batch)
         if isinstance(error, InDoubtError):
-            self._doubt = Doubt(error.end, noted, len(batch) + bool(missing), missing)
-        else:
-            self._queue.extendleft(reversed(noted))
+            self._doubt = Doubt(error.end, kept, len(batch) + bool(missing), missing)
+            kept = []
+        self._queue.extendleft(reversed([*kept, *_noted(behind)]))
         self._change(problem=_reason(error))
-        _answer(batch, self._unavailable(self._problem))
+        _answer([*batch, *behind], self._unavailable(self._problem))
 
     def _clear_doubt(self) -> None:
         """Find out whether a batch counts, and write it again only if it does not."""
@@ -232,6 +252,10 @@ class QueuedAudit:
             self._problem = problem
             if self._on_trouble is not None:
                 self._on_trouble(problem)
+
+
+def _noted(items: Sequence[Item]) -> list[Item]:
+    return [item for item in items if item[1] is None]
 
 
 def _answer(batch: Sequence[Item], error: AuditUnavailable | None) -> None:

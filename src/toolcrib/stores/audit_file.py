@@ -30,6 +30,7 @@ class AuditFile:
 
     path: Path
     remedy: ClassVar[str] = "Make room or mend its place, or see [audit] in the configuration."
+    timeout_s: ClassVar[float | None] = None
 
     def __str__(self) -> str:
         return str(self.path)

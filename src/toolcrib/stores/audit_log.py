@@ -86,6 +86,10 @@ class AuditPlace(Protocol):
     remedy: ClassVar[str]
     """What to do when it cannot be written."""
 
+    @property
+    def timeout_s(self) -> float | None:
+        """How long whoever must wait for an entry waits before the place counts as away; ``None``: for ever."""
+
     def open(self) -> AppendLog:
         """For writing."""
 

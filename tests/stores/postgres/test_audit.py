@@ -18,6 +18,7 @@ from tests.stores.audit_logs import find, numbered, tamper_table, walk, written
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit import AuditSettings, QueuedAudit
+from toolcrib.stores.audit_database import body_of
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import StoreSettings
 
@@ -160,6 +161,7 @@ async def test_a_crash_of_postgres_loses_nothing_acknowledged(tmp_path):
 WRITER = """
 import asyncio, os, sys, time
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit import QueuedAudit
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import StoreSettings
@@ -168,7 +170,10 @@ async def main():
     log = QueuedAudit(AuditTable(StoreSettings(sys.argv[1]), ""), time.time_ns)
     async def work(name):
         for number in range(10**9):
-            await log.commit(AuditEntry("call", caller=sys.argv[2], tool=f"{sys.argv[2]}-{name}-{number}"))
+            try:
+                await log.commit(AuditEntry("call", caller=sys.argv[2], tool=f"{sys.argv[2]}-{name}-{number}"))
+            except AuditUnavailable:  # not in time on a machine that is busy: not acknowledged
+                continue
             os.write(1, f"{sys.argv[2]}-{name}-{number}\\n".encode())
     await asyncio.gather(*(work(str(name)) for name in range(8)))
 
@@ -200,13 +205,14 @@ def test_replicas_that_are_killed_lose_nothing_acknowledged(store_settings, plac
 
 async def test_a_replica_that_stands_still_while_it_writes_does_not_stop_the_others(place):
     """PostgreSQL ends what holds the chain's end too long."""
-    settings = StoreSettings(place.settings.url, timeout_s=0.2)
+    settings = StoreSettings(place.settings.url, timeout_s=1.0)
     await written(place, numbered(1))
     stuck = place_of(settings).open()
     await asyncio.to_thread(stuck._lock_head)
 
-    log = QueuedAudit(place_of(settings), time.time_ns)
-    await log.commit(AuditEntry("call", tool="next"))
+    log = QueuedAudit(place_of(settings), time.time_ns, settings=QUICK)
+    log.note(AuditEntry("call", tool="next"))
+    await asyncio.to_thread(until, lambda: log.status().written == 1, deadline_s=30, what="written")
     await log.close()
     await asyncio.to_thread(stuck.append, [b'{"time":1,"event":"call","tool":"woken"}'])
     stuck.close()
@@ -305,7 +311,7 @@ async def test_a_database_that_is_away_is_told_without_its_address():
 async def test_a_database_that_hangs_refuses_whoever_waits_and_takes_what_was_noted_when_it_is_back(postgres, place):
     async with a_lossy_wire(postgres.port) as wire:
         log = QueuedAudit(
-            place_of(StoreSettings(wire.url(place.settings.url), timeout_s=0.4)), time.time_ns, settings=QUICK
+            place_of(StoreSettings(wire.url(place.settings.url), timeout_s=0.7)), time.time_ns, settings=QUICK
         )
         await log.commit(AuditEntry("call", tool="first"))
         wire.flows.clear()
@@ -313,8 +319,22 @@ async def test_a_database_that_hangs_refuses_whoever_waits_and_takes_what_was_no
         with pytest.raises(AuditUnavailable, match="it does not answer"):
             await asyncio.wait_for(log.commit(AuditEntry("call", tool="refused")), 10)
         wire.flows.set()
-        await log.commit(AuditEntry("call", tool="last"))
+        log.note(AuditEntry("call", tool="last"))
         await log.close()
 
     assert [tool for tool in tools(place) if tool != "refused"] == ["first", "noted", "last"]
     assert walk(place).fault is None
+
+
+async def test_a_hanging_database_is_given_up_after_one_timeout_and_not_tried_again_at_once(postgres, place):
+    """The time is for all of it: a second connection would wait as long again for the same silence."""
+    async with a_lossy_wire(postgres.port) as wire:
+        log = place_of(StoreSettings(wire.url(place.settings.url), timeout_s=0.7)).open()
+        await asyncio.to_thread(log.append, [body_of(1, AuditEntry("call", tool="first"))])
+        wire.flows.clear()
+        with pytest.raises(AuditUnavailable, match="it does not answer"):
+            await asyncio.to_thread(log.append, [body_of(2, AuditEntry("call", tool="second"))])
+        wire.flows.set()
+        log.close()
+
+    assert wire.accepted == 1

@@ -54,6 +54,11 @@ class AuditTable:
     """Its address without passwords."""
     remedy: ClassVar[str] = REMEDY
 
+    @property
+    def timeout_s(self) -> float:
+        """Whoever has waited for as long as that is refused."""
+        return self.settings.timeout_s
+
     def __str__(self) -> str:
         return f"{self.shown} (name {self.settings.name!r})"
 

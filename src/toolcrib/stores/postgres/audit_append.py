@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGconn, PGresult
 
-PATIENCE = 2.5
-"""How many timeouts a statement may take: up to two of them it may wait for other replicas."""
+LOCK_SHARE, IDLE_SHARE = 0.8, 0.5
+"""Parts of the timeout: what waits for the head is refused before its time is over, and whoever stands still while it
+holds the head is put out before that, so that the others still get their turn."""
 REMEDY = "Check [store] url and that PostgreSQL runs; `toolcrib db status` tells more."
 _APPEND = b"toolcrib_audit_append"
 _BINARY = (0, 0, 1, *([0] * 9), 1)
@@ -47,7 +48,9 @@ class PgAppend:
         self._connection: Connection[Any] | None = None
         self._guard: Guard | None = None
         timeout_ms = max(1, round(settings.timeout_s * 1000))
-        self._limits = {"lock_ms": 2 * timeout_ms, "idle_ms": timeout_ms}
+        self._limits = {"lock_ms": _part(timeout_ms, LOCK_SHARE), "idle_ms": _part(timeout_ms, IDLE_SHARE)}
+        self._due = 0.0
+        """When what is being done has to be over, by the monotonic clock."""
         self._fleet = ""
         self._known = Head()
         self._sent: Head | None = None
@@ -59,15 +62,16 @@ class PgAppend:
         return True
 
     def append(self, bodies: Sequence[bytes]) -> None:
-        """Add the entries, durably, all or none; a connection that was lost meanwhile is made anew once."""
+        """Add the entries, durably, all or none; a connection that was lost meanwhile is made anew once, in time."""
         import psycopg
 
         was_open, self._sent = self._connection is not None, None
+        self._begin()
         try:
             try:
                 self._append(bodies)
             except psycopg.Error:
-                if not was_open or not self._is_lost():
+                if not was_open or not self._is_lost() or time.monotonic() >= self._due:
                     raise
                 self.close()
                 if self._sent is None or not self._has(self._sent):
@@ -80,6 +84,7 @@ class PgAppend:
         """Whether the chain has this entry; whoever tried to write it holds the head no longer."""
         import psycopg
 
+        self._begin()
         try:
             return self._has(end)
         except (psycopg.Error, OSError) as error:
@@ -89,6 +94,7 @@ class PgAppend:
         """Take hold of the head, or make one, and take it all back."""
         import psycopg
 
+        self._begin()
         try:
             if not self._run(_BEGIN, **self._limits).ntuples:
                 self._run(_FIRST)
@@ -105,6 +111,10 @@ class PgAppend:
         if connection is not None:
             with suppress(Exception):  # closing: what was acknowledged is on disk already
                 connection.close()
+
+    def _begin(self) -> None:
+        """From now on the clock runs: the whole work, not each statement of it, has the configured time."""
+        self._due = time.monotonic() + self._settings.timeout_s
 
     def _append(self, bodies: Sequence[bytes]) -> None:
         head = self._lock_head()
@@ -157,16 +167,16 @@ class PgAppend:
         """The connection, for one statement."""
         if self._connection is None or self._guard is None:
             self._connection, self._guard = self._open()
-        with self._guard.watching():
+        with self._guard.watching(self._due):
             yield self._connection.pgconn
 
     def _open(self) -> "tuple[Connection[Any], Guard]":
         from psycopg.sql import Literal
 
         connection = connect(self._settings)
-        guard = Guard(connection, PATIENCE * self._settings.timeout_s)
+        guard = Guard(connection, self._settings.timeout_s)
         try:
-            with guard.watching():
+            with guard.watching(self._due):
                 _need(connection.pgconn.exec_(b"SET client_encoding = 'UTF8'"))
                 _need(connection.pgconn.prepare(_APPEND, read_sql("audit_append").encode()))
             self._fleet = Literal(self._settings.name).as_string(connection)
@@ -184,6 +194,10 @@ class PgAppend:
         if self._sent is not None:
             return InDoubtError(_words(error), self._sent)
         return AuditUnavailable(f"{_words(error)}.")
+
+
+def _part(timeout_ms: int, share: float) -> int:
+    return max(1, round(timeout_ms * share))
 
 
 def _words(error: Exception) -> str:

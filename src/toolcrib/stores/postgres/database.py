@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
 
 SCHEMA = "toolcrib"
+WAIT_SHARE, CHECK_SHARE = 0.6, 0.2
+"""Parts of the time for quick work: how long it waits for a connection, and how long one may take to show that it is
+alive. What is left is for the work itself, so that all of it together keeps to the configured time."""
 _SQL = Path(__file__).with_name("sql")
 _OPTIONS: Mapping[str, Any] = {
     "application_name": "toolcrib",
@@ -60,17 +64,20 @@ class PgDatabase:
     async def transaction(self, within_s: float | None = None) -> "AsyncIterator[AsyncConnection[Any]]":
         """A connection whose statements count together; when it ends well, what was written survives a power cut.
 
-        After ``within_s`` seconds it is cut off; without them its work may take as long as it takes.
+        After ``within_s`` seconds, the wait for a connection included, it is cut off; without them its work may take as
+        long as it takes.
         """
         import psycopg
         import psycopg_pool
 
-        cancelled = cancellations()
+        cancelled, began = cancellations(), time.monotonic()
+        wait_s = self.settings.timeout_s if within_s is None else within_s * WAIT_SHARE
         try:
             pool = await self._opened()
-            async with pool.connection(timeout=self.settings.timeout_s) as connection:
+            async with pool.connection(timeout=wait_s) as connection:
                 raise_if_cancelled(cancelled)
-                with _cut_after(connection, within_s):
+                left_s = None if within_s is None else max(0.0, began + within_s - time.monotonic())
+                with _cut_after(connection, left_s):
                     async with connection.transaction():
                         yield connection
         except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, OSError) as error:
@@ -112,7 +119,7 @@ class PgDatabase:
     async def _check(self, connection: "AsyncConnection[Any]") -> None:
         from psycopg_pool import AsyncConnectionPool
 
-        with _cut_after(connection, self.settings.timeout_s):
+        with _cut_after(connection, self.settings.timeout_s * CHECK_SHARE):
             await AsyncConnectionPool.check_connection(connection)
 
     async def close(self) -> None:

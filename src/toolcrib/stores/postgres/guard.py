@@ -15,24 +15,24 @@ LOOKS = 4
 
 
 class Guard:
-    """Breaks a connection that is used for longer than its limit; whoever waits there hears of it at once."""
+    """Breaks a connection that is used beyond the moment its work is due; whoever waits there hears of it at once."""
 
     def __init__(self, connection: "Connection[Any]", limit_s: float) -> None:
         # A handle of its own: the connection's number may already be another's when it is cut.
         self._line = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
         self._limit_s = limit_s
-        self._since: float | None = None
+        self._due: float | None = None
         self._is_over = threading.Event()
         threading.Thread(target=self._watch, name="toolcrib-guard", daemon=True).start()
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """One use of the connection."""
-        self._since = time.monotonic()
+    def watching(self, due: float) -> Iterator[None]:
+        """One use of the connection; ``due`` is the moment, by the monotonic clock, at which it has to be over."""
+        self._due = due
         try:
             yield
         finally:
-            self._since = None
+            self._due = None
 
     def close(self) -> None:
         """Watch no more."""
@@ -41,8 +41,8 @@ class Guard:
     def _watch(self) -> None:
         with self._line:
             while not self._is_over.wait(self._limit_s / LOOKS):
-                since = self._since
-                if since is not None and time.monotonic() - since > self._limit_s:
+                due = self._due
+                if due is not None and time.monotonic() > due:
                     with suppress(OSError):
                         self._line.shutdown(socket.SHUT_RDWR)
                     return
