@@ -24,6 +24,7 @@ FIGURES = {
     "tokens": "what tools cost a model's context (--data): all up front, or searched",
     "shared": "own CPU per call with limits in Redis and the audit log in PostgreSQL, against the embedded stack",
     "copy": "`toolcrib db copy` of 100,000 audit entries and 10,000 documents, killed five times on the way",
+    "kills": "50 callers while servers are killed (--minutes): no read may fail, no write be made twice",
     "isolation": "starting a program at each level of isolation",
 }
 
@@ -40,6 +41,7 @@ class Options:
     back: str
     data: Path | None
     chunks: int | None = None
+    minutes: float | None = None
 
 
 def parse(argv: list[str]) -> Options:
@@ -61,6 +63,7 @@ def parse(argv: list[str]) -> Options:
         back=found.back,
         data=found.data,
         chunks=found.chunks,
+        minutes=found.minutes,
     )
 
 
@@ -79,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--back", choices=("stdio", "http"), default="stdio", help="calls: what stands behind it")
     parser.add_argument("--data", type=Path, metavar="DIR", help="suites, kb, toolsearch, tokens: where the sets are")
     parser.add_argument("--chunks", type=_at_least_one, metavar="N", help="kbspeed, pgkb: passages, instead of 100,000")
+    parser.add_argument("--minutes", type=float, metavar="N", help="kills: how long, instead of 10")
     return parser
 
 

@@ -17,12 +17,13 @@ from toolcrib.isolate.grants import Wish
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.sources.autopsy import redact
 from toolcrib.sources.bounds import Bounds, from_file
+from toolcrib.sources.comeback import SupervisorSettings
 from toolcrib.sources.link import CLIENT_NAME, Link, LinkEvents
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.native import NativeTool
 from toolcrib.sources.negotiate import Offer
 from toolcrib.sources.stdio_link import StdioLink
-from toolcrib.sources.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.supervise import Supervisor
 from toolcrib.surroundings import Surroundings
 from toolcrib.transports.environment import child_environment
 from toolcrib.transports.spawn import Spawner

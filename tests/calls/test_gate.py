@@ -262,7 +262,11 @@ async def test_a_call_knows_what_it_waits_for_and_how_long_it_did():
     visits.send_out()
     await task
 
-    assert (during, waiting.waits_for, waiting.waited_s) == ("server 'x'", "", 3.0)
+    assert (during, waiting.waits_for, waiting.waited_s) == (
+        "never ran: server 'x' had no place for it",
+        "",
+        3.0,
+    )
     await first
 
 

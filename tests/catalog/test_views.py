@@ -1,5 +1,7 @@
 """Views: what the configuration says of single tools."""
 
+import pytest
+
 from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.security import SecurityConfig
@@ -48,3 +50,36 @@ def test_patterns_reach_native_tools_too():
     security = SecurityConfig(levels={"ad*": SecurityLevel.ADMIN}, policies={"add": "deny"})
 
     assert native_view(security)("add", Tool("add")) == (Tool("add", security_level=SecurityLevel.ADMIN), "deny")
+
+
+@pytest.mark.parametrize(
+    ("server", "security", "may_run_twice"),
+    [
+        (ServerConfig("db", command="x", tools={"lookup": ToolConfig(level=SecurityLevel.READ_ONLY)}), PLAIN, True),
+        (ServerConfig("db", command="x", level=SecurityLevel.READ_ONLY), PLAIN, True),
+        (ServerConfig("db", command="x"), SecurityConfig(levels={"db__*": SecurityLevel.READ_ONLY}), True),
+        (ServerConfig("db", command="x"), PLAIN, False),
+        (ServerConfig("db", command="x", level=SecurityLevel.WRITE), PLAIN, False),
+        (
+            ServerConfig(
+                "db", command="x", level=SecurityLevel.READ_ONLY, tools={"lookup": ToolConfig(replayable=False)}
+            ),
+            PLAIN,
+            False,
+        ),
+    ],
+    ids=["tool", "server", "pattern", "only its name", "write", "not to be repeated"],
+)
+def test_what_only_reads_by_the_users_word_may_be_made_again(server, security, may_run_twice):
+    """A name that merely sounds like reading is not enough, and an express wish counts first."""
+    shown, _ = configured_view(server, security)("db__lookup", Tool("lookup"))
+
+    assert shown.is_replayable is may_run_twice
+
+
+def test_a_tool_that_says_it_destroys_is_not_made_again_because_of_a_broad_rule():
+    """The stricter word wins: its level is raised, and it is not repeated either."""
+    server = ServerConfig("db", command="x", level=SecurityLevel.READ_ONLY)
+    shown, _ = configured_view(server, PLAIN)("db__lookup", Tool("lookup", annotations={"destructiveHint": True}))
+
+    assert (shown.security_level, shown.is_replayable) == (SecurityLevel.WRITE, False)

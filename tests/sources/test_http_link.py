@@ -15,12 +15,13 @@ from toolcrib.core.tasks import TaskScope
 from toolcrib.doors.mcp.http import HttpDoor
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.sources import http_link, http_stream, relay
+from toolcrib.sources.comeback import SupervisorSettings
 from toolcrib.sources.http_link import HttpLink
 from toolcrib.sources.http_stream import AnswerStream
 from toolcrib.sources.link import LinkEvents, Question
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.negotiate import Offer, negotiate
-from toolcrib.sources.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.supervise import Supervisor
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 from toolcrib.transports import http_dial
 from toolcrib.transports.http_dial import HttpFailure, Origin

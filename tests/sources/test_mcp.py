@@ -19,10 +19,11 @@ from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
 from toolcrib.sources import link as link_module
 from toolcrib.sources import mcp
+from toolcrib.sources.comeback import SupervisorSettings
 from toolcrib.sources.link import Remains
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.negotiate import Offer
-from toolcrib.sources.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.supervise import Supervisor
 from toolcrib.testing import FakeServer, RecordingChannel
 from toolcrib.wire import eras
 

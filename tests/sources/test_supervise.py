@@ -5,12 +5,13 @@ import asyncio
 import pytest
 
 from toolcrib.core import events
-from toolcrib.core.errors import ConnectionLost, InternalError, RemoteError, SourceUnavailable
+from toolcrib.core.errors import ConfigError, ConnectionLost, InternalError, RemoteError, SourceUnavailable
 from toolcrib.core.events import Event
-from toolcrib.sources import supervise
+from toolcrib.sources import comeback, supervise
+from toolcrib.sources.comeback import SupervisorSettings
 from toolcrib.sources.link import Remains
 from toolcrib.sources.negotiate import Offer
-from toolcrib.sources.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.supervise import Supervisor
 from toolcrib.testing import FakeServer, ManualClock
 
 OFFER = Offer({"name": "toolcrib", "version": "1"}, {})
@@ -34,10 +35,18 @@ class _Loop:
     """The running loop with another clock; timers wait to be rung."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: ManualClock) -> None:
-        self._loop, self.time, self.timers = loop, clock, []
+        self._loop, self.time, self.timers, self.pauses = loop, clock, [], []
+
+    def ring_pause(self, supervisor: "Watched") -> None:
+        """Let the pause pass that somebody waits out, if there is one."""
+        if supervisor._state.pause is not None:
+            self.time.advance(self.pauses[-1])
+            supervisor._end_pause()
 
     def call_later(self, delay_s: float, callback, *args):
         self.timers.append((delay_s, callback))
+        if callback.__name__ == "_end_pause":
+            self.pauses.append(delay_s)
         return self._loop.call_later(3600, callback, *args)
 
 
@@ -227,9 +236,14 @@ async def test_while_backing_off_nobody_dials(supervised):
 
 async def test_the_pause_has_an_upper_limit(supervised):
     """Half a minute."""
-    supervisor = supervised(FakeServer())
+    server = FakeServer()
+    server.refusals = [SourceUnavailable("no") for _ in range(40)]
+    supervisor = supervised(server, delays_s=(0.0,))
     for _ in range(40):
-        supervisor._back_off(SourceUnavailable("no"))
+        with pytest.raises(SourceUnavailable):
+            await supervisor.link()
+        supervisor.clock.advance(30.0)
+    supervisor.clock.advance(-30.0)
 
     with pytest.raises(SourceUnavailable) as refused:
         await supervisor.link()
@@ -293,17 +307,111 @@ async def test_a_lost_connection_is_made_anew_at_the_next_need(supervised):
     assert supervisor.status().error == ""
 
 
-async def test_a_server_that_keeps_dying_is_given_longer_and_longer_pauses(supervised):
-    """The first quick death is forgiven, the second is not."""
+async def lose_without_an_answer(supervisor: Watched, times: int) -> None:
+    """Bring it up and see it die, with no answer in between; pauses are rung off."""
+    for _ in range(times):
+        (await arrival(supervisor)).lose()
+
+
+async def arrival(supervisor: Watched):
+    """The link, with the pause before it cut short by the clock."""
+    waiting = asyncio.ensure_future(supervisor.link())
+    while not waiting.done():
+        await asyncio.sleep(0)
+        supervisor._loop.ring_pause(supervisor)
+    return await waiting
+
+
+async def test_a_server_that_keeps_dying_unused_is_given_longer_and_longer_pauses(supervised):
+    """The first quick death costs nothing; short pauses are waited out, of a long one everybody hears at once."""
     server = FakeServer()
     supervisor = supervised(server)
-    (await supervisor.link()).lose()
-    (await supervisor.link()).lose()
 
+    await lose_without_an_answer(supervisor, 5)
     with pytest.raises(SourceUnavailable, match="closed its connection while running") as refused:
         await supervisor.link()
 
+    assert supervisor._loop.pauses == [1.0, 2.0, 4.0]
+    assert refused.value.details["retry_after_s"] == 8.0
+
+
+async def test_a_server_that_answered_calls_is_started_again_at_once_however_often_it_dies(supervised):
+    """Nothing is held against it, and nobody is refused or made to wait."""
+    server = FakeServer()
+    supervisor = supervised(server)
+    for _ in range(20):
+        link = await supervisor.link()
+        supervisor.comeback.has_answered = True
+        link.lose()
+
+    assert (await supervisor.link()).is_open
+    assert (server.dialled, supervisor._loop.pauses) == (21, [])
+
+
+async def test_calls_wait_for_a_good_server_that_does_not_come_up_at_first(supervised):
+    """Its attempts follow quickly; when all have failed there is a pause, then there are more."""
+    server = FakeServer()
+    supervisor = supervised(server)
+    link = await supervisor.link()
+    supervisor.comeback.has_answered = True
+    link.lose()
+    server.refusals = [SourceUnavailable("not yet") for _ in range(5)]
+
+    links = await asyncio.gather(*(arrival(supervisor) for _ in range(3)))
+
+    assert [link.is_open for link in links] == [True] * 3
+    assert (server.dialled, supervisor._loop.pauses) == (7, [0.5])
+
+
+async def test_a_good_server_that_stays_away_is_an_outage_after_a_while(supervised):
+    """Whoever comes later is refused at once, with the reason and the time that is left."""
+    server = FakeServer()
+    supervisor = supervised(server)
+    link = await supervisor.link()
+    supervisor.comeback.has_answered = True
+    link.lose()
+    server.refusals = [SourceUnavailable("gone for good") for _ in range(99)]
+    waiting = asyncio.ensure_future(supervisor.link())
+    while not supervisor._loop.pauses:
+        await asyncio.sleep(0)
+
+    supervisor.clock.advance(comeback.GRACE_S)
+    supervisor._end_pause()
+    with pytest.raises(SourceUnavailable, match="gone for good"):
+        await waiting
+    with pytest.raises(SourceUnavailable, match="gone for good") as refused:
+        await supervisor.link()
+
     assert refused.value.details["retry_after_s"] == 1.0
+
+
+async def test_a_good_server_that_can_never_start_again_is_not_waited_for(supervised):
+    """Its program is gone, say."""
+    server = FakeServer()
+    supervisor = supervised(server)
+    link = await supervisor.link()
+    supervisor.comeback.has_answered = True
+    link.lose()
+    server.refusals = [ConfigError("There is no program of that name.")]
+
+    with pytest.raises(SourceUnavailable, match="no program"):
+        await supervisor.link()
+
+    assert server.dialled == 2
+
+
+async def test_forgiving_ends_the_pause_of_those_who_wait(supervised):
+    """They need not wait for it to pass."""
+    server = FakeServer()
+    supervisor = supervised(server)
+    await lose_without_an_answer(supervisor, 2)
+    waiting = asyncio.ensure_future(supervisor.link())
+    while not supervisor._loop.pauses:
+        await asyncio.sleep(0)
+
+    supervisor.forgive()
+
+    assert (await waiting).is_open
 
 
 async def test_a_server_that_ran_for_long_starts_anew_without_a_record(supervised):
@@ -312,7 +420,7 @@ async def test_a_server_that_ran_for_long_starts_anew_without_a_record(supervise
     supervisor = supervised(server)
     for _ in range(4):
         link = await supervisor.link()
-        supervisor.clock.advance(supervise.STABLE_AFTER_S)
+        supervisor.clock.advance(comeback.STABLE_AFTER_S)
         link.lose()
 
     assert (await supervisor.link()).is_open

@@ -53,7 +53,7 @@ class Gate:
         self._make_room(call)
         caller, began = call.caller.id, self._clock()
         future = self._join(call, began)
-        call.waits_for = self.place
+        call.waits_for = f"never ran: {self.place} had no place for it"
         if call.live is not None:
             call.live.begin("queue")
         try:

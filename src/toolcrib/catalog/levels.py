@@ -43,6 +43,13 @@ class Leveled:
 
     level: SecurityLevel
     reason: str
+    is_configured: bool = False
+    """Whether it is the user's own word."""
+
+    @property
+    def may_run_twice(self) -> bool | None:
+        """What only reads by the user's word does no harm when it is made again; a name's suggestion is not enough."""
+        return True if self.is_configured and self.level is READ_ONLY else None
 
 
 def level_of(name: str, tool: Tool, server: ServerConfig | None, security: SecurityConfig) -> Leveled:
@@ -50,7 +57,7 @@ def level_of(name: str, tool: Tool, server: ServerConfig | None, security: Secur
     wishes = server.tools.get(tool.name) if server else None
     own = (wishes.level if wishes else None) or security.levels.get(name)
     if own is not None:
-        return Leveled(own, "set for this tool in the configuration")
+        return Leveled(own, "set for this tool in the configuration", is_configured=True)
     found = _by_pattern(name, security.levels) or _by_source(tool, server)
     return found if server is None else _heeding_claims(found, tool.annotations)
 
@@ -60,14 +67,14 @@ def _by_pattern(name: str, levels: Mapping[str, SecurityLevel]) -> Leveled | Non
     if not fitting:
         return None
     highest = max(fitting, key=lambda pattern: levels[pattern].rank)
-    return Leveled(levels[highest], f"set by the pattern {highest!r} of security.levels")
+    return Leveled(levels[highest], f"set by the pattern {highest!r} of security.levels", is_configured=True)
 
 
 def _by_source(tool: Tool, server: ServerConfig | None) -> Leveled:
     if server is None:
         return Leveled(tool.security_level, "stated by the native tool itself")
     if server.level is not None:
-        return Leveled(server.level, f"set for server {server.name!r} in the configuration")
+        return Leveled(server.level, f"set for server {server.name!r} in the configuration", is_configured=True)
     return level_of_name(tool.name)
 
 

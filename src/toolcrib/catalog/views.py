@@ -16,13 +16,13 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
     """Give each tool of a server the level, limits and translations that hold for it."""
 
     def view(name: str, tool: Tool) -> tuple[Tool, str]:
-        wishes = server.tools.get(tool.name, PLAIN)
+        wishes, leveled = server.tools.get(tool.name, PLAIN), level_of(name, tool, server, security)
         shown = replace(
             tool,
             timeout_s=wishes.timeout_s or server.call_timeout_s,
             renames=wishes.parameters,
-            replayable=wishes.replayable,
-            security_level=level_of(name, tool, server, security).level,
+            replayable=leveled.may_run_twice if wishes.replayable is None else wishes.replayable,
+            security_level=leveled.level,
             capabilities=tool.capabilities | frozenset(wishes.capabilities),
             limits=Limits(wishes.rate, server.rate, server.parallel),
             result_limit=wishes.result_limit,

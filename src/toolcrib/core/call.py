@@ -92,7 +92,7 @@ class ToolCall(msgspec.Struct):
     is_late: bool = False
     """Set before it is cancelled because its time is over: inside, that can be told from being called off."""
     waits_for: str = ""
-    """Whose place it is waiting for, while it is."""
+    """What it is waiting for, while it is: how an error begins that says its time was over before that came."""
     waited_s: float = 0.0
     """How long it waited for its place."""
     trace_id: str = ""

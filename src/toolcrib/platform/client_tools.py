@@ -10,11 +10,12 @@ from toolcrib.core.names import to_server_name
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import Tool
 from toolcrib.platform.servers import McpServerConfig
+from toolcrib.sources.comeback import SupervisorSettings
 from toolcrib.sources.http_link import HttpLink
 from toolcrib.sources.link import Link, LinkEvents
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.negotiate import Offer
-from toolcrib.sources.supervise import Supervisor, SupervisorSettings
+from toolcrib.sources.supervise import Supervisor
 from toolcrib.version import VERSION
 
 TIMEOUT_S = 30.0

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
-from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError, ToolcribError
+from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError, RemoteError, ToolcribError
 from toolcrib.core.source import Listing, SourceStatus
 from toolcrib.core.tool import Tool, from_mcp
 from toolcrib.schema.sanitise import sanitise_tool
@@ -170,7 +170,7 @@ class McpSource:
         """Run one tool over the shared connection."""
         link = self.supervisor.current
         if link is None:
-            link = await self.supervisor.link()
+            link = await self._wait_for_link(call)
         raw = await self._ask(link, call, call.more)
         head = read_head(raw)
         if head.result_type == "input_required" and not call.channel.takes_input_required:
@@ -180,6 +180,13 @@ class McpSource:
         if not head.is_error:
             return ToolResult(raw=encoded)
         return self._failed(encoded)
+
+    async def _wait_for_link(self, call: ToolCall) -> Link:
+        """The link once there is one; a call whose time is over before that says what it waited for."""
+        call.waits_for = f"got no answer: server {self.name!r} did not come back"
+        link = await self.supervisor.link()
+        call.waits_for = ""
+        return link
 
     def _failed(self, encoded: bytes) -> ToolResult:
         """A failure in the server's own words, minus the secrets it was given."""
@@ -204,13 +211,19 @@ class McpSource:
         """Ask the server; what it refuses is told without secrets, and a question given up is noted."""
         asked_at = self.supervisor.now()
         try:
-            return await link.ask(question)
+            raw = await link.ask(question)
         except asyncio.CancelledError:
             self.supervisor.note_silence(link, asked_at, patience)
             raise
         except ToolcribError as error:
+            if call is not None and isinstance(error, RemoteError):
+                self.supervisor.comeback.has_answered = True
             self.supervisor.clean(error)
             raise
+        else:
+            if call is not None:
+                self.supervisor.comeback.has_answered = True
+            return raw
         finally:
             if call is not None and question.sent:
                 call.sent = True

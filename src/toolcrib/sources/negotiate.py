@@ -12,6 +12,7 @@ from toolcrib.core.errors import ProtocolError, RemoteError
 from toolcrib.sources.link import Link, Question
 from toolcrib.wire import client, eras
 from toolcrib.wire.eras import Outcome, Step
+from toolcrib.wire.jsonrpc import encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,3 +120,11 @@ def _agree_handshake(link: Link, result: Mapping[str, Any]) -> Agreement:
 
 def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+def listen_params(offer: Offer, agreement: Agreement) -> bytes:
+    """What a server of the agreed revision is asked, to be told of changed tools."""
+    if not eras.is_modern(agreement.version):
+        return b"{}"
+    meta = client.modern_meta(offer.info, offer.capabilities)
+    return encode({"notifications": {"toolsListChanged": True}, "_meta": meta})

@@ -1,4 +1,8 @@
-"""One connection per server, kept alive: retries, back-off, idle reaping, and an autopsy when it ends badly."""
+"""One connection per server, kept alive: retries, back-off, idle reaping, and an autopsy when it ends badly.
+
+Whoever needs the server while it is on its way back waits, for as long as their own deadline lets them; ``comeback``
+says when that is. Of a server that is plainly down they hear at once.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,30 +16,16 @@ from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources import autopsy
 from toolcrib.sources.autopsy import AttemptFailed, Trouble, describe_exit
+from toolcrib.sources.comeback import RESTART_DELAYS_S, Comeback, SupervisorSettings
 from toolcrib.sources.link import Link, LinkEvents, Remains, Silence, bury
-from toolcrib.sources.negotiate import Agreement, Offer, negotiate
-from toolcrib.wire import client, eras
-from toolcrib.wire.jsonrpc import encode
+from toolcrib.sources.negotiate import Agreement, Offer, listen_params, negotiate
+from toolcrib.wire import eras
 
 SERVER_NOISE = "server.noise"
 Dial = Callable[[LinkEvents], Awaitable[Link]]
 
-STABLE_AFTER_S = 10.0
-BACKOFF_FIRST_S = 0.5
-BACKOFF_MAX_S = 30.0
 SILENCES_MAX = 3
 SUSPECT_AFTER_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisorSettings:
-    """How patiently a server is brought up and how long it may idle."""
-
-    delays_s: tuple[float, ...] = (0.0, 2.0, 4.0)
-    """Pause before each attempt; as many attempts as entries."""
-    handshake_timeout_s: float = 30.0
-    idle_timeout_s: float = 600.0
-    secrets: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -44,8 +34,8 @@ class _State:
     agreement: Agreement | None = None
     flight: asyncio.Task[Link] | None = None
     error: SourceUnavailable | None = None
-    blocked_until: float = 0.0
-    failures: int = 0
+    pause: asyncio.Future[None] | None = None
+    """What the flight waits for before it tries again."""
     connected_at: float = 0.0
     last_used: float = 0.0
     restarts: int = 0
@@ -61,6 +51,7 @@ class Supervisor:
         self._dial, self._offer, self._settings, self._emit = dial, offer, settings, emit
         self._loop = asyncio.get_running_loop()
         self._state = _State()
+        self.comeback = Comeback()
         self._tasks = TaskScope(self._task_failed)
         self._reaper: asyncio.TimerHandle | None = None
         self._closed = False
@@ -128,7 +119,8 @@ class Supervisor:
     def forgive(self) -> None:
         """Forget past failures, so that the next need tries at once; a link that seems to hang is dropped."""
         state = self._state
-        state.failures, state.blocked_until = 0, 0.0
+        self.comeback.forgive()
+        self._end_pause()
         if state.link is None:
             return
         heard_at = state.link.remains().heard_at
@@ -154,67 +146,92 @@ class Supervisor:
             self._state.error = self._note_loss(self._state.link, "answered nothing any more")
 
     async def link(self) -> Link:
-        """The open link; callers that come while it is being opened share one attempt."""
-        link = self.current
-        if link is not None:
-            return link
-        if self._closed:
-            raise self._stopped()
-        self._refuse_while_backing_off()
-        flight = self._state.flight
-        if flight is None:
-            flight = self._state.flight = self._tasks.spawn(self._bring_up(), f"connect-{self.server}")
-        await asyncio.wait([flight])
-        if flight.cancelled():
-            raise self._stopped()
-        return flight.result()
+        """The open link; callers that come while it is being opened share one attempt, and the pause before it."""
+        while True:
+            link = self.current
+            if link is not None:
+                return link
+            if self._closed:
+                raise self._stopped()
+            self._refuse_while_down()
+            flight = self._state.flight
+            if flight is None:
+                flight = self._state.flight = self._tasks.spawn(self._bring_up(), f"connect-{self.server}")
+            await asyncio.wait([flight])
+            if flight.cancelled():
+                raise self._stopped()
+            error = flight.exception()
+            if error is None:
+                return flight.result()
+            if not isinstance(error, SourceUnavailable) or not self.comeback.is_awaited(self._loop.time()):
+                raise error
 
     def _stopped(self) -> SourceUnavailable:
         return SourceUnavailable(f"Server {self.server!r} was stopped.", details={"server": self.server})
 
-    def _refuse_while_backing_off(self) -> None:
-        state = self._state
-        wait_s = state.blocked_until - self._loop.time()
-        if state.error is not None and wait_s > 0 and state.flight is None:
-            hint = f"{state.error.hint} {try_again(wait_s)}".lstrip()
-            details = state.error.details | {"retry_after_s": retry_after_s(wait_s)}
-            raise SourceUnavailable(state.error.message, hint=hint, details=details)
+    def _refuse_while_down(self) -> None:
+        state, now = self._state, self._loop.time()
+        wait_s = self.comeback.wait_s(now)
+        if state.error is None or wait_s <= 0 or state.flight is not None or self.comeback.is_awaited(now):
+            return
+        hint = f"{state.error.hint} {try_again(wait_s)}".lstrip()
+        details = state.error.details | {"retry_after_s": retry_after_s(wait_s)}
+        raise SourceUnavailable(state.error.message, hint=hint, details=details)
 
     async def _bring_up(self) -> Link:
         try:
+            await self._wait_out_pause()
             link = await self._try_repeatedly()
-        except SourceUnavailable as error:
-            self._back_off(error)
-            raise
         finally:
             self._state.flight = None
         self._state.error = None
         return link
 
-    def _back_off(self, error: SourceUnavailable) -> None:
-        state = self._state
-        pause_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2**state.failures)
-        state.failures += 1
-        state.error, state.blocked_until = error, self._loop.time() + pause_s
+    async def _wait_out_pause(self) -> None:
+        pause_s = self.comeback.wait_s(self._loop.time())
+        if pause_s <= 0:
+            return
+        self._state.pause = pause = asyncio.get_running_loop().create_future()
+        timer = self._loop.call_later(pause_s, self._end_pause)
+        try:
+            await pause
+        finally:
+            timer.cancel()
+            self._state.pause = None
+
+    def _end_pause(self) -> None:
+        pause = self._state.pause
+        if pause is not None and not pause.done():
+            pause.set_result(None)
 
     async def _try_repeatedly(self) -> Link:
-        trouble, number = Trouble("starting", "was never tried"), 0
-        for number, delay_s in enumerate(self._settings.delays_s, 1):
+        trouble, number, is_final = Trouble("starting", "was never tried"), 0, False
+        delays_s = self._delays_s()
+        for number, delay_s in enumerate(delays_s, 1):
             await asyncio.sleep(delay_s)
-            self._tell(events.SERVER_CONNECTING, attempt=number, attempts=len(self._settings.delays_s))
+            self._tell(events.SERVER_CONNECTING, attempt=number, attempts=len(delays_s))
             try:
                 link = await self._attempt()
             except AttemptFailed as failed:
-                trouble = failed.trouble
+                trouble, is_final = failed.trouble, failed.is_final
                 self._state.error = self._explain(trouble, number)
                 self._tell(events.SERVER_CONNECTING, "warning", attempt=number, error=trouble.reason)
                 self.attempt_failed()
-                if failed.is_final:
+                if is_final:
                     break
                 continue
             self._tell(events.SERVER_CONNECTED, attempt=number, era=self.remembered)
             return link
-        raise self._explain(trouble, number)
+        error = self._state.error = self._explain(trouble, number)
+        self.comeback.note_failed_attempts(self._loop.time(), is_final=is_final)
+        raise error
+
+    def _delays_s(self) -> tuple[float, ...]:
+        """A server that is known to be good is not made to wait for its next attempt."""
+        configured = self._settings.delays_s
+        if len(configured) > 1 and self.comeback.is_known_good(self._loop.time()):
+            return RESTART_DELAYS_S
+        return configured
 
     def _explain(self, trouble: Trouble, attempts: int = 1) -> SourceUnavailable:
         return autopsy.explain(self.server, trouble, attempts=attempts, secrets=self._settings.secrets)
@@ -262,9 +279,10 @@ class Supervisor:
             state.restarts += 1
         state.link, state.agreement, state.silence = link, agreement, Silence()
         state.connected_at = state.last_used = self._loop.time()
+        self.comeback.note_connected()
         self.remembered = agreement.version
         if agreement.tells_of_changes or self._offer.capabilities:
-            link.listen(_listen_params(self._offer, agreement))
+            link.listen(listen_params(self._offer, agreement))
         self._watch_idleness()
 
     def _tools_changed(self) -> None:
@@ -275,13 +293,9 @@ class Supervisor:
         state = self._state
         if state.link is None or state.link.is_open or self._closed:
             return
-        error = self._note_loss(state.link, describe_exit(state.link.remains()))
-        if self._loop.time() - state.connected_at < STABLE_AFTER_S:
-            self._back_off(error)
-            if state.failures == 1:
-                state.blocked_until = 0.0
-        else:
-            state.failures, state.error = 0, error
+        state.error = self._note_loss(state.link, describe_exit(state.link.remains()))
+        now = self._loop.time()
+        self.comeback.note_loss(now, now - state.connected_at)
 
     def _note_loss(self, link: Link, reason: str) -> SourceUnavailable:
         """Part with a link: keep what it left, tell, close it in the background."""
@@ -334,13 +348,6 @@ class Supervisor:
         if isinstance(error, InternalError) or not isinstance(error, ToolcribError):
             kind = type(error.__cause__ or error).__name__
             self._tell("server.task.failed", "error", task=name, error=kind)
-
-
-def _listen_params(offer: Offer, agreement: Agreement) -> bytes:
-    if not eras.is_modern(agreement.version):
-        return b"{}"
-    meta = client.modern_meta(offer.info, offer.capabilities)
-    return encode({"notifications": {"toolsListChanged": True}, "_meta": meta})
 
 
 def _nothing() -> None:

@@ -109,7 +109,8 @@ class QueuedAudit:
     def _give_up(self, done: "asyncio.Future[None]") -> None:
         """Refuse one who has waited for as long as the place may take; the entry may be written all the same."""
         if not done.done():
-            done.set_exception(self._unavailable(self._problem or f"it does not answer within {self.place.timeout_s:g} s"))
+            reason = self._problem or f"it does not answer within {self.place.timeout_s:g} s"
+            done.set_exception(self._unavailable(reason))
 
     def status(self) -> AuditStatus:
         """How it is doing."""

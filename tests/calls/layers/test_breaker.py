@@ -13,9 +13,9 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import (
     CallTimeout,
+    ConnectionLost,
     InternalError,
     InvalidArguments,
-    OutcomeUnknown,
     ProtocolError,
     RemoteError,
     SourceUnavailable,
@@ -118,7 +118,7 @@ async def test_a_failed_try_doubles_the_pause():
 
 
 @pytest.mark.parametrize(
-    "failure", [ProtocolError("rubbish"), OutcomeUnknown("lost on the way"), CallTimeout("no connection in time")]
+    "failure", [ProtocolError("rubbish"), SourceUnavailable("no way there"), CallTimeout("no connection in time")]
 )
 async def test_what_the_server_does_wrong_counts(failure):
     """Whatever kind it is."""
@@ -127,6 +127,16 @@ async def test_what_the_server_does_wrong_counts(failure):
         await bench.call(failure)
 
     assert bench.state == "open"
+
+
+async def test_a_server_that_went_away_is_not_shut_out():
+    """Writes whose outcome is unknown close the door for nobody: the server is on its way back."""
+    bench = Bench()
+    for _ in range(9):
+        await bench.call(ConnectionLost("The server's process ended."))
+
+    assert (bench.state, bench.breakers.of("files").failures) == ("closed", 0)
+    assert (await bench.call()).text == "fine"
 
 
 @pytest.mark.parametrize(

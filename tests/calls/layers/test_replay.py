@@ -1,10 +1,12 @@
 """Replay: a call is made again after a lost connection only when that can do no harm."""
 
+import asyncio
+import contextlib
 from dataclasses import dataclass, field, replace
 
 import pytest
 
-from toolcrib.calls.layers.replay import replay
+from toolcrib.calls.layers.replay import Sleep, replay
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, OutcomeUnknown, SourceUnavailable, ToolFailed
@@ -33,8 +35,12 @@ class Flaky:
         return DONE
 
 
-def layered(source: Step, tool: Tool) -> Step:
-    return replay()(Subject(f"srv__{tool.name}", "srv", tool), source)
+async def at_once(_: float) -> None:
+    """A pause that takes no time."""
+
+
+def layered(source: Step, tool: Tool, sleep: Sleep = at_once) -> Step:
+    return replay(sleep)(Subject(f"srv__{tool.name}", "srv", tool), source)
 
 
 def call(tool: Tool) -> ToolCall:
@@ -68,30 +74,54 @@ async def test_a_call_that_may_have_had_its_effect_is_not_repeated():
 
 
 @pytest.mark.parametrize(
-    ("tool", "losses", "error"),
-    [
-        (PLAIN, [False, False], ConnectionLost),
-        (PLAIN, [False, True], OutcomeUnknown),
-        (READ_ONLY, [True, True], ConnectionLost),
-    ],
+    ("tool", "losses"), [(PLAIN, [False] * 9), (READ_ONLY, [True] * 9), (IDEMPOTENT, [True, False] * 4 + [True])]
 )
-async def test_a_call_is_repeated_only_once(tool, losses, error):
-    """The second loss is final."""
-    source = Flaky(losses)
+async def test_a_harmless_call_is_made_again_until_it_is_answered(tool, losses):
+    """Once at once, then after growing pauses; only its deadline ends that."""
+    source, pauses = Flaky(losses), []
 
-    with pytest.raises(error):
-        await layered(source, tool)(call(tool))
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
 
-    assert source.attempts == 2
+    assert await layered(source, tool, pause)(call(tool)) is DONE
+    assert source.attempts == 10
+    assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 4.0]
 
 
-@pytest.mark.parametrize(("tool", "replayable", "attempts"), [(PLAIN, True, 2), (READ_ONLY, False, 1)])
+async def test_a_write_is_made_again_only_for_as_long_as_it_was_never_sent():
+    """The first loss after it was sent is final."""
+    source = Flaky([False, False, True, False])
+
+    with pytest.raises(OutcomeUnknown):
+        await layered(source, PLAIN, at_once)(call(PLAIN))
+
+    assert source.attempts == 3
+
+
+async def test_a_call_that_is_lost_until_its_time_is_over_says_what_kept_happening():
+    """Not that the tool was slow."""
+    source, paused = Flaky([True] * 9), asyncio.Event()
+
+    async def pause(_: float) -> None:
+        paused.set()
+        await asyncio.Event().wait()
+
+    lost = call(READ_ONLY)
+    making = asyncio.ensure_future(layered(source, READ_ONLY, pause)(lost))
+    await paused.wait()
+    waits_for = lost.waits_for
+    making.cancel()
+
+    assert waits_for == "got no answer: The server went away, again and again, and no answer came"
+
+
+@pytest.mark.parametrize(("tool", "replayable", "attempts"), [(PLAIN, True, 3), (READ_ONLY, False, 1)])
 async def test_the_configuration_knows_better_than_the_tool(tool, replayable, attempts):
     """The user may allow or forbid repeating."""
     source = Flaky([True, True])
 
-    with pytest.raises((ConnectionLost, OutcomeUnknown)):
-        await layered(source, replace(tool, replayable=replayable))(call(tool))
+    with contextlib.suppress(OutcomeUnknown):
+        await layered(source, replace(tool, replayable=replayable), at_once)(call(tool))
 
     assert source.attempts == attempts
 

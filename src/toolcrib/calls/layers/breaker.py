@@ -8,6 +8,7 @@ from toolcrib.core import events
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import (
     CallTimeout,
+    ConnectionLost,
     OutcomeUnknown,
     ProtocolError,
     RemoteError,
@@ -18,7 +19,9 @@ from toolcrib.core.errors import (
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.limits import retry_after_s, try_again
 
-FAULTS = (SourceUnavailable, ProtocolError, OutcomeUnknown, CallTimeout)
+FAULTS = (SourceUnavailable, ProtocolError, CallTimeout)
+LOSSES = (ConnectionLost, OutcomeUnknown)
+"""A server that went away makes nobody wait here: it is started again, and how soon is decided there."""
 ANSWERS = (RemoteError, ToolFailed)
 """What a server that works says of a call it cannot do."""
 
@@ -92,7 +95,7 @@ class Watch:
         """Whose fault it was: the server's, or not."""
         if isinstance(error, asyncio.CancelledError) and call.is_late and self._had_its_time(call):
             self._note_failure(f"it did not answer {call.tool} in time.", is_try=is_try)
-        elif isinstance(error, FAULTS) and self._is_news(error, began, is_try=is_try):
+        elif isinstance(error, FAULTS) and not isinstance(error, LOSSES) and self._is_news(error, began, is_try=is_try):
             self._note_failure(error.message, is_try=is_try)
         elif isinstance(error, ANSWERS):
             self.note_success()

@@ -38,7 +38,7 @@ def deadline(default_s: float) -> Layer:
 
 
 def _late(call: ToolCall, timeout_s: float) -> CallTimeout:
-    """A call that ran too long; or one that never ran, which has to be said: its tool can do nothing for it."""
+    """A call that ran too long; or one that waited in vain, which has to be said: its tool can do nothing for it."""
     if not call.waits_for:
         return CallTimeout(
             f"{call.name} did not finish within {timeout_s:g} s and was cancelled.",
@@ -46,7 +46,7 @@ def _late(call: ToolCall, timeout_s: float) -> CallTimeout:
             details={"timeout_s": timeout_s},
         )
     return CallTimeout(
-        f"{call.name} never ran: {call.waits_for} had no place for it within {timeout_s:g} s.",
+        f"{call.name} {call.waits_for} within {timeout_s:g} s.",
         hint=try_again(timeout_s),
         details={"timeout_s": timeout_s, "retry_after_s": retry_after_s(timeout_s)},
     )
