@@ -1,9 +1,11 @@
 """The engines that replicas share, started when the first test needs them and kept for the rest of the run."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tests.fleet.engines import Postgres, Redis, a_postgres, a_redis, valkey_program
+from tests.fleet.engines import Postgres, Redis, a_postgres, a_redis, redis_program, valkey_program
+from tests.running.worker import borrow_engine
 
 from toolcrib.stores.postgres.database import StoreSettings
 
@@ -11,6 +13,9 @@ from toolcrib.stores.postgres.database import StoreSettings
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A PostgreSQL with pgvector that the tests of this run share; none may stop it."""
+    if port := borrow_engine("postgres"):
+        yield Postgres(Path(), port)
+        return
     with a_postgres() as engine:
         yield engine
 
@@ -26,6 +31,9 @@ def store_settings(postgres: Postgres) -> Iterator[StoreSettings]:
 @pytest.fixture(scope="session")
 def redis() -> Iterator[Redis]:
     """A Redis that the tests of this run share; none may stop or flush all of it."""
+    if port := borrow_engine("redis"):
+        yield Redis(redis_program(), port)
+        return
     with a_redis() as engine:
         yield engine
 
@@ -33,5 +41,8 @@ def redis() -> Iterator[Redis]:
 @pytest.fixture(scope="session")
 def valkey() -> Iterator[Redis]:
     """A Valkey that the tests of this run share."""
+    if port := borrow_engine("valkey"):
+        yield Redis(valkey_program(), port)
+        return
     with a_redis(valkey_program()) as engine:
         yield engine

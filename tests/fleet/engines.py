@@ -17,6 +17,7 @@ from pathlib import Path
 import psycopg
 from tests.fleet.install import FLEET
 from tests.fleet.running import Running, accepts_connections, free_port, running
+from tests.running.worker import worker_number
 
 from toolcrib.stores.postgres.migrate import steps
 
@@ -100,6 +101,7 @@ class Postgres:
         """The address of a new database with all our tables in it."""
         name = f"t{os.getpid()}_{next(_NUMBERS)}"
         with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute("SELECT pg_advisory_lock(1)")
             self._make_template(connection)
             connection.execute(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE} STRATEGY FILE_COPY")
         return self.url(name)
@@ -164,7 +166,7 @@ class Redis:
 
     def fresh_database(self) -> str:
         """The address of a database that nobody has used yet."""
-        return self.url(next(_NUMBERS) % 4096)
+        return self.url((worker_number() % 8) * 512 + next(_NUMBERS) % 512)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+UNDER_WAY: list["subprocess.Popen[bytes]"] = []
+"""The programs that somebody still holds; any other that is there after its test was left behind."""
+
 
 class NotReadyError(AssertionError):
     """A condition did not come true before its deadline."""
@@ -71,11 +74,13 @@ def running(
             argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         program = Running(process, log)
+        UNDER_WAY.append(process)
         try:
             _await_ready(program, ready, deadline_s)
             yield program
         finally:
             _end(process)
+            UNDER_WAY.remove(process)
 
 
 def _await_ready(program: Running, ready: Callable[[Running], bool], deadline_s: float) -> None:

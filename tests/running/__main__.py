@@ -1,0 +1,71 @@
+"""Run tests in workers side by side: ``python -m tests.running [quick | failed | PATH...] [--workers N]``.
+
+With any other option it is plain pytest.
+Most tests wait for programs, so there are more workers than cores. Each takes the next file when it is done with one.
+"""
+
+import argparse
+import compileall
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.running.crew import ROOT, Bounds, Task
+from tests.running.plan import everything, named, quick
+from tests.running.runner import Runner, SharedEngines
+from tests.running.tally import last_failed
+
+USUAL_WORKERS = 4
+
+
+def compile_once() -> None:
+    """Every program that a test starts would else compile what it imports anew."""
+    with contextlib.suppress(OSError), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        for folder in ("src", "tests"):
+            compileall.compile_dir(ROOT / folder, quiet=2, workers=1)
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A short path: the address of a Unix socket has room for some hundred characters."""
+    folder = Path(tempfile.mkdtemp(prefix="tc-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def chosen(which: Sequence[str]) -> list[Task]:
+    """The files to run, the longest first."""
+    if not which:
+        return everything()
+    if list(which) == ["quick"]:
+        return quick()
+    return named(last_failed() if list(which) == ["failed"] else which)
+
+
+def main() -> int:
+    """Parse the command line, run, and say what became of it."""
+    parser = argparse.ArgumentParser(prog="./dev test", description="Run tests in workers side by side.")
+    parser.add_argument("which", nargs="*", help="quick, failed, or paths and ids of tests; all if nothing is named")
+    parser.add_argument("--workers", type=int, default=USUAL_WORKERS)
+    options, others = parser.parse_known_args()
+    if others:
+        os.execv(sys.executable, [sys.executable, "-m", "pytest", *sys.argv[1:]])
+    tasks = chosen(options.which)
+    if not tasks:
+        print("Nothing failed last time." if options.which == ["failed"] else "There are no such tests.")
+        return 0 if options.which == ["failed"] else 2
+    compile_once()
+    with contextlib.ExitStack() as life:
+        runner = Runner(tasks, life.enter_context(scratch_folder()), SharedEngines(life), Bounds())
+        cpu_s = runner.run(options.workers)
+        return runner.tally.close(cpu_s, is_whole=not any(task.only for task in tasks))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

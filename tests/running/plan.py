@@ -1,0 +1,66 @@
+"""Which files of tests are run, and in which order: the longest first, so that none is alone at the end."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.running.crew import ROOT, Task
+from tests.running.tally import last_times
+
+QUICK = (
+    "tests/agents",
+    "tests/calls",
+    "tests/catalog",
+    "tests/config",
+    "tests/core",
+    "tests/doors/http",
+    "tests/doors/mcp",
+    "tests/doors/views",
+    "tests/models",
+    "tests/platform",
+    "tests/schema",
+    "tests/search",
+    "tests/testing",
+    "tests/wire",
+    "tests/test_architecture.py",
+    "tests/test_crib.py",
+    "tests/test_public_api.py",
+    "tests/test_stack.py",
+)
+"""Folders of tests that start no programs."""
+FIRST: tuple[str, ...] = ()
+"""The longest files, where it is not remembered how long each takes."""
+
+
+def test_files(below: Path) -> list[str]:
+    found = [below] if below.is_file() else sorted(below.rglob("test_*.py"))
+    return [str(path.relative_to(ROOT)) for path in found]
+
+
+def everything() -> list[Task]:
+    """All files."""
+    return by_length(test_files(ROOT / "tests"))
+
+
+def quick() -> list[Task]:
+    """The files that catch most for their time."""
+    return by_length(path for folder in QUICK for path in test_files(ROOT / folder))
+
+
+def named(names: Sequence[str]) -> list[Task]:
+    """Files, folders, or tests by their ids."""
+    ids: dict[str, list[str]] = defaultdict(list)
+    whole = []
+    for name in names:
+        path, _, test = name.partition("::")
+        if test:
+            ids[path].append(name)
+        else:
+            whole += test_files(ROOT / path)
+    return [*by_length(whole), *(Task(path, tuple(only)) for path, only in ids.items() if path not in whole)]
+
+
+def by_length(paths: Iterable[str]) -> list[Task]:
+    """The longest first."""
+    times = last_times() or {path: float(len(FIRST) - place) for place, path in enumerate(FIRST)}
+    return [Task(path) for path in sorted(set(paths), key=lambda path: (-times.get(path, 0.0), path))]
