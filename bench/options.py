@@ -26,6 +26,7 @@ FIGURES = {
     "copy": "`toolcrib db copy` of 100,000 audit entries and 10,000 documents, killed five times on the way",
     "kills": "50 callers while servers are killed (--minutes): no read may fail, no write be made twice",
     "isolation": "starting a program at each level of isolation",
+    "mutants": "small faults put into the modules that decide (--count, --seed): how many do the tests notice?",
 }
 
 
@@ -42,6 +43,8 @@ class Options:
     data: Path | None
     chunks: int | None = None
     minutes: float | None = None
+    count: int | None = None
+    seed: int = 1
 
 
 def parse(argv: list[str]) -> Options:
@@ -64,6 +67,8 @@ def parse(argv: list[str]) -> Options:
         data=found.data,
         chunks=found.chunks,
         minutes=found.minutes,
+        count=found.count,
+        seed=found.seed,
     )
 
 
@@ -83,6 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, metavar="DIR", help="suites, kb, toolsearch, tokens: where the sets are")
     parser.add_argument("--chunks", type=_at_least_one, metavar="N", help="kbspeed, pgkb: passages, instead of 100,000")
     parser.add_argument("--minutes", type=float, metavar="N", help="kills: how long, instead of 10")
+    parser.add_argument("--count", type=_at_least_one, metavar="N", help="mutants: how many, instead of 300")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="mutants: which sample, instead of 1")
     return parser
 
 

@@ -23,6 +23,7 @@ from bench.figures import (
     kills,
     listing,
     memory,
+    mutants,
     pgkb,
     register,
     shared,
@@ -56,6 +57,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "pgkb": pgkb.measure,
     "toolsearch": toolsearch.measure,
     "tokens": tokens.measure,
+    "mutants": mutants.measure,
 }
 
 
