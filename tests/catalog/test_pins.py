@@ -86,6 +86,8 @@ def changed(path: str, value: object) -> dict:
         ("inputSchema/properties/required", []),
         ("inputSchema/required", ["query"]),
         ("inputSchema/examples", [["a", "b"]]),
+        ("inputSchema/examples", [["b", "a "]]),
+        ("inputSchema/examples", [{"title": "a  b", "required": []}]),
         ("inputSchema/$defs", {"a": {"description": "hidden words"}}),
         ("outputSchema", GONE),
         ("outputSchema/properties/hits/items/type", "number"),

@@ -16,7 +16,9 @@ from toolcrib.core.access import (
     Grants,
     Reach,
     decide,
+    may_approve,
     may_know,
+    may_operate,
 )
 from toolcrib.core.tool import SecurityLevel
 
@@ -171,3 +173,55 @@ def test_widening_grants_never_takes_a_tool_away(grants, more, reach):
     if before is not Decision.HIDDEN:
         assert decide(wider(grants, more), reach) is before
     assert decide(EVERYTHING, reach) is not Decision.HIDDEN
+
+
+TRUSTED = frozenset({"approve"})
+
+
+@pytest.mark.parametrize(
+    ("caller", "asked_by", "expected"),
+    [
+        (Caller("ann", "token", EVERYTHING), "bob", True),
+        (Caller("ann", "local", EVERYTHING), "bob", True),
+        (Caller("ann", "token", EVERYTHING), None, True),
+        (Caller("ann", "token", EVERYTHING), "ann", False),
+        (Caller("ann", "agent", EVERYTHING), "bob", False),
+        (Caller("ann", "token", NOTHING), "bob", False),
+        (Caller("ann", "token", Grants(SecurityLevel.ADMIN)), "bob", False),
+        (Caller("ann", "token", Grants(SecurityLevel.SYSTEM, ("files",))), "bob", False),
+        (Caller("ann", "token", Grants(SecurityLevel.SYSTEM, capabilities=frozenset())), "bob", False),
+        (Caller("ann", "token", Grants(SecurityLevel.SYSTEM, capabilities=frozenset({"audit"}))), "bob", False),
+        (Caller("ann", "token", Grants(SecurityLevel.READ_ONLY, capabilities=TRUSTED)), "bob", True),
+        (Caller("ann", "token", Grants(None, capabilities=TRUSTED)), "bob", True),
+        (Caller("ann", "token", Grants(SecurityLevel.READ_ONLY, capabilities=TRUSTED)), "ann", False),
+        (Caller("ann", "agent", Grants(SecurityLevel.READ_ONLY, capabilities=TRUSTED)), "bob", False),
+    ],
+)
+def test_who_may_answer_for_somebody_elses_call(caller, asked_by, expected):
+    """Whoever is granted everything or the capability to; never an agent, and nobody for themselves."""
+    assert may_approve(caller, asked_by) is expected
+
+
+@pytest.mark.parametrize("wanted", LEVELS)
+@pytest.mark.parametrize(
+    ("caller", "up_to"),
+    [
+        (Caller("ann", "token", EVERYTHING), "system"),
+        (LOCAL_USER, "system"),
+        (Caller("ann", "token", Grants(SecurityLevel.ADMIN)), "admin"),
+        (Caller("ann", "token", Grants(SecurityLevel.WRITE)), "write"),
+        (Caller("ann", "token", Grants(SecurityLevel.READ_ONLY)), "read_only"),
+        (Caller("ann", "token", NOTHING), None),
+        (Caller("ann", "agent", EVERYTHING), None),
+        (Caller("ann", "token", Grants(SecurityLevel.SYSTEM, ("files",))), None),
+        (Caller("ann", "token", Grants(SecurityLevel.SYSTEM, ("*", "files"))), None),
+        (Caller("ann", "token", Grants(SecurityLevel.SYSTEM, tools=("files__*",))), None),
+        (Caller("ann", "token", Grants(SecurityLevel.SYSTEM, capabilities=frozenset())), None),
+        (Caller("ann", "token", Grants(SecurityLevel.SYSTEM, capabilities=TRUSTED)), None),
+    ],
+)
+def test_who_may_look_after_the_whole(caller, up_to, wanted):
+    """Only somebody from whom nothing is kept, and up to their own level."""
+    allowed = LEVELS[: LEVELS.index(up_to) + 1] if up_to is not None else []
+
+    assert may_operate(caller, wanted) is (wanted in allowed)

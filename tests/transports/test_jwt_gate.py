@@ -94,6 +94,8 @@ BAD = {
     "jwk": signed(header={"alg": "RS256", "jwk": public("other")}, kind="other"),
     "crit": signed(header={**HEADER, "crit": ["exp"]}),
     "b64": signed(header={**HEADER, "b64": False}),
+    "enc": signed(header={**HEADER, "enc": "A256GCM"}),
+    "zip": signed(header={**HEADER, "zip": "DEF"}),
     "another type": signed(header={**HEADER, "typ": "logout+jwt"}),
     "header twice": signed(header=b'{"alg":"none","alg":"RS256","kid":"rsa"}'),
     "header a list": signed(header=b'["RS256"]'),

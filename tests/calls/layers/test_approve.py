@@ -1,6 +1,7 @@
 """Approve: a call of an ``ask`` tool waits for a person, once, in either era of the protocol."""
 
 import asyncio
+import importlib
 
 import pytest
 
@@ -154,6 +155,24 @@ async def test_a_stateless_answer_is_worth_what_it_says(reply, asked_again):
     assert (again.mcp.get("resultType") == "input_required") is asked_again
 
 
+async def test_for_this_session_counts_for_a_stateless_client_that_has_one():
+    """It is offered only then, and holds for that session alone."""
+    first, second = (Caller("local", grants=EVERYTHING, session=session) for session in ("s1", "s2"))
+    async with memory_crib(FakeSource("srv", ["work"]), config=ASK) as made:
+        asked = await run(made, caller=first)
+        await run(made, answered(asked, "session"), caller=first)
+        again = await run(made, caller=first, arguments={"n": 2})
+        others = [await run(made, caller=second), await run(made)]
+
+    offered = [
+        result.mcp["inputRequests"][REQUEST]["params"]["requestedSchema"]["properties"]["answer"]["enum"]
+        for result in (asked, others[1])
+    ]
+    assert offered == [["once", "session", "always", "no"], ["once", "always", "no"]]
+    assert again.text == "work ran"
+    assert [result.mcp.get("resultType") for result in others] == ["input_required"] * 2
+
+
 @pytest.mark.parametrize("response", [choose("no"), {"action": "decline"}, {"action": "cancel"}, None, {}])
 async def test_whatever_is_not_a_yes_refuses(response):
     """And spends the question."""
@@ -244,7 +263,7 @@ async def test_a_client_without_forms_is_approved_elsewhere_once_for_all_rounds(
 
 
 async def test_a_round_is_nobody_elses_and_goes_on_once():
-    """The same state again, from another caller, or with other arguments, is asked for anew."""
+    """The same state again, from another caller or session, or with other arguments, is asked for anew."""
     source = FakeSource("srv", ["work"])
     rounds(source, "one")
     bob = Caller("bob", "token", EVERYTHING)
@@ -252,6 +271,7 @@ async def test_a_round_is_nobody_elses_and_goes_on_once():
         result = await run(made, answered(await run(made)))
         foreign = [
             await run(made, next_round(result), caller=bob),
+            await run(made, next_round(result), caller=Caller("local", grants=EVERYTHING, session="other")),
             await run(made, next_round(result), arguments={"n": 2}),
             await run(made, {**next_round(result), "requestState": "other"}),
         ]
@@ -275,3 +295,16 @@ async def test_the_wait_for_a_person_does_not_count_against_the_time_limit_of_th
         made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
 
         assert (await calling).success
+
+
+async def test_as_many_rounds_as_are_kept_go_on_and_one_more_costs_the_oldest(monkeypatch):
+    """The bound holds at the exact number; who is forgotten is asked again."""
+    monkeypatch.setattr(importlib.import_module("toolcrib.calls.layers.approve"), "ROUNDS_KEPT", 2)
+    source = FakeSource("srv", ["work"])
+    rounds(source, "one", "two", "three")
+    async with memory_crib(source, config=ASK) as made:
+        opened = [await run(made, answered(await run(made, arguments={"n": n})), arguments={"n": n}) for n in range(3)]
+        ended = [await run(made, next_round(result), arguments={"n": n}) for n, result in enumerate(opened)]
+
+    assert REQUEST in ended[0].mcp["inputRequests"]
+    assert [result.text for result in ended[1:]] == ["done", "done"]

@@ -175,3 +175,15 @@ async def test_many_deadlines_of_one_layer_each_end_their_own_call():
 
     assert [type(outcome) for outcome in outcomes] == [CallTimeout] * 5 + [ToolResult] * 5
     assert [slow.was_cancelled for slow in late + patient] == [True] * 5 + [False] * 5
+
+
+async def test_a_finished_calls_deadline_passes_without_cancelling_whoever_made_the_call():
+    """The task goes on to other work; what it did before cannot be late any more."""
+    slow, loop, passed = Slow(), asyncio.get_running_loop(), asyncio.Event()
+    slow.released.set()
+    await with_deadline(slow, TINY_S)(call())
+    loop.call_later(3 * TINY_S, passed.set)  # timers fire in the order of their times: the deadline's came before
+
+    await passed.wait()
+
+    assert asyncio.current_task().cancelling() == 0

@@ -73,6 +73,43 @@ async def test_up_to_the_limit_a_result_passes_untouched(outcome):
     assert shelf.kept == []
 
 
+HUGE = {"key": "x" * LIMIT}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"content": [{"type": "text", "text": "short", "_meta": HUGE}]},
+        {"content": [{"text": "short", "_meta": HUGE}]},
+        {"content": [{"type": "text", "text": "short"}], "_meta": HUGE},
+        {"content": [{"type": "text", "text": "short"}], "structuredContent": HUGE},
+        {"content": [{"type": "text", "text": "short"}, {"type": "text", "text": "x" * LIMIT}]},
+        {"content": [{"type": "image", "data": "x" * LIMIT, "mimeType": "image/png"}]},
+    ],
+)
+async def test_whatever_makes_a_result_large_counts(result):
+    """Not the length of its text alone."""
+    shelf = Shelf()
+
+    await layered(ToolResult(result), shelf)(call())
+
+    assert shelf.kept == [(msgspec.json.encode(result), "ann", "srv__read")]
+
+
+async def test_an_error_whose_details_are_no_text_is_raised_as_it_is():
+    """A lone surrogate cannot be encoded; the words of the error are still weighed."""
+    short = ToolFailed("broken", details={"line": "\udc80"})
+    long = ToolFailed("x" * (LIMIT + 1), details={"line": "\udc80"})
+
+    with pytest.raises(ToolFailed) as raised:
+        await layered(short, Shelf())(call())
+    with pytest.raises(ToolFailed) as shortened:
+        await layered(long, Shelf())(call())
+
+    assert (raised.value, raised.value.message) == (short, "broken")
+    assert len(shortened.value.message) <= LIMIT
+
+
 @pytest.mark.parametrize("is_encoded", [True, False])
 async def test_beyond_it_the_whole_is_kept_for_the_caller_and_a_preview_is_shown(is_encoded):
     """The kept bytes are the result's own."""

@@ -326,3 +326,19 @@ async def test_a_reload_changes_limits_and_forgets_no_counts():
     assert [result.success for result in rare] == [True, False, False]
     assert rare[2].error.details["limit"] == "tool"
     assert (running, grown, closed) == (1, 3, False)
+
+
+async def test_a_native_tools_place_is_no_place_on_the_server_it_calls():
+    """A full server refuses it like anybody, before its rate is touched."""
+    bench, slow = Bench(CommonLimits(parallel=1, queue=0)), Slow()
+    step = bench.step(limits=Limits(rate=Rate(2, 60.0)), following=slow)
+    outer = bench.step("outer", server="", following=step)
+    first = asyncio.create_task(step(call()))
+    await asyncio.sleep(0)
+
+    refused = await bench.refused(outer)
+    slow.released.set()
+    await first
+
+    assert refused.details["limit"] == "parallel"
+    assert await bench.refused(step) is None

@@ -85,7 +85,8 @@ def _bound(result: dict[str, Any]) -> float:
     content = result.get("content")
     if len(result) == 1 and type(content) is list and len(content) == 1:
         block = content[0]
-        text = block.get("text") if type(block) is dict and len(block) == 2 else None
+        is_plain = type(block) is dict and len(block) == 2 and block.get("type") == "text"
+        text = block.get("text") if is_plain else None
         if type(text) is str:
             return ENVELOPE + BYTES_PER_CHARACTER * len(text)
     return math.inf

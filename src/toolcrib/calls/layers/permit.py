@@ -1,6 +1,7 @@
 """Permit: who may not reach a tool gets no further, and learns no more than that."""
 
 from collections.abc import Awaitable
+from functools import lru_cache, partial
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import EVERYTHING, Decision, Grants, Reach, decide
@@ -15,17 +16,12 @@ def permit() -> Layer:
 
     def layer(subject: Subject, following: Step) -> Step:
         reach = subject.reach
-        usual = _decide(EVERYTHING, reach)
-        decided: dict[Grants, tuple[Decision, str]] = {}
+        decided = lru_cache(GRANTS_KEPT)(partial(_decide, reach))
+        usual = _decide(reach, EVERYTHING)
 
         def step(call: ToolCall) -> Awaitable[ToolResult]:
             grants = call.caller.grants
-            found = usual if grants is EVERYTHING else decided.get(grants)
-            if found is None:
-                found = decided[grants] = _decide(grants, reach)
-                if len(decided) > GRANTS_KEPT:
-                    decided.clear()
-            decision, call.decision = found
+            decision, call.decision = usual if grants is EVERYTHING else decided(grants)
             if decision is not Decision.ALLOWED and not decision.is_listed:
                 raise refuse(decision, reach)
             return following(call)
@@ -35,7 +31,7 @@ def permit() -> Layer:
     return layer
 
 
-def _decide(grants: Grants, reach: Reach) -> tuple[Decision, str]:
+def _decide(reach: Reach, grants: Grants) -> tuple[Decision, str]:
     """The decision, and its plain word: that is written down for every call, and quicker than a member of an enum."""
     decision = decide(grants, reach)
     return decision, str(decision)

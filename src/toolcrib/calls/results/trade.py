@@ -40,8 +40,7 @@ class Trade:
 
     async def shorten_error(self, call: ToolCall, error: ToolcribError) -> None:
         """An error that says too much keeps its class and code, and says the rest by handle."""
-        told = {"content": [{"type": "text", "text": error.message}], "structuredContent": error.details}
-        raw = encode(told | {"isError": True})
+        raw = _encode_error(error)
         handle = await self._keep(call, raw)
         if handle is None:
             return
@@ -81,3 +80,13 @@ class Trade:
         """What clients demand of a tool with an output schema: data that fits it, or else the mark of an error."""
         short = shorten(structured, compile_check(self._subject.tool.output_schema or {}), kept)
         return {"isError": True} if short is None else {"structuredContent": short}
+
+
+def _encode_error(error: ToolcribError) -> bytes:
+    """An error as a result that can be kept; of one that is no JSON (a lone surrogate, say), the message alone."""
+    told = {"content": [{"type": "text", "text": error.message}], "isError": True}
+    try:
+        return encode(told | {"structuredContent": error.details})
+    except (TypeError, ValueError):
+        told["content"] = [{"type": "text", "text": error.message.encode(errors="replace").decode()}]
+        return encode(told)
