@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 BACKLOG = 512
+WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - recognised, not bound
 
 
 def answer_not_found(request: Request, exchange: Exchange) -> None:
@@ -55,13 +56,19 @@ class HttpServer:
         self._site = Site(by_path, fallback, Guard(self._policy), limits, Places(limits.connections))
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.TimerHandle | None = None
-        self.host = ""
+        self.host = self._bound = ""
         self.port = 0
 
     @property
     def address(self) -> str:
         """Where it listens, as ``host:port``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def local_url(self) -> str:
+        """Where this machine reaches it, by number: a name could lead to somebody else who has the same port."""
+        host = WILDCARDS.get(self._bound, self._bound)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @property
     def connections(self) -> int:
@@ -76,7 +83,7 @@ class HttpServer:
         except OSError as error:
             raise explain_bind(error, host, port) from error
         self._server, self.host = server, host
-        self.port = server.sockets[0].getsockname()[1]
+        self._bound, self.port = server.sockets[0].getsockname()[:2]
         self._site.guard = Guard(self._policy, self.port)
         self._sweep(loop)
 

@@ -15,6 +15,7 @@ from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.cli.callers import NOBODY, OWNER, PERSON, Callers, local_caller
 from toolcrib.doors.cli.invoke import Options, Parser
 from toolcrib.doors.cli.tokens import Token, given_token, is_loopback, kept_token, token_path
+from toolcrib.doors.http.run_proof import PREFIX, RunProof
 from toolcrib.doors.http.sign_in import SignIns, Tokens
 from toolcrib.doors.mcp.http import IsCurrent, always
 from toolcrib.keeping import find_tokens
@@ -56,6 +57,16 @@ class Entrance:
     """To be kept fresh by whoever serves."""
     tokens: TokenBook | None = None
     """Those that were given to others; to be followed by whoever serves."""
+
+
+def admit_proven(entrance: Entrance, proof: RunProof) -> Entrance:
+    """The same, and whoever can read the run file is the owner."""
+
+    def by_token(presented: bytes) -> object | None:
+        proven = proof.identify(presented) if presented.startswith(PREFIX) else None
+        return proven or entrance.by_token(presented)
+
+    return replace(entrance, by_token=by_token, identify=None if entrance.identify is None else by_token)
 
 
 def add_access(parser: Parser) -> None:

@@ -13,15 +13,17 @@ from toolcrib.config.exposing import EXPOSE_MODES
 from toolcrib.config.model import Config
 from toolcrib.core import events
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib import Crib
 from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.builtin import BUILTIN
+from toolcrib.doors.cli.callers import OWNER
 from toolcrib.doors.cli.console import Console
 from toolcrib.doors.cli.doorways import Doorways, asks_itself
 from toolcrib.doors.cli.draining import Draining, drain_s
-from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, make_entrance
+from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, admit_proven, make_entrance
 from toolcrib.doors.cli.invoke import Options, Parser, add_profile
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.doors.cli.probes import OPEN_PATHS, probe_routes
@@ -31,6 +33,8 @@ from toolcrib.doors.cli.tokens import Token, is_loopback
 from toolcrib.doors.cli.watch import Watch
 from toolcrib.doors.cli.workspace import workspace_flags
 from toolcrib.doors.http.premises import Premises
+from toolcrib.doors.http.run_proof import PATH as PROOF_PATH
+from toolcrib.doors.http.run_proof import RunProof
 from toolcrib.doors.mcp.addresses import PATH as MCP_PATH
 from toolcrib.doors.mcp.addresses import Addresses
 from toolcrib.doors.mcp.by_server import ServerDoors
@@ -43,6 +47,7 @@ from toolcrib.sessions import Sessions
 from toolcrib.sources.native import native_tool
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.projects import ProjectFile
+from toolcrib.stores.run_files import RunFiles, Written
 from toolcrib.transports.harden import forbid_inspection
 from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Identify
 from toolcrib.transports.http_server import (
@@ -149,7 +154,9 @@ def flags_of(options: Options) -> dict[str, object]:
 async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncIterator[Serving]:
     """Serve what is configured here; ends in good order with the block."""
     loaded = load_here(options, flags_of(options))
-    entrance = make_entrance(loaded.config, options, Here(os.environ, time.time, time.monotonic, emit))
+    proof = RunProof(OWNER, time.monotonic)
+    here = Here(os.environ, time.time, time.monotonic, emit)
+    entrance = admit_proven(make_entrance(loaded.config, options, here), proof)
     bulletin = Bulletin(time.time)
     emit = _Both(emit, bulletin)
     async with kept_fresh(entrance, emit), open_watched(options, console, loaded, emit, live=True) as project:
@@ -163,7 +170,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         by_server = ServerDoors(crib, identity, entrance.caller, entrance.may_stay, roaming)
         door = addresses.open(project.windows.need(options.profile))
         probes = probe_routes(crib, entrance.caller, lambda: draining.is_on)
-        routes: dict[str, Handler] = {MCP_PATH: door.handle, **probes}
+        routes: dict[str, Handler] = {MCP_PATH: door.handle, PROOF_PATH: proof.handle, **probes}
         sessions = Sessions(
             Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]),
             emit,
@@ -173,14 +180,18 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         people = Doorways(addresses, by_server)
         server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
         draining.server = server
+        run: Written | None = None
         try:
             await server.start(config.host, config.port)
+            run = announce(project, server.local_url, proof, emit)
             sessions.start()
             premises = _premises(project, config, entrance, _url(server))
             people.open(replace(premises, bulletin=bulletin, sessions=sessions), entrance, emit)
             crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": _url(server)}))
             yield Serving(project, _url(server), entrance.owner, _sign_in(server, entrance), draining)
         finally:
+            if run is not None:
+                run.remove()
             unfollow()
             bulletin.close()
             await people.close()
@@ -188,6 +199,17 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
             if roaming is not None:
                 await roaming.close()
             await sessions.close()
+
+
+def announce(project: Project, url: str, proof: RunProof, emit: Emit) -> Written | None:
+    """Write the run file; where that cannot be done, other commands need ``--url``, and all else works."""
+    try:
+        run = RunFiles(project.around.env).write(url, project.file.resolve(), VERSION)
+    except ConfigError as error:
+        emit(Event("run.file.failed", "warning", {"error": str(error)}))
+        return None
+    proof.open(run.entry)
+    return run
 
 
 class _Both:
@@ -292,7 +314,7 @@ def _policy(host: str, identify: Identify | None, options: Options) -> GuardPoli
         allowed_hosts=LOOPBACK_HOSTS | {_any_port(name) for name in hosts},
         allowed_origins=LOOPBACK_ORIGINS | {origin.rstrip("/") for origin in options.allow_origin},
         identify=identify,
-        open_paths=OPEN_PATHS,
+        open_paths=OPEN_PATHS | {PROOF_PATH},
         asks_itself=asks_itself,
     )
 

@@ -50,7 +50,10 @@ async def _list(options: Options, console: Console) -> int:
 
 
 async def _waiting(options: Options) -> list[dict[str, Any]] | None:
-    remote = open_remote(options)
+    try:
+        remote = open_remote(options)
+    except SourceUnavailable:
+        return None
     try:
         found: list[dict[str, Any]] = (await remote.send("GET", PATH))["questions"]
     except SourceUnavailable:

@@ -1,0 +1,208 @@
+"""Run files: each serving process says where it serves what, in a directory only its owner can read.
+
+A port says nothing of who listens on it. A run file holds a secret with which the listener proves that it wrote the
+file, so that a command sends nothing that matters to a stranger. The secret itself never travels: both sides make a
+code of a fresh number with it, and of the address, so that an answer fetched elsewhere proves nothing here.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from toolcrib.core.errors import ConfigError
+from toolcrib.stores.paths import state_directory
+
+SUFFIX = ".json"
+BYTES_MAX = 64 * 1024
+
+Side = Literal["server", "client"]
+
+
+class RunFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One serving process."""
+
+    url: str
+    """Where it serves, without a path."""
+    directory: str
+    """The project it serves."""
+    config: str
+    """The file the project is read from."""
+    pid: int
+    began: str
+    """When the process began, as its system tells it: process ids are used again, these pairs are not."""
+    system: str
+    """Which boot of which machine, and which process namespace, the process id counts in."""
+    secret: str
+    version: str
+
+    def code(self, side: Side, number: str) -> str:
+        """What only a reader of this file can make of ``number``; each side has a code of its own."""
+        return make_code(self.secret, self.url, side, number)
+
+
+def make_code(secret: str, url: str, side: Side, number: str) -> str:
+    """The code of ``number`` by one side of a conversation at ``url``."""
+    return hmac.new(secret.encode(), f"toolcrib run {side}\n{url}\n{number}".encode(), hashlib.sha256).hexdigest()
+
+
+def new_number() -> str:
+    """A number nobody has used before, nor can guess."""
+    return secrets.token_hex(32)
+
+
+class RunFiles:
+    """The run files of this user."""
+
+    def __init__(self, env: Mapping[str, str], system: Callable[[], str] | None = None) -> None:
+        # Beside the token rather than in XDG_RUNTIME_DIR: sudo, cron and ssh each have another one, or none.
+        self.directory = state_directory(env) / "run"
+        self._system = system or this_system
+
+    def write(self, url: str, config: Path, version: str) -> "Written":
+        """Say that this process serves the project of ``config`` at ``url``, until the result is removed."""
+        entry = RunFile(
+            url=url,
+            directory=str(config.parent),
+            config=str(config),
+            pid=os.getpid(),
+            began=process_began(os.getpid()),
+            system=self._system(),
+            secret=secrets.token_hex(32),
+            version=version,
+        )
+        path = self.directory / f"{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+        try:
+            self._prepare()
+            _write_private(path, msgspec.json.encode(entry))
+        except OSError as error:
+            raise ConfigError(f"The run file cannot be written: {error.strerror}.", where=str(path)) from error
+        return Written(entry, path)
+
+    def read(self) -> list[RunFile]:
+        """Whoever serves, newest first; files of processes that are gone are removed."""
+        found = [(path, entry) for path in self._paths() if (entry := _read_private(path)) is not None]
+        return [entry for path, entry in found if self._is_running(entry) or _remove(path)]
+
+    def _paths(self) -> list[Path]:
+        try:
+            self._check()
+            paths = [path for path in self.directory.iterdir() if path.suffix == SUFFIX]
+            return sorted(paths, key=lambda path: path.lstat().st_mtime_ns, reverse=True)
+        except FileNotFoundError:
+            return []
+
+    def _is_running(self, entry: RunFile) -> bool:
+        """A process of another namespace of this machine cannot be seen, so it may be running."""
+        here, there = self._system().split(), entry.system.split()
+        if here[:1] != there[:1]:
+            return False
+        began = process_began(entry.pid)
+        is_hidden = not began and bool(_is_there(entry.pid))  # /proc can be mounted so that it shows less
+        return here != there or began == entry.began or is_hidden
+
+    def _prepare(self) -> None:
+        self.directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):
+            self.directory.mkdir(mode=0o700)
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse a directory that others could have filled or can read."""
+        found = self.directory.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise ConfigError(
+                "The directory of the run files is not yours alone.",
+                where=str(self.directory),
+                hint="Remove it, or give it to yourself with mode 0700.",
+            )
+
+
+class Written:
+    """The run file of this process."""
+
+    def __init__(self, entry: RunFile, path: Path) -> None:
+        self.entry, self.path = entry, path
+
+    def remove(self) -> None:
+        """Say that nobody serves here any more."""
+        _remove(self.path)
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    """Write beside and link into place, so that nobody reads half of it."""
+    draft = path.with_name(f".{path.name}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
+        file.write(content)
+    draft.rename(path)
+
+
+def _read_private(path: Path) -> RunFile | None:
+    """What a file says; ``None`` for one that somebody else wrote or can read, or that says nothing."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        is_ours = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
+        if not stat.S_ISREG(found.st_mode) or not is_ours:
+            return None
+        try:
+            return msgspec.json.decode(file.read(BYTES_MAX), type=RunFile)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+
+def _remove(path: Path) -> bool:
+    with suppress(OSError):
+        path.unlink()
+    return False
+
+
+def process_began(pid: int) -> str:
+    """When a process began, in ticks since the boot, or, without ``/proc``, that it is there; empty for none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].split()
+        return fields[19].decode()
+    except (OSError, IndexError):
+        return "" if Path("/proc/self/stat").exists() else _is_there(pid)
+
+
+def _is_there(pid: int) -> str:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return ""
+    except PermissionError:
+        return "there"
+    return "there"
+
+
+def this_system() -> str:
+    """This boot of this machine, and the process namespace we are in."""
+    return " ".join(_facts())
+
+
+def _facts() -> Iterator[str]:
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    yield boot.read_text().strip() if boot.exists() else os.uname().nodename.replace(" ", "-") or "here"
+    namespace = Path("/proc/self/ns/pid")
+    with suppress(OSError):
+        yield str(namespace.readlink())
+
+
+def choose(entries: list[RunFile], config: Path, *, is_project: bool) -> list[RunFile]:
+    """Whoever serves the project of ``config``, the likeliest first; outside any project, the only one there is."""
+    exact = [entry for entry in entries if entry.config == str(config)]
+    beside = [entry for entry in entries if entry.directory == str(config.parent) and entry not in exact]
+    found = [*exact, *beside]
+    return found if found or is_project or len(entries) != 1 else entries

@@ -1,0 +1,146 @@
+"""Run files: who serves what, told to nobody but the user who serves it."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from toolcrib.core.errors import ConfigError
+from toolcrib.stores.run_files import RunFile, RunFiles, choose, make_code, process_began, this_system
+
+URL = "http://127.0.0.1:7337"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> RunFiles:
+    return RunFiles({"XDG_STATE_HOME": str(tmp_path)})
+
+
+def changed(written, **fields: object) -> None:
+    """Rewrite a run file as if it said something else."""
+    written.path.write_bytes(msgspec.json.encode(msgspec.structs.replace(written.entry, **fields)))
+
+
+def test_a_run_file_is_there_while_its_process_serves(runs: RunFiles, tmp_path: Path):
+    written = runs.write(URL, tmp_path / "toolcrib.toml", "1.2.3")
+    found = runs.read()
+    written.remove()
+
+    assert found == [written.entry]
+    assert (found[0].url, found[0].directory, found[0].pid) == (URL, str(tmp_path), os.getpid())
+    assert len(bytes.fromhex(found[0].secret)) == 32
+    assert runs.read() == []
+
+
+def test_nobody_else_can_read_it(runs: RunFiles, tmp_path: Path):
+    written = runs.write(URL, tmp_path / "toolcrib.toml", "1")
+
+    assert stat.S_IMODE(written.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(runs.directory.stat().st_mode) == 0o700
+
+
+def test_a_directory_that_others_can_read_is_refused(runs: RunFiles, tmp_path: Path):
+    runs.write(URL, tmp_path / "toolcrib.toml", "1")
+    runs.directory.chmod(0o755)
+
+    for attempt in (runs.read, lambda: runs.write(URL, tmp_path / "toolcrib.toml", "1")):
+        with pytest.raises(ConfigError, match="not yours alone"):
+            attempt()
+
+
+def test_a_directory_that_is_a_link_is_refused(runs: RunFiles, tmp_path: Path):
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    runs.directory.parent.mkdir(parents=True)
+    runs.directory.symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(ConfigError, match="not yours alone"):
+        runs.read()
+
+
+def test_a_file_that_others_can_read_or_that_is_a_link_does_not_count(runs: RunFiles, tmp_path: Path):
+    open_to_others, linked = (runs.write(URL, tmp_path / "toolcrib.toml", "1") for _ in range(2))
+    open_to_others.path.chmod(0o640)
+    linked.path.rename(tmp_path / "moved")
+    linked.path.symlink_to(tmp_path / "moved")
+
+    assert runs.read() == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b"[" * 5000])
+def test_a_file_that_says_nothing_does_not_count(runs: RunFiles, tmp_path: Path, content: bytes):
+    runs.write(URL, tmp_path / "toolcrib.toml", "1").path.write_bytes(content)
+
+    assert runs.read() == []
+
+
+def test_the_file_of_a_process_that_is_gone_is_swept(runs: RunFiles, tmp_path: Path):
+    written = runs.write(URL, tmp_path / "toolcrib.toml", "1")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    changed(written, pid=ended.pid, began="1")
+
+    assert runs.read() == []
+    assert not written.path.exists()
+
+
+def test_a_process_id_that_was_used_again_is_somebody_else(runs: RunFiles, tmp_path: Path):
+    written = runs.write(URL, tmp_path / "toolcrib.toml", "1")
+    changed(written, began="1")
+
+    assert runs.read() == []
+    assert not written.path.exists()
+
+
+def test_what_was_served_before_the_machine_started_again_is_swept(runs: RunFiles, tmp_path: Path):
+    written = runs.write(URL, tmp_path / "toolcrib.toml", "1")
+    changed(written, system="another-boot " + this_system().partition(" ")[2])
+
+    assert runs.read() == []
+    assert not written.path.exists()
+
+
+def test_a_process_in_another_namespace_may_be_running(runs: RunFiles, tmp_path: Path):
+    """A container that shares the home has process ids that mean nothing here."""
+    written = runs.write(URL, tmp_path / "toolcrib.toml", "1")
+    changed(written, system=f"{this_system().split()[0]} pid:[1]", pid=2**22, began="7")
+
+    assert [run.began for run in runs.read()] == ["7"]
+
+
+def test_the_system_tells_when_a_process_began():
+    assert process_began(os.getpid()) == process_began(os.getpid()) != ""
+    assert process_began(2**22 + 1) == ""
+
+
+def entry(config: str, url: str = URL) -> RunFile:
+    path = Path(config)
+    return RunFile(
+        url=url, directory=str(path.parent), config=config, pid=1, began="1", system="s", secret="s", version="1"
+    )
+
+
+def test_every_project_finds_its_own():
+    """The same file first, then the same directory; another project's never, unless we are in none."""
+    one, other, beside = entry("/one/toolcrib.toml"), entry("/two/toolcrib.toml"), entry("/one/other.toml")
+
+    assert choose([other, beside, one], Path("/one/toolcrib.toml"), is_project=True) == [one, beside]
+    assert choose([one, other], Path("/two/toolcrib.toml"), is_project=True) == [other]
+    assert choose([one], Path("/three/toolcrib.toml"), is_project=True) == []
+    assert choose([one], Path("/three/toolcrib.toml"), is_project=False) == [one]
+    assert choose([one, other], Path("/three/toolcrib.toml"), is_project=False) == []
+
+
+def test_a_code_belongs_to_a_side_an_address_and_a_number():
+    codes = {
+        make_code(secret, url, side, number)
+        for secret in ("a", "b")
+        for url in (URL, "http://127.0.0.1:7338")
+        for side in ("server", "client")
+        for number in ("1", "2")
+    }
+
+    assert len(codes) == 16
