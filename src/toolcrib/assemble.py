@@ -17,6 +17,7 @@ from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, without_result_limits
 from toolcrib.config.parse import flags_layer
+from toolcrib.config.secrets import secrets_of
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.subagent import SubAgents
 from toolcrib.crib import Crib
@@ -38,7 +39,7 @@ from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.stores.results import ResultStore
 from toolcrib.surroundings import Surroundings
-from toolcrib.thinking import errands_of
+from toolcrib.thinking import errands_of, model_key
 from toolcrib.window import Window, Windows
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class Wishes:
 async def _assemble(loaded: Loaded, shared: Shared, around: Surroundings, emit: Emit, wishes: Wishes) -> Crib:
     config = loaded.config
     maker = SourceMaker(config, around, emit)
+    maker.own_secrets |= secrets_of([("key", model_key(config.model, around.env))], {})
     imported = [entry for path in config.native for entry in import_tools(path)]
     own = [native_tool(entry) for entry in (*wishes.tools, *imported)]
     library = LateLibrary(config.kb, around, shared.settings)

@@ -9,19 +9,20 @@ import msgspec
 from toolcrib.calls.pipeline import Subject
 from toolcrib.config.masks import shown_values
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import resolve_server, secret_values
+from toolcrib.config.references import resolve_server
+from toolcrib.config.secrets import secret_values, secrets_of
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.isolate.grants import Wish
 from toolcrib.isolate.levels import IsolationLevel
-from toolcrib.sources.autopsy import redact
 from toolcrib.sources.bounds import Bounds, from_file
 from toolcrib.sources.comeback import SupervisorSettings
 from toolcrib.sources.link import CLIENT_NAME, Link, LinkEvents
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.native import NativeTool
 from toolcrib.sources.negotiate import Offer
+from toolcrib.sources.redactor import Redactor
 from toolcrib.sources.stdio_link import StdioLink
 from toolcrib.sources.supervise import Supervisor
 from toolcrib.surroundings import Surroundings
@@ -36,8 +37,9 @@ class SourceMaker:
 
     def __init__(self, config: Config, surroundings: Surroundings, emit: Emit) -> None:
         self._config, self._around, self._emit = config, surroundings, emit
-        self.secrets: frozenset[str] = frozenset()
-        """What no server's secret may be shown as, of all servers so far."""
+        self.own_secrets = _own_secrets(config, surroundings)
+        """What toolcrib itself is given; no server may repeat that either."""
+        self._redactors: dict[str, Redactor] = {}
         self.spawner = Spawner()
         self.bounds = Bounds(self.spawner, surroundings.env, config.isolation, VERSION)
         self._tasks = TaskScope(self._failed)
@@ -51,13 +53,11 @@ class SourceMaker:
         capabilities: dict[str, Any] = {name: {} for name in server.relay}
         offer = Offer({"name": CLIENT_NAME, "version": VERSION}, capabilities)
         connect = self._config.connect
-        secrets = secret_values(server, self._around.env)
-        self.secrets |= secrets
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),
             handshake_timeout_s=0.8 * server.discovery_timeout_s,  # leaves time to tell why it failed
             idle_timeout_s=server.idle_timeout_s,
-            secrets=secrets,
+            redactor=self._redactor(server),
         )
         supervisor = Supervisor(server.name, self._dialler(server), offer, settings, self._emit)
         return McpSource(server.name, supervisor, offer, is_http=server.url is not None)
@@ -65,15 +65,24 @@ class SourceMaker:
     def redact(self, encoded: str) -> str:
         """Encoded arguments without what is known to be secret, or looks like it."""
         shown = shown_values(msgspec.json.decode(encoded))
-        return redact(msgspec.json.encode(shown).decode(), self.secrets)
+        return self.hide(msgspec.json.encode(shown).decode())
 
     def hide(self, text: str) -> str:
-        """A text without the servers' secrets."""
-        return redact(text, self.secrets)
+        """A text without the secrets of any server."""
+        for redactor in self._redactors.values():
+            text = redactor.text(text)
+        return text
+
+    def _redactor(self, server: ServerConfig) -> Redactor:
+        """The one of this server, with what is secret now besides what was."""
+        redactor = self._redactors.setdefault(server.name, Redactor())
+        redactor.add(self.own_secrets | secret_values(server, self._around.env))
+        return redactor
 
     def _dialler(self, server: ServerConfig) -> Callable[[LinkEvents], Any]:
         async def dial(events: LinkEvents) -> Link:
             resolved = resolve_server(server, self._around.env)
+            self._redactor(server)  # the environment may have changed
             if resolved.command is not None:
                 spec = self._placed(await self.bounds.around(self._process(resolved), resolved))
                 return await StdioLink.open(self.spawner, spec, events, self._tasks)
@@ -116,3 +125,11 @@ class SourceMaker:
 
     def _failed(self, name: str, error: BaseException) -> None:
         self._emit(Event("source.task.failed", "error", {"task": name, "error": type(error).__name__}))
+
+
+def _own_secrets(config: Config, around: Surroundings) -> frozenset[str]:
+    """The secrets that toolcrib itself is given: for models, the platform, and what replicas share."""
+    model, platform = config.model, config.platform
+    keys = [("key", text) for text in (platform.token, *platform.tokens.values())]
+    addresses = [("", text) for text in (model.url, platform.endpoint, config.store.url, config.redis.url)]
+    return secrets_of([*keys, *addresses], around.env)

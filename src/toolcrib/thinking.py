@@ -27,6 +27,14 @@ def model_settings(chosen: str | None, config: ModelConfig, env: Mapping[str, st
     return with_surroundings(settings, env)
 
 
+def model_key(config: ModelConfig, env: Mapping[str, str]) -> str:
+    """The key of the configured model; empty if there is none."""
+    try:
+        return model_settings(None, config, env).key
+    except ConfigError:
+        return ""
+
+
 def errands_of(config: ModelConfig, env: Mapping[str, str]) -> SubAgents | None:
     """Who runs errands: the configured model, or nobody."""
     if not config.model:

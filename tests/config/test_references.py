@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.config.model import ServerConfig
-from toolcrib.config.references import resolve, resolve_server, secret_values
+from toolcrib.config.references import resolve, resolve_server
 from toolcrib.core.errors import ConfigError
 
 ENV = {"TOKEN": "s3cr3t-value", "EMPTY": "", "HOME": "/home/ada", "DIR": "~/x"}
@@ -94,37 +94,3 @@ def test_a_home_that_is_not_known_is_an_error():
     """Better than a directory called ``~``."""
     with pytest.raises(ConfigError, match=r"HOME is not set; '~/x' of server 'a' needs it\. Write the whole path\."):
         resolve_server(ServerConfig("a", command="~/x"), {})
-
-
-def test_secrets_are_what_references_bring_and_what_looks_like_one():
-    """Tokens alone and with their scheme; short and ordinary values would blot out half of every text."""
-    env = {
-        "TOKEN": "token-from-env",
-        "HOME": "/home/someone",
-        "PIN": "1234",
-        "API_KEY": "key-in-args",
-        "N": "plain-words",
-    }
-    server = ServerConfig(
-        name="a",
-        command="x",
-        args=("--key", "${API_KEY}", "${N}"),
-        env={
-            "T": "${TOKEN}",
-            "PIN": "${PIN}",
-            "WHERE": "${HOME}",
-            "MODE": "production-mode",
-            "DB_PASSWORD": "hunter2-hunter2",
-            "OTHER": "ghp_0123456789abcdef",
-            "GONE": "${MISSING}",
-            "DEF": "${MISSING:-default-secret}",
-        },
-    )
-    remote = ServerConfig(
-        "b", url="https://x", headers={"Authorization": "Bearer literal-token", "X": "Bearer ${TOKEN}"}
-    )
-
-    assert secret_values(server, env) == {
-        "token-from-env", "key-in-args", "hunter2-hunter2", "ghp_0123456789abcdef", "default-secret"
-    }  # fmt: skip
-    assert secret_values(remote, env) == {"Bearer literal-token", "literal-token", "token-from-env"}

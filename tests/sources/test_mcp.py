@@ -23,6 +23,7 @@ from toolcrib.sources.comeback import SupervisorSettings
 from toolcrib.sources.link import Remains
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.negotiate import Offer
+from toolcrib.sources.redactor import Redactor
 from toolcrib.sources.supervise import Supervisor
 from toolcrib.testing import FakeServer, RecordingChannel
 from toolcrib.wire import eras
@@ -38,7 +39,7 @@ async def source_of():
     made: list[McpSource] = []
 
     def make(server: FakeServer, *, is_http: bool = False, secrets: frozenset[str] = frozenset()) -> McpSource:
-        settings = SupervisorSettings(delays_s=(0.0,), secrets=secrets)
+        settings = SupervisorSettings(delays_s=(0.0,), redactor=Redactor(secrets))
         supervisor = Supervisor("files", server.dial, OFFER, settings, lambda event: None)
         made.append(McpSource("files", supervisor, OFFER, is_http=is_http))
         return made[-1]
@@ -307,14 +308,15 @@ async def test_a_failure_does_not_give_secrets_away(source_of):
 
 @pytest.mark.parametrize("secret", ['quo"ted\\key', "schl\u00fcssel", "12345678"])
 async def test_a_secret_is_found_however_json_writes_it(source_of, secret):
-    """Quotes and backslashes are escaped there; what is no text stays what it is."""
-    failure = {"content": [{"type": "text", "text": f"token {secret} expired"}], "isError": True, "n": 12345678}
+    """Quotes and backslashes are escaped there; a number is one in other signs."""
+    failure = {"content": [{"type": "text", "text": f"token {secret} expired"}], "isError": True, "n": 12345678, "m": 7}
     for encoded in (json.dumps(failure).encode(), msgspec.json.encode(failure)):
         server = FakeServer({"tools/call": encoded})
 
         result = await source_of(server, secrets=frozenset({secret})).call_tool(call())
 
-        assert (result.error.message, result.mcp["n"]) == ("token *** expired", 12345678)
+        number = "***" if secret == "12345678" else 12345678
+        assert (result.error.message, result.mcp["n"], result.mcp["m"]) == ("token *** expired", number, 7)
 
 
 @pytest.mark.parametrize("ask", [lambda source: source.list_tools(), lambda source: source.call_tool(call())])

@@ -11,6 +11,7 @@ from toolcrib.sources import comeback, supervise
 from toolcrib.sources.comeback import SupervisorSettings
 from toolcrib.sources.link import Remains
 from toolcrib.sources.negotiate import Offer
+from toolcrib.sources.redactor import Redactor
 from toolcrib.sources.supervise import Supervisor
 from toolcrib.testing import FakeServer, ManualClock
 
@@ -553,7 +554,7 @@ async def test_a_fault_while_connecting_leaves_no_connection_behind(supervised):
 async def test_no_event_gives_a_secret_away(supervised):
     """Neither the reason of a failed attempt, nor what an unforeseen fault quotes, nor a line of noise."""
     server = FakeServer({"initialize": RemoteError(-1, "bad key hunter22")})
-    supervisor = supervised(server, delays_s=(0.0, 0.0), secrets=frozenset({"hunter22"}))
+    supervisor = supervised(server, delays_s=(0.0, 0.0), redactor=Redactor({"hunter22"}))
     with pytest.raises(SourceUnavailable):
         await supervisor.link()
     server.answers["server/discover"] = ValueError("hunter22")

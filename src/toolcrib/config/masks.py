@@ -58,12 +58,18 @@ _SCHEME = re.compile(r"(?:bearer|basic|token)?\s*", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 _QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]*)")
 _SEGMENT = re.compile(r"(?<=/)[^/?#]+")
+_HEADER = re.compile(r"([A-Za-z][\w-]*:\s*)(\S.*)", re.DOTALL)
 _ASSIGNED = re.compile(r"(-{0,2}[\w-]+)=(.+)", re.DOTALL)
 
 
 def looks_secret(name: str, value: str) -> bool:
     """Whether a name sounds like a secret's, or a value is built like one."""
     return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.fullmatch(value))
+
+
+def is_ordinary_name(name: str) -> bool:
+    """Whether a name is one of those whose values are no secrets: ``LOG_LEVEL``, ``REGION``, ``DB_HOST``."""
+    return bool(_ORDINARY_NAMES.fullmatch(name))
 
 
 def shown_entry(name: str, value: str) -> str:
@@ -84,6 +90,12 @@ def shown_url(url: str) -> str:
 def shown_args(args: tuple[str, ...]) -> list[str]:
     """Arguments without the values of ``--api-key …``, ``--token=…`` and ``-e TOKEN=…``."""
     return [_shown_arg(before, arg) for before, arg in zip(("", *args), args, strict=False)]
+
+
+def named_arguments(args: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Each argument's value with what it is the value of: the name in ``--token=…`` or the flag before it, if any."""
+    pairs = zip(("", *args), args, strict=False)
+    return [_assigned(arg) or (_named(before, arg), arg) for before, arg in pairs]
 
 
 def written_secrets(fields: Mapping[str, Any]) -> Iterator[str]:
@@ -109,10 +121,24 @@ def shown_values(value: Any, name: str = "") -> Any:
 def _shown_arg(before: str, arg: str) -> str:
     if "://" in arg:
         return shown_url(arg)
-    if match := _ASSIGNED.fullmatch(arg):
-        return f"{match[1]}={_unless_plain(match[1], match[2])}"
-    named = before if before.startswith("-") and "=" not in before and not arg.startswith("-") else ""
-    return _unless_plain(named, arg)
+    if pair := _assigned(arg):
+        return f"{pair[0]}={_unless_plain(*pair)}"
+    if match := _HEADER.fullmatch(arg):
+        return f"{match[1]}{_masked_credential(match[2])}" if looks_secret(match[1], match[2]) else arg
+    return _unless_plain(_named(before, arg), arg)
+
+
+def _assigned(arg: str) -> tuple[str, str] | None:
+    match = _ASSIGNED.fullmatch(arg)
+    return None if match is None else (match[1], match[2])
+
+
+def _named(before: str, arg: str) -> str:
+    return before if before.startswith("-") and "=" not in before and not arg.startswith("-") else ""
+
+
+def _masked_credential(value: str) -> str:
+    return _mask_defaults(value) if _SCHEME.fullmatch(_REFERENCE.sub("", value)) else MASK
 
 
 def _unless_plain(name: str, value: str) -> str:

@@ -8,11 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from toolcrib.config.masks import ORDINARY_VARIABLES, looks_secret
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ConfigError
-
-SECRET_MIN = 8
 
 _REFERENCE = re.compile(
     r"""(?P<escape>\$)?\$\{(?:
@@ -54,9 +51,16 @@ def resolve_server(server: ServerConfig, env: Mapping[str, str]) -> ServerConfig
     )
 
 
-def secret_values(server: ServerConfig, env: Mapping[str, str]) -> frozenset[str]:
-    """What must not be shown: what references bring into env and headers, and what looks secret; 8 characters up."""
-    return frozenset(value for value in _secrets(server, env) if len(value) >= SECRET_MIN)
+def resolve_leniently(value: str, env: Mapping[str, str]) -> str:
+    """``value`` with those references replaced that can be; the others are left out."""
+    return _REFERENCE.sub(lambda match: match.group()[1:] if match["escape"] else _found(match, env), value)
+
+
+def referenced(value: str, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The variables that ``value`` refers to, each with what it brings in."""
+    for match in _REFERENCE.finditer(value):
+        if match["name"] and not match["escape"] and (found := _lookup(match, env)):
+            yield match["name"], found
 
 
 def _replacement(match: re.Match[str], env: Mapping[str, str], place: str) -> str:
@@ -85,17 +89,5 @@ def _expand_home(value: str, env: Mapping[str, str], server: str) -> str:
     return env["HOME"] + value[1:]
 
 
-def _secrets(server: ServerConfig, env: Mapping[str, str]) -> Iterator[str]:
-    for name, value in (*server.env.items(), *server.headers.items()):
-        yield from (found for variable, found in _referenced(value, env) if variable not in ORDINARY_VARIABLES)
-        if looks_secret(name, value) and not _REFERENCE.search(value):
-            yield value
-            yield value.partition(" ")[2]
-    for value in (*server.args, server.url or ""):
-        yield from (found for variable, found in _referenced(value, env) if looks_secret(variable, found))
-
-
-def _referenced(value: str, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for match in _REFERENCE.finditer(value):
-        if match["name"] and not match["escape"] and (found := _lookup(match, env)):
-            yield match["name"], found
+def _found(match: re.Match[str], env: Mapping[str, str]) -> str:
+    return (_lookup(match, env) if match["name"] else None) or ""

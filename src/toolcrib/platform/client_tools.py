@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from toolcrib.config.model import ServerConfig
+from toolcrib.config.secrets import secret_values
 from toolcrib.core.errors import CallTimeout
 from toolcrib.core.events import drop
 from toolcrib.core.names import to_server_name
@@ -15,6 +16,7 @@ from toolcrib.sources.http_link import HttpLink
 from toolcrib.sources.link import Link, LinkEvents
 from toolcrib.sources.mcp import McpSource
 from toolcrib.sources.negotiate import Offer
+from toolcrib.sources.redactor import Redactor
 from toolcrib.sources.supervise import Supervisor
 from toolcrib.version import VERSION
 
@@ -37,8 +39,7 @@ async def get_mcp_client_tools(name: str, config: McpServerConfig, *, timeout_s:
     server = ServerConfig(to_server_name(name), url=config.url, headers=config.headers)
     tasks = TaskScope(lambda _name, _error: None)
     offer = Offer({"name": f"{name} Client", "version": VERSION}, {})
-    secrets = frozenset(part for value in config.headers.values() for part in (value, value.partition(" ")[2]) if part)
-    settings = SupervisorSettings((0.0,), timeout_s, secrets=frozenset(text for text in secrets if len(text) >= 8))
+    settings = SupervisorSettings((0.0,), timeout_s, redactor=Redactor(secret_values(server, {})))
     source = McpSource(name, Supervisor(name, _Dialler(server, tasks), offer, settings, drop), offer, is_http=True)
     try:
         async with asyncio.timeout(timeout_s):

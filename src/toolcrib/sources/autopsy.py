@@ -1,14 +1,14 @@
 """Why a server is not there: phase, exit code, cause, its own last words, and what to try."""
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.core.errors import ConfigError, ConnectionLost, RemoteError, SourceUnavailable, ToolcribError
 from toolcrib.schema.text import printable
 from toolcrib.sources.link import UNREACHABLE, Remains
+from toolcrib.sources.redactor import NO_SECRETS, Redactor
 from toolcrib.wire import eras
 
 STDERR_SHOWN = 8
@@ -95,27 +95,25 @@ def _reason(error: Exception, remains: Remains, timeout_s: float) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def explain(
-    server: str, trouble: Trouble, *, attempts: int, secrets: frozenset[str] = frozenset()
-) -> SourceUnavailable:
+def explain(server: str, trouble: Trouble, *, attempts: int, redactor: Redactor = NO_SECRETS) -> SourceUnavailable:
     """The facts as an error a person can act on."""
-    words = [redact(printable(line), secrets) for line in trouble.remains.stderr if line.strip()][-STDERR_SHOWN:]
+    words = [redactor.text(printable(line)) for line in trouble.remains.stderr if line.strip()][-STDERR_SHOWN:]
     cause, advice = _diagnose(words)
     message = _headline(server, trouble, attempts, cause)
     if words:
         message += f" It wrote: {' | '.join(word.strip() for word in words[-3:])!r}."
     return SourceUnavailable(
-        redact(message, secrets),
-        hint=redact(f"{_remedy(server, trouble, advice)} Everything else goes on without it.", secrets),
+        redactor.text(message),
+        hint=redactor.text(f"{_remedy(server, trouble, advice)} Everything else goes on without it."),
         details={
             **trouble.facts,
             "server": server,
             "phase": trouble.phase,
             "exit_code": trouble.remains.exit_code,
-            "cause": cause or redact(trouble.reason, secrets),
+            "cause": cause or redactor.text(trouble.reason),
             "stderr": words,
             "stdout_noise": trouble.remains.noise_count,
-            "stdout": [show_noise(line, secrets) for line in trouble.remains.noise],
+            "stdout": [show_noise(line, redactor) for line in trouble.remains.noise],
             "attempts": attempts,
         },
     )
@@ -140,51 +138,9 @@ def _diagnose(words: Sequence[str]) -> tuple[str, str]:
     return "", ""
 
 
-def redact(text: str, secrets: frozenset[str]) -> str:
-    """``text`` with every secret value blotted out, also where it stands inside encoded JSON."""
-    forms = {form for secret in secrets for form in _spellings(secret)}
-    for form in sorted(forms, key=len, reverse=True):  # one may be the beginning of another
-        text = text.replace(form, "***")
-    return text
-
-
-def _spellings(secret: str) -> Iterator[str]:
-    yield secret
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-
-
-def redact_value(value: Any, secrets: frozenset[str]) -> Any:
-    """A decoded JSON value with every secret blotted out; one nested too deeply to be looked through is withheld."""
-    try:
-        return _redact_within(value, secrets) if secrets else value
-    except RecursionError:
-        return "***"
-
-
-def _redact_within(value: Any, secrets: frozenset[str]) -> Any:
-    if isinstance(value, str):
-        return redact(value, secrets)
-    if isinstance(value, Mapping):
-        return {_redact_within(key, secrets): _redact_within(item, secrets) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_redact_within(item, secrets) for item in value]
-    return value
-
-
-def redact_error(error: ToolcribError, secrets: frozenset[str]) -> None:
-    """Take the secrets out of an error that is on its way to others."""
-    if not secrets:
-        return
-    error.message, error.hint = redact(error.message, secrets), redact(error.hint, secrets)
-    error.args, error.details = (error.message,), redact_value(error.details, secrets)
-    if isinstance(error, RemoteError):
-        error.data = redact_value(error.data, secrets)
-
-
-def show_noise(line: str, secrets: frozenset[str]) -> str:
+def show_noise(line: str, redactor: Redactor) -> str:
     """The beginning of a line that is no message, fit for a log."""
-    return redact(printable(line), secrets)[:NOISE_SHOWN]
+    return redactor.text(printable(line))[:NOISE_SHOWN]
 
 
 def describe_exit(remains: Remains) -> str:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from toolcrib.sources.redactor import NO_SECRETS, Redactor
+
 STABLE_AFTER_S = 10.0
 BACKOFF_FIRST_S = 0.5
 BACKOFF_MAX_S = 30.0
@@ -21,7 +23,8 @@ class SupervisorSettings:
     """Pause before each attempt; as many attempts as entries."""
     handshake_timeout_s: float = 30.0
     idle_timeout_s: float = 600.0
-    secrets: frozenset[str] = frozenset()
+    redactor: Redactor = NO_SECRETS
+    """Takes the secrets out of everything the server says."""
 
 
 class Comeback:

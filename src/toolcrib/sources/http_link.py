@@ -116,7 +116,7 @@ class HttpLink:
             raise ConnectionLost(f"The connection to {self._pool.origin} has ended.")
         self._channels[question.id] = question.channel
         self._quiet.clear()
-        stream = AnswerStream(question.id, self._notice(question), self._answer_server(question))
+        stream = self._stream(question)
         try:
             response = await self._exchange(question, stream)
             if stream.resume_from:
@@ -182,7 +182,7 @@ class HttpLink:
             question.sent = False
             self._lose()
             raise ConnectionLost("The server has forgotten our session.")
-        message = _decode(response.body)
+        message = _decode(self._events.redactor.clean(response.body))
         check_status(self._server, question.method, response, message)
         if message is None:
             raise ProtocolError(f"The server answered {question.method} with something that is no JSON-RPC message.")
@@ -203,6 +203,10 @@ class HttpLink:
     def _give_up(self, question: Question) -> None:
         if question.method == "tools/call" and not eras.is_modern(question.version):
             self.tell(relay.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
+
+    def _stream(self, question: Question) -> AnswerStream:
+        notice, answer = self._notice(question), self._answer_server(question)
+        return AnswerStream(question.id, notice, answer, self._events.redactor)
 
     def _notice(self, question: Question) -> Take:
         def notice(message: Outbound) -> None:
@@ -289,7 +293,7 @@ class HttpLink:
     async def _follow_changes(self, params: bytes, *, is_reopened: bool) -> Response:
         """Follow one stream to its end; what changed while there was none is told when it opens."""
         question = Question(self.new_id(), LISTEN, params, version=self._version)
-        stream = AnswerStream(question.id, self._notice(question), self._answer_server(question))
+        stream = self._stream(question)
         follow = self._chooser(question, stream)
 
         def choose(response: Response) -> Receive | None:

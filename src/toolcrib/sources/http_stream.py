@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw
 
 from toolcrib.core.errors import ConnectionLost
 from toolcrib.sources.link import to_remote_error
+from toolcrib.sources.redactor import NO_SECRETS, Redactor
 from toolcrib.wire.jsonrpc import Outbound, decode_outbound
 from toolcrib.wire.sse import SseParser
 
@@ -22,9 +23,20 @@ Take = Callable[[Outbound], None]
 class AnswerStream:
     """Takes the pieces of a stream as they arrive and keeps the answer to one request."""
 
-    __slots__ = ("_answer", "_cut", "_on_notice", "_on_question", "_parser", "_request_id", "_task", "is_used")
+    __slots__ = (
+        "_answer",
+        "_cut",
+        "_on_notice",
+        "_on_question",
+        "_parser",
+        "_redactor",
+        "_request_id",
+        "_task",
+        "is_used",
+    )
 
-    def __init__(self, request_id: int, on_notice: Take, on_question: Take) -> None:
+    def __init__(self, request_id: int, on_notice: Take, on_question: Take, redactor: Redactor = NO_SECRETS) -> None:
+        self._redactor = redactor
         self._request_id = request_id
         self._on_notice, self._on_question = on_notice, on_question
         self._parser: SseParser | None = None
@@ -42,7 +54,7 @@ class AnswerStream:
 
     def _take(self, data: bytes) -> None:
         try:
-            message = decode_outbound(data)
+            message = decode_outbound(self._redactor.clean(data))
         except msgspec.DecodeError:
             return
         if message.method is None:

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from toolcrib.core.call import SILENT, BackChannel
 from toolcrib.core.errors import RemoteError
+from toolcrib.sources.redactor import NO_SECRETS, Redactor
 from toolcrib.wire.jsonrpc import decode_error
 
 CLIENT_NAME = "toolcrib"
@@ -45,7 +46,9 @@ class LinkEvents:
     tools_changed: Callable[[], None]
     lost: Callable[[], None]
     noise: Callable[[str], None] = _ignore
-    """A line that is no message, as it came; at most one a second."""
+    """A line that is no message; at most one a second."""
+    redactor: Redactor = NO_SECRETS
+    """Takes the secrets out of whatever the server says, before the link itself looks at it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError, Re
 from toolcrib.core.source import Listing, SourceStatus
 from toolcrib.core.tool import Tool, from_mcp
 from toolcrib.schema.sanitise import sanitise_tool
-from toolcrib.sources.autopsy import redact_value
 from toolcrib.sources.link import Link, Question
 from toolcrib.sources.negotiate import Offer
 from toolcrib.sources.rounds import answer_rounds
@@ -189,21 +188,10 @@ class McpSource:
         return link
 
     def _failed(self, encoded: bytes) -> ToolResult:
-        """A failure in the server's own words, minus the secrets it was given."""
-        result = ToolResult(raw=self._hide_in_result(encoded))
+        """A failure in the server's own words."""
+        result = ToolResult(raw=encoded)
         result.error = ErrorInfo(FAILED, result.text or "The tool failed without saying why.")
         return result
-
-    def _hide_in_result(self, encoded: bytes) -> bytes:
-        """The encoded result without secrets; taken apart only if there are any in it."""
-        text = encoded.decode()
-        hidden = self.supervisor.hide_secrets(text)
-        if hidden == text:
-            return encoded
-        try:
-            return encode(redact_value(decode(encoded), self.supervisor.secrets))
-        except (msgspec.DecodeError, RecursionError):
-            return hidden.encode()
 
     async def _put(
         self, link: Link, question: Question, call: ToolCall | None = None, patience: int = SILENCES_MAX

@@ -42,6 +42,7 @@ class StdioLink:
 
     def __init__(self, events: LinkEvents, tasks: TaskScope) -> None:
         self._events = events
+        self._clean = events.redactor.clean
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, tuple[asyncio.Future[Raw], BackChannel]] = {}
@@ -167,7 +168,7 @@ class StdioLink:
         if transport is None:
             return Remains()
         exit_code = self._exit.code if self._exit is not None else None
-        stderr = transport.stderr.lines(20)
+        stderr = [self._events.redactor.text(line) for line in transport.stderr.lines(20)]
         return Remains(
             transport.pid,
             exit_code,
@@ -186,6 +187,7 @@ class StdioLink:
     def message_received(self, line: bytes) -> None:
         """Take one line of the server's stdout."""
         self._heard_at = self._loop.time()
+        line = self._clean(line)
         try:
             message = decode_outbound(line)
         except msgspec.DecodeError as error:
@@ -269,9 +271,11 @@ class StdioLink:
     def noise_received(self, line: bytes) -> None:
         """Keep the last few lines that are no messages, to show them; tell of one now and then."""
         self._heard_at = now = self._loop.time()
+        redactor, text = self._events.redactor, line.decode(errors="replace")
         if line.startswith(OVERLONG):
             self._fail_unreadable(line, "it is too long")
-        shown = line[:NOISE_BYTES].decode(errors="replace")
+            text = redactor.cut_text(text)
+        shown = redactor.text(text)[:NOISE_BYTES]
         self._noise = [*self._noise[1 - NOISE_KEPT :], shown]
         if now - self._noise_told_at >= NOISE_PAUSE_S:
             self._noise_told_at = now

@@ -105,16 +105,11 @@ class Supervisor:
 
     def hide_secrets(self, text: str) -> str:
         """``text`` without the values that only the server may know."""
-        return autopsy.redact(text, self._settings.secrets)
-
-    @property
-    def secrets(self) -> frozenset[str]:
-        """The values that only the server may know."""
-        return self._settings.secrets
+        return self._settings.redactor.text(text)
 
     def clean(self, error: ToolcribError) -> None:
         """Take the secrets out of an error that is on its way to others."""
-        autopsy.redact_error(error, self._settings.secrets)
+        self._settings.redactor.error(error)
 
     def forgive(self) -> None:
         """Forget past failures, so that the next need tries at once; a link that seems to hang is dropped."""
@@ -234,7 +229,7 @@ class Supervisor:
         return configured
 
     def _explain(self, trouble: Trouble, attempts: int = 1) -> SourceUnavailable:
-        return autopsy.explain(self.server, trouble, attempts=attempts, secrets=self._settings.secrets)
+        return autopsy.explain(self.server, trouble, attempts=attempts, redactor=self._settings.redactor)
 
     async def _attempt(self) -> Link:
         """One try; a server that dies of an unknown first question is asked again in the old way at once."""
@@ -250,7 +245,7 @@ class Supervisor:
         phase = "starting"
         try:
             async with asyncio.timeout(self._settings.handshake_timeout_s):
-                link = await self._dial(LinkEvents(self._tools_changed, self._lost, self._noise))
+                link = await self._dial(self._link_events())
                 phase = "shaking hands"
                 agreement = await negotiate(link, self._offer, remembered)
         except (ToolcribError, TimeoutError, OSError) as error:
@@ -265,6 +260,9 @@ class Supervisor:
             raise
         self._adopt(link, agreement)
         return link
+
+    def _link_events(self) -> LinkEvents:
+        return LinkEvents(self._tools_changed, self._lost, self._noise, self._settings.redactor)
 
     async def _part_from(self, link: Link | None, error: Exception) -> Remains:
         """What a failed attempt leaves; one that hangs takes long to end, and nothing more is to be learnt from it."""
@@ -306,7 +304,7 @@ class Supervisor:
         return self._explain(Trouble("running", reason, state.last_remains))
 
     def _noise(self, line: str) -> None:
-        self._tell(SERVER_NOISE, "warning", line=autopsy.show_noise(line, self._settings.secrets))
+        self._tell(SERVER_NOISE, "warning", line=autopsy.show_noise(line, self._settings.redactor))
 
     def _watch_idleness(self) -> None:
         if self._reaper is not None:

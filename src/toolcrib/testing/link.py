@@ -125,7 +125,8 @@ class FakeLink:
             if isinstance(reply, ConnectionLost):
                 self.lose()
             raise reply
-        return Raw(reply if isinstance(reply, bytes) else msgspec.json.encode(reply))
+        encoded = reply if isinstance(reply, bytes) else msgspec.json.encode(reply)
+        return Raw(self.events.redactor.clean(encoded))
 
     def release(self) -> None:
         """Answer what is held, and hold nothing more."""

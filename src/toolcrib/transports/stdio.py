@@ -26,6 +26,7 @@ NOISE_LINES = 8
 NOISE_BYTES = 512
 OVERLONG = b"<line dropped: too long> "
 """How a note about a line beyond the limit begins; its first bytes follow."""
+NEWLINE = ord("\n")
 _JSON_STARTS = (b"{", b"[")
 
 
@@ -48,15 +49,23 @@ class StderrRing:
     def __init__(self, capacity: int = STDERR_BYTES) -> None:
         self._capacity = capacity
         self._kept = bytearray()
+        self._is_cut = False
 
     def append(self, chunk: bytes) -> None:
         """Keep ``chunk``, forget the oldest."""
         self._kept += chunk
-        del self._kept[: -self._capacity]
+        excess = len(self._kept) - self._capacity
+        if excess > 0:
+            self._is_cut = self._kept[excess - 1] != NEWLINE
+            del self._kept[:excess]
 
     def lines(self, count: int) -> list[str]:
-        """The last ``count`` lines that are not blank, oldest first."""
-        lines = self._kept.decode(errors="replace").splitlines()
+        """The last ``count`` lines that are not blank, oldest first; without one whose beginning is forgotten.
+
+        It may begin in the middle of a secret, which nobody could recognise by its rest.
+        """
+        kept = self._kept.partition(b"\n")[2] if self._is_cut else self._kept
+        lines = kept.decode(errors="replace").splitlines()
         return [line for line in lines if line.strip()][-count:] if count > 0 else []
 
 

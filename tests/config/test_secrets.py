@@ -1,0 +1,94 @@
+"""Which values of a server are secret."""
+
+import base64
+import json
+
+import pytest
+
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.secrets import EVERYBODYS_WORDS, secret_values, secrets_of
+
+ENV = {
+    "TOKEN": "token-from-env",
+    "HOME": "/home/someone",
+    "PIN": "1234",
+    "N": "plain-words",
+    "PROJECT": "/srv/projects/blue",
+    "DATABASE_URL": "postgresql://app:hunter2-hunter2@db/app",
+    "DOCS": "https://docs.example.com/guide",
+    "AWS_REGION": "eu-central-1",
+    "WORD": "password",
+    "KEY_FILE": "/run/keys/one.pem",
+    "PEM": "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END KEY-----",
+}
+BASIC = base64.b64encode(b"somebody:pass-word-1").decode()
+
+
+def stdio(*args, **fields):
+    return ServerConfig("a", command="x", args=args, **fields)
+
+
+def remote(url="https://x", **headers):
+    return ServerConfig("a", url=url, headers=headers)
+
+
+CASES = {
+    "references in env": (stdio(env={"T": "${TOKEN}", "GONE": "${MISSING}"}), {"token-from-env"}),
+    "defaults of references": (stdio(env={"D": "${MISSING:-default-secret}"}), {"default-secret"}),
+    "what only looks like a reference": (stdio(env={"D": "$${TOKEN}"}), set()),
+    "literals with a secret's name": (stdio(env={"DB_PASSWORD": "hunter2-hunter2"}), {"hunter2-hunter2"}),
+    "literals of a secret's form": (stdio(env={"OTHER": "ghp_0123456789abcdef"}), {"ghp_0123456789abcdef"}),
+    "other literals": (stdio("production-mode", env={"MODE": "production-mode"}), set()),
+    "references in args": (stdio("${N}", "--x=${TOKEN}"), {"plain-words", "token-from-env"}),
+    "flags and their values": (stdio("--api-key", "key-in-args", "--name", "some-name"), {"key-in-args"}),
+    "assigned flags": (stdio("--token=key-in-args", "-e", "MY_SECRET=other-one"), {"key-in-args", "other-one"}),
+    "headers in args": (
+        stdio("--header", "Authorization: Bearer abc-def-ghi"),
+        {"Bearer abc-def-ghi", "abc-def-ghi"},
+    ),
+    "settings as JSON": (
+        stdio(env={"HEADERS": json.dumps({"Authorization": "Bearer abc-def-ghi", "X": "harmless-one"})}),
+        {"Bearer abc-def-ghi", "abc-def-ghi"},
+    ),
+    "where it runs": (stdio(cwd="/x/${TOKEN}", read=("/y/${N}",)), {"token-from-env", "plain-words"}),
+    "references in headers": (remote(X="Bearer ${TOKEN}"), {"token-from-env"}),
+    "literals in headers": (remote(Authorization="Bearer literal-token"), {"Bearer literal-token", "literal-token"}),
+    "basic credentials": (
+        remote(Authorization=f"Basic {BASIC}"),
+        {f"Basic {BASIC}", BASIC, "somebody:pass-word-1", "pass-word-1"},
+    ),
+    "references in an address": (remote("https://x/${TOKEN}?q=${N}"), {"token-from-env", "plain-words"}),
+    "an address with a password": (remote("https://me:pass%2Fword1@x/mcp"), {"pass%2Fword1", "pass/word1"}),
+    "an address with a token for a user": (remote("https://token-123456@x/mcp"), {"token-123456"}),
+    "an address with a key": (remote("https://x/mcp?api_key=abcdefgh1&page=chapter-one"), {"abcdefgh1"}),
+    "an address with a key in its path": (remote("https://x/mcp/sk-ak-0123456789/sse"), {"sk-ak-0123456789"}),
+    "an address from the environment": (stdio("${DATABASE_URL}"), {ENV["DATABASE_URL"], "hunter2-hunter2"}),
+    "lines of a key": (
+        stdio(env={"PEM": "${PEM}"}),
+        {ENV["PEM"], "-----BEGIN KEY-----", "MIIEvQIBADANBg", "kqhkiG9w0BAQEF", "-----END KEY-----"},
+    ),
+    "variables that are everybody's": (stdio("${HOME}", "--region", "${AWS_REGION}", env={"H": "${HOME}"}), set()),
+    "paths and addresses": (stdio("${PROJECT}", "${DOCS}", env={"KEY_FILE": "${KEY_FILE}"}), set()),
+    "a path under a secret's name": (stdio(env={"API_KEY": "${PROJECT}"}), {"/srv/projects/blue"}),
+    "short ones": (stdio("--password", "1234567", env={"PIN": "${PIN}"}), set()),
+    "words that are everybody's": (stdio("--password", "${WORD}"), set()),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_servers_secrets_are_found_wherever_they_are_written(case):
+    """Whole, and the parts of them that would give them away; nothing that ordinary text is made of."""
+    server, secrets = CASES[case]
+
+    assert secret_values(server, ENV) == secrets
+
+
+@pytest.mark.parametrize("odd", ["http://[", "{", '{"a": ', "[" * 100_000, "Basic ====", "${", "://", "a: "])
+def test_what_cannot_be_taken_apart_does_no_harm(odd):
+    """Values are the user's own, and may be anything."""
+    assert secrets_of([("note", odd), ("api_key", f"{odd} 12345678")], {}) >= {f"{odd} 12345678".strip()}
+
+
+def test_the_words_that_are_everybodys_are_written_as_they_are_compared():
+    """In small letters, and long enough to be looked for at all."""
+    assert all(word == word.lower() and len(word) >= 8 for word in EVERYBODYS_WORDS)
