@@ -1,0 +1,174 @@
+"""Servers that repeat their secrets wherever they can: nobody reads one, in no place and in no encoding."""
+
+import http.server
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from tests.doors.cli.program import Program
+from tests.doors.rest.api import Api, owner_token
+from tests.hostile import leaky
+
+from toolcrib.assemble import open_crib
+from toolcrib.stores.audit_file import AuditFile
+from toolcrib.stores.audit_reading import ask, in_order
+from toolcrib.surroundings import Surroundings
+from toolcrib.testing import RecordingChannel
+
+LEAKY = Path(leaky.__file__)
+ENV = {"LEAKY_ARG": 'arg/+"one"&two', "LEAKY_ENV": "env-secret-000111", "LEAKY_URL": "url-secret-222333"}
+LITERAL = "literal-secret-444555"
+HEADER = "header-secret-666777"
+SECRETS = [*ENV.values(), LITERAL, HEADER]
+CALLED = ("tell", "fail", "refuse", "ask", "die")
+
+
+class LeakyHandler(http.server.BaseHTTPRequestHandler):
+    """The same server over HTTP; its secrets come with the request."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        query = parse_qs(urlsplit(self.path).query)
+        given = [query["api_key"][0], self.headers["authorization"].removeprefix("Bearer ")]
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        method, params = message["method"], message.get("params", {})
+        if "id" not in message:
+            return self.reply(202, b"")
+        if params.get("name") == "die":
+            return self.reply(500, f"dying of {leaky.forms(given)}".encode(), "text/plain")
+        words = leaky.forms(given)
+        answers = [
+            told for told in leaky.said_before(method, params, words) if "id" not in told
+        ] + [{"id": message["id"], **leaky.answer(method, params, words)}]  # fmt: skip
+        encoded = [json.dumps({"jsonrpc": "2.0", **each}) for each in answers]
+        if len(encoded) == 1:
+            return self.reply(200, encoded[0].encode())
+        return self.reply(200, "".join(f"data: {each}\n\n" for each in encoded).encode(), "text/event-stream")
+
+    def do_GET(self) -> None:
+        self.reply(405, b"")
+
+    do_DELETE = do_GET
+
+    def reply(self, status: int, body: bytes, kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def leaky_url() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), LeakyHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        server.shutdown()
+        thread.join()
+
+
+def tables(url: str) -> str:
+    command = json.dumps(sys.executable)
+    known = ["${LEAKY_ARG}", f"--token={LITERAL}", "${LEAKY_ENV}"]
+    args = json.dumps(["-I", str(LEAKY), *known, "--password", LITERAL])
+    dying = json.dumps(["-c", "import sys; sys.exit('no ' + sys.argv[2])", "--api-key", LITERAL])
+    return f"""
+[audit]
+values = true
+[servers.piped]
+command = {command}
+args = {args}
+env = {{ LEAKY = "${{LEAKY_ENV}}" }}
+[servers.remote]
+url = "{url}?api_key=${{LEAKY_URL}}"
+headers = {{ Authorization = "Bearer {HEADER}" }}
+[servers.dying]
+command = {command}
+args = {dying}
+"""
+
+
+def leaks(text: str) -> list[str]:
+    """The forms of secrets in a text, as it is and as JSON has it."""
+    known = [form for secret in SECRETS for form in leaky.encoded(secret)]
+    return [form for form in known if form in text or json.dumps(form)[1:-1] in text]
+
+
+async def test_no_secret_reaches_a_program_that_uses_the_library(tmp_path, leaky_url):
+    """Listings, results, errors, notifications, questions, events, the live view, the audit log and the lock."""
+    config = tmp_path / "toolcrib.toml"
+    config.write_text("[connect]\nattempts = 1\n[kb]\nenabled = false\n" + tables(leaky_url))
+    env = {**ENV, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    events, seen = [], {}
+    channel = RecordingChannel(
+        {"elicitation/create": {"action": "accept", "content": {"a": "b"}}},
+        capabilities={"elicitation": {}},
+        wants_progress=True,
+    )
+    around = Surroundings(tmp_path, env)
+    async with open_crib(str(config), emit=events.append, surroundings=around, live=True) as crib:
+        seen["listing"] = repr(await crib.tools("mcp"))
+        for server in ("piped", "remote"):
+            for tool in CALLED:
+                arguments = {"a": f"{tool} with {ENV['LEAKY_ENV']}"} if server == "piped" else {}
+                result = await crib.call(f"{server}__{tool}", arguments, channel=channel)
+                seen[f"{server} {tool}"] = f"{result.to_dict()} {result.mcp} {result.error}"
+            shelf = crib.shelves[server]
+            seen[f"{server} state"] = repr((shelf.source.status(), shelf.source.log_lines(50), shelf.record))
+            seen[f"{server} why"] = repr(crib.explain(f"{server}__tell"))
+        seen["dying"] = repr(await crib.call("dying__anything"))
+        seen["dying state"] = repr((crib.shelves["dying"].source.status(), crib.explain("dying__anything")))
+        seen["live"] = repr([call.to_dict() for call in (*crib.live.running(), *crib.live.recent(99))])
+    place = AuditFile(tmp_path / "toolcrib" / "audit.db")
+    seen["audit"] = repr(ask(place, lambda log: list(in_order(log))))
+    seen["lock"] = (tmp_path / "toolcrib.lock").read_text()
+    seen["events"], seen["told"], seen["asked"] = repr(events), repr(channel.told), repr(channel.asked)
+
+    assert {place: found for place, text in seen.items() if (found := leaks(text))} == {}
+    assert all("***" in seen[f"{server} {tool}"] for server in ("piped", "remote") for tool in CALLED[:3])
+    shown = ("listing", "lock", "told", "asked", "audit", "piped state", "dying state")
+    assert [place for place in shown if "***" not in seen[place]] == []
+
+
+PAGES = ("/", "/servers", "/servers/piped", "/servers/remote", "/servers/dying", "/tools", "/tools/piped__tell")
+READ = ("/tools", "/servers", "/servers/piped", "/servers/dying", "/servers/piped/logs", "/calls", "/audit", "/health")
+
+
+def test_no_secret_reaches_a_door_a_command_or_a_file(tmp_path, leaky_url):
+    """REST, the page, MCP over HTTP, the log of `serve`, `why`, `doctor`, `servers logs`, and all files left behind."""
+    program = Program(tmp_path, dict(ENV))
+    program.project.mkdir()
+    program.write(tables(leaky_url))
+    seen = {}
+    with program.serving("serve") as serving:
+        api = Api(program, serving, owner_token(program, serving))
+        seen["mcp"] = serving.list_tools().read().decode()
+        for server in ("piped", "remote"):
+            for tool in CALLED:
+                seen[f"{server} {tool}"] = api.call(f"{server}__{tool}").body.decode()
+        api.call("dying__anything")
+        for path in (*READ, "/tools/remote__tell"):
+            seen[f"REST {path}"] = api.raw("GET", path, token=api.token).body.decode()
+        for path in PAGES:
+            reply = serving.request("GET", path, authorization=f"Bearer {api.token}", accept="text/html")
+            seen[f"page {path}"] = reply.read().decode()
+        seen["log"] = serving.output
+    for words in (["why", "piped__tell"], ["doctor"], ["servers", "logs", "dying"]):
+        result = program.run(*words)
+        seen[" ".join(words)] = result.stdout + result.stderr
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path != program.config]
+    seen |= {f"file {path.name}": path.read_bytes().decode(errors="replace") for path in written}
+
+    assert {place: found for place, text in seen.items() if (found := leaks(text))} == {}
+    assert "file toolcrib.lock" in seen
+    shown = ("mcp", "piped tell", "remote tell", "REST /tools", "page /tools/piped__tell")
+    assert [place for place in shown if "***" not in seen[place]] == []
