@@ -16,6 +16,7 @@ from toolcrib.calls.layers.permit import not_open
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.explain import Explanation
 from toolcrib.catalog.meta import META, MetaTool
+from toolcrib.catalog.missing import known_to, missing_servers
 from toolcrib.catalog.profile import Dressed, dress, real_name
 from toolcrib.catalog.search import USUAL, Found, ToolSearch
 from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
@@ -23,6 +24,7 @@ from toolcrib.config.model import Config
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
 from toolcrib.core.call import SILENT, BackChannel, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
+from toolcrib.core.source import Missing
 from toolcrib.core.tool import Tool
 from toolcrib.crib import Crib
 from toolcrib.meta import MetaCalls
@@ -140,6 +142,15 @@ class Window:
             tokens = sum(route.tokens for route in self.catalog.visible_to(grants))
             fitting[grants] = tokens <= self.expose.budget
         return fitting[grants]
+
+    def missing(self, grants: Grants) -> tuple[Missing, ...]:
+        """The servers this window lacks the tools of, as far as a caller with these grants may hear of them."""
+        found = missing_servers(self.crib.shelves)
+        if not found:
+            return ()
+        profile = self._settings.profile
+        shown = found if profile is None else [one for one in found if matches(one.server, profile.servers)]
+        return known_to(shown, grants)
 
     def mode_for(self, client: str) -> ExposeMode:
         """How much a client of that name is shown."""

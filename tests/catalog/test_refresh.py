@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.catalog import refresh, storing
+from toolcrib.catalog.missing import missing_servers
 from toolcrib.catalog.refresh import Refresher, Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
@@ -70,7 +71,7 @@ async def test_nothing_is_asked_before_it_is_needed(fresh):
     await asyncio.sleep(0)
 
     assert (shelf.source.listed, shelf.status, shelf.is_known) == (0, "never", False)
-    assert not fresh.refresher.is_complete
+    assert missing_servers(fresh.refresher.shelves)
 
 
 async def test_the_first_need_discovers_and_tells(fresh):
@@ -95,7 +96,7 @@ async def test_the_first_need_discovers_and_tells(fresh):
         ("left out: 'x'",),
         config_hash(shelf.config),
     )
-    assert fresh.refresher.is_complete
+    assert missing_servers(fresh.refresher.shelves) == ()
 
 
 async def test_many_callers_at_once_make_one_discovery(fresh):
@@ -186,7 +187,7 @@ async def test_a_failure_is_not_repeated_before_its_pause_is_over(fresh, trouble
     assert {record.status for record in records} == {"failed"}
     assert told in records[0].error
     assert "secret" not in records[0].error
-    assert fresh.refresher.is_complete
+    assert [found.status for found in missing_servers(fresh.refresher.shelves)] == ["failed"]
 
 
 async def test_a_manual_refresh_asks_at_once_and_forgives(fresh):
@@ -221,7 +222,7 @@ async def test_a_hanging_server_delays_nobody_beyond_the_grace(fresh):
     await asyncio.wait_for(fresh.refresher.need(LONG_S), 5)
 
     assert [(names(shelf), shelf.status) for shelf in shelves] == [(["read"], "success"), ([], "discovering")]
-    assert not fresh.refresher.is_complete
+    assert missing_servers(fresh.refresher.shelves)
 
 
 async def test_a_server_that_comes_late_is_told_of(fresh):

@@ -157,13 +157,15 @@ def test_the_discover_answer_lists_the_stateless_revisions():
 
 
 def test_a_listing_says_how_long_it_holds_where_the_era_can():
-    """An incomplete one holds for a second only."""
-    tools = b'[{"name":"a"}]'
+    """One that says what it lacks holds for a second only."""
+    tools, lacks = b'[{"name":"a"}]', b'{"toolcrib/missing":[]}'
 
-    assert server.listing_result(tools, modern=False, complete=True) == b'{"tools":[{"name":"a"}]}'
-    assert [
-        json.loads(server.listing_result(tools, modern=True, complete=complete))["ttlMs"] for complete in (True, False)
-    ] == [300_000, 1_000]
+    assert server.listing_result(tools, modern=False) == b'{"tools":[{"name":"a"}]}'
+    assert server.listing_result(tools, modern=False, meta=lacks) == b'{"tools":%b,"_meta":%b}' % (tools, lacks)
+    assert [json.loads(server.listing_result(tools, modern=True, meta=meta))["ttlMs"] for meta in (b"", lacks)] == [
+        300_000,
+        1_000,
+    ]
 
 
 def test_only_meta_that_concerns_the_tool_is_relayed():

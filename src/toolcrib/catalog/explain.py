@@ -7,6 +7,7 @@ from typing import Any
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import FULL
+from toolcrib.catalog.missing import missing_servers
 from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.security import SecurityConfig
@@ -99,7 +100,7 @@ def _missing(
     try:
         server, tool = split_name(name)
     except InvalidName as error:
-        return _near(name, catalog, f"No native tool has this name. {error}")
+        return _near(name, catalog, f"No native tool has this name. {error}", *_unheard(shelves))
     if server in disabled:
         return Explanation(
             name, "disabled", (f"Server {server!r} is switched off.",), f"Run `toolcrib servers enable {server}`."
@@ -126,7 +127,15 @@ def _missing_from(shelf: Shelf, name: str, tool: str, catalog: Catalog) -> Expla
     return _near(name, catalog, f"Server {server!r} offers no tool named {tool!r}.")
 
 
-def _near(name: str, catalog: Catalog, reason: str) -> Explanation:
+def _unheard(shelves: Mapping[str, Shelf]) -> list[str]:
+    """The servers it could still be a tool of, because nobody knows theirs."""
+    return [
+        f"The tools of server {found.server!r} are not known ({found.status}): {found.reason}"
+        for found in missing_servers(shelves)
+    ]
+
+
+def _near(name: str, catalog: Catalog, *reasons: str) -> Explanation:
     similar = nearest(name, list(catalog.routes))
     todo = f"Did you mean {', '.join(map(repr, similar))}?" if similar else "See `toolcrib ls`."
-    return Explanation(name, "missing", (reason,), todo)
+    return Explanation(name, "missing", reasons, todo)

@@ -85,11 +85,6 @@ class Refresher:
             self._emit(Event(events.REGISTRY_SERVER_REMOVED, fields={"server": name, "removed": len(shelf.tools)}))
         return shelf
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every server has been asked at least once."""
-        return all(shelf.is_known or shelf.record.status == "failed" for shelf in self.shelves.values())
-
     async def need(self, grace_s: float) -> None:
         """Ask the servers that must be asked; waits only for those never heard of, and for each of them only once."""
         unknown = self._start_where_needed()

@@ -1,5 +1,6 @@
 """Who calls, what they may reach, and the one rule that decides it: the same for what is listed and what is called."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -19,6 +20,7 @@ METRICS = "metrics"
 OWNER_ID = "owner"
 """Whoever carries the owner's token."""
 
+_WILDCARD = re.compile(r"[*?[]")
 CallerKind = Literal["local", "token", "agent"]
 
 
@@ -117,6 +119,18 @@ def may_know(grants: Grants, name: str) -> bool:
     server, separator, _ = name.partition("__")
     is_near = not separator or matches(server, grants.servers)
     return grants.level is not None and is_near and matches(name, grants.tools)
+
+
+def may_know_server(grants: Grants, server: str) -> bool:
+    """Whether a tool of this server could be within the grants, before anybody knows which tools it has."""
+    is_near = any(_may_begin(pattern, f"{server}__") for pattern in grants.tools)
+    return grants.level is not None and matches(server, grants.servers) and is_near
+
+
+def _may_begin(pattern: str, start: str) -> bool:
+    """Whether a name that begins so could fit the pattern."""
+    fixed, *rest = _WILDCARD.split(pattern, maxsplit=1)
+    return fixed.startswith(start) or (bool(rest) and start.startswith(fixed))
 
 
 def may_approve(caller: Caller, asked_by: str | None = None) -> bool:

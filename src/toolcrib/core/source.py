@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.tool import Tool
@@ -89,3 +89,16 @@ class ServerSource(ToolSource, Protocol):
 
     def log_lines(self, count: int) -> Sequence[str]:
         """The last lines the server wrote to stderr."""
+
+
+class Missing(NamedTuple):
+    """One server of which no tools are known."""
+
+    server: str
+    status: str
+    """``failed``, ``discovering`` or ``never`` (asked)."""
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return self._asdict()

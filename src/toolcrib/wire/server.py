@@ -13,6 +13,8 @@ NO_PARAMS: Mapping[str, Any] = {}
 
 LISTING_TTL_MS = 300_000
 INCOMPLETE_TTL_MS = 1_000
+META_MISSING = "toolcrib/missing"
+"""Where a list names, in its ``_meta``, the servers it lacks the tools of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +114,13 @@ def discover_result(info: Mapping[str, Any], instructions: str) -> bytes:
     return encode(body | ({"instructions": instructions} if instructions else {}))
 
 
-def listing_result(tools: bytes, *, modern: bool, complete: bool) -> bytes:
-    """The answer to ``tools/list`` around the encoded array of tools."""
+def listing_result(tools: bytes, *, modern: bool, meta: bytes = b"") -> bytes:
+    """The answer to ``tools/list`` around the encoded array of tools; ``meta`` says what the list lacks."""
+    ending = b',"_meta":%b}' % meta if meta else b"}"
     if not modern:
-        return b'{"tools":%b}' % tools
-    ttl_ms = LISTING_TTL_MS if complete else INCOMPLETE_TTL_MS
-    return b'{"resultType":"complete","ttlMs":%d,"cacheScope":"private","tools":%b}' % (ttl_ms, tools)
+        return b'{"tools":%b%b' % (tools, ending)
+    ttl_ms = INCOMPLETE_TTL_MS if meta else LISTING_TTL_MS
+    return b'{"resultType":"complete","ttlMs":%d,"cacheScope":"private","tools":%b%b' % (ttl_ms, tools, ending)
 
 
 def relayed_meta(params: Mapping[str, Any]) -> dict[str, Any]:

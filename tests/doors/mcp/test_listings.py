@@ -4,13 +4,16 @@ import json
 
 import pytest
 
+from toolcrib.config.exposing import ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants
+from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.doors.mcp import listings
 from toolcrib.doors.mcp.listings import Listings
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
 from toolcrib.sources.native import tool
 from toolcrib.testing import FakeSource, RecordingChannel, memory_crib
+from toolcrib.window import Settings, Window
 from toolcrib.wire.jsonrpc import Inbound
 from toolcrib.wire.server import Asker
 
@@ -114,3 +117,74 @@ async def test_headers_of_a_tool_that_is_hidden_are_not_told():
 
         assert mcp.declared_headers("srv__work", LOCAL_USER) == {("a",): "A"}
         assert mcp.declared_headers("srv__work", Caller("x", grants=Grants(SecurityLevel.READ_ONLY))) == {}
+
+
+async def missing(mcp: McpService, grants: Grants, asker: Asker = OLD) -> list[dict[str, str]] | None:
+    caller = Caller("somebody", "token", grants)
+    body, _ = await mcp.respond(Inbound("2.0", 1, "tools/list", {}), asker, RecordingChannel(), caller)
+    result = json.loads(body)["result"]
+    return result.get("_meta", {}).get("toolcrib/missing")
+
+
+@pytest.mark.parametrize("asker", [OLD, NEW], ids=["handshake", "modern"])
+async def test_a_list_that_lacks_a_server_says_so_until_it_is_there(asker):
+    """With the reason, in both eras; a list of nothing is never all there is to see."""
+    down, slow = FakeSource("down"), FakeSource("slow", ["a"])
+    down.trouble = SourceUnavailable("Its program is gone.")
+    slow.listing.hold()
+    async with memory_crib(down, slow) as made:
+        mcp = McpService(made.crib, ServerIdentity())
+        await made.crib.current(0)
+        await made.crib.refresh("down")
+        first = await missing(mcp, EVERYTHING, asker)
+        slow.listing.release()
+        await made.crib.refresh("slow")
+        second = await missing(mcp, EVERYTHING, asker)
+        down.trouble = None
+        await made.crib.refresh("down")
+        third = await missing(mcp, EVERYTHING, asker)
+
+    gone = {"server": "down", "status": "failed", "reason": "Its program is gone."}
+    assert first == [gone, {"server": "slow", "status": "discovering", "reason": "It has not answered yet."}]
+    assert second == [gone]
+    assert third is None
+
+
+@pytest.mark.parametrize(
+    ("grants", "heard_of"),
+    [
+        (EVERYTHING, ["docs", "hub"]),
+        (Grants(SecurityLevel.READ_ONLY), ["docs", "hub"]),
+        (Grants(SecurityLevel.SYSTEM, ("hub",)), ["hub"]),
+        (Grants(SecurityLevel.SYSTEM, tools=("docs__re*",)), ["docs"]),
+        (Grants(SecurityLevel.SYSTEM, tools=("d*",)), ["docs"]),
+        (Grants(SecurityLevel.SYSTEM, tools=("hub",)), None),
+        (Grants(SecurityLevel.SYSTEM, ("other",)), None),
+        (NOTHING, None),
+    ],
+)
+async def test_a_caller_hears_only_of_missing_servers_within_its_grants(grants, heard_of):
+    """Whose tools it may not use, it does not learn of."""
+    made_of = [FakeSource(name) for name in ("docs", "hub")]
+    for source in made_of:
+        source.trouble = SourceUnavailable("no")
+    async with memory_crib(*made_of) as made:
+        mcp = McpService(made.crib, ServerIdentity())
+        await made.crib.refresh()
+        found = await missing(mcp, grants)
+
+    assert (found and [one["server"] for one in found]) == heard_of
+
+
+async def test_a_window_on_one_server_speaks_of_no_other():
+    """Nor does a profile speak of servers it shows nothing of."""
+    made_of = [FakeSource(name) for name in ("docs", "hub")]
+    for source in made_of:
+        source.trouble = SourceUnavailable("no")
+    async with memory_crib(*made_of) as made:
+        window = Window(made.crib, Settings(profile=ProfileConfig(servers=("hub",))), "hub")
+        mcp = McpService(made.crib, ServerIdentity(), window)
+        await made.crib.refresh()
+        found = await missing(mcp, EVERYTHING)
+
+    assert found == [{"server": "hub", "status": "failed", "reason": "no"}]

@@ -8,8 +8,13 @@ from tests.fleet.running import until
 
 
 def test_tools_are_listed_without_starting_anything(api):
-    """What nobody has asked for yet is not there."""
-    assert [tool["name"] for tool in api.get("/tools")["tools"]] == ["result_read"]
+    """What nobody has asked for yet is not there, and the list says that it lacks it."""
+    listed = api.get("/tools")
+
+    assert [tool["name"] for tool in listed["tools"]] == ["result_read"]
+    assert {"server": "tiny", "status": "never", "reason": "It has not been asked for its tools yet."} in listed[
+        "missing"
+    ]
     assert api.program.starts == 0
 
 

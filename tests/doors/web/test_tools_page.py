@@ -11,11 +11,12 @@ from tests.doors.web.stand_ins import HOSTILE
 from tests.doors.web.workbench import furnish, open_bench
 
 RAW = "<img src=x"
+ABSENT = '[servers.absent]\ncommand = "no-such-program-anywhere"'
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    with open_bench(tmp_path_factory.mktemp("tools")) as found:
+    with open_bench(tmp_path_factory.mktemp("tools"), ABSENT) as found:
         yield found
 
 
@@ -32,6 +33,14 @@ def test_tools_are_found_by_words_and_by_filters(bench):
     assert 'href="/tools/launch"' in by_level
     assert 'href="/tools/shout"' not in by_level
     assert "No tool fits" in bench.owner.get("/tools?q=xyzzy").text
+
+
+def test_a_list_that_lacks_a_server_says_so(bench):
+    """With the way to it for whoever looks after servers."""
+    page = bench.owner.get("/tools").text
+
+    assert "The tools of 1 server are not in this list" in page
+    assert '<a href="/servers/absent">absent</a> (' in page
 
 
 def test_where_no_tool_holds_the_words_those_that_are_meant_are_shown(bench):

@@ -1,13 +1,15 @@
 """What each caller is shown of the catalogue: encoded once per version and grants, because clients list often."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from toolcrib.core.access import EVERYTHING, Grants, Reach, decide
+from toolcrib.core.source import Missing
 from toolcrib.wire import server
 from toolcrib.wire.jsonrpc import encode
 
 GRANTS_MAX = 64
+ENCODED_MAX = 8
 
 
 class Route(Protocol):
@@ -53,14 +55,17 @@ class Listing:
 
     def __init__(self, catalog: Catalog, grants: Grants) -> None:
         self._tools = encode([route.to_mcp() for route in visible(catalog.routes.values(), grants)])
-        self._encoded: dict[tuple[bool, bool], bytes] = {}
+        self._encoded: dict[tuple[bool, Sequence[Missing]], bytes] = {}
 
-    def encoded(self, modern: bool, complete: bool) -> bytes:
-        """The result of ``tools/list``."""
-        listing = self._encoded.get((modern, complete))
+    def encoded(self, modern: bool, missing: tuple[Missing, ...]) -> bytes:
+        """The result of ``tools/list``; a list that lacks servers names them, and is not to be kept for long."""
+        listing = self._encoded.get((modern, missing))
         if listing is None:
-            listing = server.listing_result(self._tools, modern=modern, complete=complete)
-            self._encoded[modern, complete] = listing
+            meta = encode({server.META_MISSING: [found.to_dict() for found in missing]}) if missing else b""
+            listing = server.listing_result(self._tools, modern=modern, meta=meta)
+            if len(self._encoded) >= ENCODED_MAX:
+                self._encoded.clear()
+            self._encoded[modern, missing] = listing
         return listing
 
 

@@ -99,7 +99,7 @@ class McpService:
         if params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "Unknown cursor: the whole list comes in one page.")
         await self.crib.current()
-        return self._listing(asker, caller).encoded(asker.is_modern, self.crib.servers.fresh.is_complete)
+        return self._listing(asker, caller).encoded(asker.is_modern, self.window.missing(caller.grants))
 
     def _listing(self, asker: Asker, caller: Caller) -> Listing:
         """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""

@@ -118,12 +118,21 @@ class FoundTool(ToolEntry, kw_only=True):
     """One line to call it from."""
 
 
+class MissingServer(Shape):
+    """A server whose tools are not in the list because nobody knows them yet, or any more."""
+
+    server: str
+    status: Literal["failed", "discovering", "never", "success"]
+    reason: str
+
+
 class ToolList(Shape):
-    """One page of the tools: by name, or the best answers to `query`."""
+    """One page of the tools: by name, or the best answers to `query`; and which servers it lacks the tools of."""
 
     tools: list[FoundTool]
     total: int
     next_cursor: str | None
+    missing: list[MissingServer]
 
 
 class DefinitionList(Shape):

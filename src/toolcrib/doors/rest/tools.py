@@ -7,6 +7,7 @@ from toolcrib.catalog import search
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import tool_entry
 from toolcrib.catalog.formats import FORMATS, MCP, offer_routes, signature_of
+from toolcrib.catalog.missing import known_to, missing_servers
 from toolcrib.catalog.pins import fingerprint
 from toolcrib.crib import Crib
 from toolcrib.doors.http.answers import Answer, Problem, json_answer, not_found
@@ -37,7 +38,7 @@ def tool_routes(premises: Premises) -> list[RouteSpec]:
         rest = [route for route in found if route.name > after]
         more = rest[limit - 1].name if len(rest) > limit else None
         page = [_entry(crib, route) for route in rest[:limit]]
-        return json_answer({"tools": page, "total": len(found), "nextCursor": more})
+        return json_answer({"tools": page, "total": len(found), "nextCursor": more, "missing": _missing(crib, visit)})
 
     async def show(visit: Visit) -> Answer:
         return json_answer(_detail(premises.crib, visit, known_tool(premises.crib, visit)))
@@ -96,7 +97,13 @@ async def _ranked(crib: Crib, visit: Visit, among: list[Route]) -> dict[str, Any
     limit = max(1, visit.number("limit", search.USUAL, search.MOST))
     hits = await crib.find(visit.query["query"], limit, among=among)
     tools = [_entry(crib, hit.route) | {"score": hit.score, "signature": signature_of(hit.route)} for hit in hits]
-    return {"tools": tools, "total": len(tools), "nextCursor": None}
+    return {"tools": tools, "total": len(tools), "nextCursor": None, "missing": _missing(crib, visit)}
+
+
+def _missing(crib: Crib, visit: Visit) -> list[dict[str, Any]]:
+    """The servers whose tools are not in the list because nobody knows them."""
+    found = missing_servers(crib.shelves)
+    return [one.to_dict() for one in (found if visit.is_operator() else known_to(found, visit.caller.grants))]
 
 
 def visible(crib: Crib, visit: Visit) -> list[Route]:

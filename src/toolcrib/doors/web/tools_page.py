@@ -4,6 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.missing import known_to, missing_servers
 from toolcrib.core.access import NATIVE, Decision, decide
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import Answer
@@ -65,6 +66,7 @@ async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
         "after": wanted.address(page + 1) if page < last else "",
         "servers": sorted({route.server or NATIVE for route in routes}),
         "levels": [str(level) for level in SecurityLevel],
+        "missing": known_to(missing_servers(crib.shelves), visit.caller.grants),
         "states": [*POLICIES, HELD] if visit.is_operator() else ["allow", "ask"],
     }
 

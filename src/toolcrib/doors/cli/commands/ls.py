@@ -58,7 +58,7 @@ async def _list(options: Options, console: Console) -> int:
             console.print_json([_entry(crib, route) for route in routes])
         else:
             _show(console, routes)
-            _show_absent(crib, console, options.server)
+        _show_absent(crib, console, options.server)
         return UNREACHABLE if _is_unreachable(crib, options.server) else OK
 
 
