@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from tests.fleet.launcher import popen
+
 UNDER_WAY: list["subprocess.Popen[bytes]"] = []
 """The programs that somebody still holds; any other that is there after its test was left behind."""
 
@@ -70,8 +72,8 @@ def running(
 ) -> Iterator[Running]:
     """Run ``argv`` in its own process group; the block starts when ``ready`` holds and ends with the group."""
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            argv, env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        process = popen(
+            tuple(argv), env=env, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         program = Running(process, log)
         UNDER_WAY.append(process)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,12 +91,12 @@ class WorkerProcess:
         self.keeper.returncode = os.waitstatus_to_exitcode(status)
         return usage.ru_utime + usage.ru_stime
 
-    def look_for_strays(self, path: str, kept: list[int]) -> None:
+    def look_for_strays(self, path: str, kept: Sequence[int] = (), launchers: Sequence[int] = ()) -> None:
         """Note the processes that nobody holds after a file is done."""
         orphans = [pid for pid in children_of(self.keeper.pid) if pid != self.pid]
-        direct = [pid for pid in children_of(self.pid) if pid not in kept]
+        direct = [pid for parent in (self.pid, *launchers) for pid in children_of(parent)]
         for pid in (*orphans, *direct):
-            if pid not in self.strays and _is_left_behind(pid):
+            if pid not in (*self.strays, *kept, *launchers) and _is_left_behind(pid):
                 self.strays[pid] = (path, self.clock())
 
     def end_strays(self, patience_s: float) -> list[tuple[str, str]]:

@@ -51,7 +51,8 @@ def keep(command: list[str]) -> int:
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     signal.signal(signal.SIGTERM, lambda *_: end_all(descendants_of(os.getpid())))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A runner in the background of a shell ignores it, and everything below would, too.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     worker, code = os.posix_spawn(command[0], command, os.environ), 0
     # The runner notices the worker's end by its pipes.
     os.closerange(3, 64)

@@ -113,7 +113,7 @@ class Runner:
         worker.given.pop(path, None)
         worker.finished.pop(path, None)
         self.tally.files_done += 1
-        worker.look_for_strays(path, said["kept"])
+        worker.look_for_strays(path, said["kept"], said["launchers"])
 
     def _look_after(self) -> None:
         self.tally.show([worker.test.partition("::")[0].rpartition("/")[2] for worker in self._workers if worker.test])
@@ -135,7 +135,7 @@ class Runner:
         for path, task in worker.given.items():
             done = tuple(worker.finished.get(path, ()))
             self._tasks.appendleft(Task(path, task.only, (*task.without, *done)))
-        worker.look_for_strays(worker.test.partition("::")[0], [])
+        worker.look_for_strays(worker.test.partition("::")[0])
         while worker.strays:
             self._end_strays(worker)
             time.sleep(TICK_S / 10)

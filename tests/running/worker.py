@@ -90,7 +90,7 @@ class Worker:
         chosen = [item for item in items if item.nodeid not in without and (not only or item.nodeid in only)]
         self._line.tell("collected", path=path, count=len(chosen))
         if not chosen:
-            self._line.tell("done", path=path, kept=_kept())
+            self._line.tell("done", path=path, kept=_kept(), launchers=_launchers())
         queue.extend((path, item) for item in chosen)
         return True
 
@@ -102,7 +102,7 @@ class Worker:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         self._line.tell("end", id=item.nodeid, cpu_s=_cpu_s() - began_s)
         if not queue or queue[0][0] != path:
-            self._line.tell("done", path=path, kept=_kept())
+            self._line.tell("done", path=path, kept=_kept(), launchers=_launchers())
 
     def _collect(self, session: pytest.Session, path: Path) -> Iterator[pytest.Item]:
         """The tests of a file, by way of the nodes of its folders."""
@@ -149,6 +149,13 @@ def _kept() -> list[int]:
     from tests.fleet.running import UNDER_WAY
 
     return [process.pid for process in UNDER_WAY]
+
+
+def _launchers() -> list[int]:
+    """The processes whose children are ours."""
+    from tests.fleet.launcher import launcher_pids
+
+    return launcher_pids()
 
 
 def main(reading: str, writing: str, *options: str) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.fleet import launcher
 from tests.fleet.running import until
 
 TINY = Path(__file__).with_name("tiny_server.py")
@@ -100,16 +101,10 @@ class Program:
         return {**kept, "HOME": str(self.home), "XDG_STATE_HOME": str(self.home / "state"), **self.env}
 
     def run(self, *words: str, stdin: str = "", **env: str) -> Result:
-        return subprocess.run(
-            [*TOOLCRIB, *words],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=self.project,
-            env=self.variables() | env,
-            timeout=60,
-            check=False,
+        told: Result = launcher.run(
+            [*TOOLCRIB, *words], stdin=stdin, timeout_s=200, cwd=self.project, env=self.variables() | env
         )
+        return told
 
     def json(self, *words: str) -> Any:
         """What a command prints with ``--json``."""
@@ -118,7 +113,7 @@ class Program:
         return json.loads(result.stdout)
 
     def start(self, *words: str, **streams: Any) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([*TOOLCRIB, *words], cwd=self.project, env=self.variables(), **streams)
+        return launcher.popen([*TOOLCRIB, *words], cwd=self.project, env=self.variables(), **streams)
 
     @contextlib.contextmanager
     def serving(self, *words: str) -> Iterator[Serving]:
