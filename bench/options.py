@@ -26,6 +26,7 @@ FIGURES = {
     "copy": "`toolcrib db copy` of 100,000 audit entries and 10,000 documents, killed five times on the way",
     "kills": "50 callers while servers are killed (--minutes): no read may fail, no write be made twice",
     "isolation": "starting a program at each level of isolation",
+    "attack": "some 28,000 attacks on a running toolcrib, all at once (--seed)",
     "mutants": "small faults put into the modules that decide (--count, --seed): how many do the tests notice?",
 }
 
@@ -89,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--chunks", type=_at_least_one, metavar="N", help="kbspeed, pgkb: passages, instead of 100,000")
     parser.add_argument("--minutes", type=float, metavar="N", help="kills: how long, instead of 10")
     parser.add_argument("--count", type=_at_least_one, metavar="N", help="mutants: how many, instead of 300")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="mutants: which sample, instead of 1")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="attack, mutants: which sample, instead of 1")
     return parser
 
 

@@ -9,6 +9,7 @@ import uvloop
 
 from bench import report
 from bench.figures import (
+    attack,
     calls,
     config,
     copy,
@@ -58,6 +59,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "toolsearch": toolsearch.measure,
     "tokens": tokens.measure,
     "mutants": mutants.measure,
+    "attack": attack.measure,
 }
 
 
