@@ -28,6 +28,7 @@ FIGURES = {
     "isolation": "starting a program at each level of isolation",
     "attack": "some 28,000 attacks on a running toolcrib, all at once (--seed)",
     "mutants": "small faults put into the modules that decide (--count, --seed): how many do the tests notice?",
+    "validation": "gaps of the event loop while costly values are checked",
 }
 
 

@@ -32,6 +32,7 @@ from bench.figures import (
     suites,
     tokens,
     toolsearch,
+    validation,
 )
 from bench.options import Options
 from bench.rounds import NobodyLeftError
@@ -60,6 +61,7 @@ FIGURES: dict[str, Callable[[Options], Awaitable[report.Report]]] = {
     "tokens": tokens.measure,
     "mutants": mutants.measure,
     "attack": attack.measure,
+    "validation": validation.measure,
 }
 
 

@@ -286,6 +286,7 @@ class Crib:
                 await self.fleet.close()
         finally:
             await asyncio.gather(self.servers.close(), self._parts.native.close(), return_exceptions=True)
+            await self._parts.rig.helpers.close()
             if self._parts.close_last is not None:
                 await self._parts.close_last()
             await self.audit.close()

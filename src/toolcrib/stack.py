@@ -70,8 +70,8 @@ def layer_stack(
         witness(rig.log),
         *_keeping(config, rig),
         normalise(rig.emit),
-        arguments(unchecked, rig.emit),
-        result(unchecked),
+        arguments(unchecked, rig.emit, rig.helpers),
+        result(unchecked, rig.helpers),
         breaker(rig.breakers, rig.emit),
         replay(),
         *([] if rig.live is None else [at_source()]),
@@ -89,4 +89,4 @@ def _keeping(config: Config, rig: Rig) -> list[Layer]:
     """Without a place for them, no result is too large."""
     if rig.results is None:
         return []
-    return [keep(rig.results, KeepSettings(config.results.limit, config.results.keep_s), rig.emit)]
+    return [keep(rig.results, KeepSettings(config.results.limit, config.results.keep_s), rig.emit, rig.helpers)]

@@ -255,7 +255,8 @@ def _in_its_words(error: ErrorInfo, result: ToolResult, route: Route, given: dic
     if error.code != InvalidArguments.code or not error.message.startswith(real):
         return result
     schema = route.tool.input_schema
-    problems = compile_check(schema).problems(given)
+    check = compile_check(schema)
+    problems = check.problems(given) if check.is_quick_for(given) else []
     said = describe(problems, schema) if problems else error.message.removeprefix(real)
     return ToolResult.failed(InvalidArguments(f"{route.name}: {said}", details=error.details))
 

@@ -145,3 +145,10 @@ def test_a_null_for_what_may_be_left_out_is_left_out(given_, left):
 def test_a_null_for_what_must_be_there_or_for_anything_stays(given_):
     """Nobody can tell what was meant."""
     assert repaired(given_, SCHEMA | {"required": ["max_results"]}) is None
+
+
+def test_among_very_many_names_none_is_taken_for_a_slip():
+    """Comparing each with each would take longer than anybody waits."""
+    strange = {f"file_pat{n}": 1 for n in range(2_000)}
+
+    assert repaired({**strange, "filePaht": "x"}) is None

@@ -1,6 +1,6 @@
 """What the layers of one Crib share, and what doors look at and attach to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolcrib.calls.approvals import Desk
 from toolcrib.calls.breaker import Breakers
@@ -11,6 +11,7 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.core.audit import Audit
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.events import Emit
+from toolcrib.isolate.helpers import Helpers
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,5 @@ class Rig:
     """The calls under way, where people may look at them."""
     fleet: Coordination | None = None
     """The other replicas, where there are any: limits hold over all of them."""
+    helpers: Helpers = field(default_factory=Helpers)
+    """Processes for what would hold up the event loop."""

@@ -11,6 +11,7 @@ import msgspec
 
 from toolcrib.core.errors import ToolFailed
 from toolcrib.isolate.grants import Wish
+from toolcrib.isolate.helper import import_path
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.places import is_too_wide
 from toolcrib.isolate.plan import Host, confine
@@ -60,11 +61,6 @@ class Workers:
         argv = (sys.executable, "-I", str(_PROGRAM))
         spec = ProcessSpec(argv, child_environment({}, self._env), stop_grace_s=0.0, kill_grace_s=0.0)
         return confine(spec, replace(settled, read=(*settled.read, *places)), self._host)
-
-
-def import_path() -> list[str]:
-    """Where this process finds its modules, as seen from anywhere."""
-    return [str(Path(entry or ".").absolute()) for entry in sys.path]
 
 
 def importable(home: Path, modules: tuple[str, ...]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.knowledge import Arrival
-from toolcrib.isolate.worker import import_path
+from toolcrib.isolate.helper import import_path
 from toolcrib.knowledge import beside
 from toolcrib.knowledge.compact import merge_here
 from toolcrib.knowledge.indexing import Fields, Part, indexed_fields

@@ -2,8 +2,12 @@
 
 Nothing is fetched, no pattern backtracks, and a schema the cost guard refuses is not checked at all, visibly so. A
 pattern that would have to backtrack is left out where that is harmless; all else is checked.
+
+The validator keeps Python's lock while it works. How much work a value can be at most is known beforehand, from the
+schema and the value's size: ``is_quick`` tells whether it may be checked on the event loop.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NoReturn
@@ -11,8 +15,9 @@ from typing import Any, NoReturn
 import jsonschema_rs
 import msgspec
 
-from toolcrib.schema.cost import LIGHT, Weight, inspect
+from toolcrib.schema.cost import LIGHT, Weight, inspect, nesting
 from toolcrib.schema.document import Node, UnsafeSchema
+from toolcrib.schema.prices import STEPS_PER_MS
 from toolcrib.schema.problems import Problem, describe, find_problems
 from toolcrib.schema.relax import drop_unsafe_patterns
 
@@ -25,6 +30,11 @@ _NOT_JSON = (ValueError, TypeError, OverflowError, RecursionError)
 _EFFORT_FOR_ALL = 10_000
 _EFFORT_FOR_FIRST = 20_000
 """Up to here failures are explained: the validator copies the value for each error, and errors multiply."""
+QUICK_STEPS = 20 * STEPS_PER_MS
+"""So much may be done on the event loop in one go, by the most careful estimate."""
+QUICK_BYTES = 256 * 1024
+"""Larger values are not gone through there, not even to decode them."""
+_COUNTED_BYTES = 4 << 20
 _CHARACTERS_PER_STEP = 64
 _DEEPEST = 200
 
@@ -36,7 +46,7 @@ class Check:
     ``unchecked_patterns`` are left out of an otherwise complete check.
     """
 
-    __slots__ = ("_is_valid", "_validator", "schema", "unchecked_patterns", "unchecked_reason", "weight")
+    __slots__ = ("_is_valid", "_validator", "quick_bytes", "schema", "unchecked_patterns", "unchecked_reason", "weight")
 
     def __init__(
         self,
@@ -51,6 +61,8 @@ class Check:
         self.unchecked_reason = unchecked_reason
         self.unchecked_patterns = unchecked_patterns
         self.weight = weight
+        self.quick_bytes = _quick_bytes(weight) if validator is not None else sys.maxsize
+        """A value of at most so many bytes of JSON is checked quickly, whatever it is."""
         self._validator = validator
         self._is_valid = _accept if validator is None else validator.is_valid
 
@@ -63,6 +75,24 @@ class Check:
             shown = ", ".join(repr(pattern[:80]) for pattern in self.unchecked_patterns[:3])
             return f"are checked without the patterns that look around or refer back: {shown}"
         return ""
+
+    def is_quick(self, value: Any, encoded: bytes) -> bool:
+        """Whether the value, which is ``encoded`` as JSON, is certain to be checked within a moment."""
+        size = len(encoded)
+        if size <= self.quick_bytes:
+            return True
+        if size > (QUICK_BYTES if self.weight.loops else _COUNTED_BYTES):
+            return False
+        pieces = 1 + sum(map(encoded.count, (b",", b":", b"[", b"{")))
+        depth = nesting(value, _DEEPEST) if self.weight.loops else 1
+        return self.weight.work(pieces, size, depth) <= QUICK_STEPS
+
+    def is_quick_for(self, value: Any) -> bool:
+        """The same of a value that nobody has encoded yet; what is no JSON is found out at once."""
+        try:
+            return self.is_quick(value, msgspec.json.encode(value))
+        except _NOT_JSON:
+            return False
 
     def accepts(self, value: Any) -> bool:
         """Whether the value fits; the quick way to know."""
@@ -117,7 +147,7 @@ def compile_check(
 
 def _compile(schema: Mapping[str, Any] | bool, known: Mapping[str, Node] | None, formats: bool | None) -> Check:
     if isinstance(schema, bool):
-        return Check(schema, jsonschema_rs.validator_for(schema, offline=True))
+        return Check(schema, jsonschema_rs.validator_for(schema, offline=True))  # looks at nothing
     document, weight = inspect(schema, known)
     dropped = drop_unsafe_patterns(document)
     resources = document.admitted.items()
@@ -130,6 +160,14 @@ def _compile(schema: Mapping[str, Any] | bool, known: Mapping[str, Node] | None,
         mask="the value",
     )
     return Check(schema, validator, weight=weight, unchecked_patterns=dropped)
+
+
+def _quick_bytes(weight: Weight) -> int:
+    """The largest size at which even the worst value, one piece in two bytes, is checked quickly."""
+    if weight.loops:
+        return 0  # that depends on how deep it nests
+    piece, byte = weight.price.piece, weight.price.byte
+    return max(0, min(QUICK_BYTES, 2 * (QUICK_STEPS - piece) // (piece + 2 * byte)))
 
 
 def _refuse_to_fetch(uri: str) -> NoReturn:

@@ -5,17 +5,20 @@ what is known or go in circles, and compositions whose work multiplies.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from toolcrib.schema.document import Document, Edge, Node, UnsafeSchema
+from toolcrib.schema.prices import FREE, VISIT, Price, own_price
 
 MAX_BYTES = 256 * 1024
 MAX_PARTS = 20_000
 MAX_DEPTH = 64
 MAX_COST = 2_000
+_DEPTH_COUNTED = 64
+"""Deeper values are not checked on the loop anyway, where a schema comes back to itself more than once."""
 
 _TWICE = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 """Keywords for which a validator goes through the composition a second time."""
@@ -29,6 +32,13 @@ class Weight:
     """Subschemas that may look at the same piece."""
     loops: int = 0
     """Ways in which the schema comes back to itself on the same piece; explaining a failure multiplies by it."""
+    price: Price = VISIT
+    """What checking a piece costs, in steps of the validator."""
+
+    def work(self, pieces: int, size: int, depth: int) -> int:
+        """The most steps that checking a value may take, by its pieces, its bytes of JSON and how deep it nests."""
+        repeats = depth * self.loops ** min(depth, _DEPTH_COUNTED) if self.loops else 1
+        return (self.price.piece * pieces + self.price.byte * size) * max(1, repeats)
 
 
 LIGHT = Weight()
@@ -59,7 +69,7 @@ def inspect(schema: Mapping[str, Any], given: Mapping[str, Node] | None = None) 
     if document.references:
         _refuse_empty_cycles(document)
     try:
-        return document, _Scale(document).weigh(root)
+        return document, _Scale(document).weigh_whole(root)
     except RecursionError:
         raise UnsafeSchema("its references form too long a chain") from None
 
@@ -80,7 +90,7 @@ def refuse_oversize(schema: Mapping[str, Any]) -> None:
 
 def nesting(value: Any, limit: int) -> int:
     """How deep objects and arrays nest; counting stops beyond ``limit``."""
-    depth, level = 0, [value]
+    depth, level = 0, [value] if isinstance(value, (dict, list)) else []
     while level and depth <= limit:
         depth += 1
         level = [
@@ -124,6 +134,14 @@ class _Scale:
         self._document = document
         self._known: dict[int, Weight | None] = {}
 
+    def weigh_whole(self, root: Node) -> Weight:
+        """The weight of a whole schema; where it comes back to itself, a piece may meet all of it at each level."""
+        weight = self.weigh(root)
+        if not any(known.loops for known in self._known.values() if known is not None):
+            return weight
+        together = sum((known.price for known in self._known.values() if known is not None), FREE)
+        return replace(weight, loops=max(1, weight.loops), price=weight.price | together)
+
     def weigh(self, node: Node) -> Weight:
         key = id(node)
         if key in self._known:
@@ -136,6 +154,7 @@ class _Scale:
 
     def _add_up(self, node: Node) -> Weight:
         here, loops_here, deepest, loops_below = 0, 0, 0, 0
+        price, price_below = own_price(node), FREE
         times = 1 if _TWICE.isdisjoint(node) else 2
         for edge, target in self._document.edges(node):
             if edge is Edge.DEFINITION:
@@ -143,6 +162,8 @@ class _Scale:
             weight = self.weigh(target)
             if edge is Edge.CHILD:
                 deepest, loops_below = max(deepest, weight.cost), max(loops_below, weight.loops)
+                price_below |= weight.price
             else:
                 here, loops_here = here + weight.cost * times, loops_here + weight.loops * times
-        return Weight(1 + here + deepest, loops_here + loops_below)
+                price += weight.price * (times * times)
+        return Weight(1 + here + deepest, loops_here + loops_below, price + price_below)

@@ -20,6 +20,8 @@ _BETWEEN_WORDS = re.compile(r"[\s_.-]+")
 _POINTER = re.compile(r"#/(\$defs|definitions)/([^/]+)")
 _READ: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "number": (int, float), "integer": (int,)}
 _MOST_FORMS = 20
+_MOST_COMPARISONS = 5_000
+"""Of names: beyond that nobody made a slip."""
 
 Repaired = tuple[dict[str, Any], tuple[str, ...]]
 
@@ -51,7 +53,10 @@ def _renames(schema: Mapping[str, Any], arguments: Mapping[str, Any], declared: 
     is_closed = schema.get("additionalProperties") is False or schema.get("unevaluatedProperties") is False
     if not is_closed or "patternProperties" in schema:
         return {}
-    meant = {name: near_name(name, declared) for name in arguments if name not in declared}
+    strange = [name for name in arguments if name not in declared]
+    if len(strange) * len(declared) > _MOST_COMPARISONS:
+        return {}
+    meant = {name: near_name(name, declared) for name in strange}
     wanted = [target for target in meant.values() if target]
     return {
         name: target

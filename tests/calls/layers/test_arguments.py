@@ -7,6 +7,7 @@ from toolcrib.calls.pipeline import Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.tool import Tool
+from toolcrib.isolate.helpers import Helpers
 
 SCHEMA = {
     "type": "object",
@@ -139,3 +140,43 @@ async def test_what_cannot_be_repaired_is_told_as_it_was_written():
         await answering.run({"City": "Ulm", "zone": 1})
 
     assert answering.received == answering.events == []
+
+
+async def echo(call: ToolCall) -> ToolResult:
+    return ToolResult({"content": []})
+
+
+COSTLY = {"properties": {"value": {"items": {"enum": [n + 0.5 for n in range(100)]}}}}
+
+
+async def test_arguments_that_may_be_costly_are_checked_beside_the_loop():
+    """The verdict is the same, whoever finds it."""
+    helpers = Helpers(limit_s=60.0)
+    step = arguments(lambda *_: None, helpers=helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
+
+    passed = await step(ToolCall("t", "t", {"value": [0.5] * 300}))
+    with pytest.raises(InvalidArguments, match=r"^t: value\[299\]: expected one of "):
+        await step(ToolCall("t", "t", {"value": [0.5] * 299 + [0.25]}))
+
+    assert passed.success
+    assert helpers.started == 1
+    await helpers.close()
+
+
+async def test_arguments_too_costly_to_check_are_refused():
+    """Nothing runs, and the caller is told in plain words."""
+    helpers = Helpers(limit_s=0.05)
+    step = arguments(lambda *_: None, helpers=helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
+
+    with pytest.raises(InvalidArguments, match=r"^t: the arguments are too costly to check .* Send less at once\.$"):
+        await step(ToolCall("t", "t", {"value": [99.5] * 50_000}))
+
+
+async def test_ordinary_arguments_need_no_helper():
+    """What is quick is checked where it is."""
+    helpers = Helpers()
+    step = arguments(lambda *_: None, helpers=helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
+
+    await step(ToolCall("t", "t", {"value": [0.5]}))
+
+    assert helpers.started == 0

@@ -14,6 +14,7 @@ from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import RemoteError, ResultNotKept, ToolFailed
 from toolcrib.core.events import Event
 from toolcrib.core.tool import Tool
+from toolcrib.isolate.helpers import Helpers
 from toolcrib.schema.check import compile_check
 
 LIMIT = 8000
@@ -296,3 +297,35 @@ async def test_data_that_would_only_look_whole_is_not_given(schema, structured):
     assert shown.mcp["isError"] is True
     assert shown.success
     assert "The call succeeded." in shown.content[1]["text"]
+
+
+async def test_a_preview_of_very_much_is_put_together_by_a_helper():
+    """The same words, whoever writes them."""
+    helpers, subject = Helpers(limit_s=60.0), Subject("srv__read", "srv", Tool("read", output_schema=OPEN))
+    large = text_result("rows", structuredContent={"rows": [*range(100_000)]})
+
+    async def source(_call: ToolCall) -> ToolResult:
+        return large
+
+    shown = await keep(Shelf(), KeepSettings(LIMIT, 3600), [].append, helpers)(subject, source)(call())
+
+    assert helpers.started == 1
+    assert shown.structured["rows"] == list(range(20))
+    assert shown.structured[META]["handle"] == "r_1"
+    await helpers.close()
+
+
+async def test_of_what_takes_too_long_to_look_into_only_the_handle_is_shown():
+    """It is kept whole all the same, and says that the call succeeded."""
+    subject = Subject("srv__read", "srv", Tool("read", output_schema=OPEN))
+    large = text_result("x" * 300_000, structuredContent={})
+
+    async def source(_call: ToolCall) -> ToolResult:
+        return large
+
+    keeping = keep(Shelf(), KeepSettings(LIMIT, 3600), [].append, Helpers(limit_s=0.000_01))
+    shown = await keeping(subject, source)(call())
+
+    assert 'Read it with result_read {"handle": "r_1"}' in shown.content[0]["text"]
+    assert "The call succeeded." in shown.content[1]["text"]
+    assert shown.mcp["isError"] is True

@@ -1,5 +1,6 @@
 """Result: structured content fits the tool's own output schema, or the tool has failed."""
 
+import msgspec
 import pytest
 
 from toolcrib.calls.layers.result import result
@@ -7,6 +8,7 @@ from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ToolFailed
 from toolcrib.core.tool import Tool
+from toolcrib.isolate.helpers import Helpers
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 CALL = ToolCall("count", "count", {})
@@ -67,3 +69,53 @@ def test_a_schema_that_cannot_be_checked_is_told_and_not_used():
 
     assert checked(source, {"type": "no such type"}, told) is source
     assert told[0][1].startswith("results are not checked")
+
+
+COSTLY = {"properties": {"value": {"items": {"enum": [n + 0.5 for n in range(100)]}}}}
+
+
+def beside(helpers: Helpers, outcome: ToolResult) -> Step:
+    subject = Subject("count", "srv", Tool("count", output_schema=COSTLY))
+    return result(lambda *_: None, helpers)(subject, answering(outcome))
+
+
+def valued(*numbers: float) -> ToolResult:
+    return ToolResult(raw=msgspec.json.encode({"content": [], "structuredContent": {"value": numbers}}))
+
+
+async def test_a_result_that_may_be_costly_is_checked_beside_the_loop():
+    """The verdict is the same, whoever finds it, and the result is the very same."""
+    helpers, fits = Helpers(limit_s=60.0), valued(*[0.5] * 300)
+
+    passed = await beside(helpers, fits)(CALL)
+    with pytest.raises(ToolFailed, match=r"does not fit its own output schema: value\[1\]: expected one of"):
+        await beside(helpers, valued(0.5, 0.25, *[0.5] * 300))(CALL)
+
+    assert passed is fits
+    assert helpers.started == 1
+    await helpers.close()
+
+
+async def test_a_result_too_costly_to_check_is_the_tools_failure():
+    """A client that checks it would be held up even longer."""
+    with pytest.raises(ToolFailed, match="too costly to check against its own output schema"):
+        await beside(Helpers(limit_s=0.05), valued(*[99.5] * 50_000))(CALL)
+
+
+async def test_a_result_without_data_is_not_held_against_the_schema_whoever_looks():
+    """However large its text."""
+    helpers = Helpers(limit_s=60.0)
+    text = ToolResult(raw=msgspec.json.encode({"content": [{"type": "text", "text": "," * 400_000}]}))
+
+    assert await beside(helpers, text)(CALL) is text
+    assert helpers.started == 1
+    await helpers.close()
+
+
+async def test_a_native_result_is_encoded_once():
+    """What was encoded to know its size is what the door sends."""
+    outcome = ToolResult({"content": [], "structuredContent": {"value": [0.5]}})
+
+    await beside(Helpers(), outcome)(CALL)
+
+    assert outcome.raw == b'{"content":[],"structuredContent":{"value":[0.5]}}'

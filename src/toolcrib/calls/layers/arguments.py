@@ -2,11 +2,15 @@
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.events import Emit, Event, drop
+from toolcrib.isolate.helpers import Helpers, TookTooLong
+from toolcrib.schema import judge
 from toolcrib.schema.check import Check, compile_check
 from toolcrib.schema.defaults import apply_defaults
 from toolcrib.schema.problems import describe
@@ -14,23 +18,30 @@ from toolcrib.schema.repair import repair
 
 OnUnchecked = Callable[[str, str], None]
 
+_encode = msgspec.json.Encoder().encode
 
-def arguments(on_unchecked: OnUnchecked, emit: Emit = drop) -> Layer:
+
+def arguments(on_unchecked: OnUnchecked, emit: Emit = drop, helpers: Helpers | None = None) -> Layer:
     """Refuse what does not fit, in words a model can act on; defaults are filled in for native tools.
 
-    What a server's tool would be refused for a slip of the pen is repaired instead, and the result says so.
+    What a server's tool would be refused for a slip of the pen is repaired instead, and the result says so. Arguments
+    that may be too much work for the event loop are checked by a helper, and refused if it takes too long.
     """
+    beside = helpers or Helpers()
 
     def layer(subject: Subject, following: Step) -> Step:
         schema = subject.tool.input_schema
         check = compile_check(schema)
         if check.gap:
             on_unchecked(subject.name, f"arguments {check.gap}")
-        accepts, is_native = check.accepts, not subject.server
+        accepts, quick_bytes, is_native = check.accepts, check.quick_bytes, not subject.server
 
         def step(call: ToolCall) -> Awaitable[ToolResult]:
             if is_native:
                 call.arguments = apply_defaults(schema, call.arguments)
+            encoded = _written(call, check)
+            if len(encoded) > quick_bytes and not check.is_quick(call.arguments, encoded):
+                return _check_beside(beside, subject, call, encoded, following)
             if accepts(call.arguments):
                 return following(call)
             if is_native or not _repair(call, subject, check):
@@ -43,6 +54,31 @@ def arguments(on_unchecked: OnUnchecked, emit: Emit = drop) -> Layer:
         return step
 
     return layer
+
+
+async def _check_beside(
+    helpers: Helpers, subject: Subject, call: ToolCall, encoded: bytes, following: Step
+) -> ToolResult:
+    """Run the call if a helper finds its arguments fit; nothing is repaired in so many of them."""
+    try:
+        wrong = await helpers.run(judge.ARGUMENTS, (_encode(subject.tool.input_schema), encoded), subject.server)
+    except TookTooLong:
+        words = "the arguments are too costly to check against the tool's input schema."
+        raise InvalidArguments(f"{call.name}: {words}", hint="Send less at once.") from None
+    if wrong:
+        raise InvalidArguments(f"{call.name}: {wrong.decode()}")
+    return await following(call)
+
+
+def _written(call: ToolCall, check: Check) -> bytes:
+    """The arguments as JSON: their size tells how much work they are; of no interest where nothing is checked."""
+    if check.unchecked_reason:
+        return b""
+    try:
+        return _encode(call.arguments)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        message = describe([judge.unreadable(error)], check.schema)
+        raise InvalidArguments(f"{call.name}: {message}") from None
 
 
 def _repair(call: ToolCall, subject: Subject, check: Check) -> bool:

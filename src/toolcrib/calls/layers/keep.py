@@ -11,6 +11,7 @@ from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit
 from toolcrib.core.names import RESULT_READ
+from toolcrib.isolate.helpers import Helpers
 
 if TYPE_CHECKING:
     from toolcrib.calls.results.trade import Trade
@@ -35,8 +36,9 @@ class KeepSettings:
     keep_s: float
 
 
-def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit) -> Layer:
+def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Helpers | None = None) -> Layer:
     """Results up to the limit pass untouched; what cannot be kept passes whole, and is told."""
+    beside = helpers or Helpers()
 
     def layer(subject: Subject, following: Step) -> Step:
         limit = settings.limit if subject.tool.result_limit is None else subject.tool.result_limit
@@ -46,7 +48,7 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit) -> Layer:
         def trade() -> "Trade":
             from toolcrib.calls.results.trade import Trade  # late: most programs never see a large result
 
-            return Trade(results, KeepSettings(limit, settings.keep_s), emit, subject)
+            return Trade(results, KeepSettings(limit, settings.keep_s), emit, subject, beside)
 
         async def step(call: ToolCall) -> ToolResult:
             try:

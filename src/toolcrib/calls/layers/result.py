@@ -1,15 +1,29 @@
 """Result: structured content must fit the output schema that the tool itself declared."""
 
+import msgspec
+
 from toolcrib.calls.layers.arguments import OnUnchecked
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ToolFailed
-from toolcrib.schema.check import compile_check
+from toolcrib.isolate.helpers import Helpers, TookTooLong
+from toolcrib.schema import judge
+from toolcrib.schema.check import QUICK_BYTES, Check, compile_check
 from toolcrib.schema.problems import describe
 
+MISFIT = "does not fit its own output schema: "
+CARRIED_OUT = "The call was carried out; the fault is the tool's."
 
-def result(on_unchecked: OnUnchecked) -> Layer:
-    """Tools without an output schema pass untouched."""
+_encode = msgspec.json.Encoder().encode
+
+
+def result(on_unchecked: OnUnchecked, helpers: Helpers | None = None) -> Layer:
+    """Tools without an output schema pass untouched.
+
+    A result that may be too much work for the event loop is checked by a helper, and refused if it takes too long: a
+    client that checks it, as clients do, would be held up even longer.
+    """
+    beside = helpers or Helpers()
 
     def layer(subject: Subject, following: Step) -> Step:
         schema = subject.tool.output_schema
@@ -23,16 +37,51 @@ def result(on_unchecked: OnUnchecked) -> Layer:
 
         async def step(call: ToolCall) -> ToolResult:
             outcome = await following(call)
-            structured = outcome.structured
-            if outcome.error is None and structured is not None and not check.accepts(structured):
-                problems = describe(check.problems(structured), schema)
-                raise ToolFailed(
-                    f"{call.name} returned data that does not fit its own output schema: {problems}",
-                    hint="The call was carried out; the fault is the tool's.",
-                    details={"content": list(outcome.content)},
-                )
+            if outcome.error is not None:
+                return outcome
+            if _is_quick(outcome, check):
+                wrong = _judge(outcome, check)
+            else:
+                wrong = await _judge_beside(beside, subject, outcome)
+            if wrong:
+                raise ToolFailed(f"{call.name} returned data that {wrong}", hint=CARRIED_OUT, details=_shown(outcome))
             return outcome
 
         return step
 
     return layer
+
+
+def _judge(outcome: ToolResult, check: Check) -> str:
+    """What is wrong with the result's data, as the end of a sentence; nothing if it fits, or there is none."""
+    structured = outcome.structured
+    if structured is None or check.accepts(structured):
+        return ""
+    return MISFIT + describe(check.problems(structured), check.schema)
+
+
+async def _judge_beside(helpers: Helpers, subject: Subject, outcome: ToolResult) -> str:
+    """The same, by a helper."""
+    try:
+        parts = _encode(subject.tool.output_schema), outcome.raw or b"{}"
+        wrong = await helpers.run(judge.RESULT, parts, subject.server)
+    except TookTooLong:
+        return "is too costly to check against its own output schema."
+    return MISFIT + wrong.decode() if wrong else ""
+
+
+def _is_quick(outcome: ToolResult, check: Check) -> bool:
+    """Whether the result may be checked here; one that nobody has encoded is encoded now, not once more by the door."""
+    if outcome.raw is None:
+        try:
+            outcome.raw = _encode(outcome.mcp)
+        except (TypeError, ValueError, RecursionError, OverflowError):  # no JSON: the check says so
+            return True
+    raw = outcome.raw
+    return len(raw) <= check.quick_bytes or (len(raw) <= QUICK_BYTES and check.is_quick(outcome.structured, raw))
+
+
+def _shown(outcome: ToolResult) -> dict[str, object]:
+    """What the tool said in words, where that is not too much to look at."""
+    is_large = outcome.raw is not None and len(outcome.raw) > QUICK_BYTES
+    return {} if is_large else {"content": list(outcome.content)}

@@ -27,7 +27,7 @@ def shorten(value: Any, check: Check, kept: Kept) -> Any:
         short = shears.cut(value, "", 0)
         for form in (short | {META: kept.meta | {"note": _NOTE}}, short):
             is_honest = META in form or not shears.dropped
-            if is_honest and len(encode(form)) <= kept.limit // 2 and check.accepts(form):
+            if is_honest and len(encode(form)) <= kept.limit // 2 and check.is_quick_for(form) and check.accepts(form):
                 return form
     return None
 

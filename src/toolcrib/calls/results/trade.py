@@ -1,31 +1,30 @@
 """A large result for a preview: the whole is put aside first, then what remains is put together."""
 
 import asyncio
-from typing import Any
 
 from toolcrib.calls.layers.keep import KeepSettings, ResultKeeper
 from toolcrib.calls.pipeline import Subject
 from toolcrib.calls.results.document import Document, encode, fit
-from toolcrib.calls.results.preview import META, Kept, preview_blocks
-from toolcrib.calls.results.shorten import shorten
+from toolcrib.calls.results.preview import META, Kept
+from toolcrib.calls.results.show import SHOW, Wanted, show, show_nothing
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ResultNotKept, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import RESULT_READ
-from toolcrib.schema.check import compile_check
+from toolcrib.isolate.helpers import Helpers, TookTooLong
+from toolcrib.schema.check import QUICK_BYTES
 
 ERROR_SHOWN = 2000
-NOT_AN_ERROR = (
-    "[The call succeeded. It is marked as an error only because its structured content cannot be shortened in a way "
-    "that fits the tool's output schema.]"
-)
 
 
 class Trade:
     """Trades large results of one tool."""
 
-    def __init__(self, results: ResultKeeper, settings: KeepSettings, emit: Emit, subject: Subject) -> None:
+    def __init__(
+        self, results: ResultKeeper, settings: KeepSettings, emit: Emit, subject: Subject, helpers: Helpers
+    ) -> None:
         self._results, self._settings, self._emit, self._subject = results, settings, emit, subject
+        self._helpers = helpers
 
     async def result(self, call: ToolCall, outcome: ToolResult) -> ToolResult:
         """The preview; the result itself if it cannot be kept, or is a question rather than a result."""
@@ -36,7 +35,24 @@ class Trade:
         handle = await self._keep(call, raw)
         if handle is None:
             return outcome
-        return await asyncio.to_thread(self._shown, self._kept(handle, len(raw)), document, outcome)
+        schema = self._subject.tool.output_schema
+        wanted = Wanted(
+            self._kept(handle, len(raw)), None if schema is None else dict(schema), outcome.error is not None
+        )
+        shown = ToolResult(raw=await self._show(raw, wanted))
+        if outcome.error is not None:
+            told = {META: wanted.kept.meta}
+            shown.error = ErrorInfo(outcome.error.code, shown.content[0]["text"], outcome.error.retryable, told)
+        return shown
+
+    async def _show(self, raw: bytes, wanted: Wanted) -> bytes:
+        """The encoded preview; one of much is put together by a helper."""
+        if len(raw) <= QUICK_BYTES:
+            return await asyncio.to_thread(show, raw, encode(wanted))
+        try:
+            return await self._helpers.run(SHOW, (raw, encode(wanted)), self._subject.server)
+        except TookTooLong:
+            return show_nothing(wanted)
 
     async def shorten_error(self, call: ToolCall, error: ToolcribError) -> None:
         """An error that says too much keeps its class and code, and says the rest by handle."""
@@ -62,24 +78,6 @@ class Trade:
 
     def _kept(self, handle: str, size: int) -> Kept:
         return Kept(handle, self._subject.name, size, self._settings.limit, self._settings.keep_s)
-
-    def _shown(self, kept: Kept, document: Document, outcome: ToolResult) -> ToolResult:
-        content = preview_blocks(document, kept)
-        shown: dict[str, Any] = {"content": content, "_meta": {META: kept.meta}}
-        if outcome.error is not None:
-            shown["isError"] = True
-            error = ErrorInfo(outcome.error.code, content[0]["text"], outcome.error.retryable, {META: kept.meta})
-            return ToolResult(raw=encode(shown), error=error)
-        if self._subject.tool.output_schema is not None:
-            shown |= self._structured(outcome.structured, kept)
-            if "isError" in shown:
-                content.insert(1, {"type": "text", "text": NOT_AN_ERROR})
-        return ToolResult(raw=encode(shown))
-
-    def _structured(self, structured: Any, kept: Kept) -> dict[str, Any]:
-        """What clients demand of a tool with an output schema: data that fits it, or else the mark of an error."""
-        short = shorten(structured, compile_check(self._subject.tool.output_schema or {}), kept)
-        return {"isError": True} if short is None else {"structuredContent": short}
 
 
 def _encode_error(error: ToolcribError) -> bytes:

@@ -66,7 +66,10 @@ def _said(path: Path, words: str) -> str:
 def _misfits(route: Route, arguments: Mapping[str, Any]) -> dict[Path, str]:
     """Where the arguments do not fit the schema; a path into a list is that of the list."""
     found: dict[Path, str] = {}
-    for problem in compile_check(route.tool.input_schema).problems(dict(arguments)):
+    check = compile_check(route.tool.input_schema)
+    if not check.is_quick_for(arguments):  # the call itself will tell
+        return found
+    for problem in check.problems(dict(arguments)):
         path: list[str] = []
         for step in problem.path:
             if not isinstance(step, str):
