@@ -597,6 +597,17 @@ async def test_health_and_metrics_know_the_audit_log():
     assert 'toolcrib_call_refusals_total{code="TOOL_NOT_FOUND"} 1\n' in page
 
 
+async def test_health_is_degraded_while_any_part_is_away_and_names_it():
+    """Although every server is well, and however the part is called."""
+    files = FakeSource("files", ["read"])
+    async with memory_crib(files, audit=MemoryAudit(problem="the disk is full")) as made:
+        await made.crib.refresh()
+        health = made.crib.health()
+
+    assert (health["status"], health["away"]) == ("degraded", {"audit": "the disk is full"})
+    assert health["parts"] == {"audit": "the disk is full"}
+
+
 async def test_health_follows_the_servers():
     """One of two down: degraded; known tools of a server in trouble are stale; all down: unhealthy."""
     files, other = FakeSource("files", ["read"]), FakeSource("other")
@@ -611,6 +622,7 @@ async def test_health_follows_the_servers():
         all_down = made.crib.health()["status"]
 
     assert (one_down["status"], one_down["servers"]["other"]["health"]) == ("degraded", "unhealthy")
+    assert one_down["away"] == {"server other": "down"}
     assert (stale["health"], stale["stale"], stale["error"], stale["tools"]) == ("degraded", True, "down too", 1)
     assert all_down == "unhealthy"
 

@@ -1,14 +1,18 @@
 """A replica among others: it follows their edits, and knows whether what they share can be reached."""
 
 import asyncio
+import json
+from typing import Any
 
 import pytest
 from tests.doubles.replicas import Common, replica, so
 
+from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.audit import AuditStatus
 from toolcrib.core.errors import StoreUnavailable
 from toolcrib.core.events import Event
-from toolcrib.doors.cli.probes import readiness
+from toolcrib.crib import Crib
+from toolcrib.doors.cli.probes import probe_routes, readiness
 from toolcrib.fleet import Engine, Fleet, join_fleet
 from toolcrib.shared import Shared
 from toolcrib.stores.coordination_memory import MemoryHub
@@ -49,10 +53,29 @@ async def test_health_says_which_replica_this_is_and_what_is_away():
     common = Common()
     async with replica(common, "a") as a:
         a.fleet.engines = [Engine("store", "postgresql", asyncio.Event().wait, "gone", 5.0)]
-        told = a.made.crib.health()["fleet"]
+        health = a.made.crib.health()
+        told = health["fleet"]
+        page = probe(a.made.crib, "/healthz")
 
+    assert (health["status"], health["away"]) == ("degraded", {"store": "gone"})
+    assert (page["status"], page["away"]) == ("degraded", ["store"])
     assert (told["replica"], told["engine"]) == ("a", "memory")
     assert told["engines"] == {"store": {"engine": "postgresql", "problem": "gone", "awaySince": 5.0}}
+
+
+def probe(crib: Crib, path: str) -> dict[str, Any]:
+    """What a probe says, without a socket."""
+    told: list[bytes] = []
+
+    class Exchange:
+        def answer(self, status: int, body: bytes, kind: bytes) -> None:
+            told.append(body)
+
+    class Request:
+        method = b"GET"
+
+    probe_routes(crib, LOCAL_USER)[path](Request(), Exchange())
+    return json.loads(told[0])
 
 
 def fleet(**problems: str) -> Fleet:

@@ -14,7 +14,7 @@ from toolcrib.calls.layers.audit import unknown_call
 from toolcrib.calls.pipeline import Step, Subject, compose
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.current import Current
-from toolcrib.catalog.entries import discovery_outcome, overall_health, tool_entry
+from toolcrib.catalog.entries import away_parts, discovery_outcome, overall_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
 from toolcrib.catalog.formats import Offer, Options, offer_routes
 from toolcrib.catalog.search import USUAL, Found, ToolSearch
@@ -260,16 +260,27 @@ class Crib:
 
     def health(self) -> dict[str, Any]:
         """The state of the registry, its servers and tools, as plain data."""
-        servers = self.servers.health()
+        servers, parts = self.servers.health(), self.parts()
         native, mcp = self.catalog.counts()
+        away = away_parts(parts, servers)
         return {
-            "status": overall_health(servers),
+            "status": overall_health(servers, away),
+            "away": away,
+            "parts": {name: problem or "ok" for name, problem in parts.items()},
             "tools": {"native": native, "mcp": mcp},
             "servers": servers,
             "calls": self.metrics.totals(),
             "audit": asdict(self.audit.status()),
             **self._fleet_health(),
         }
+
+    def parts(self) -> dict[str, str]:
+        """What it needs besides its servers (audit log, shared store, coordination), and why each cannot be used."""
+        audit = self.audit.status()
+        shared = {} if self.coordination is None else {"coordination": self.coordination.status().problem}
+        if self.fleet is not None:
+            shared = self.fleet.troubles()
+        return ({"audit": audit.problem} if audit.enabled else {}) | shared
 
     def _fleet_health(self) -> dict[str, Any]:
         if self.fleet is not None:

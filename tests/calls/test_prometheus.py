@@ -12,7 +12,8 @@ AUDIT = {"enabled": True, "problem": "", "written": 7, "backlog": 1, "failures":
 
 
 def health(**changed: Any) -> dict[str, Any]:
-    return {"tools": {"native": 3, "mcp": 40}, "servers": {"files": SERVER}, "audit": AUDIT} | changed
+    whole = {"tools": {"native": 3, "mcp": 40}, "servers": {"files": SERVER}, "audit": AUDIT}
+    return whole | {"away": {}, "parts": {"audit": "ok"}} | changed
 
 
 def read(metrics: Metrics, told: dict[str, Any] | None = None) -> dict[tuple[str, ...], float]:
@@ -45,6 +46,16 @@ def test_calls_are_counted_by_how_they_ended():
     assert samples["toolcrib_calls_in_flight",] == 4
 
 
+def test_what_is_away_is_told_by_part():
+    """One sample for each part, and one for all of it."""
+    broken = health(away={"store": "it does not answer"}, parts={"audit": "ok", "store": "it does not answer"})
+
+    well, ill = read(Metrics()), read(Metrics(), broken)
+
+    assert (well["toolcrib_healthy",], ill["toolcrib_healthy",]) == (1, 0)
+    assert (ill["toolcrib_part_up", "audit"], ill["toolcrib_part_up", "store"]) == (1, 0)
+
+
 def test_durations_fall_into_classes_that_add_up():
     """Each class counts what is within its bound, the bound included; the last one counts all."""
     metrics = Metrics()
@@ -72,6 +83,8 @@ def test_servers_catalogue_log_and_process_are_told():
         ("toolcrib_calls_in_flight",): 0,
         ("toolcrib_server_up", "files"): 1,
         ("toolcrib_server_restarts_total", "files"): 2,
+        ("toolcrib_part_up", "audit"): 1,
+        ("toolcrib_healthy",): 1,
         ("toolcrib_catalog_tools", "native"): 3,
         ("toolcrib_catalog_tools", "mcp"): 40,
         ("toolcrib_audit_up",): 1,

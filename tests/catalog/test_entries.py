@@ -37,9 +37,14 @@ def test_overall_health_is_that_of_all_servers_together():
     """One of several in trouble is degraded, all of them is unhealthy, none (or no server) is healthy."""
     well, ill = {"health": "healthy"}, {"health": "unhealthy"}
 
-    assert [overall_health(servers) for servers in ({}, {"a": well}, {"a": well, "b": ill}, {"a": ill})] == [
+    assert [overall_health(servers, {}) for servers in ({}, {"a": well}, {"a": well, "b": ill}, {"a": ill})] == [
         "healthy",
         "healthy",
+        "degraded",
+        "unhealthy",
+    ]
+    assert [overall_health(servers, {"store": "gone"}) for servers in ({}, {"a": well}, {"a": ill})] == [
+        "degraded",
         "degraded",
         "unhealthy",
     ]

@@ -101,6 +101,9 @@ def _catalogue(health: Mapping[str, Any]) -> Iterator[Iterator[str]]:
     sizes = [("", {"kind": kind}, count) for kind, count in health["tools"].items()]
     yield _family("toolcrib_server_up", "gauge", "Whether a server can be used.", ups)
     yield _family("toolcrib_server_restarts", "counter", "How often a server was started again.", restarts)
+    parts = [("", {"part": name}, float(state == "ok")) for name, state in health["parts"].items()]
+    yield _family("toolcrib_part_up", "gauge", "Whether a part that is needed besides servers can be used.", parts)
+    yield _family("toolcrib_healthy", "gauge", "Whether nothing is away.", [("", {}, float(not health["away"]))])
     yield _family("toolcrib_catalog_tools", "gauge", "Tools in the catalogue.", sizes)
 
 

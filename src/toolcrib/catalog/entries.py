@@ -58,12 +58,22 @@ def server_health(shelf: Shelf, breaker: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def overall_health(servers: Mapping[str, Mapping[str, Any]]) -> str:
-    """``healthy``; ``degraded`` when some servers are not; ``unhealthy`` when none can be used."""
+def overall_health(servers: Mapping[str, Mapping[str, Any]], away: Mapping[str, str]) -> str:
+    """``healthy``; ``degraded`` when some server is not or a part is away; ``unhealthy`` when no server is of use."""
     states = [server["health"] for server in servers.values()]
-    if all(state == "healthy" for state in states):
-        return "healthy"
-    return "unhealthy" if all(state == "unhealthy" for state in states) else "degraded"
+    if states and all(state == "unhealthy" for state in states):
+        return "unhealthy"
+    return "degraded" if away or any(state != "healthy" for state in states) else "healthy"
+
+
+def away_parts(parts: Mapping[str, str], servers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """What cannot be used as it should, by name, and why; ``parts`` are those that have a problem or none."""
+    broken = {
+        f"server {name}": server["error"] or "It is left alone for a while."
+        for name, server in servers.items()
+        if server["health"] != "healthy"
+    }
+    return {name: problem for name, problem in parts.items() if problem} | broken
 
 
 def discovery_outcome(records: Mapping[str, Record]) -> ToolResult:

@@ -29,7 +29,11 @@ def test_serve_prints_the_port_it_took(tiny):
 def test_serving_starts_no_server_before_somebody_asks(tiny):
     """A server is started by the first need of its tools."""
     with tiny.serving("serve") as serving:
-        assert json.loads(serving.request("GET", "/healthz").read()) == {"status": "healthy", "version": "0.1.0"}
+        assert json.loads(serving.request("GET", "/healthz").read()) == {
+            "status": "healthy",
+            "version": "0.1.0",
+            "away": [],
+        }
         assert tiny.starts == 0
 
 

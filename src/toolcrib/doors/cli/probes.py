@@ -35,7 +35,11 @@ def probe_routes(crib: Crib, usual: Caller, is_draining: Callable[[], bool] = ne
     started_at = time.time()
 
     def alive() -> tuple[int, bytes, bytes]:
-        return 200, msgspec.json.encode({"status": crib.health()["status"], "version": VERSION}), _JSON
+        health = crib.health()
+        # Whoever comes without a token learns that servers are away, not which ones there are.
+        away = sorted({"servers" if part.startswith("server ") else part for part in health["away"]})
+        told = {"status": health["status"], "version": VERSION, "away": away}
+        return 200, msgspec.json.encode(told), _JSON
 
     def ready() -> tuple[int, bytes, bytes]:
         told = readiness(crib.audit.status(), crib.fleet, is_draining=is_draining())

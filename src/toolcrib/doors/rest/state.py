@@ -3,7 +3,7 @@
 import time
 from typing import Any
 
-from toolcrib.catalog.entries import overall_health
+from toolcrib.catalog.entries import away_parts, overall_health
 from toolcrib.core.access import METRICS
 from toolcrib.doors.http.answers import Answer, json_answer
 from toolcrib.doors.http.premises import Premises
@@ -53,4 +53,13 @@ def _health(premises: Premises, visit: Visit) -> dict[str, Any]:
     routes = crib.catalog.visible_to(visit.caller.grants)
     native = sum(1 for route in routes if not route.server)
     counts = {"native": native, "mcp": len(routes) - native}
-    return {"status": overall_health(servers), "tools": counts, "servers": servers, "calls": None, "audit": None}
+    away = away_parts(crib.parts(), servers)
+    return {
+        "status": overall_health(servers, away),
+        "away": away,
+        "parts": whole["parts"],
+        "tools": counts,
+        "servers": servers,
+        "calls": None,
+        "audit": None,
+    }

@@ -148,6 +148,11 @@ class HealthView(Shape):
     """How toolcrib and the servers a caller may know of are doing."""
 
     status: Health
+    """`degraded` while anything in `away` is."""
+    away: dict[str, str]
+    """What cannot be used as it should (`store`, `coordination`, `audit`, `server NAME`), and why."""
+    parts: dict[str, str]
+    """What toolcrib needs besides its servers: `ok`, or the problem."""
     tools: ToolCounts
     servers: dict[str, ServerHealth]
     calls: dict[str, float] | None

@@ -92,7 +92,10 @@ def _todos(pages: Pages, visit: Visit, rows: Sequence[ServerRow]) -> Iterator[To
 
 
 def fleet_todos(crib: Crib) -> Iterator[Todo]:
-    """What is to be known of other replicas, if anything."""
+    """What is to be known of other replicas, and of the store they share, if anything."""
+    if store := crib.parts().get("store"):
+        about = f"{store} What may not run unrecorded is refused until it is back; what only reads goes on."
+        yield Todo("bad", "alert", "The shared store cannot be used", about, "/settings/about", "See files")
     status = crib.coordination.status() if crib.coordination is not None else None
     if status is not None and status.problem:
         about = f"{status.problem} What is limited is refused until it is back; everything else goes on."
