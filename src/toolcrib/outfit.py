@@ -123,6 +123,7 @@ def _make(config: WorkspaceConfig, place: Place, surroundings: Surroundings, beh
     shell = ShellSettings(
         IsolationLevel(config.isolation),
         config.network,
+        config.loopback,
         tuple(str((place.root / Path(path).expanduser()).absolute()) for path in config.read),
         config.timeout_s,
         config.output,

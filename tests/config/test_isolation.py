@@ -19,10 +19,12 @@ def server(lines: str):
 
 def test_a_server_says_how_it_is_to_run():
     """Every key."""
-    found = server('isolation = "confined"\nread = ["a"]\nwrite = ["b"]\nnetwork = true\nmemory = "2GB"\nprocesses = 9')
+    grants = 'read = ["a"]\nwrite = ["b"]\nnetwork = true\nloopback = [5432]'
+    found = server(f'isolation = "confined"\n{grants}\nmemory = "2GB"\nprocesses = 9')
 
     assert (found.isolation, found.read, found.write) == ("confined", ("a",), ("b",))
-    assert (found.network, found.memory_bytes, found.processes) == (True, 2_000_000_000, 9)
+    assert (found.network, found.loopback) == (True, (5432,))
+    assert (found.memory_bytes, found.processes) == (2_000_000_000, 9)
 
 
 def test_a_server_that_says_nothing_leaves_it_open():

@@ -83,6 +83,7 @@ def ensure_programs() -> list[str]:
 
 PROGRAMS: Mapping[str, Callable[[], str | None]] = {
     "chromium": browser,
+    "bubblewrap": lambda: shutil.which("bwrap"),
     "tmux": lambda: shutil.which("tmux"),
     "redis-server": lambda: shutil.which("redis-server"),
     "haproxy": lambda: shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin"),

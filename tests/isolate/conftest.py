@@ -18,7 +18,9 @@ from toolcrib.transports.spec import ProcessSpec
 
 @pytest.fixture(scope="session")
 def host():
-    return Host.here(os.environ)
+    host = Host.here(os.environ)
+    assert host.bwrap, "bubblewrap is not installed: run `./dev` once"
+    return host
 
 
 @pytest.fixture(scope="session")
@@ -60,3 +62,9 @@ def run_python(spawner, host, proof):
 
 
 CONFINED = Wish(IsolationLevel.CONFINED)
+
+
+@pytest.fixture(params=[IsolationLevel.CONFINED, IsolationLevel.ISOLATED])
+def wish(request):
+    """At both levels that restrict."""
+    return Wish(request.param)

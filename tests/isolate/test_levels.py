@@ -1,12 +1,15 @@
 """Levels: what they promise, and whether that is enough for a tool."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 
 from toolcrib.config.security import ISOLATIONS
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.isolate.levels import ADDED, ATTEMPTS, IsolationLevel, Probe, promises, shortfall
+from toolcrib.isolate.levels import ADDED, ATTEMPTS, UNPROMISED, IsolationLevel, Probe, promises, shortfall
+
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "isolation.md"
 
 
 def test_every_level_promises_what_the_one_before_does():
@@ -16,11 +19,22 @@ def test_every_level_promises_what_the_one_before_does():
     assert all(promises(low) <= promises(high) for low, high in itertools.pairwise(levels))
 
 
-def test_the_number_of_processes_is_promised_by_no_level():
-    """The kernel does not hold root to it, so nobody may rely on it; everything else is promised by exactly one."""
+def test_everything_is_promised_by_one_level_or_said_to_be_promised_by_none():
+    """The number of processes, to which the kernel does not hold root, and datagrams within this machine."""
     added = [probe for probes in ADDED.values() for probe in probes]
 
-    assert sorted(added) == sorted(set(Probe) - {Probe.FORK})
+    assert sorted(added) == sorted(set(Probe) - UNPROMISED)
+    assert frozenset({Probe.FORK, Probe.LOCAL_UDP}) == UNPROMISED
+
+
+def test_the_documentation_promises_what_the_levels_promise():
+    """Each thing that is tried, at each level."""
+    levels = [level for level in IsolationLevel if promises(level)]
+    words = {True: "kept from it", False: "open"}
+
+    rows = [" | ".join([ATTEMPTS[probe], *(words[probe in promises(level)] for level in levels)]) for probe in Probe]
+
+    assert "\n".join(f"| {row} |" for row in rows) in DOCUMENTATION.read_text()
 
 
 def test_every_probe_has_words():

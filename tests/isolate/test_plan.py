@@ -70,7 +70,9 @@ def test_the_home_is_not_granted_because_a_program_runs_there(tmp_path):
     assert str(tmp_path) not in dict(bounded.confinement.rules)
 
 
-@pytest.mark.parametrize("wish", [Wish(read=("/srv",)), Wish(write=("/tmp",)), Wish(network=False)])
+@pytest.mark.parametrize(
+    "wish", [Wish(read=("/srv",)), Wish(write=("/tmp",)), Wish(network=False), Wish(network=True, loopback=(80,))]
+)
 def test_grants_that_restrict_nothing_are_refused(wish):
     """Whoever writes them believes that everything else is forbidden."""
     with pytest.raises(SourceUnavailable, match="restricts nothing at isolation 'limits'") as caught:
@@ -85,12 +87,31 @@ def test_a_wish_for_what_there_is_loses_its_grants_where_nothing_is_forbidden():
     settled = Wish("auto", read=("/srv",), network=False).at(IsolationLevel.LIMITS)
 
     assert settled == Wish(IsolationLevel.LIMITS)
+    assert Wish("auto", network=True, loopback=(80,)).at(IsolationLevel.LIMITS) == Wish(IsolationLevel.LIMITS)
 
 
 def test_a_grant_that_does_not_exist_is_refused(tmp_path):
     """A typing mistake would otherwise show as an error of the server."""
     with pytest.raises(SourceUnavailable, match="does not exist"):
         confine(SPEC, Wish(IsolationLevel.CONFINED, read=(str(tmp_path / "typo"),)), HOST)
+
+
+def test_ports_of_this_machine_without_a_network_are_refused():
+    """They would restrict nothing, and open nothing either."""
+    with pytest.raises(SourceUnavailable, match="'loopback' names ports of this machine") as caught:
+        confine(SPEC, Wish(IsolationLevel.CONFINED, loopback=(5432,)), HOST)
+
+    assert "network = true" in caught.value.hint
+
+
+@pytest.mark.parametrize("level", [IsolationLevel.CONFINED, IsolationLevel.ISOLATED])
+def test_connections_are_looked_at_only_where_there_is_a_network(level):
+    """Names can be resolved; beyond that only the ports that were granted."""
+    without = confine(SPEC, Wish(level), HOST).confinement
+    with_ = confine(SPEC, Wish(level, network=True, loopback=(5432,)), HOST).confinement
+
+    assert without.connect_filter == b""
+    assert (with_.connect_filter != b"", with_.ports) == (True, (53, 5432))
 
 
 def test_an_unknown_machine_cannot_confine():

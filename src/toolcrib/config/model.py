@@ -89,6 +89,8 @@ class ServerConfig:
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     network: bool | None = None
+    loopback: tuple[int, ...] = ()
+    """Ports of this machine that a confined server with a network may connect to."""
     memory_bytes: int | None = None
     processes: int | None = None
     origin: str = field(default="", compare=False)

@@ -26,7 +26,7 @@ from toolcrib.core.names import check_server_name
 
 _TABLES = tuple(dict.fromkeys(name.partition(".")[0] for name in SETTINGS if "." in name))
 _TOP = ("native", *_TABLES, "servers", "profiles")
-_PROCESS_KEYS = ("args", "cwd", "env", "isolation", "read", "write", "network", "memory", "processes")
+_PROCESS_KEYS = ("args", "cwd", "env", "isolation", "read", "write", "network", "loopback", "memory", "processes")
 _BELONGS_TO = {**dict.fromkeys(_PROCESS_KEYS, "command"), "headers": "url"}
 _SYNTAX_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 

@@ -81,6 +81,7 @@ SERVER_KEYS: Mapping[str, Key] = {
     "read": Key("read", list_of(some_text, "a list of paths")),
     "write": Key("write", list_of(some_text, "a list of paths")),
     "network": Key("network", flag),
+    "loopback": Key("loopback", list_of(port, "a list of ports")),
     "memory": Key("memory_bytes", memory_size),
     "processes": Key("processes", count),
 }
@@ -199,6 +200,7 @@ SETTINGS: Mapping[str, Key] = {
     "workspace.bash": Key("bash", flag),
     "workspace.isolation": Key("isolation", one_of(*ISOLATIONS)),
     "workspace.network": Key("network", flag),
+    "workspace.loopback": Key("loopback", list_of(port, "a list of ports")),
     "workspace.read": Key("read", list_of(some_text, "a list of paths")),
     "workspace.timeout": Key("timeout_s", timeout_s),
     "workspace.output": Key("output", result_limit),

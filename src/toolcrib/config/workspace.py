@@ -22,6 +22,8 @@ class WorkspaceConfig:
     """The least that commands run at; with less, none is run."""
     network: bool = False
     """Whether commands have one."""
+    loopback: tuple[int, ...] = ()
+    """Ports of this machine that they may then connect to."""
     read: tuple[str, ...] = ()
     """What commands may read besides the workspace and the system's own programs."""
     timeout_s: float = 120.0

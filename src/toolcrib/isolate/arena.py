@@ -1,6 +1,7 @@
 """Where the self-test takes place: a secret, places to write, and listeners that know whether they were reached."""
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import secrets
@@ -16,6 +17,8 @@ from typing import Any
 from toolcrib.isolate.levels import Probe
 
 UNTOUCHED = 0o600
+IPC_PRIVATE, IPC_CREATE, IPC_REMOVE = 0, 0o1000, 0
+SHARED_BYTES = 4096
 
 
 class Verdict(StrEnum):
@@ -36,12 +39,18 @@ class Arena:
     udp: socket.socket
     unix: socket.socket
     datagrams: socket.socket
+    shared: int
+    """Memory that holds the secret, by its number; -1 where the system has none."""
+    queue: int
     forks: int
     """How many processes the probe tries to start; none leaves that question open, it takes the longest."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self, *, network: bool) -> dict[str, Any]:
         """What the probe is told to try."""
         return {
+            "network": network,
+            "shared": self.shared,
+            "queue": self.queue,
             "secret": str(self.home / "secret"),
             "outside": str(self.home / "outside"),
             "target": str(self.home / "target"),
@@ -67,14 +76,32 @@ class Arena:
             Probe.ENVIRON: not apart and is_ours(told.get("environ")),
             Probe.SIGNAL: not apart and not is_error(told.get("signal")),
             Probe.TRACE: not apart and not is_error(told.get("trace")),
+            Probe.PRLIMIT: not apart and not is_error(told.get("prlimit")),
+            Probe.PRIORITY: not apart and told.get("priority") != [],
+            Probe.NAMES: not is_error(told.get("names")),
+            Probe.WATCH: not is_error(told.get("watch")),
+            Probe.FANOTIFY: not is_error(told.get("fanotify")),
+            Probe.SHARED: told.get("shared") == self.secret or not is_error(told.get("shared")),
+            Probe.QUEUE: not is_error(told.get("queue")),
         }
         bounded = {
             Probe.MEMORY: is_error(told.get("memory")),
             Probe.FILE: is_error(told.get("file")),
+            Probe.RAISE: is_error(told.get("raise")),
             **({Probe.FORK: told.get("fork") != self.forks} if self.forks else {}),
         }
         verdicts = {probe: Verdict.OPEN if was else Verdict.STOPPED for probe, was in reached.items()}
         return verdicts | {probe: Verdict.LIMITED if was else Verdict.OPEN for probe, was in bounded.items()}
+
+    def judge_network(self, told: Mapping[str, Any]) -> dict[Probe, Verdict]:
+        """What was stopped of what a network must not open."""
+        reached = {
+            Probe.LOCAL: was_called(self.tcp),
+            Probe.LOCAL_UDP: has_mail(self.udp),
+            Probe.UNIX: was_called(self.unix) or has_mail(self.datagrams),
+            Probe.NETLINK: told.get("netlink") != [],
+        }
+        return {probe: Verdict.OPEN if was else Verdict.STOPPED for probe, was in reached.items()}
 
 
 @contextlib.contextmanager
@@ -97,8 +124,39 @@ def open_arena(temporary: Path, forks: int) -> Iterator[Arena]:
             undo.enter_context(listen(socket.AF_INET, datagram, ("127.0.0.1", 0))),
             undo.enter_context(listen(socket.AF_UNIX, stream, str(home / "stream.sock"))),
             undo.enter_context(listen(socket.AF_UNIX, datagram, str(home / "datagram.sock"))),
+            undo.enter_context(share(secret)),
+            undo.enter_context(open_queue()),
             forks,
         )
+
+
+@contextlib.contextmanager
+def share(text: str) -> Iterator[int]:
+    """Shared memory with a text in it, for as long as this lasts; it is gone even if we are killed."""
+    library = ctypes.CDLL(None)
+    number = library.shmget(IPC_PRIVATE, ctypes.c_size_t(SHARED_BYTES), IPC_CREATE | UNTOUCHED)
+    if number < 0:
+        yield number
+        return
+    library.shmat.restype = ctypes.c_void_p
+    at = library.shmat(number, None, 0)
+    library.shmctl(number, IPC_REMOVE, None)  # once nobody is attached
+    ctypes.memmove(at, text.encode() + b"\0", len(text) + 1)
+    try:
+        yield number
+    finally:
+        library.shmdt(ctypes.c_void_p(at))
+
+
+@contextlib.contextmanager
+def open_queue() -> Iterator[int]:
+    """A queue for messages, for as long as this lasts."""
+    library = ctypes.CDLL(None)
+    number = library.msgget(IPC_PRIVATE, IPC_CREATE | UNTOUCHED)
+    try:
+        yield number
+    finally:
+        library.msgctl(number, IPC_REMOVE, None)
 
 
 def listen(family: int, kind: int, address: Any) -> socket.socket:

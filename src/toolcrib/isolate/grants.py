@@ -51,10 +51,12 @@ class Wish:
     write: tuple[str, ...] = ()
     network: bool | None = None
     """``None`` when nothing was said, which is no network where that can be kept from it."""
+    loopback: tuple[int, ...] = ()
+    """Ports of this machine that it may connect to; with a network, all others are refused."""
     limits: Limits = Limits()
 
     def at(self, level: IsolationLevel) -> "Wish":
         """The wish with its level settled; whoever takes what there is gets no grants where nothing is forbidden."""
         if self.level == AUTO and level.rank < IsolationLevel.CONFINED.rank:
-            return replace(self, level=level, read=(), write=(), network=None)
+            return replace(self, level=level, read=(), write=(), network=None, loopback=())
         return replace(self, level=level)

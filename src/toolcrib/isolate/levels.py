@@ -33,14 +33,25 @@ class Probe(StrEnum):
     SECRET = "secret"  # noqa: S105
     WRITE = "write"
     CHMOD = "chmod"
+    NAMES = "names"
+    WATCH = "watch"
+    FANOTIFY = "fanotify"
     TCP = "tcp"
     UDP = "udp"
     UNIX = "unix"
+    LOCAL = "local"
+    LOCAL_UDP = "local_udp"
+    NETLINK = "netlink"
     ENVIRON = "environ"
     TRACE = "trace"
     SIGNAL = "signal"
+    PRLIMIT = "prlimit"
+    PRIORITY = "priority"
+    SHARED = "shared"
+    QUEUE = "queue"
     MEMORY = "memory"
     FILE = "file"
+    RAISE = "raise"
     FORK = "fork"
 
 
@@ -48,28 +59,44 @@ ATTEMPTS: Mapping[Probe, str] = {
     Probe.SECRET: "read a secret file",
     Probe.WRITE: "write outside its directories",
     Probe.CHMOD: "change permissions outside",
+    Probe.NAMES: "see whether a file outside exists",
+    Probe.WATCH: "watch names outside (inotify)",
+    Probe.FANOTIFY: "watch or hold files (fanotify)",
     Probe.TCP: "connect over TCP",
     Probe.UDP: "send over UDP",
-    Probe.UNIX: "reach a unix socket",
+    Probe.UNIX: "reach a unix socket, with a network too",
+    Probe.LOCAL: "with a network: connect to toolcrib or others on this machine",
+    Probe.LOCAL_UDP: "with a network: send UDP to this machine",
+    Probe.NETLINK: "with a network: open netlink, raw or packet sockets",
     Probe.ENVIRON: "read toolcrib's environment",
     Probe.TRACE: "trace toolcrib",
     Probe.SIGNAL: "signal toolcrib",
+    Probe.PRLIMIT: "change toolcrib's limits (prlimit)",
+    Probe.PRIORITY: "change toolcrib's priority or processors",
+    Probe.SHARED: "read others' shared memory (SysV)",
+    Probe.QUEUE: "reach others' message queues",
     Probe.MEMORY: "take 1 GiB of memory",
     Probe.FILE: "write an 80 MB file",
+    Probe.RAISE: "raise its own limits",
     Probe.FORK: "start 200 processes",
 }
 """Each probe in words."""
 
 ADDED: Mapping[IsolationLevel, frozenset[Probe]] = {
     IsolationLevel.NONE: frozenset(),
-    IsolationLevel.LIMITS: frozenset({Probe.MEMORY, Probe.FILE}),
-    IsolationLevel.CONFINED: frozenset(
-        {Probe.SECRET, Probe.WRITE, Probe.TCP, Probe.UDP, Probe.UNIX, Probe.ENVIRON, Probe.TRACE}
-    ),
-    IsolationLevel.ISOLATED: frozenset({Probe.SIGNAL, Probe.CHMOD}),
-}
-"""What each level promises beyond the one before. The number of processes is promised by none: the kernel counts all
-of a user's together, and exempts root."""
+    IsolationLevel.LIMITS: frozenset({Probe.MEMORY, Probe.FILE, Probe.RAISE}),
+    IsolationLevel.CONFINED: frozenset({
+        Probe.SECRET, Probe.WRITE, Probe.WATCH, Probe.FANOTIFY,
+        Probe.TCP, Probe.UDP, Probe.UNIX, Probe.LOCAL, Probe.NETLINK,
+        Probe.ENVIRON, Probe.TRACE, Probe.PRLIMIT, Probe.PRIORITY, Probe.SHARED, Probe.QUEUE,
+    }),
+    IsolationLevel.ISOLATED: frozenset({Probe.SIGNAL, Probe.CHMOD, Probe.NAMES}),
+}  # fmt: skip
+"""What each level promises beyond the one before."""
+
+UNPROMISED = frozenset({Probe.FORK, Probe.LOCAL_UDP})
+"""What no level promises. The kernel counts all of a user's processes together, and exempts root; and where a datagram
+goes stands in memory, where a filter cannot look."""
 
 
 def promises(level: IsolationLevel) -> frozenset[Probe]:

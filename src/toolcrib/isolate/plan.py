@@ -13,7 +13,7 @@ from toolcrib.isolate.bubblewrap import FILTER_FD, Binds, wrap
 from toolcrib.isolate.grants import Wish
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.places import DEVICES, HARMLESS, KERNEL, SYSTEM, find_program, is_too_wide, program_places
-from toolcrib.isolate.seccomp import MACHINES, build_filter
+from toolcrib.isolate.seccomp import MACHINES, build_connect_filter, build_filter
 from toolcrib.transports.refusal import explain_failure, refuse
 from toolcrib.transports.spec import Confinement, ProcessSpec
 
@@ -23,6 +23,16 @@ DEVICE = 0b1100000000000110
 EVERYTHING = (0xFFFF, 0b11, 0b11)
 """All access to files, TCP both ways; and the scopes: abstract unix sockets, signals."""
 PRIVATE_UMASK = 0o077
+NAMES_PORT = 53
+"""Where names are resolved, on many machines at an address of their own."""
+SYS_RESOURCE = 24
+LIMITED_POWERS = ((1 << 64) - 1) ^ (1 << SYS_RESOURCE)
+"""Whoever has the one that is missing raises its limits as it likes."""
+CONFINED_POWERS = 0b101_1111_1111
+"""What root needs for files, users and its own processes, and low ports; nothing that changes the machine."""
+SETFCAP = 31
+ISOLATED_POWERS = CONFINED_POWERS | 1 << SETFCAP
+"""The one more is what root's bubblewrap needs to make its namespace; inside, none of them reaches out of it."""
 _HOME_VARIABLES = frozenset({
     "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
 })  # fmt: skip
@@ -58,8 +68,12 @@ def confine(spec: ProcessSpec, wish: Wish, host: Host) -> ProcessSpec:
     if level is IsolationLevel.NONE or sys.platform == "win32":
         return spec
     if level is IsolationLevel.LIMITS:
-        return replace(spec, confinement=Confinement(limits=wish.limits.numbers()), isolation=level.value)
+        return replace(spec, confinement=_limit(wish), isolation=level.value)
     return _confine_files(spec, wish, host, level)
+
+
+def _limit(wish: Wish) -> Confinement:
+    return Confinement(limits=wish.limits.numbers(), capabilities=LIMITED_POWERS)
 
 
 def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -68,10 +82,14 @@ def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 def _check_wish(spec: ProcessSpec, wish: Wish, level: IsolationLevel) -> None:
     """Grants that nobody would hold the program to are no grants."""
-    asked = "read" if wish.read else "write" if wish.write else "network" if wish.network is False else ""
+    given = {"read": wish.read, "write": wish.write, "network": wish.network is False, "loopback": wish.loopback}
+    asked = next((name for name, value in given.items() if value), "")
     if asked and level.rank < IsolationLevel.CONFINED.rank:
         hint = f'Set isolation = "confined", or remove {asked!r}.'
         raise for_good(refuse(spec, f"{asked!r} restricts nothing at isolation {level.value!r}.", hint=hint))
+    if wish.loopback and not wish.network:
+        hint = "Set network = true, or remove 'loopback'."
+        raise for_good(refuse(spec, "'loopback' names ports of this machine, but it has no network.", hint=hint))
     for path in (*wish.read, *wish.write):
         if not Path(path).exists():
             hint = "Create it, or correct the path."
@@ -90,12 +108,7 @@ def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLe
     private = str(host.temporary / f"toolcrib-{os.urandom(12).hex()}")
     program = _find(spec)
     cwd = private if spec.cwd is None else str(Path(spec.cwd).absolute())
-    confinement = Confinement(
-        limits=wish.limits.numbers(),
-        umask=PRIVATE_UMASK,
-        filter=build_filter(MACHINES[host.machine], network=bool(wish.network)),
-        private=private,
-    )
+    confinement = _filter(wish, host, level, private)
     inside = replace(
         spec,
         argv=(str(program), *spec.argv[1:]),
@@ -109,6 +122,19 @@ def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLe
     binds = Binds(tuple(reads), (*wish.write, private), network=bool(wish.network))
     wrapped = replace(inside, argv=wrap(host.bwrap or "bwrap", binds, cwd, inside.argv), cwd=None)
     return replace(wrapped, confinement=replace(confinement, filter_fd=FILTER_FD))
+
+
+def _filter(wish: Wish, host: Host, level: IsolationLevel, private: str) -> Confinement:
+    machine, network, apart = MACHINES[host.machine], bool(wish.network), level is IsolationLevel.ISOLATED
+    return Confinement(
+        limits=wish.limits.numbers(),
+        umask=PRIVATE_UMASK,
+        filter=build_filter(machine, network=network, apart=apart),
+        connect_filter=build_connect_filter(machine) if network else b"",
+        ports=(NAMES_PORT, *wish.loopback),
+        capabilities=ISOLATED_POWERS if apart else CONFINED_POWERS,
+        private=private,
+    )
 
 
 def _at_home_in(private: str, env: Mapping[str, str]) -> dict[str, str]:

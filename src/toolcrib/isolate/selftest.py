@@ -7,13 +7,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.isolate.arena import Arena, Verdict, open_arena
 from toolcrib.isolate.grants import MIB, Limits, Wish
 from toolcrib.isolate.levels import IsolationLevel, Probe, promises
 from toolcrib.isolate.plan import Host, confine
-from toolcrib.isolate.run import Finished, run_once
+from toolcrib.isolate.run import run_once
 from toolcrib.transports.spawn import Spawner
 from toolcrib.transports.spec import ProcessSpec
 
@@ -83,10 +84,16 @@ async def try_level(spawner: Spawner, host: Host, level: IsolationLevel, *, fork
     with open_arena(host.temporary, forks) as arena:
         try:
             async with asyncio.timeout(LEVEL_LIMIT_S):
-                finished = await run_once(spawner, _prepare(arena, host, level), b"", OUTPUT_MAX)
-        except (SourceUnavailable, TimeoutError) as error:
+                without = arena.judge(await _ask(spawner, _prepare(arena, host, level, network=False)))
+                with_ = arena.judge_network(await _ask(spawner, _prepare(arena, host, level, network=True)))
+        except (SourceUnavailable, TimeoutError, ValueError) as error:
             return Trial(missing=str(error) or "the probe did not come to an end")
-        return _read(arena, finished)
+    # What is open either way is open.
+    return Trial({**with_, **without, Probe.UNIX: max(without[Probe.UNIX], with_[Probe.UNIX], key=_is_open)})
+
+
+def _is_open(verdict: Verdict) -> bool:
+    return verdict is Verdict.OPEN
 
 
 def _unavailable(host: Host, level: IsolationLevel) -> str:
@@ -99,15 +106,15 @@ def _unavailable(host: Host, level: IsolationLevel) -> str:
     return ""
 
 
-def _prepare(arena: Arena, host: Host, level: IsolationLevel) -> ProcessSpec:
+def _prepare(arena: Arena, host: Host, level: IsolationLevel, *, network: bool) -> ProcessSpec:
     """The probe at one level, with limits that it can run into without doing harm."""
     tasks = _count_tasks()
     processes = tasks + SPARE_PROCESSES if tasks else None
     limits = Limits(memory_bytes=MEMORY_BYTES, file_bytes=FILE_BYTES, processes=processes)
     read = (str(_PROGRAM),) if level.rank >= IsolationLevel.CONFINED.rank else ()
-    argv = (sys.executable, "-I", "-S", "-E", str(_PROGRAM), json.dumps(arena.describe()))
+    argv = (sys.executable, "-I", "-S", "-E", str(_PROGRAM), json.dumps(arena.describe(network=network)))
     spec = ProcessSpec(argv, {"PATH": os.defpath}, stop_grace_s=0.0, kill_grace_s=0.0)
-    return confine(spec, Wish(level, read=read, limits=limits), host)
+    return confine(spec, Wish(level, read=read, network=network or None, limits=limits), host)
 
 
 def _count_tasks() -> int:
@@ -121,9 +128,12 @@ def _count_tasks() -> int:
     return count
 
 
-def _read(arena: Arena, finished: Finished) -> Trial:
+async def _ask(spawner: Spawner, spec: ProcessSpec) -> dict[str, Any]:
+    """What the probe tells; raises ``ValueError`` if it could not run."""
+    finished = await run_once(spawner, spec, b"", OUTPUT_MAX)
     try:
-        return Trial(arena.judge(json.loads(finished.output)))
+        told: dict[str, Any] = json.loads(finished.output)
     except ValueError:
         said = finished.stderr[-1] if finished.stderr else str(finished.exit)
-        return Trial(missing=f"the probe could not run: {said}")
+        raise ValueError(f"the probe could not run: {said}") from None
+    return told

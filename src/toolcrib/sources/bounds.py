@@ -75,6 +75,7 @@ class Bounds:
             read=tuple(from_file(path, server) for path in server.read),
             write=tuple(from_file(path, server) for path in server.write),
             network=server.network,
+            loopback=server.loopback,
             limits=limits,
         )
 

@@ -41,7 +41,8 @@ def isolation_wish(function: Callable[..., Any], name: str, options: "ToolOption
         return None
     _check_importable(function, name)
     limits = replace(WORKER_LIMITS, memory_bytes=options.memory_bytes or WORKER_LIMITS.memory_bytes)
-    return Wish(level, _paths(options.read), _paths(options.write), options.network, limits)
+    read, write = _paths(options.read), _paths(options.write)
+    return Wish(level, read, write, options.network, tuple(options.loopback), limits)
 
 
 async def refuse_isolated(entry: "NativeTool", call: ToolCall) -> ToolResult:  # noqa: ARG001

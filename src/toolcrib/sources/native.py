@@ -64,6 +64,7 @@ class ToolOptions:
     read: Sequence[str | PathLike[str]] = ()
     write: Sequence[str | PathLike[str]] = ()
     network: bool | None = None
+    loopback: Sequence[int] = ()
     memory_bytes: int | None = None
 
 

@@ -6,7 +6,9 @@ decides nothing: limits, paths, masks and the filter all come with the request, 
 
 from __future__ import annotations
 
+import _socket
 import ctypes
+import errno
 import os
 import resource
 import stat
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
-PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
+PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 22, 24, 38, 47
+AMBIENT_CLEAR_ALL, CAPABILITIES = 4, 64
+SECCOMP = {"x86_64": 317, "aarch64": 277}
+SECCOMP_SET_FILTER, NEW_LISTENER, WAIT_KILLABLE = 1, 8, 32
 SECCOMP_MODE_FILTER = 2
 RULE_PATH_BENEATH = 1
 FOR_FILES = 0b1100000000000111  # what may be asked for something that is no directory: run, write, read, cut, control
@@ -51,6 +56,10 @@ class Cell:
         self.filter_fd = -1
         self.umask = -1
         self.private = b""
+        self.capabilities = -1
+        self.connect_filter = b""
+        self.ports: frozenset[int] = frozenset()
+        self.line: tuple[_socket.socket, _socket.socket] | None = None
         for field in fields:
             key, _, value = field.partition(b"=")
             getattr(self, "read_" + key.decode())(value)
@@ -86,8 +95,20 @@ class Cell:
         """A directory that exists only as long as the server does."""
         self.private = value
 
+    def read_capabilities(self, value: bytes) -> None:
+        """What root keeps of its powers, as a mask."""
+        self.capabilities = int(value)
+
+    def read_connect(self, value: bytes) -> None:
+        """``ports:filter``: where it may connect to on this machine, and what makes the kernel ask us each time."""
+        ports, _, code = value.partition(b":")
+        self.ports = frozenset(map(int, ports.split(b",")))
+        self.connect_filter = bytes.fromhex(code.decode())
+
     def prepare(self) -> None:
         """Make the private directory; one that is there already is somebody else's, and never ours to remove."""
+        if self.connect_filter:
+            self.line = _socket.socketpair()
         path, self.private = self.private, b""
         if path:
             os.mkdir(path, 0o700)  # noqa: PTH102
@@ -106,13 +127,33 @@ class Cell:
             lower(number, most)
         if not sys.platform.startswith("linux"):
             return
+        if self.capabilities >= 0:
+            give_up_powers(self.capabilities)
         check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         if any(self.handled):
             restrict_paths(self.handled, self.rules)
+        if self.line is not None:
+            hand_connects_over(self.connect_filter, self.line[1])
         if self.filter_fd >= 0:
             hand_over(self.filter, self.filter_fd)
         elif self.filter:
             filter_calls(self.filter)
+
+    def watch(self) -> None:
+        """In the keeper, once the server runs: decide about its connections from here on."""
+        if self.line is not None:
+            import connects  # type: ignore[import-not-found,unused-ignore]
+
+            mine, its = self.line
+            its.close()
+            connects.Connects(receive_descriptor(mine), self.ports)
+
+
+def receive_descriptor(line: _socket.socket) -> int:
+    """The one descriptor that was sent."""
+    _word, ancillary, _flags, _address = line.recvmsg(1, _socket.CMSG_SPACE(4))
+    line.close()
+    return int.from_bytes(ancillary[0][2], sys.byteorder)
 
 
 def check(outcome: int) -> int:
@@ -162,6 +203,26 @@ def filter_calls(code: bytes) -> None:
     """Have the kernel look at every further system call."""
     program = Program(len(code) // 8, code)
     check(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0))
+
+
+def give_up_powers(kept: int) -> None:
+    """Keep only these of root's powers, for whatever runs from here on; without any there is nothing to give up."""
+    libc.prctl(PR_CAP_AMBIENT, AMBIENT_CLEAR_ALL, 0, 0, 0)
+    for number in range(CAPABILITIES):
+        if not kept >> number & 1:
+            libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0)
+
+
+def hand_connects_over(code: bytes, line: _socket.socket) -> None:
+    """Have the kernel ask our keeper about every ``connect``: it is sent what it needs to be asked."""
+    program = Program(len(code) // 8, code)
+    arguments = SECCOMP[os.uname().machine], SECCOMP_SET_FILTER
+    listener = libc.syscall(*arguments, NEW_LISTENER | WAIT_KILLABLE, ctypes.byref(program))
+    if listener < 0 and ctypes.get_errno() == errno.EINVAL:  # before Linux 5.19 a signal may interrupt the answer
+        listener = check(libc.syscall(*arguments, NEW_LISTENER, ctypes.byref(program)))
+    descriptor = check(listener).to_bytes(4, sys.byteorder)
+    line.sendmsg([b"c"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptor)])
+    os.close(listener)
 
 
 def hand_over(code: bytes, target: int) -> None:

@@ -80,6 +80,15 @@ def find_below(table: Table, roots: set[int]) -> set[int]:
     return found - roots
 
 
+def is_init(pid: int) -> bool:
+    """Whether it is the first process of a namespace: bubblewrap's own, which ends after what it looked after."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123
+            return any(line.startswith(b"NSpid:") and line.split()[2:][-1:] == [b"1"] for line in status)
+    except OSError:
+        return False
+
+
 def signal_groups(table: Table, pids: set[int], number: int) -> None:
     """Signal the groups of ``pids``: a server starts in its own session, so its groups have no other members."""
     for group in {table[pid][1] for pid in pids} - {os.getpgrp()}:
@@ -150,7 +159,7 @@ class Parent:
         """Signal everything that came of this process."""
         table = read_table()
         pids = find_below(table, {os.getpid()}) | {pid for pid, (_, group) in table.items() if group == self.leader}
-        self.swept |= pids - {self.leader}
+        self.swept |= {pid for pid in pids - {self.leader} if not is_init(pid)}
         signal_groups(table, pids, number)
 
     def kill_all(self) -> None:
@@ -326,6 +335,8 @@ class Keeper(Parent):
         os.close(told)
         if failure:
             os.waitpid(self.leader, 0)
+        elif cell is not None:
+            cell.watch()
         self.report(failure or b'{"pid": %d}\n' % self.leader)
         return not failure
 

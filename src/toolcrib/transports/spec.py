@@ -20,6 +20,12 @@ class Confinement:
     """The seccomp program."""
     filter_fd: int | None = None
     """The descriptor from which the command itself reads the filter; ``None`` puts it on before the command."""
+    connect_filter: bytes = b""
+    """The seccomp program that has the keeper asked about every connection; none leaves them alone."""
+    ports: tuple[int, ...] = ()
+    """Where on this machine it may connect to, if the keeper is asked."""
+    capabilities: int | None = None
+    """What is left of root's powers, as a mask; ``None`` leaves all."""
     private: str = ""
     """A directory, made for the server alone and removed once nothing of it is left."""
 
@@ -30,7 +36,11 @@ class Confinement:
         landlock = "landlock=" + ":".join(map(str, self.handled))
         filter_fd = [] if self.filter_fd is None else [f"filter_fd={self.filter_fd}"]
         umask = [] if self.umask is None else [f"umask={self.umask:o}"]
-        return [*limits, *rules, landlock, f"filter={self.filter.hex()}", *filter_fd, *umask, f"private={self.private}"]
+        powers = [] if self.capabilities is None else [f"capabilities={self.capabilities}"]
+        ports = ",".join(map(str, self.ports))
+        connect = [f"connect={ports}:{self.connect_filter.hex()}"] if self.connect_filter else []
+        bounds = [*limits, *rules, landlock, f"filter={self.filter.hex()}", *filter_fd, *umask, *powers, *connect]
+        return [*bounds, f"private={self.private}"]
 
 
 @dataclass(frozen=True, slots=True)

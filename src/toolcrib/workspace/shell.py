@@ -29,6 +29,8 @@ class ShellSettings:
     least: IsolationLevel = IsolationLevel.CONFINED
     """With less isolation than this, nothing is run."""
     network: bool = False
+    loopback: tuple[int, ...] = ()
+    """Ports of this machine that they may reach then."""
     read: tuple[str, ...] = ()
     """What they may read besides the workspace and the system's own programs."""
     timeout_s: float = 120.0
@@ -78,6 +80,7 @@ class ShellTools:
             read=(*self._settings.read, *kept),
             write=(str(self._root.path),),
             network=self._settings.network,
+            loopback=self._settings.loopback,
             limits=limits,
         )
 

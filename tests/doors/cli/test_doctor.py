@@ -155,7 +155,7 @@ def test_the_isolation_of_this_machine_as_json(toolcrib):
     shown = json.loads(toolcrib.run("doctor", "--isolation", "--json").stdout)
 
     assert set(shown["levels"]) == {"none", "limits", "confined", "isolated"}
-    assert shown["levels"]["limits"]["promises"] == ["file", "memory"]
+    assert shown["levels"]["limits"]["promises"] == ["file", "memory", "raise"]
     assert shown["levels"]["none"]["probes"]["secret"] == "open"
     for level in shown["levels"].values():
         assert level["proven"] or (level["reason"] and level["todo"])
