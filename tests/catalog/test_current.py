@@ -44,6 +44,24 @@ async def test_without_prefixes_a_clash_that_is_known_at_start_is_an_error():
             pass
 
 
+async def test_without_prefixes_a_server_cannot_keep_it_from_starting_by_naming_a_tool_like_a_native_one():
+    """The native tool stays, the server's is left out, and that is said."""
+    records = MemoryRecords()
+    async with memory_crib(FakeSource("a", ["file_read", "other"]), records=records) as made:
+        await made.crib.refresh()
+
+    async def file_read() -> str:
+        """Read a file."""
+        return "ours"
+
+    async with memory_crib(FakeSource("a"), tools=[file_read], prefix=False, records=records) as made:
+        routes = {name: route.server for name, route in made.crib.catalog.routes.items()}
+        story = made.crib.explain("a__file_read")
+
+    assert routes == {"file_read": "", "other": "a"}
+    assert story.reasons == ("'file_read' of server 'a' is left out: the name is taken by a native tool",)
+
+
 async def test_without_prefixes_a_clash_at_run_time_leaves_the_newcomer_out():
     """Service goes on."""
     async with memory_crib(FakeSource("a", ["read"]), FakeSource("b", ["read"]), prefix=False) as made:

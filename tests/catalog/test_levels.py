@@ -17,9 +17,9 @@ FILES = ServerConfig("files", command="files")
 @pytest.mark.parametrize(
     ("names", "level"),
     [
-        ("read_file list_directory getUser search-code git_log git.status describe HTTPGet fetch query", READ_ONLY),
+        ("read_file list_directory getUser search-code git_log git.status describe HTTPGet fetch", READ_ONLY),
         ("write_file delete getOrCreate find_and_replace list_and_kill check_and_pay read_then_erase", WRITE),
-        ("frobnicate x do_it _ 42 mark_as_read unread browser_click", WRITE),
+        ("query query_database runSqlQuery frobnicate x do_it _ 42 mark_as_read unread browser_click", WRITE),
         ("drop_table grant_access list_and_purge getAdminUsers deploy shutdown", ADMIN),
         ("bash run_command execute-code readShell startProcess get_terminal python_eval list_exec", SYSTEM),
     ],

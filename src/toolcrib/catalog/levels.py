@@ -18,9 +18,10 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Not "query": what is queried in SQL or GraphQL is changed by the same tool.
 _READING = _words(
     "check compare count describe diff display echo explain fetch find get head info inspect list log look lookup peek"
-    " ping preview query read resolve search select show stat stats status summarize tail validate verify view"
+    " ping preview read resolve search select show stat stats status summarize tail validate verify view"
 )
 _WRITING = _words(
     "accept add alter append apply approve archive assign ban block book buy cancel change charge clear click close"

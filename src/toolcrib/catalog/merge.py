@@ -72,8 +72,13 @@ def _add_server(
             routes[name] = route
 
 
+_BY_NATIVE = "the name is taken by a native tool"
+
+
 def _conflict(server: str, taken: Route) -> str:
-    holder = f"server {taken.server!r}" if taken.server else "a native tool"
+    if not taken.server:
+        return f"{taken.name!r} of server {server!r} is left out: {_BY_NATIVE}"
+    holder = f"server {taken.server!r}"
     return f"{taken.name!r} of server {server!r} is left out: the name is taken by {holder}"
 
 
@@ -88,10 +93,13 @@ def beyond_capacity(catalog: Catalog) -> list[str]:
 
 
 def refuse_clashes(catalog: Catalog) -> None:
-    """Without prefixes every name must be unique."""
-    found = clashes(catalog)
+    """Without prefixes no two servers may have a name in common.
+
+    A native tool's name is no error: that tool stays, so all a server gains by claiming the name is to be left out.
+    """
+    found = [reason for reason in clashes(catalog).values() if not reason.endswith(_BY_NATIVE)]
     if found:
         raise ConfigError(
-            "Without prefixes every tool name must be unique: " + "; ".join(found.values()) + ".",
+            "Without prefixes every tool name must be unique: " + "; ".join(found) + ".",
             hint="Drop --no-prefix, or disable one of them.",
         )

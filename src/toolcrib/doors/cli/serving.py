@@ -125,7 +125,9 @@ def add_replica(parser: Parser) -> None:
 def add_no_prefix(parser: Parser) -> None:
     """The option for names as the servers gave them."""
     parser.add_argument(
-        "--no-prefix", action="store_true", help="name tools as their servers do; two of one name are an error"
+        "--no-prefix",
+        action="store_true",
+        help="name tools as their servers do; two servers with one name in common are an error",
     )
 
 
