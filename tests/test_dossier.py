@@ -252,8 +252,8 @@ def test_the_builtin_tools_stand_in_where_nothing_is_configured():
     assert named_natives(Config(native=("never_imported",)), [clock]) == Named()
 
 
-def test_a_named_file_is_the_only_one_read(tmp_path: Path):
-    """As with ``--config``; a variable that names one leaves the user's file."""
+def test_the_users_file_is_read_whatever_file_is_named(tmp_path: Path):
+    """With ``--config`` for its rules alone; with a variable that names a file, or none, for everything."""
     env = {"HOME": str(tmp_path)}
     user = tmp_path / ".config" / "toolcrib" / "toolcrib.toml"
 
@@ -261,7 +261,7 @@ def test_a_named_file_is_the_only_one_read(tmp_path: Path):
     by_variable = Place(tmp_path, Surroundings(tmp_path, env | {"TOOLCRIB_CONFIG": "mine.toml"})).files()
     none = Place(tmp_path, Surroundings(tmp_path, env)).files()
 
-    assert chosen == (tmp_path / "mine.toml", tmp_path / "toolcrib.lock")
+    assert chosen == (user, tmp_path / "mine.toml", tmp_path / "toolcrib.lock")
     assert by_variable == (user, tmp_path / "mine.toml", tmp_path / "toolcrib.lock")
     assert none == (user, user.with_name("toolcrib.lock"))
 

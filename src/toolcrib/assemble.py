@@ -26,7 +26,7 @@ from toolcrib.isolate.grants import Wish
 from toolcrib.isolate.levels import AUTO
 from toolcrib.kb import LateLibrary
 from toolcrib.keeping import make_ledger
-from toolcrib.loading import Loaded, load
+from toolcrib.loading import Loaded, load, user_rules
 from toolcrib.maker import SourceMaker
 from toolcrib.onlookers import Onlookers, audit_place, find_tracer, open_audit
 from toolcrib.oversize import open_results, reading_tool, share_results
@@ -57,7 +57,8 @@ def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
         return Loaded(config)
     if isinstance(config, Mapping):
         text = msgspec.json.encode(config).decode()
-        return Loaded(merge(parse_mcp_servers(text, "config", is_file=False), flags_layer({})))
+        servers = parse_mcp_servers(text, "config", is_file=False)
+        return Loaded(merge(user_rules(surroundings), servers, flags_layer({})))
     return load(config, surroundings)
 
 

@@ -21,7 +21,6 @@ import msgspec
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import Known
 from toolcrib.catalog.recorded import Named, Recorded, offered, recorded_catalog
-from toolcrib.config.environment import chosen_config
 from toolcrib.config.explain import explain
 from toolcrib.config.ledger import Ledger
 from toolcrib.config.lock import Record
@@ -32,11 +31,10 @@ from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.kb import kb_tools
 from toolcrib.keeping import open_ledger
-from toolcrib.loading import Loaded, load
+from toolcrib.loading import Loaded, config_files, load
 from toolcrib.project import Project, project_id
 from toolcrib.sources.modules import import_tools
 from toolcrib.sources.native import native_tool
-from toolcrib.stores.paths import find_project, lock_path, user_config_path
 from toolcrib.stores.projects import name_of
 from toolcrib.surroundings import Surroundings
 
@@ -71,10 +69,8 @@ class Place:
 
     def files(self) -> tuple[Path, ...]:
         """The files it is read from, whether they exist or not; the lock last."""
-        user, named = user_config_path(self.around.env), self.chosen or chosen_config(self.around.env)
-        project = self.around.cwd / Path(named).expanduser() if named else find_project(self.around.cwd)
-        own = (project,) if project is not None else ()
-        return (*(own if self.chosen else (user, *own)), lock_path(project or user))
+        files = config_files(self.chosen, self.around)
+        return (*files.paths, files.lock)
 
 
 def elsewhere(directory: Path, env: Mapping[str, str]) -> Surroundings:

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.config.edit import add_server, change_server, remove_server, set_enabled, set_policy
-from toolcrib.config.environment import chosen_config
 from toolcrib.config.ledger import kept_answers
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
-from toolcrib.loading import Loaded, load
+from toolcrib.loading import Loaded, config_files, load
 from toolcrib.onlookers import audit_place
 from toolcrib.stores.audit_log import AuditPlace
 from toolcrib.stores.configuration import write_config
 from toolcrib.stores.files import locked, read_text
-from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, find_project, user_config_path
+from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, user_config_path
 from toolcrib.surroundings import Surroundings
 from toolcrib.window import Windows
 
@@ -43,15 +42,18 @@ def edit_file(path: Path, change: Edit) -> None:
 
 def project_file(chosen: str | None, around: Surroundings) -> Path:
     """The file a project is read from, or will be once there is something to write."""
-    named = chosen or chosen_config(around.env)
-    if named:
-        return around.cwd / Path(named).expanduser()
-    return find_project(around.cwd) or around.cwd / CONFIG_NAME
+    return config_files(chosen, around).project or around.cwd / CONFIG_NAME
+
+
+def policy_file(loaded: Loaded, around: Surroundings) -> Path:
+    """Where a policy is written: the project's own toolcrib.toml, otherwise the user's, which always counts."""
+    project = loaded.project
+    return project if project is not None and project.suffix == ".toml" else user_config_path(around.env)
 
 
 def file_of(name: str, loaded: Loaded) -> Path:
     """The strongest file that says something of a server."""
-    for path in reversed(loaded.files):
+    for path in reversed(loaded.server_files):
         if name in parse(read_text(path) or "", str(path)).servers:
             return path
     server = loaded.config.servers.get(name)
@@ -98,10 +100,7 @@ class Project:
     @property
     def policy_file(self) -> Path:
         """Where policies are written: the project's own toolcrib.toml, otherwise the user's."""
-        project = self.loaded.project
-        if project is not None and (self.chosen or project.suffix == ".toml"):
-            return project
-        return user_config_path(self.around.env)
+        return policy_file(self.loaded, self.around)
 
     @property
     def id(self) -> str:
@@ -130,8 +129,7 @@ class Project:
 
     def paths(self) -> list[Path]:
         """The files whose edits concern it, weakest first; not all of them need exist."""
-        user = [] if self.chosen else [user_config_path(self.around.env)]
-        return [*user, self.file]
+        return [*dict.fromkeys((user_config_path(self.around.env), self.file))]
 
     async def reload(self) -> list[str]:
         """Make what the files say now count; the names of the servers that changed."""

@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.catalog.levels import level_of, level_of_name, policy_of
+from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.config.parse import parse_toml
 from toolcrib.config.security import POLICIES, SecurityConfig
 from toolcrib.core.tool import SecurityLevel, Tool
 
@@ -129,3 +131,50 @@ def test_of_several_patterns_the_most_careful_one_counts(patterns):
     found = policy_of("add", "add", None, SecurityConfig("ask", patterns)).policy
 
     assert found == (POLICIES[max(fitting)] if fitting else "ask")
+
+
+def _merged(user: str, project: str) -> SecurityConfig:
+    return merge(parse_toml(user, "user.toml"), parse_toml(project, "project.toml")).security
+
+
+@pytest.mark.parametrize(
+    ("user", "project", "policy"),
+    [
+        ('policies = { "x__*" = "deny" }', 'policies = { "x__echo" = "allow" }', "deny"),
+        ('policies = { "x__echo" = "allow" }', 'policies = { "x__*" = "ask" }', "ask"),
+        ('policies = { "*" = "deny", "x__echo" = "allow" }', 'policy = "allow"', "allow"),
+        ('policy = "ask"', 'policies = { "x__*" = "allow" }', "ask"),
+        ('policy = "ask"\npolicies = { "x__e*" = "allow" }', 'policies = { "x__*" = "allow" }', "allow"),
+        ('policies = { "y__*" = "deny" }', 'policies = { "x__*" = "ask" }', "ask"),
+        ('policies = { "x__*" = "deny" }', 'policies = { "x__echo" = "disable" }', "disable"),
+    ],
+)
+def test_of_what_two_files_come_to_the_stricter_policy_counts(user, project, policy):
+    """An exact name beats a pattern within one file only."""
+    security = _merged(f"[security]\n{user}", f"[security]\n{project}")
+
+    assert policy_of("x__echo", "echo", ServerConfig("x", command="x"), security).policy == policy
+
+
+def test_a_file_cannot_loosen_by_naming_a_tool_what_another_says_of_its_server():
+    """And the reason names the file."""
+    config = merge(
+        parse_toml('[servers.x]\ncommand = "x"\npolicy = "deny"\nlevel = "admin"', "user.toml"),
+        parse_toml('[servers.x.tools.echo]\npolicy = "allow"\nlevel = "read_only"', "project.toml"),
+    )
+    server, security = config.servers["x"], config.security
+
+    assert policy_of("x__echo", "echo", server, security).reason == (
+        "set for server 'x' in the configuration, in user.toml"
+    )
+    assert level_of("x__echo", Tool("echo"), server, security).level is ADMIN
+
+
+def test_of_what_two_files_come_to_the_higher_level_counts():
+    """A level that nobody set is no word against one that somebody did."""
+    security = _merged('[security.levels]\n"x__*" = "admin"', '[security.levels]\nx__echo = "read_only"')
+    server = ServerConfig("x", command="x")
+
+    assert level_of("x__echo", Tool("echo"), server, security).level is ADMIN
+    lowered = _merged('[security.levels]\nx__write = "read_only"', '[security]\npolicies = { a = "ask" }')
+    assert level_of("x__write", Tool("write"), server, lowered).level is READ_ONLY

@@ -73,7 +73,22 @@ def test_the_explanation_is_json():
     """``config show --origin --json`` prints it as it is."""
     lines = [dataclasses.asdict(line) for line in explain(merge(parse_toml(TEXT, "toolcrib.toml")))]
 
-    assert json.loads(json.dumps(lines)) == lines
+    assert json.loads(json.dumps(lines)) == [line | {"overrules": list(line["overrules"])} for line in lines]
+
+
+def test_a_rule_says_what_it_overrules_and_what_does_not_count_says_why():
+    """A pattern of the user's file is not loosened by a name in the project's, nor by the same pattern there."""
+    user = parse_toml('[security]\npins = "strict"\n[security.policies]\n"x__*" = "deny"', "user.toml")
+    project = parse_toml(
+        '[security]\npins = "off"\n[security.policies]\n"x__*" = "allow"\nx__echo = "ask"', "project.toml"
+    )
+
+    told = {line.setting: line for line in explain(merge(user, project))}
+
+    assert told["security.pins"] == Explained("security.pins", "strict", "user.toml:2", ("off (project.toml:2)",))
+    pattern, name = 'security.policies."x__*"', "security.policies.x__echo"
+    assert told[pattern] == Explained(pattern, "deny", "user.toml:4", ("allow (project.toml:4)",))
+    assert told[name] == Explained(name, "ask", "project.toml:5", (), "deny (user.toml)")
 
 
 def test_a_timeout_for_all_servers_is_shown_where_it_was_written():

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.rules import as_place, is_stricter_policy, level_said, policy_said
 from toolcrib.config.security import SecurityConfig
 from toolcrib.core.tool import SecurityLevel, Tool
 
@@ -54,29 +54,29 @@ class Leveled:
 
 
 def level_of(name: str, tool: Tool, server: ServerConfig | None, security: SecurityConfig) -> Leveled:
-    """The level of a tool under its exposed name; ``server`` is ``None`` for native tools, whose authors state it."""
-    wishes = server.tools.get(tool.name) if server else None
-    own = (wishes.level if wishes else None) or security.levels.get(name)
-    if own is not None:
-        return Leveled(own, "set for this tool in the configuration", is_configured=True)
-    found = _by_pattern(name, security.levels) or _by_source(tool, server)
-    return found if server is None else _heeding_claims(found, tool.annotations)
+    """The level of a tool under its exposed name; ``server`` is ``None`` for native tools, whose authors state it.
 
-
-def _by_pattern(name: str, levels: Mapping[str, SecurityLevel]) -> Leveled | None:
-    fitting = [pattern for pattern in levels if fnmatchcase(name, pattern)]
-    if not fitting:
-        return None
-    highest = max(fitting, key=lambda pattern: levels[pattern].rank)
-    return Leveled(levels[highest], f"set by the pattern {highest!r} of security.levels", is_configured=True)
+    Where several files give it one, the highest counts.
+    """
+    own = as_place(server, tool.name, security)
+    said = level_said(own, name, _name_of(server), tool.name)
+    found = Leveled(*said, is_configured=True) if said is not None else _by_source(tool, server)
+    for place in security.places:
+        other = level_said(place, name, _name_of(server), tool.name)
+        if other is not None and other[0].rank > found.level.rank:
+            found = Leveled(other[0], f"{other[1]}, in {place.where}", is_configured=True)
+    is_own = (_name_of(server), tool.name) in own.tool_levels or name in security.levels
+    return found if server is None or is_own else _heeding_claims(found, tool.annotations)
 
 
 def _by_source(tool: Tool, server: ServerConfig | None) -> Leveled:
     if server is None:
         return Leveled(tool.security_level, "stated by the native tool itself")
-    if server.level is not None:
-        return Leveled(server.level, f"set for server {server.name!r} in the configuration", is_configured=True)
     return level_of_name(tool.name)
+
+
+def _name_of(server: ServerConfig | None) -> str:
+    return server.name if server is not None else ""
 
 
 @lru_cache(maxsize=8192)
@@ -112,19 +112,15 @@ class Policed:
     reason: str
 
 
-_CARE = {"allow": 0, "ask": 1, "deny": 2, "disable": 3}
-
-
 def policy_of(name: str, tool: str, server: ServerConfig | None, security: SecurityConfig) -> Policed:
-    """The policy of a tool: its own, else the most careful pattern's, else its server's, else the general one."""
-    wishes = server.tools.get(tool, ToolConfig()) if server else ToolConfig()
-    own = wishes.policy or security.policies.get(name)
-    if own is not None:
-        return Policed(own, "set for this tool in the configuration")
-    fitting = [pattern for pattern in security.policies if fnmatchcase(name, pattern)]
-    if fitting:
-        careful = max(fitting, key=lambda pattern: _CARE[security.policies[pattern]])
-        return Policed(security.policies[careful], f"set by the pattern {careful!r} of security.policies")
-    if server is not None and server.policy is not None:
-        return Policed(server.policy, f"set for server {server.name!r} in the configuration")
-    return Policed(security.policy, "the general policy (security.policy)")
+    """The policy of a tool: its own, else the most careful pattern's, else its server's, else the general one.
+
+    Where several files have something to say of it, each by that order, the strictest counts.
+    """
+    said = policy_said(as_place(server, tool, security), name, _name_of(server), tool)
+    found = Policed(*said) if said is not None else Policed(security.policy, "")
+    for place in security.places:
+        other = policy_said(place, name, _name_of(server), tool)
+        if other is not None and is_stricter_policy(other[0], found.policy):
+            found = Policed(other[0], f"{other[1]}, in {place.where}")
+    return found

@@ -9,6 +9,7 @@ from toolcrib.config.kb import EmbedderConfig
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.merge import section_of
 from toolcrib.config.model import DEFAULT, Config, ServerConfig, ToolConfig
+from toolcrib.config.rules import PER_KEY, is_stricter_policy, policy_said
 from toolcrib.config.tables import EMBEDDER_KEYS, PROFILE_KEYS, PROFILE_TOOL_KEYS, SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.config.written import dotted
 from toolcrib.core.limits import Rate
@@ -21,6 +22,10 @@ class Explained:
     setting: str
     value: Any
     origin: str
+    overrules: tuple[str, ...] = ()
+    """Milder values of a rule that do not count, each with its place."""
+    overruled_by: str = ""
+    """The stricter rule of another place because of which it does not count."""
 
 
 def explain(config: Config) -> tuple[Explained, ...]:
@@ -28,7 +33,30 @@ def explain(config: Config) -> tuple[Explained, ...]:
     settings = (*_general(config), *(pair for server in config.servers.values() for pair in _server(server)))
     profiles = (pair for name, profile in config.profiles.items() for pair in _profile(("profiles", name), profile))
     every = (*settings, *profiles)
-    return tuple(Explained(name, value, str(config.origins.get(name, DEFAULT))) for name, value in every)
+    return tuple(_explained(config, name, value) for name, value in every)
+
+
+def _explained(config: Config, name: str, value: Any) -> Explained:
+    milder = tuple(f"{_text(lost.value)} ({lost.origin})" for lost in config.overruled.get(name, ()))
+    return Explained(name, value, str(config.origins.get(name, DEFAULT)), milder, _stricter_than(config, name, value))
+
+
+def _stricter_than(config: Config, name: str, value: Any) -> str:
+    """What another place says of all that a pattern or name of ``security.policies`` stands for, if it is stricter."""
+    pattern = next((key for key in config.security.policies if dotted((*_POLICIES, key)) == name), None)
+    if pattern is None:
+        return ""
+    said = [(policy_said(place, pattern, *_parts(pattern)), place.where) for place in config.security.places]
+    stricter = [f"{found[0]} ({where})" for found, where in said if found and is_stricter_policy(found[0], value)]
+    return stricter[-1] if stricter else ""
+
+
+_POLICIES = ("security", "policies")
+
+
+def _parts(name: str) -> tuple[str, str]:
+    server, _, tool = name.partition("__")
+    return server, tool
 
 
 def _general(config: Config) -> Iterator[tuple[str, Any]]:
@@ -38,6 +66,9 @@ def _general(config: Config) -> Iterator[tuple[str, Any]]:
         if name == "kb.embedders":
             yield name, sorted(value)
             yield from _embedders(value)
+        elif name in PER_KEY:
+            yield name, _plain(value)
+            yield from ((dotted((*name.split("."), pattern)), said) for pattern, said in value.items())
         else:
             yield name, shown_entry("key", value) if key.field == "key" and value else _masked(key.field, value)
 
@@ -84,6 +115,11 @@ def _masked(field: str, value: Any) -> Any:
     if field == "args":
         return shown_args(value)
     return shown_url(value) if field == "url" else _plain(value)
+
+
+def _text(value: Any) -> str:
+    plain = _plain(value)
+    return ", ".join(map(str, plain)) if isinstance(plain, list) else str(plain)
 
 
 def _plain(value: Any) -> Any:

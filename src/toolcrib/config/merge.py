@@ -1,10 +1,13 @@
-"""Many layers, one configuration: later layers win, servers as a whole, settings one by one."""
+"""Many layers, one configuration: later layers win, servers as a whole, settings one by one; of rules the strictest."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolcrib.config.kb import BUILT_IN_EMBEDDERS
 from toolcrib.config.model import DEFAULT, SECTIONS, Config, Layer, Origin, ServerConfig, ServerEntry
+from toolcrib.config.rules import rules_of_places
+from toolcrib.config.strictest import Findings, strictest_of_server, strictest_settings
 from toolcrib.config.tables import SERVER_KEYS, SETTINGS
 from toolcrib.config.written import dotted
 from toolcrib.core.errors import ConfigError, did_you_mean
@@ -20,29 +23,24 @@ def merge(*layers: Layer) -> Config:
     """The configuration of all layers, from the weakest (global file) to the strongest (flags).
 
     A server that a stronger layer declares with its own command or url replaces the weaker one; an entry with neither
-    adjusts it: ``[servers.github] enabled = false`` in a project switches a global server off.
+    adjusts it: ``[servers.github] enabled = false`` in a project switches a global server off. Rules are not won but
+    kept: whatever layer is strictest counts.
     """
-    settings = _settings(layers)
-    entries = _entries(layers)
+    found = Findings()
+    settings = strictest_settings(layers, found)
+    entries = {name: strictest_of_server(name, entry, layers, found) for name, entry in _entries(layers).items()}
     _check_embedder(settings, layers)
+    sections = _sections(settings)
+    sections["security"] = replace(sections["security"], places=rules_of_places(layers))
     return Config(
         servers={name: _server(name, entries[name], settings) for name in sorted(entries)},
-        origins=_origins(layers, entries),
+        origins=_origins(found.origins, entries),
+        overruled=found.overruled,
         profiles={name: found for layer in layers for name, found in layer.profiles.items()},
         problems=tuple(problem for layer in layers for problem in layer.problems),
-        **_sections(settings),
+        **sections,
         **_fields(settings, ""),
     )
-
-
-def _settings(layers: tuple[Layer, ...]) -> dict[str, Any]:
-    """Each setting as its strongest layer says it; tables of patterns are laid over each other."""
-    settings: dict[str, Any] = {}
-    for layer in layers:
-        for name, value in layer.settings.items():
-            below = settings.get(name)
-            settings[name] = {**below, **value} if isinstance(below, Mapping) else value
-    return settings
 
 
 def _check_embedder(settings: Mapping[str, Any], layers: tuple[Layer, ...]) -> None:
@@ -73,7 +71,7 @@ def section_of(setting: str) -> str:
 def _entries(layers: tuple[Layer, ...]) -> dict[str, ServerEntry]:
     entries: dict[str, ServerEntry] = {}
     for layer in layers:
-        for name, entry in layer.servers.items():
+        for name, entry in layer.servers.items() if not layer.is_only_rules else ():
             below = entries.get(name)
             entries[name] = _adjust(below, entry) if below is not None and entry.adjusts else entry
     return entries
@@ -108,12 +106,11 @@ def _server(name: str, entry: ServerEntry, settings: Mapping[str, Any]) -> Serve
     return ServerConfig(name=name, origin=origin.where, line=origin.line, **defaults | dict(entry.fields))
 
 
-def _origins(layers: tuple[Layer, ...], entries: Mapping[str, ServerEntry]) -> dict[str, Origin]:
-    settings = {name: origin for layer in layers for name, origin in layer.origins.items()}
+def _origins(settings: dict[str, Origin], entries: Mapping[str, ServerEntry]) -> dict[str, Origin]:
     inherited = {key: settings[name] for name, key in _INHERITED.items() if name in settings}
     servers = {
         f"{dotted(('servers', name))}.{key}": origin
         for name, entry in entries.items()
         for key, origin in (inherited | dict(entry.origins)).items()
     }
-    return settings | servers
+    return servers | settings

@@ -38,6 +38,14 @@ DEFAULT = Origin("default")
 
 
 @dataclass(frozen=True, slots=True)
+class Overruled:
+    """A value that does not count because another place is stricter."""
+
+    value: Any
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
 class ToolConfig:
     """What the user wants of one tool; ``None`` leaves it to the tool and to toolcrib."""
 
@@ -201,6 +209,8 @@ class Config:
     auth: AuthConfig = field(default_factory=AuthConfig)
     origins: Mapping[str, Origin] = field(default_factory=dict, compare=False)
     """Setting, as written in toolcrib.toml → where it was written; what is missing is a default."""
+    overruled: Mapping[str, tuple[Overruled, ...]] = field(default_factory=dict, compare=False)
+    """Rule, as written in toolcrib.toml → the milder values of it that do not count."""
     problems: tuple[str, ...] = field(default=(), compare=False)
     """What was read but could not be used, for ``toolcrib doctor`` and the health page."""
 
@@ -226,6 +236,8 @@ class Layer:
     origins: Mapping[str, Origin] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
+    is_only_rules: bool = False
+    """Whether its servers do not count, only what it allows of servers of those names."""
 
 
 _LIST_TIME = (

@@ -9,6 +9,7 @@ from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.model import Layer, Origin, ServerEntry, ToolConfig
 from toolcrib.config.positions import toml_lines, toml_places
 from toolcrib.config.profiles import read_profiles
+from toolcrib.config.rules import PER_KEY
 from toolcrib.config.tables import (
     SERVER_KEYS,
     SETTINGS,
@@ -46,9 +47,18 @@ def parse_toml(text: str, where: str) -> Layer:
         where=where,
         settings=settings,
         servers={name: _server(written, name, table) for name, table in servers.items()},
-        origins={name: written.origin(tuple(name.split("."))) for name in settings} | _profile_origins(written),
+        origins=_setting_origins(written, settings) | _profile_origins(written),
         profiles=read_profiles(written, root.get("profiles", {})),
     )
+
+
+def _setting_origins(written: Written, settings: Mapping[str, Any]) -> dict[str, Origin]:
+    """The place of each setting; of rules that are tables, of each key, too."""
+    paths = {name: tuple(name.split(".")) for name in settings}
+    keys = [(*paths[name], key) for name in settings if name in PER_KEY for key in settings[name]]
+    return {name: written.origin(path) for name, path in paths.items()} | {
+        dotted(path): written.origin(path) for path in keys
+    }
 
 
 def _profile_origins(written: Written) -> dict[str, Origin]:

@@ -13,6 +13,21 @@ PIN_MODES: tuple[PinMode, ...] = ("first", "strict", "off")
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceRules:
+    """What one place (a file, say) says of tools."""
+
+    where: str
+    policy: Policy | None = None
+    policies: Mapping[str, Policy] = field(default_factory=dict)
+    levels: Mapping[str, SecurityLevel] = field(default_factory=dict)
+    server_policies: Mapping[str, Policy] = field(default_factory=dict)
+    server_levels: Mapping[str, SecurityLevel] = field(default_factory=dict)
+    tool_policies: Mapping[tuple[str, str], Policy] = field(default_factory=dict)
+    """By the names of the server and of the tool there."""
+    tool_levels: Mapping[tuple[str, str], SecurityLevel] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class SecurityConfig:
     """Which tools are how dangerous, and what is done about it. Patterns stand for exposed names."""
 
@@ -25,6 +40,9 @@ class SecurityConfig:
     """``first``: a tool is pinned as it was first seen; ``strict``: new tools wait for approval, too."""
     ask_timeout_s: float = 120.0
     """How long a person has to answer."""
+    places: tuple[PlaceRules, ...] = ()
+    """What each place says where there are several: an exact name beats a pattern only within one place, and of what
+    the places come to the strictest counts."""
 
 
 AuthMode = Literal["auto", "required", "none"]

@@ -7,7 +7,7 @@ from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
-from toolcrib.config.environment import chosen_config, environment_layer
+from toolcrib.config.environment import environment_layer
 from toolcrib.config.lock import Record
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config
@@ -19,11 +19,13 @@ from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, make_parser
 from toolcrib.doors.cli.main import COMMANDS, GROUPS
 from toolcrib.doors.cli.table import one_line
+from toolcrib.loading import config_files
 from toolcrib.schema.hints import value_hints
 from toolcrib.stores.files import read_text
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.paths import find_project, lock_path, state_directory, user_config_path
+from toolcrib.stores.paths import lock_path, state_directory
 from toolcrib.stores.projects import ProjectFile
+from toolcrib.surroundings import Surroundings
 
 Suggestion = tuple[str, str]
 
@@ -167,9 +169,5 @@ def _shared_records(config: Config) -> dict[str, Record]:
 def _files(before: Sequence[str]) -> list[Path]:
     """The configuration files, the one beside the lock last."""
     chosen = next((after for word, after in pairwise(before) if word == "--config"), None)
-    project = Path(chosen).expanduser() if chosen else None
-    if project is None and (named := chosen_config(os.environ)):
-        project = Path(named).expanduser()
-    user = [] if chosen else [user_config_path(os.environ)]
-    found = project or find_project(Path.cwd())
-    return [*user, found] if found else user
+    files = config_files(chosen, Surroundings())
+    return [files.project] if files.is_chosen and files.project else list(files.paths)

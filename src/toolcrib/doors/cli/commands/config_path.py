@@ -30,5 +30,6 @@ def run(options: Options, console: Console) -> int:
 
 
 def _files(loaded: Loaded) -> list[dict[str, Any]]:
-    kinds = {"user": loaded.user, "project": loaded.project, "lock": loaded.lock}
+    user = "rules" if loaded.is_chosen else "user"
+    kinds = {user: loaded.user, "project": loaded.project, "lock": loaded.lock}
     return [{"kind": kind, "path": str(path), "exists": path.is_file()} for kind, path in kinds.items() if path]

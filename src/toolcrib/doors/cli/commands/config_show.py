@@ -25,7 +25,7 @@ def run(options: Options, console: Console) -> int:
     if options.json:
         console.print_json([_entry(entry, with_origin=options.origin) for entry in settings])
         return OK
-    rows = [(entry.setting, _text(entry.value), entry.origin) for entry in settings]
+    rows = [(entry.setting, _text(entry.value), _place(entry)) for entry in settings]
     shown = len(COLUMNS) if options.origin else len(COLUMNS) - 1
     print_table(console, COLUMNS[:shown], [row[:shown] for row in rows])
     return OK
@@ -33,7 +33,17 @@ def run(options: Options, console: Console) -> int:
 
 def _entry(entry: Explained, *, with_origin: bool) -> dict[str, Any]:
     shown = {"setting": entry.setting, "value": entry.value}
-    return shown | {"origin": entry.origin} if with_origin else shown
+    if not with_origin:
+        return shown
+    milder = {"overrules": list(entry.overrules)} if entry.overrules else {}
+    stricter = {"overruledBy": entry.overruled_by} if entry.overruled_by else {}
+    return shown | {"origin": entry.origin} | milder | stricter
+
+
+def _place(entry: Explained) -> str:
+    """Where it came from; of a rule, what it overrules or is overruled by."""
+    milder = f"; stricter than {' and '.join(entry.overrules)}" if entry.overrules else ""
+    return f"{entry.origin}{milder}" + (f"; does not count beside {entry.overruled_by}" if entry.overruled_by else "")
 
 
 def _text(value: Any) -> str:

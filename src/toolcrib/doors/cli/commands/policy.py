@@ -15,7 +15,7 @@ from toolcrib.doors.cli.running import run_once
 from toolcrib.doors.cli.table import Column, print_table
 from toolcrib.doors.views.tools import policy_entries
 from toolcrib.loading import Loaded
-from toolcrib.project import edit_file
+from toolcrib.project import edit_file, policy_file
 from toolcrib.stores.paths import user_config_path
 from toolcrib.surroundings import Surroundings
 
@@ -60,9 +60,8 @@ def run(options: Options, console: Console) -> int:
 
 def file_for(options: Options, loaded: Loaded) -> Path:
     """Where a policy is written: the project's own toolcrib.toml, otherwise the user's."""
-    if not options.user and loaded.project is not None and (options.config or loaded.project.suffix == ".toml"):
-        return loaded.project
-    return user_config_path(Surroundings().env)
+    around = Surroundings()
+    return user_config_path(around.env) if options.user else policy_file(loaded, around)
 
 
 def _as_written(name: str, loaded: Loaded, path: Path) -> str:

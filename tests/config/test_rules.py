@@ -1,0 +1,164 @@
+"""Rules: of each the strictest value counts, and every key of the configuration is decided to be one or not."""
+
+import pytest
+
+from toolcrib.config.model import Layer, ToolConfig
+from toolcrib.config.rules import (
+    PREFERENCES,
+    SERVER_PREFERENCES,
+    SERVER_RULES,
+    SETTING_RULES,
+    TOOL_PREFERENCES,
+    TOOL_RULES,
+    default_rules,
+    only_rules,
+    stricter_setting,
+)
+from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
+from toolcrib.core.limits import Rate
+from toolcrib.core.tool import SecurityLevel
+
+READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
+
+STRICTER = {
+    "security.policy": [("allow", "ask", "ask"), ("ask", "deny", "deny"), ("deny", "disable", "disable")],
+    "security.policies": [
+        ({"a": "allow", "b": "deny"}, {"a": "ask", "c": "ask"}, {"a": "ask", "b": "deny", "c": "ask"})
+    ],
+    "security.levels": [({"a": READ_ONLY}, {"a": ADMIN}, {"a": ADMIN})],
+    "security.pins": [("off", "first", "first"), ("first", "strict", "strict")],
+    "security.ask_timeout": [(120.0, 5.0, 5.0)],
+    "serve.auth": [("none", "auto", "auto"), ("auto", "required", "required")],
+    "serve.edit_commands": [(True, False, False)],
+    "access.level": [(SYSTEM, WRITE, WRITE), (READ_ONLY, ADMIN, READ_ONLY)],
+    "access.servers": [
+        (("*",), ("git*",), ("git*",)),
+        (("github", "files"), ("git*",), ("github",)),
+        (("a*",), ("*b",), ()),
+        (("?",), ("*",), ("?",)),
+        (("a?",), ("a*",), ("a?",)),
+        (("[ab]*",), ("a*",), ()),
+    ],
+    "access.tools": [(("x__*",), ("x__read",), ("x__read",))],
+    "auth.issuer": [("https://mine", "https://theirs", "https://mine")],
+    "auth.audience": [("mine", "theirs", "mine")],
+    "auth.jwks": [("mine.json", "theirs.json", "mine.json")],
+    "auth.algorithms": [(("RS256", "ES256"), ("ES256", "EdDSA"), ("ES256",))],
+    "auth.max_age": [(60.0, 3600.0, 60.0)],
+    "auth.leeway": [(30.0, 3600.0, 30.0)],
+    "limits.caller_rate": [
+        (None, Rate(1, 1), Rate(1, 1)),
+        (Rate(5, 1), Rate(9, 1), Rate(5, 1)),
+        (Rate(5, 1), Rate(60, 60), Rate(5, 60)),
+    ],
+    "limits.parallel": [(50, 2, 2)],
+    "limits.queue": [(1000, 0, 0)],
+    "audit.enabled": [(True, False, True)],
+    "audit.path": [("mine.db", "/dev/null", "mine.db")],
+    "audit.values": [(True, False, False)],
+    "isolation.level": [
+        ("none", "limits", "limits"),
+        ("limits", "auto", "auto"),
+        ("auto", "confined", "confined"),
+        ("confined", "isolated", "isolated"),
+    ],
+    "isolation.minimum": [({"system": "confined"}, {"system": "none"}, {"system": "confined"})],
+    "workspace.bash": [(True, False, False)],
+    "workspace.isolation": [("limits", "confined", "confined")],
+    "workspace.network": [(True, False, False)],
+}
+ROWS = [(name, *row) for name, rows in STRICTER.items() for row in rows]
+
+
+@pytest.mark.parametrize(("name", "one", "other", "strictest"), ROWS)
+def test_of_two_values_of_a_rule_the_stricter_counts(name, one, other, strictest):
+    """Whichever comes first; only what cannot be compared stays as the first says it."""
+    assert stricter_setting(name, one, other) == strictest
+    if name not in ("auth.issuer", "auth.audience", "auth.jwks", "audit.path"):
+        assert stricter_setting(name, other, one) == strictest
+
+
+def test_every_rule_stands_in_the_table_of_this_test():
+    """A new one must say here what stricter means."""
+    assert STRICTER.keys() == SETTING_RULES.keys()
+
+
+@pytest.mark.parametrize(
+    ("rules", "preferences", "known"),
+    [
+        (SETTING_RULES, PREFERENCES, SETTINGS.keys()),
+        (SERVER_RULES, SERVER_PREFERENCES, {key.field for key in SERVER_KEYS.values()}),
+        (TOOL_RULES, TOOL_PREFERENCES, {key.field for key in TOOL_KEYS.values()}),
+    ],
+)
+def test_every_key_of_the_configuration_is_a_rule_or_a_preference(rules, preferences, known):
+    """And none is both."""
+    assert rules.keys() | preferences == set(known)
+    assert not rules.keys() & preferences
+
+
+SERVER_ROWS = [
+    ("policy", "deny", "allow", "deny"),
+    ("level", READ_ONLY, SYSTEM, SYSTEM),
+    ("rate", Rate(5, 1), Rate(1, 1), Rate(1, 1)),
+    ("parallel", 5, 1, 1),
+    ("isolation", "none", "confined", "confined"),
+    ("network", True, False, False),
+    ("memory_bytes", 5, 1, 1),
+    ("processes", 5, 1, 1),
+    ("relay", ("roots",), ("roots", "sampling"), ("roots",)),
+    ("read", ("/a", "/b"), ("/b",), ("/b",)),
+    ("write", ("/a",), (), ()),
+]
+
+
+@pytest.mark.parametrize(("field", "one", "other", "strictest"), SERVER_ROWS)
+def test_the_rules_of_a_server_have_a_stricter_value_as_well(field, one, other, strictest):
+    """Whichever comes first."""
+    assert {row[0] for row in SERVER_ROWS} == SERVER_RULES.keys()
+    assert SERVER_RULES[field](one, other) == SERVER_RULES[field](other, one) == strictest
+
+
+TOOL_ROWS = [
+    ("enabled", True, False, False),
+    ("policy", "ask", "deny", "deny"),
+    ("level", WRITE, ADMIN, ADMIN),
+    ("capabilities", ("a",), ("a", "b"), ("a", "b")),
+    ("rate", Rate(5, 1), Rate(1, 1), Rate(1, 1)),
+    ("replayable", True, False, False),
+]
+
+
+@pytest.mark.parametrize(("field", "one", "other", "strictest"), TOOL_ROWS)
+def test_the_rules_of_a_tool_have_a_stricter_value_as_well(field, one, other, strictest):
+    """Whichever comes first."""
+    assert {row[0] for row in TOOL_ROWS} == TOOL_RULES.keys()
+    assert hasattr(ToolConfig(), field)
+    assert TOOL_RULES[field](one, other) == TOOL_RULES[field](other, one) == strictest
+
+
+def test_of_a_file_that_only_gives_rules_nothing_milder_than_the_default_counts():
+    """Nobody switches anything on or off in a file whose servers are not asked for; preferences stay out."""
+    said = {
+        "security.policy": "ask",
+        "security.pins": "off",
+        "serve.edit_commands": True,
+        "workspace.bash": True,
+        "isolation.level": "none",
+        "isolation.minimum": {"system": "confined"},
+        "limits.parallel": 3,
+        "limits.queue": 5000,
+        "audit.enabled": False,
+        "audit.path": "mine.db",
+        "serve.port": 1,
+        "kb.enabled": True,
+    }
+
+    kept = only_rules(Layer("user.toml", said), default_rules() | {"audit.enabled": True})
+
+    assert kept.settings == {
+        "security.policy": "ask",
+        "isolation.minimum": {"system": "confined"},
+        "limits.parallel": 3,
+        "audit.path": "mine.db",
+    }
