@@ -15,7 +15,8 @@ from toolcrib.stack import layer_stack, make_rig
 
 def test_the_layers_are_listed_in_the_order_a_call_meets_them():
     """Recorded whatever happens, in time whatever happens, limited before any work,
-    named before checked, checked before sent; a server in trouble is left alone before it is asked again.
+    named before checked, checked before sent; a server in trouble is left alone before it is asked again;
+    limits hold once more right before it runs.
     """
     layers = layer_stack(Config(), make_rig(Config(), lambda event: None, MemoryAnswers()))
 
@@ -32,6 +33,7 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
         "result",
         "breaker",
         "replay",
+        "start",
     ]
 
 
@@ -42,7 +44,7 @@ def test_calls_that_are_watched_are_seen_before_anything_is_refused_and_again_at
     names = [layer.__qualname__.partition(".")[0] for layer in layer_stack(Config(), rig)]
 
     assert names[:2] == ["observe", "permit"]
-    assert names[-2:] == ["replay", "at_source"]
+    assert names[-2:] == ["start", "at_source"]
 
 
 async def test_traces_that_are_wanted_come_with_a_layer_of_their_own():

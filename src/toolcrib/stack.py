@@ -21,6 +21,7 @@ from toolcrib.calls.layers.permit import permit
 from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.layers.shelter import IsolationOf, shelter
+from toolcrib.calls.layers.start import start
 from toolcrib.calls.marks import Marks
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Subject
@@ -74,6 +75,7 @@ def layer_stack(
         result(unchecked, rig.helpers),
         breaker(rig.breakers, rig.emit),
         replay(),
+        start(config.limits, rig.breakers.clock),
         *([] if rig.live is None else [at_source()]),
     ]
 

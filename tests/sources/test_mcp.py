@@ -413,6 +413,36 @@ async def test_a_call_knows_whether_it_was_sent_when_the_connection_is_lost(sour
     assert (sent.sent, unsent.sent) == (True, False)
 
 
+async def test_calls_that_waited_for_their_server_are_let_in_anew_once_it_is_there(source_of):
+    """Each by its own limits, before anything is sent; a call that finds the server there is not asked."""
+    server = FakeServer({"tools/call": TEXT})
+    source, renewed = source_of(server), []
+
+    async def renew(waited: ToolCall) -> None:
+        renewed.append((waited.arguments["n"], server.asked.count("tools/call")))
+
+    await asyncio.gather(*(source.call_tool(call(arguments={"n": n}, renew=renew)) for n in range(3)))
+    await source.call_tool(call(arguments={"n": 3}, renew=renew))
+
+    assert sorted(n for n, _ in renewed) == [0, 1, 2]
+    assert renewed[0][1] == 0
+
+
+async def test_a_call_whose_server_went_away_while_it_was_let_in_anew_waits_again(source_of):
+    """It is sent over a link that is open, or not at all."""
+    server = FakeServer({"tools/call": TEXT})
+    source, losses = source_of(server), [1]
+
+    async def renew(_: ToolCall) -> None:
+        if losses:
+            losses.pop()
+            server.link.lose()
+
+    result = await source.call_tool(call(renew=renew))
+
+    assert (result.text, server.dialled) == ("done", 2)
+
+
 async def test_a_call_that_is_given_up_leaves_the_connection_to_others(source_of):
     """Only its own question ends."""
     server = FakeServer({"tools/call": TEXT})

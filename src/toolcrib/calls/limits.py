@@ -2,6 +2,7 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 
 from toolcrib.core.limits import Rate
 
@@ -27,6 +28,11 @@ class MovingWindow:
     def use(self, now: float) -> None:
         """Count one use; asking first is the caller's part."""
         self._uses.append(now)
+
+    def take_back(self, at: float) -> None:
+        """Forget one use of that moment: what it was counted for did not happen then."""
+        with suppress(ValueError):  # it is so long ago that it does not count any more
+            self._uses.remove(at)
 
     def idle_in_s(self, now: float) -> float:
         """How long until nothing that was counted matters any more."""

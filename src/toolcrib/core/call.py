@@ -1,6 +1,6 @@
 """One use of a tool: the call, its way back to whoever made it, and the result."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -93,6 +93,10 @@ class ToolCall(msgspec.Struct):
     """Set before it is cancelled because its time is over: inside, that can be told from being called off."""
     waits_for: str = ""
     """What it is waiting for, while it is: how an error begins that says its time was over before that came."""
+    admitted_at: float = 0.0
+    """When its limits let it in; by the clock of the limits, and only if it has any."""
+    renew: "Callable[[ToolCall], Awaitable[None]] | None" = None
+    """Has its limits let it in again if that was too long ago, and waits for that; ``None`` if it has none."""
     waited_s: float = 0.0
     """How long it waited for its place."""
     trace_id: str = ""

@@ -181,11 +181,19 @@ class McpSource:
         return self._failed(encoded)
 
     async def _wait_for_link(self, call: ToolCall) -> Link:
-        """The link once there is one; a call whose time is over before that says what it waited for."""
-        call.waits_for = f"got no answer: server {self.name!r} did not come back"
-        link = await self.supervisor.link()
-        call.waits_for = ""
-        return link
+        """The link once there is one; a call whose time is over before that says what it waited for.
+
+        All who waited get it in the same moment: their limits hold for that moment, too.
+        """
+        while True:
+            call.waits_for = f"got no answer: server {self.name!r} did not come back"
+            link = await self.supervisor.link()
+            call.waits_for = ""
+            if call.renew is None:
+                return link
+            await call.renew(call)
+            if link.is_open:
+                return link
 
     def _failed(self, encoded: bytes) -> ToolResult:
         """A failure in the server's own words."""

@@ -3,6 +3,7 @@
 What is said of no server in particular (``[limits] parallel``) protects each process, as do the places of native tools.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from toolcrib.calls.breaker import Breakers
@@ -10,22 +11,26 @@ from toolcrib.calls.fleet_gate import FleetGate
 from toolcrib.calls.gate import Gate
 from toolcrib.calls.layers.breaker import refuse_if_open
 from toolcrib.calls.layers.limit import LimitBook, current_stay, holds_place, native, placed, refusal
+from toolcrib.calls.layers.start import FRESH_S, Clock, Sleep, pause
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.coordination import Claim, Coordination
+from toolcrib.core.errors import RateLimited
 from toolcrib.core.limits import CommonLimits
 
 Claims = Callable[[ToolCall], Sequence[Claim]]
 
 
-def fleet_limit(common: CommonLimits, breakers: Breakers, fleet: Coordination) -> Layer:
+def fleet_limit(common: CommonLimits, breakers: Breakers, fleet: Coordination, sleep: Sleep = asyncio.sleep) -> Layer:
     """Refuse what is beyond a rate of the fleet; hold back what is beyond the places of its server, fairly."""
     book = FleetBook(common, breakers, fleet)
 
     def layer(subject: Subject, following: Step) -> Step:
         gate, inside = book.placed(subject, following)
         claims = book.claims(subject)
-        return inside if claims is None else _rated(gate, fleet, claims, subject, inside)
+        if claims is None:
+            return inside
+        return _rated(gate, FleetAdmission(subject.server, fleet, claims, breakers.clock, sleep), inside)
 
     return layer
 
@@ -42,17 +47,40 @@ def _shared(gate: FleetGate, breakers: Breakers, server: str, following: Step) -
     return step
 
 
-def _rated(gate: Gate, fleet: Coordination, claims: Claims, subject: Subject, following: Step) -> Step:
+def _rated(gate: Gate, admission: "FleetAdmission", following: Step) -> Step:
     async def step(call: ToolCall) -> ToolResult:
         if not holds_place(current_stay(), gate):
             gate.check_room(call)
-        full = await fleet.use(claims(call))
-        if full is not None:
-            kind = full.claim.key.partition(" ")[0]
-            raise refusal(call, subject.server, kind, full.claim.rate, full.wait_s)
+        await admission.admit(call)
+        call.renew = admission.renew
         return await following(call)
 
     return step
+
+
+class FleetAdmission:
+    """Counts the calls of one tool over all replicas, or refuses them."""
+
+    __slots__ = ("_claims", "_clock", "_fleet", "_server", "_sleep")
+
+    def __init__(self, server: str, fleet: Coordination, claims: Claims, clock: Clock, sleep: Sleep) -> None:
+        self._server, self._fleet, self._claims, self._clock, self._sleep = server, fleet, claims, clock, sleep
+
+    async def admit(self, call: ToolCall) -> None:
+        """Count a call that is about to run, now."""
+        full = await self._fleet.use(self._claims(call))
+        if full is not None:
+            kind = full.claim.key.partition(" ")[0]
+            raise refusal(call, self._server, kind, full.claim.rate, full.wait_s)
+        call.admitted_at = self._clock()
+
+    async def renew(self, call: ToolCall) -> None:
+        """Count it once more if it was let in too long ago: what the fleet has counted cannot be taken back."""
+        while self._clock() - call.admitted_at > FRESH_S:
+            try:
+                await self.admit(call)
+            except RateLimited as refused:
+                await pause(call, refused, self._sleep)
 
 
 class FleetBook:

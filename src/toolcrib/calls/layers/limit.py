@@ -1,30 +1,35 @@
-"""Limit: rates of caller, tool and server, then a place on the server; every refusal says when to try again."""
+"""Limit: rates of caller, tool and server, then a place on the server; every refusal says when to try again.
 
-from collections.abc import Awaitable, Callable
+A call that is let in may still wait: for its place, for the audit log, for its server. So it carries its admission on
+to where it runs (``start``), and is counted anew there if that was too long ago.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.gate import Gate
 from toolcrib.calls.layers.breaker import refuse_if_open
+from toolcrib.calls.layers.start import FRESH_S, Clock, Sleep, pause
 from toolcrib.calls.limits import MovingWindow, Windows, use_all
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.limits import CommonLimits, Rate, retry_after_s, try_again
 
-Clock = Callable[[], float]
-Admit = Callable[[ToolCall], None]
+NEVER = float("-inf")
 
 
-def limit(common: CommonLimits, breakers: Breakers) -> Layer:
+def limit(common: CommonLimits, breakers: Breakers, sleep: Sleep = asyncio.sleep) -> Layer:
     """Refuse what is beyond a rate; hold back what is beyond the places of its server, fairly."""
-    book = LimitBook(common, breakers.clock)
+    book = LimitBook(common, breakers.clock, sleep)
 
     def layer(subject: Subject, following: Step) -> Step:
-        gate, admit = book.gate(subject), book.admission(subject)
+        gate, admission = book.gate(subject), book.admission(subject)
         inside = placed(gate, breakers, subject.server, following) if subject.server else native(gate, following)
-        return inside if admit is None else _rated(gate, admit, inside)
+        return inside if admission is None else _rated(gate, admission, inside)
 
     return layer
 
@@ -94,21 +99,61 @@ def holds_place(stay: Stay | None, gate: Gate) -> bool:
     return False
 
 
-def _rated(gate: Gate, admit: Admit, following: Step) -> Step:
+def _rated(gate: Gate, admission: "Admission", following: Step) -> Step:
+    admit, renew = admission.admit, admission.renew
+
     def step(call: ToolCall) -> Awaitable[ToolResult]:
         if not holds_place(_stay.get(), gate):
             gate.check_room(call)
         admit(call)
+        call.renew = renew
         return following(call)
 
     return step
 
 
+class Admission:
+    """Counts the calls of one tool, or refuses them."""
+
+    __slots__ = ("_callers", "_clock", "_kinds", "_server", "_sleep", "_windows")
+
+    def __init__(
+        self, server: str, kinds: dict[MovingWindow, str], callers: Windows | None, clock: Clock, sleep: Sleep
+    ) -> None:
+        """``kinds`` are the windows of the tool and its server, each with what its limit is one of."""
+        self._server, self._kinds, self._windows = server, kinds, tuple(kinds)
+        self._callers, self._clock, self._sleep = callers, clock, sleep
+
+    def admit(self, call: ToolCall) -> None:
+        """Count a call that is about to run, now."""
+        now = self._clock()
+        full = use_all(self._all(call, now), now)
+        if full is not None:
+            raise refusal(call, self._server, self._kinds.get(full, "caller"), full.rate, full.wait_s(now))
+        call.admitted_at = now
+
+    async def renew(self, call: ToolCall) -> None:
+        """Count it now instead of then, if it was let in too long ago; where there is no room, it waits for that."""
+        while self._clock() - call.admitted_at > FRESH_S:
+            if call.admitted_at != NEVER:
+                for window in self._all(call, self._clock()):
+                    window.take_back(call.admitted_at)
+                call.admitted_at = NEVER
+            try:
+                self.admit(call)
+            except RateLimited as refused:
+                await pause(call, refused, self._sleep)
+
+    def _all(self, call: ToolCall, now: float) -> Sequence[MovingWindow]:
+        callers = self._callers
+        return self._windows if callers is None else (_window_of(callers, call, now), *self._windows)
+
+
 class LimitBook:
     """All counts of one Crib. They outlive a tool's layers, so that a new configuration forgets nothing."""
 
-    def __init__(self, common: CommonLimits, clock: Clock) -> None:
-        self._common, self._clock = common, clock
+    def __init__(self, common: CommonLimits, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
+        self._common, self._clock, self._sleep = common, clock, sleep
         self._callers = Windows(common.caller_rate) if common.caller_rate else None
         self._windows: dict[str, MovingWindow] = {}
         self._gates: dict[str, Gate] = {}
@@ -124,7 +169,7 @@ class LimitBook:
             gate.resize(places)
         return gate
 
-    def admission(self, subject: Subject) -> Admit | None:
+    def admission(self, subject: Subject) -> Admission | None:
         """What counts a call of the subject, or refuses it; ``None`` if there is nothing to count."""
         limits = subject.tool.limits
         fixed = {
@@ -134,16 +179,7 @@ class LimitBook:
         kinds = {window: kind for kind, window in fixed.items() if window is not None}
         if self._callers is None and not kinds:
             return None
-        windows, callers, clock = tuple(kinds), self._callers, self._clock
-
-        def admit(call: ToolCall) -> None:
-            now = clock()
-            own = () if callers is None else (_window_of(callers, call, now),)
-            full = use_all((*own, *windows), now)
-            if full is not None:
-                raise refusal(call, subject.server, kinds.get(full, "caller"), full.rate, full.wait_s(now))
-
-        return admit
+        return Admission(subject.server, kinds, self._callers, self._clock, self._sleep)
 
     def _window(self, key: str, rate: Rate | None) -> MovingWindow | None:
         """The counts of a limit; a changed rate goes on with them, one that was taken away ends them."""
