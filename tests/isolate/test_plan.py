@@ -104,6 +104,12 @@ def test_ports_of_this_machine_without_a_network_are_refused():
     assert "network = true" in caught.value.hint
 
 
+@pytest.mark.parametrize("level", [IsolationLevel.LIMITS, IsolationLevel.CONFINED, IsolationLevel.ISOLATED])
+def test_nobody_who_is_limited_has_the_power_to_raise_limits(level):
+    """CAP_SYS_RESOURCE, by the kernel's numbers the 24th; root would have it."""
+    assert not confine(SPEC, Wish(level), HOST).confinement.capabilities >> 24 & 1
+
+
 @pytest.mark.parametrize("level", [IsolationLevel.CONFINED, IsolationLevel.ISOLATED])
 def test_connections_are_looked_at_only_where_there_is_a_network(level):
     """Names can be resolved; beyond that only the ports that were granted."""

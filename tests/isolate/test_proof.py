@@ -48,7 +48,7 @@ async def test_the_self_test_runs_once_and_is_remembered(spawner, host, path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("change", ["boot", "kernel", "user", "bwrap", "version", "namespaces", "traits"])
+@pytest.mark.parametrize("change", ["boot", "kernel", "user", "bwrap", "version", "probes", "namespaces", "traits"])
 def test_another_machine_boot_user_or_version_is_tested_anew(host, path, change):
     """What held there says nothing of here."""
     circumstances = describe_circumstances(host, "1")

@@ -74,7 +74,7 @@ ATTEMPTS: Mapping[Probe, str] = {
     Probe.PRLIMIT: "change toolcrib's limits (prlimit)",
     Probe.PRIORITY: "change toolcrib's priority or processors",
     Probe.SHARED: "read others' shared memory (SysV)",
-    Probe.QUEUE: "reach others' message queues",
+    Probe.QUEUE: "reach others' message queues (SysV)",
     Probe.MEMORY: "take 1 GiB of memory",
     Probe.FILE: "write an 80 MB file",
     Probe.RAISE: "raise its own limits",

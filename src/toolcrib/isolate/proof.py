@@ -98,6 +98,7 @@ def describe_circumstances(host: Host, version: str) -> dict[str, Any]:
     status = dict(line.split(":\t", 1) for line in _text("/proc/self/status").splitlines() if ":\t" in line)
     return {
         "version": version,
+        "probes": sorted(Probe),
         "boot": _text("/proc/sys/kernel/random/boot_id").strip(),
         "kernel": " ".join(os.uname()[:4]) if hasattr(os, "uname") else "",
         "user": os.getuid() if hasattr(os, "getuid") else 0,

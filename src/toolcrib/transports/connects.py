@@ -15,6 +15,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import select
 import struct
 
 INET, INET6, UNSPECIFIED = 2, 10, 0
@@ -37,15 +38,15 @@ class Connects:
         _thread.start_new_thread(self.attend, ())
 
     def attend(self) -> None:
-        """Take one notice after the other; a thread of its own, because the kernel may let it wait for ever."""
-        while True:
+        """Take one notice after the other until nobody is left to ask; a thread of its own, as taking one may block."""
+        ears = select.poll()
+        ears.register(self.listener, select.POLLIN)
+        while not ears.poll()[0][1] & select.POLLHUP:
             notice = bytearray(NOTICE.size)
             try:
                 fcntl.ioctl(self.listener, RECEIVE, notice)
-            except OSError as error:
-                if error.errno in (errno.ENOENT, errno.EINTR):  # whoever asked is gone
-                    continue
-                return
+            except OSError:  # whoever asked is gone
+                continue
             identity, thread, *_, fd, address, size, _, _, _ = NOTICE.unpack(notice)
             if self.under_way >= AT_ONCE:
                 self.answer(identity, errno.EAGAIN)

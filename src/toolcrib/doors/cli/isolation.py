@@ -103,6 +103,8 @@ def _notes(proof: Proof) -> Iterator[str]:
     confined = proof.trials[IsolationLevel.CONFINED]
     if confined.verdicts.get(Probe.SIGNAL) is Verdict.OPEN:
         yield "Signals are kept in at confined from Linux 6.12 on; isolated keeps them in everywhere."
+    if confined.verdicts.get(Probe.LOCAL_UDP) is Verdict.OPEN:
+        yield "Datagrams to this machine are kept from no program that has a network; connections are."
 
 
 def _verdict(proof: Proof) -> Iterator[str]:
