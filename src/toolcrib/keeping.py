@@ -8,11 +8,10 @@ from toolcrib.config.ledger import Ledger
 from toolcrib.config.model import Config
 from toolcrib.shared import find_store
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.paths import state_directory
 from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.postgres.migrate import need_current
 from toolcrib.stores.records import FileLedger
-from toolcrib.stores.token_file import TOKENS_NAME, TokenFile
+from toolcrib.stores.token_file import token_file
 from toolcrib.stores.tokens import TokenBook
 
 
@@ -44,7 +43,7 @@ def find_tokens(config: Config, env: Mapping[str, str], now: Callable[[], float]
     """The tokens that were given to others; nothing is opened yet."""
     settings = find_store(config.store, env)
     if settings is None:
-        return TokenFile(state_directory(env) / TOKENS_NAME, now)
+        return token_file(env, now)
     from toolcrib.stores.postgres.tokens import PgTokens
 
     return PgTokens(settings, now)

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from toolcrib.shared import find_store
 from toolcrib.stores.audit import QueuedAudit
 from toolcrib.stores.audit_file import AuditFile
 from toolcrib.stores.audit_log import AuditPlace
-from toolcrib.stores.paths import state_directory
+from toolcrib.stores.audit_note import HeadNote, NotedPlace
+from toolcrib.stores.paths import state_directory, witness_directory
 from toolcrib.surroundings import Surroundings
 from toolcrib.version import VERSION
 
@@ -44,8 +45,14 @@ class Onlookers:
 NOBODY = Onlookers()
 
 
-def audit_place(config: Config, around: Surroundings) -> AuditPlace:
-    """Where the audit log is, whether it is switched on or not: in the shared database, or in a file."""
+def audit_place(config: Config, around: Surroundings) -> NotedPlace:
+    """Where the audit log is, whether it is switched on or not; its head is noted elsewhere."""
+    place = _audit_place(config, around)
+    return NotedPlace(place, HeadNote.of(place, witness_directory(around.env)))
+
+
+def _audit_place(config: Config, around: Surroundings) -> AuditPlace:
+    """In the shared database, or in a file."""
     store = find_store(config.store, around.env)
     if store is None:
         return AuditFile(audit_path(config, around))
@@ -61,18 +68,24 @@ def audit_path(config: Config, around: Surroundings) -> Path:
     return (around.cwd / Path(config.audit.path).expanduser()).absolute()
 
 
-def open_audit(config: Config, place: AuditPlace, emit: Emit) -> Audit:
+def open_audit(config: Config, place: NotedPlace, emit: Emit) -> Audit:
     """The audit log as configured; nothing is opened or imported before the first entry. To be closed."""
     if not config.audit.enabled:
         return NoAudit()
     loop = asyncio.get_running_loop()
 
+    def send(event: Event) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            loop.call_soon_threadsafe(emit, event)
+
     def tell(problem: str) -> None:
         name, level = ("audit.unavailable", "error") if problem else ("audit.available", "warning")
-        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            loop.call_soon_threadsafe(emit, Event(name, level, {"problem": problem} if problem else {}))
+        send(Event(name, level, {"problem": problem} if problem else {}))
 
-    return QueuedAudit(place, time.time_ns, tell)
+    def tell_changed(problem: str) -> None:
+        send(Event("audit.changed", "error", {"problem": problem}))
+
+    return QueuedAudit(replace(place, tell=tell_changed), time.time_ns, tell)
 
 
 async def write_down(config: Config, around: Surroundings, entry: AuditEntry) -> None:

@@ -16,7 +16,7 @@ from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
 from toolcrib.loading import Loaded, config_files, load
 from toolcrib.onlookers import audit_place
-from toolcrib.stores.audit_log import AuditPlace
+from toolcrib.stores.audit_note import NotedPlace
 from toolcrib.stores.configuration import write_config
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, user_config_path
@@ -113,7 +113,7 @@ class Project:
         return self.loaded.config
 
     @property
-    def audit_log(self) -> AuditPlace:
+    def audit_log(self) -> NotedPlace:
         """Where the audit log is, whether it is switched on or not."""
         return audit_place(self.config, self.around)
 

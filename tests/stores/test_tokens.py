@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import stat
 import threading
 from pathlib import Path
@@ -227,3 +228,47 @@ def test_tokens_made_at_the_same_time_are_all_kept(kept, clock):
         thread.join()
 
     assert {token.name for token in kept.read()} == {f"t{number}" for number in range(8)}
+
+
+@pytest.fixture
+def noted(tmp_path: Path, clock: ManualClock) -> TokenFile:
+    """The same, with a note elsewhere that there are tokens."""
+    return TokenFile(tmp_path / "state" / "tokens.json", clock, tmp_path / "witness" / "note")
+
+
+def empty(path: Path) -> None:
+    path.write_text('{"version": 1, "tokens": []}')
+
+
+@pytest.mark.parametrize("lose", [Path.unlink, lambda path: shutil.rmtree(path.parent), empty])
+def test_deleting_the_tokens_does_not_open_a_door_that_was_closed(noted, clock, lose):
+    """The file, its directory, or what is in it: nobody is let in, none can be made, and the way out is told."""
+    _, text = noted.create(TokenWish("ci", READ))
+    lose(noted.path)
+    later = TokenFile(noted.path, clock, noted.path.parents[1] / "witness" / "note")
+
+    for work in (later.read, lambda: later.create(TokenWish("other", READ)), lambda: later.revoke("ci")):
+        with pytest.raises(ConfigError, match=r"so nobody is let in.*toolcrib tokens reset"):
+            work()
+    for known in (noted, later):
+        with pytest.raises(ConfigError):
+            known.identify(text.encode())
+
+
+def test_a_reset_opens_the_door_on_purpose(noted):
+    """All tokens end, and new ones can be made; without the note, the tokens alone keep it closed."""
+    noted.create(TokenWish("ci", READ))
+    noted.path.unlink()
+    noted.reset()
+    opened = noted.read()
+
+    token, _ = noted.create(TokenWish("ci", READ))
+    (noted.path.parents[1] / "witness" / "note").unlink()
+
+    assert (opened, noted.read()) == ((), (token,))
+
+
+def test_where_no_token_was_ever_made_none_is_missing(noted):
+    """Nothing is written by looking."""
+    assert noted.read() == ()
+    assert not noted.path.parent.exists()

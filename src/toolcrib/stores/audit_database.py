@@ -74,6 +74,13 @@ class AuditDatabase:
         """Whether the file that was opened is still the one at the path."""
         return _identity(self._path) == self._identity
 
+    @property
+    def head(self) -> "Head":
+        """The end of the chain after the last entry that was added here."""
+        from toolcrib.stores.audit_verify import Head
+
+        return Head(self._first - 1, self._previous)
+
     def append(self, bodies: Sequence[bytes]) -> None:
         """Add the entries to the chain, durably, all or none.
 

@@ -5,7 +5,7 @@ All of it may wait for a disk or a network, so none of it belongs on an event lo
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from toolcrib.core.errors import AuditUnavailable
 
@@ -38,6 +38,10 @@ class AppendLog(Protocol):
     @property
     def is_in_place(self) -> bool:
         """Whether it can be used on; if not, it has to be opened anew."""
+
+    @property
+    def head(self) -> "Head":
+        """The end of the chain after the last entry that was added here."""
 
     def append(self, bodies: Sequence[bytes]) -> None:
         """Add entries to the chain, durably, all or none; ``InDoubtError`` if that is not known."""
@@ -83,8 +87,9 @@ class AuditLog(Protocol):
 class AuditPlace(Protocol):
     """Where a log is; ``str`` of it is for people, and has no password in it."""
 
-    remedy: ClassVar[str]
-    """What to do when it cannot be written."""
+    @property
+    def remedy(self) -> str:
+        """What to do when it cannot be written."""
 
     @property
     def timeout_s(self) -> float | None:

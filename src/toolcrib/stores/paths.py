@@ -33,6 +33,13 @@ def state_directory(env: Mapping[str, str]) -> Path:
     return base / "toolcrib"
 
 
+def witness_directory(env: Mapping[str, str]) -> Path:
+    """Where is kept what the state directory must not be able to forget: that tokens are asked for, how far the
+    audit log went. Another directory, so that whoever removes that one opens no door and hides no trace."""
+    state = state_directory(env)
+    return state.with_name(f"{state.name}-witness")
+
+
 def find_project(start: Path) -> Path | None:
     """The project's file: the closest toolcrib.toml here or above, otherwise another program's file here."""
     return next((path for path in _candidates(start.absolute()) if path.is_file()), None)

@@ -1,7 +1,11 @@
-"""Tokens in a file of the user; one that is damaged, or that others may write, lets nobody in."""
+"""Tokens in a file of the user; one that is damaged, emptied, gone, or that others may write, lets nobody in.
+
+That there are tokens is noted in another directory before the first one is made: whoever deletes the file of tokens,
+or the directory it is in, leaves the door closed. Only ``toolcrib tokens reset`` takes the note away.
+"""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -10,12 +14,16 @@ import msgspec
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
+from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text, sync_directory
+from toolcrib.stores.paths import state_directory, witness_directory
 from toolcrib.stores.tokens import Known, Token, TokenWish, find_named, make_token, refuse_namesake
 
 TOKENS_NAME = "tokens.json"
+NOTE_NAME = "tokens-are-asked-for"
+NOTE = "toolcrib asks for tokens, because one was made. To end that, run `toolcrib tokens reset`.\n"
 _OTHERS_MAY_WRITE = 0o022
 _Stamp = tuple[int, int, int]
+_UNSEEN: _Stamp = (-1, -1, -1)
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,11 +36,12 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class TokenFile:
     """The tokens of one file, shared between processes; a change counts from the next question on."""
 
-    def __init__(self, path: Path, now: Callable[[], float]) -> None:
-        self.path = path
+    def __init__(self, path: Path, now: Callable[[], float], note: Path | None = None) -> None:
+        """``note`` is where is noted that there are tokens; without one, a file that is gone had none."""
+        self.path, self._note = path, note
         self._file = str(path)
         self._now = now
-        self._stamp: _Stamp | None = None
+        self._stamp: _Stamp | None = _UNSEEN
         self._known = Known()
         self._problem: ConfigError | None = None
 
@@ -40,7 +49,7 @@ class TokenFile:
         """Every token there is or was; a file that cannot be trusted is an error."""
         text = read_text(self.path)
         if text is None:
-            return ()
+            return self._none("gone")
         _check_owner(self.path)
         try:
             kept = msgspec.json.decode(text, type=_Kept).tokens
@@ -48,7 +57,7 @@ class TokenFile:
             raise _damaged(self.path, str(error)) from None
         if len({token.id for token in kept}) != len(kept):
             raise _damaged(self.path, "two tokens have the same id")
-        return kept
+        return kept or self._none("empty")
 
     def create(self, wish: TokenWish) -> tuple[Token, str]:
         """A new token, and the text its holder sends: it cannot be had again."""
@@ -95,6 +104,24 @@ class TokenFile:
             return self._look().names()
         return {}
 
+    def reset(self) -> None:
+        """End all tokens and forget that there were any, so that none is asked for."""
+        with locked(self.path):
+            for path in (self.path, self._note):
+                if path is not None and path.exists():
+                    path.unlink()
+                    sync_directory(path.parent)
+
+    def _none(self, how: str) -> tuple[Token, ...]:
+        """No tokens; where some were made, that is an error."""
+        if self._note is None or not self._note.exists():
+            return ()
+        raise ConfigError(
+            f"Tokens were made, but their file is {how}, so nobody is let in.",
+            where=str(self.path),
+            hint="Put it back, or run `toolcrib tokens reset` to end all tokens and begin anew.",
+        )
+
     async def follow(self) -> None:
         """Nothing to do: every question looks at the file."""
 
@@ -116,10 +143,18 @@ class TokenFile:
         _make_private(self.path)
         with locked(self.path):
             text = msgspec.json.format(msgspec.json.encode(_Kept(tokens=change(self.read())))).decode()
+            if self._note is not None:
+                _make_private(self._note)
+                replace_text(self._note, NOTE, 0o600)
             discard_leftovers(self.path)
             with suppress(FileNotFoundError):
                 self.path.chmod(0o600)
             replace_text(self.path, text + "\n", 0o600)
+
+
+def token_file(env: Mapping[str, str], now: Callable[[], float]) -> TokenFile:
+    """The tokens of this user."""
+    return TokenFile(state_directory(env) / TOKENS_NAME, now, witness_directory(env) / NOTE_NAME)
 
 
 def _make_private(path: Path) -> None:
@@ -147,7 +182,7 @@ def _damaged(path: Path, reason: str) -> ConfigError:
     return ConfigError(
         f"The file of tokens is damaged: {reason}.",
         where=str(path),
-        hint="Nobody is let in by it. Put a good copy in its place, or remove it and create the tokens anew.",
+        hint="Nobody is let in by it. Put back a good copy, or run `toolcrib tokens reset` and create the tokens anew.",
     )
 
 

@@ -7,17 +7,21 @@ from toolcrib.core.errors import ToolcribError
 from toolcrib.doors.cli.checks import Check
 from toolcrib.onlookers import audit_place
 from toolcrib.stores.audit_log import AuditPlace, NoAuditLog
+from toolcrib.stores.audit_note import ACCEPT
 from toolcrib.surroundings import Surroundings
 
 SUBJECT = "audit log"
 
 
 async def check_audit(config: Config, surroundings: Surroundings) -> list[Check]:
-    """Where it is, and whether it can be written and read."""
+    """Where it is, whether it can be written and read, and whether its end is what was noted elsewhere."""
     if not config.audit.enabled:
         return []
+    place = audit_place(config, surroundings)
     try:
-        return [Check("ok", SUBJECT, await asyncio.to_thread(_look, audit_place(config, surroundings)))]
+        if problem := await asyncio.to_thread(place.problem):
+            return [Check("fail", SUBJECT, f"{problem[0].upper()}{problem[1:]}.", ACCEPT)]
+        return [Check("ok", SUBJECT, await asyncio.to_thread(_look, place))]
     except ToolcribError as error:
         return [Check("fail", SUBJECT, error.message, error.hint)]
 

@@ -14,6 +14,7 @@ from toolcrib.doors.cli.table import Column, one_line, print_table
 from toolcrib.doors.views.audit import as_document, iso, moment_us
 from toolcrib.onlookers import audit_place
 from toolcrib.stores.audit_log import AuditLog, NoAuditLog
+from toolcrib.stores.audit_note import NotedPlace
 from toolcrib.stores.audit_reading import Stored
 from toolcrib.surroundings import Surroundings
 
@@ -31,15 +32,26 @@ COLUMNS = (
 )
 
 
+def audit_here(options: Options) -> NotedPlace:
+    """Where the log is."""
+    return audit_place(load_here(options).config, Surroundings())
+
+
 @contextmanager
 def open_log(options: Options) -> Iterator[AuditLog]:
     """The log, for reading; that there is none is an error that says why."""
-    config = load_here(options).config
+    with telling_why(options), audit_here(options).reading() as log:
+        yield log
+
+
+@contextmanager
+def telling_why(options: Options) -> Iterator[None]:
+    """Say why there is no log, if there is none."""
     try:
-        with audit_place(config, Surroundings()).reading() as log:
-            yield log
+        yield
     except NoAuditLog as error:
-        why = "The first call makes it." if config.audit.enabled else "It is switched off: [audit] enabled = false."
+        enabled = load_here(options).config.audit.enabled
+        why = "The first call makes it." if enabled else "It is switched off: [audit] enabled = false."
         raise NotFound(error.message, hint=why) from None
 
 

@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tokens create": ("tokens_create", "Make a token for a client, with no more reach than it needs."),
     "tokens ls": ("tokens_ls", "List the tokens and what they may do."),
     "tokens revoke": ("tokens_revoke", "End a token at once."),
+    "tokens reset": ("tokens_reset", "End all tokens, so that none is asked for on this machine."),
     "audit tail": ("audit_tail", "Show what was called last, and what is called now."),
     "audit search": ("audit_search", "Find calls and decisions by tool, caller, outcome or time."),
     "audit verify": ("audit_verify", "Check that nothing in the log was changed, deleted or moved."),

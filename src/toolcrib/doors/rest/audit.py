@@ -14,7 +14,6 @@ from toolcrib.doors.rest.watch_shapes import AuditPage, AuditVerdict
 from toolcrib.doors.views.audit import as_document, moment_us, verdict
 from toolcrib.stores.audit_log import AuditLog, NoAuditLog
 from toolcrib.stores.audit_reading import Query, ask, latest
-from toolcrib.stores.audit_verify import verify
 
 PATH = "/api/v1/audit"
 MOST = 1_000
@@ -42,7 +41,7 @@ def audit_routes(premises: Premises) -> list[RouteSpec]:
 
     async def check(visit: Visit) -> Answer:
         _need_auditor(visit)
-        found = verdict(await ask_log(premises, verify))
+        found = verdict(await _telling_why(premises, premises.project.audit_log.verify))
         return json_answer(found | {"unfinished": [_shown(entry) for entry in found["unfinished"]]})
 
     problems = (403, 404, 422, 503)
@@ -90,8 +89,12 @@ def _moment(visit: Visit, name: str) -> int | None:
 
 async def ask_log(premises: Premises, question: Callable[[AuditLog], T]) -> T:
     """Ask the log something, beside the event loop."""
+    return await _telling_why(premises, lambda: ask(premises.project.audit_log, question))
+
+
+async def _telling_why(premises: Premises, work: Callable[[], T]) -> T:
     try:
-        return await asyncio.to_thread(ask, premises.project.audit_log, question)
+        return await asyncio.to_thread(work)
     except NoAuditLog:
         why = "The first call makes it." if premises.project.config.audit.enabled else "It is switched off."
         raise Problem(404, "RESOURCE_NOT_FOUND", f"There is no audit log. {why}") from None

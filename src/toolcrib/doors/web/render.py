@@ -15,8 +15,7 @@ from toolcrib.doors.web import words
 from toolcrib.doors.web.callers import CallerNames
 from toolcrib.doors.web.notices import notice_of
 from toolcrib.doors.web.static_files import StaticFiles, load_static_files
-from toolcrib.stores.paths import state_directory
-from toolcrib.stores.token_file import TOKENS_NAME, TokenFile
+from toolcrib.stores.token_file import token_file
 from toolcrib.stores.tokens import TokenBook
 from toolcrib.version import VERSION
 
@@ -88,7 +87,7 @@ class Pages:
     def tokens(self) -> TokenBook:
         """The tokens that were given to others."""
         given, env = self.premises.tokens, self.premises.project.around.env
-        return given if given is not None else TokenFile(state_directory(env) / TOKENS_NAME, time.time)
+        return given if given is not None else token_file(env, time.time)
 
     @cached_property
     def callers(self) -> CallerNames:

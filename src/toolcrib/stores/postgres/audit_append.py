@@ -61,6 +61,11 @@ class PgAppend:
         """It finds its way back by itself."""
         return True
 
+    @property
+    def head(self) -> Head:
+        """The end of the chain after the last entry that was added here."""
+        return self._known
+
     def append(self, bodies: Sequence[bytes]) -> None:
         """Add the entries, durably, all or none; a connection that was lost meanwhile is made anew once, in time."""
         import psycopg

@@ -27,7 +27,8 @@ examples:
 access tokens, for those who come in over HTTP, have commands of their own:
   toolcrib tokens create   make one
   toolcrib tokens ls       list them
-  toolcrib tokens revoke   end one at once"""
+  toolcrib tokens revoke   end one at once
+  toolcrib tokens reset    end all, so that none is asked for"""
 
 Report = Mapping[str, Any]
 

@@ -1,0 +1,176 @@
+"""The head of an audit log, noted elsewhere: what was deleted, emptied or cut is noticed, in every engine."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.stores.audit_logs import numbered, tamper, tamper_table, written
+
+from toolcrib.core.audit import AuditEntry
+from toolcrib.core.errors import AuditUnavailable
+from toolcrib.stores.audit_database import body_of
+from toolcrib.stores.audit_file import AuditFile
+from toolcrib.stores.audit_note import NOTE_EVERY_S, HeadNote, NotedLog, NotedPlace
+from toolcrib.stores.audit_verify import Head
+from toolcrib.stores.postgres.audit import AuditTable
+from toolcrib.testing import ManualClock
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def in_file(tmp_path, told) -> NotedPlace:
+    place = AuditFile(tmp_path / "state" / "audit.db")
+    return NotedPlace(place, HeadNote.of(place, tmp_path / "witness"), told.append)
+
+
+@pytest.fixture
+def in_table(tmp_path, store_settings, told) -> NotedPlace:
+    place = AuditTable(store_settings, "postgresql://here")
+    return NotedPlace(place, HeadNote.of(place, tmp_path / "witness"), told.append)
+
+
+def delete(noted: NotedPlace) -> None:
+    for path in noted.place.path.parent.iterdir():
+        path.unlink()
+
+
+def empty(noted: NotedPlace) -> None:
+    tamper(noted.place.path, "DELETE FROM entry", "UPDATE head SET seq = 0, hash = zeroblob(32)")
+
+
+def cut(noted: NotedPlace) -> None:
+    last = "(SELECT hash FROM entry WHERE seq = 2)"
+    tamper(noted.place.path, "DELETE FROM entry WHERE seq > 2", f"UPDATE head SET seq = 2, hash = {last}")
+
+
+def truncate(noted: NotedPlace) -> None:
+    delete(noted)
+    noted.place.path.write_bytes(b"")
+
+
+LOSSES = {"deleted": delete, "emptied": empty, "cut": cut, "truncated": truncate}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_log_that_lost_its_end_is_noticed_by_whoever_looks(in_file, loss):
+    """Without going along the chain, which is whole as far as it goes."""
+    await written(in_file, numbered(5))
+    whole = in_file.problem(), in_file.verify().fault
+    LOSSES[loss](in_file)
+
+    assert whole == ("", None)
+    assert in_file.problem()
+    try:
+        assert in_file.verify().fault is not None
+    except AuditUnavailable:
+        assert loss in ("deleted", "truncated")
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+async def test_a_log_that_lost_its_end_is_noticed_by_the_next_who_writes(in_file, told, loss):
+    """It is told at once, and stays noticed however much is written: until a person accepts it."""
+    await written(in_file, numbered(5))
+    LOSSES[loss](in_file)
+    await written(in_file, numbered(9))
+    again = in_file.problem(), in_file.verify().fault
+
+    in_file.note.forget()
+    await written(in_file, numbered(1))
+
+    assert [("knows of 5 entries" in words, "--accept-loss" in words) for words in told] == [(True, True)]
+    assert "record 5 is not the one whose hash was noted" in again[0]
+    assert again[1].kind == "not the noted head"
+    assert (in_file.problem(), in_file.verify().fault) == ("", None)
+
+
+async def test_a_table_that_was_emptied_is_noticed(in_table, store_settings, told):
+    """All rows and the head gone, or all but the first two."""
+    await written(in_table, numbered(5))
+    last = "(SELECT hash FROM entry WHERE seq = 2)"
+    tamper_table(store_settings, f"UPDATE toolcrib.audit_head SET seq = 2, hash = {last}",
+                 "DELETE FROM toolcrib.audit_entry WHERE seq > 2")  # fmt: skip
+    short = in_table.verify().fault
+    with psycopg.connect(store_settings.url, autocommit=True) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute("DELETE FROM toolcrib.audit_entry")
+        connection.execute("DELETE FROM toolcrib.audit_head")
+    gone = in_table.problem()
+    await written(in_table, numbered(1))
+
+    assert (short.seq, short.kind) == (3, "tail cut")
+    assert "is gone: the head noted elsewhere knows of 5 entries" in gone
+    assert len(told) == 1
+    assert in_table.verify().fault.kind == "tail cut"
+
+
+def entry() -> list[bytes]:
+    return [body_of(1, AuditEntry("call"))]
+
+
+def test_the_note_follows_at_most_every_half_minute_and_at_the_end(in_file):
+    """A batch does not wait for a second file each time; the note is never ahead of the log."""
+    clock = ManualClock(100.0)
+    log = NotedLog(in_file.place.open(), in_file, clock)
+    seen = []
+    for pause_s in (0.0, 1.0, NOTE_EVERY_S - 2, 1.0, 0.5):
+        clock.advance(pause_s)
+        log.append(entry())
+        seen.append(in_file.note.read().seq)
+    log.close()
+
+    assert (seen, in_file.note.read().seq) == ([1, 1, 1, 4, 4], 5)
+
+
+def test_a_log_that_is_cut_while_it_is_written_keeps_its_note(in_file, told):
+    """What grows again over the place of the cut does not cover it."""
+    clock = ManualClock(100.0)
+    log = NotedLog(in_file.place.open(), in_file, clock)
+    log.append(entry() * 4)
+    cut(in_file)
+    for _ in range(4):
+        clock.advance(NOTE_EVERY_S)
+        log.append(entry())
+    log.close()
+
+    assert (in_file.note.read().seq, len(told)) == (4, 1)
+    assert in_file.verify().fault.kind == "not the noted head"
+
+
+def test_a_note_that_cannot_be_written_holds_up_nothing(in_file):
+    """The entries are safe, and that is what was promised."""
+    in_file.note.path.parent.write_text("a file where a directory should be")
+    log = in_file.place.open()
+    noted = NotedLog(log, NotedPlace(in_file.place, HeadNote(in_file.note.path.parent / "x" / "y")))
+
+    noted.append(entry())
+
+    assert log.head.seq == 1
+    noted.close()
+
+
+@pytest.mark.parametrize("text", ["", "5", "5:xyz", "-1:" + "0" * 64])
+async def test_a_note_that_is_no_head_is_told(in_file, told, text):
+    """Somebody changed it: nothing is noted over it, and whoever looks is told."""
+    await written(in_file, numbered(1))
+    in_file.note.path.write_text(text)
+    await written(in_file, numbered(1))
+
+    with pytest.raises(AuditUnavailable, match="noted head"):
+        in_file.problem()
+    assert (len(told), in_file.note.path.read_text()) == (1, text)
+
+
+async def test_each_log_has_a_note_of_its_own(tmp_path):
+    """In a directory that is not the log's; a log nobody wrote has none."""
+    first, second = (AuditFile(tmp_path / name / "audit.db") for name in "ab")
+    notes = [HeadNote.of(place, tmp_path / "witness") for place in (first, second)]
+    await written(NotedPlace(first, notes[0]), numbered(2))
+
+    assert [note.read() and note.read().seq for note in notes] == [2, None]
+    assert NotedPlace(second, notes[1]).problem() == ""
+    assert isinstance(notes[0].read(), Head)
+    assert {path.parent for path in Path(tmp_path).rglob("audit-*")} == {tmp_path / "witness"}
