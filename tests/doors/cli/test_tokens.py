@@ -217,13 +217,13 @@ def test_jwts_of_the_configured_issuer_are_let_in(tiny):
     assert statuses == [401] * 4
 
 
-def test_a_door_that_was_closed_is_opened_by_a_reset_alone(program):
+def test_a_door_that_was_closed_is_opened_by_a_reset_alone(toolcrib):
     """Not by deleting the file of tokens: then nothing is served, and the way out is told."""
-    program.run("tokens", "create", "ci")
-    (program.home / "state" / "toolcrib" / "tokens.json").unlink()
-    closed = program.run("serve", "--port", "0")
-    unsure = program.run("tokens", "reset")
-    reset = program.run("tokens", "reset", "--yes")
+    toolcrib.run("tokens", "create", "ci")
+    (toolcrib.home / "state" / "toolcrib" / "tokens.json").unlink()
+    closed = toolcrib.run("serve", "--port", "0")
+    unsure = toolcrib.run("tokens", "reset")
+    reset = toolcrib.run("tokens", "reset", "--yes")
 
     assert (closed.returncode != 0, "toolcrib tokens reset" in closed.stderr) == (True, True)
-    assert (unsure.returncode != 0, reset.returncode, program.json("tokens", "ls")) == (True, 0, [])
+    assert (unsure.returncode != 0, reset.returncode, toolcrib.json("tokens", "ls")) == (True, 0, [])
