@@ -157,7 +157,13 @@ async def _assemble(loaded: Loaded, shared: Shared, around: Surroundings, emit: 
     marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
     rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if wishes.live else None
-    rig = replace(rig, results=None if wishes.one_shot else kept, live=watched, fleet=shared.coordination)
+    rig = replace(
+        rig,
+        results=None if wishes.one_shot else kept,
+        live=watched,
+        fleet=shared.coordination,
+        helpers=maker.helpers,
+    )
     parts = Parts(
         native=native,
         make_source=maker,

@@ -15,6 +15,7 @@ from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.isolate.grants import Wish
+from toolcrib.isolate.helpers import Helpers
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.sources.bounds import Bounds, from_file
 from toolcrib.sources.comeback import SupervisorSettings
@@ -41,6 +42,8 @@ class SourceMaker:
         """What toolcrib itself is given; no server may repeat that either."""
         self._redactors: dict[str, Redactor] = {}
         self.spawner = Spawner()
+        self.helpers = Helpers()
+        """Processes for what would hold up the event loop, shared with the layers."""
         self.bounds = Bounds(self.spawner, surroundings.env, config.isolation, VERSION)
         self._tasks = TaskScope(self._failed)
         self._servers: dict[str, ServerConfig] = {}
@@ -60,7 +63,7 @@ class SourceMaker:
             redactor=self._redactor(server),
         )
         supervisor = Supervisor(server.name, self._dialler(server), offer, settings, self._emit)
-        return McpSource(server.name, supervisor, offer, is_http=server.url is not None)
+        return McpSource(server.name, supervisor, offer, is_http=server.url is not None, helpers=self.helpers)
 
     def redact(self, encoded: str) -> str:
         """Encoded arguments without what is known to be secret, or looks like it."""

@@ -627,3 +627,12 @@ async def test_a_call_that_ends_in_a_server_fault_is_no_invitation_to_repeat_it(
             await linked.ask("tools/list")
 
     assert (failed.value.retryable, failed.value.details) == (False, {"http_status": 502})
+
+
+async def test_an_answer_on_a_stream_that_cannot_be_read_is_not_waited_for(monkeypatch):
+    """It names the request, so nothing else will come for it, though the server keeps the stream open."""
+    monkeypatch.setattr(http_stream, "CLOSE_PATIENCE_S", 0.001)
+    broken = 'data: {"jsonrpc":"2.0","id":{id},"result":{"n":NaN}}'
+    async with scripted(streaming(broken, end=False)) as linked:
+        with pytest.raises(ProtocolError, match="The server's answer cannot be read"):
+            await linked.ask()

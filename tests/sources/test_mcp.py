@@ -252,6 +252,28 @@ async def test_what_a_server_announces_and_suffers_is_passed_on(source_of):
 # Calls
 
 
+@pytest.mark.parametrize(
+    "part",
+    [b"1e999", b"7" * 200_000, b"[" * 150 + b"]" * 150, b'"' + b"x" * 300_000 + b'",' + b'"n":1e999'],
+    ids=["number", "digits", "depth", "large"],
+)
+async def test_a_result_that_not_every_client_could_read_is_the_servers_error(source_of, part):
+    """A client that gives up on it would wait for its answer for ever."""
+    server = FakeServer({"tools/call": b'{"content":[],"structuredContent":{"a":%b}}' % part})
+
+    with pytest.raises(ProtocolError, match="cannot be read by every client"):
+        await source_of(server).call_tool(call())
+
+
+async def test_a_result_says_once_whether_it_failed(source_of):
+    """What was decided by is what is passed on."""
+    server = FakeServer({"tools/call": b'{"content":[],"isError":true,"isError":false}'})
+
+    result = await source_of(server).call_tool(call())
+
+    assert (result.raw, result.error) == (b'{"content":[],"isError":false}', None)
+
+
 async def test_a_call_is_passed_on_and_its_result_comes_back_byte_for_byte(source_of):
     """Name, arguments, further fields and meta; nothing is decoded on the way back."""
     raw = b'{ "content":[ {"type":"text","text":"d\\u00f6ne"} ], "own": 1 }'

@@ -88,3 +88,14 @@ def test_a_client_is_asked_only_what_it_said_it_can_answer():
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize("params", ['{"n":1e999}', '{"n":' + "[" * 150 + "]" * 150 + "}", "[1]"])
+async def test_a_question_that_not_every_client_could_read_is_refused(params):
+    """The server is told; the client hears nothing of it."""
+    channel = RecordingChannel({"sampling/createMessage": {}}, capabilities={"sampling": {}})
+    line = f'{{"jsonrpc":"2.0","id":"s1","method":"sampling/createMessage","params":{params}}}'
+
+    answer = json.loads(await ask_client(decode_outbound(line.encode()), channel))
+
+    assert (answer["id"], answer["error"]["code"], channel.asked) == ("s1", -32602, [])

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.call import ToolResult
+from toolcrib.core.errors import ToolFailed
 from toolcrib.sources.render import to_result
 
 
@@ -107,3 +108,18 @@ def test_a_ready_result_is_passed_on():
 def test_every_plain_value_can_be_sent(value):
     """Surrogates, infinities and all: a door never fails to encode what a tool returned."""
     assert msgspec.json.decode(msgspec.json.encode(to_result(value).mcp))["content"] is not None
+
+
+def test_a_value_that_not_every_client_could_read_is_refused():
+    """Who cannot read an answer waits for it for ever."""
+    deep: dict = {}
+    for _ in range(150):
+        deep = {"deep": deep}
+
+    with pytest.raises(ToolFailed, match="cannot be read by every client: it nests deeper than 100 levels"):
+        to_result(deep)
+
+
+def test_content_blocks_are_mended_like_any_text():
+    """A half surrogate pair, as file names have them, would be no JSON."""
+    assert to_result([{"type": "text", "text": "a\ud800"}]).content == [{"type": "text", "text": "a?"}]

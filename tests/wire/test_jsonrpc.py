@@ -216,3 +216,22 @@ def test_an_encoded_error_keeps_code_message_and_data(request_id, code, message,
 def test_an_error_of_any_shape_is_readable(raw, expected):
     """Servers that bend the rules still get their words across."""
     assert decode_error(raw) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "request_id"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"n":1e999}}', 7),
+        (b'{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"n":%b}}' % (b"1" * 5000), "a"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"n":"\xff"}}', 7),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":5}', 7),
+        (b'{"jsonrpc":"2.0","id":1e999,"method":"x"}', None),
+        (b'{"jsonrpc":"2.0","id":7,"method":"x","params":{', None),
+    ],
+)
+def test_a_request_that_cannot_be_read_is_refused_by_its_id_if_that_can_be(line, request_id):
+    """Who waits for an answer to that id gets one."""
+    with pytest.raises(RpcError) as refused:
+        decode_inbound(line)
+
+    assert refused.value.request_id == request_id

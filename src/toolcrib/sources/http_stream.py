@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec import UNSET, Raw
 
-from toolcrib.core.errors import ConnectionLost
-from toolcrib.sources.link import to_remote_error
+from toolcrib.core.errors import ConnectionLost, ProtocolError
+from toolcrib.sources.link import names_request, to_remote_error
 from toolcrib.sources.redactor import NO_SECRETS, Redactor
 from toolcrib.wire.jsonrpc import Outbound, decode_outbound
 from toolcrib.wire.sse import SseParser
@@ -40,7 +40,7 @@ class AnswerStream:
         self._request_id = request_id
         self._on_notice, self._on_question = on_notice, on_question
         self._parser: SseParser | None = None
-        self._answer: Outbound | None = None
+        self._answer: Outbound | ProtocolError | None = None
         self._task: asyncio.Task[object] | None = None
         self._cut = False
         self.is_used = False
@@ -55,16 +55,22 @@ class AnswerStream:
     def _take(self, data: bytes) -> None:
         try:
             message = decode_outbound(self._redactor.clean(data))
-        except msgspec.DecodeError:
+        except msgspec.DecodeError as error:
+            if names_request(data, {self._request_id}):
+                self._settle(_unreadable(error))
             return
         if message.method is None:
-            if message.id == self._request_id and self._answer is None:
-                self._answer = message
-                asyncio.get_running_loop().call_later(CLOSE_PATIENCE_S, self._cut_off)
+            if message.id == self._request_id:
+                self._settle(message)
         elif message.id is None:
             self._on_notice(message)
         else:
             self._on_question(message)
+
+    def _settle(self, answer: Outbound | ProtocolError) -> None:
+        if self._answer is None:
+            self._answer = answer
+            asyncio.get_running_loop().call_later(CLOSE_PATIENCE_S, self._cut_off)
 
     def _cut_off(self) -> None:
         """The answer is here and the server keeps the stream open: nobody has to wait for that."""
@@ -102,9 +108,15 @@ class AnswerStream:
         answer = self._answer
         if answer is None:
             raise ConnectionLost("The server ended its answer before it was complete.")
+        if isinstance(answer, ProtocolError):
+            raise answer
         if answer.result is not UNSET:
             return answer.result
         raise to_remote_error(b"{}" if answer.error is UNSET else answer.error)
+
+
+def _unreadable(error: Exception) -> ProtocolError:
+    return ProtocolError(f"The server's answer cannot be read: {error}.")
 
 
 class StreamCut(Exception):

@@ -1,6 +1,7 @@
 """One open way to an MCP server: questions in, raw results out, whatever the transport."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from toolcrib.sources.redactor import NO_SECRETS, Redactor
 from toolcrib.wire.jsonrpc import decode_error
 
 CLIENT_NAME = "toolcrib"
+UNREADABLE_ENDS = 256
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 SILENCE_COUNTS_S = 1.0
 """A question given up sooner says nothing about the server: somebody changed their mind."""
 UNREACHABLE = frozenset({"resolve", "connect", "tls"})
@@ -132,6 +135,12 @@ class Silence:
     def lasts(self, heard_at: float) -> bool:
         """Whether something was given up and nothing heard since."""
         return self.count > 0 and heard_at <= self.last_at
+
+
+def names_request(message: bytes, pending: Container[int]) -> set[int]:
+    """Which requests under way a message that cannot be read as a whole may be the answer to, by its two ends."""
+    ends = message[:UNREADABLE_ENDS] + b" " + message[-UNREADABLE_ENDS:]
+    return {request_id for found in _ID.findall(ends) if (request_id := int(found)) in pending}
 
 
 def to_remote_error(raw: Raw | bytes) -> RemoteError:

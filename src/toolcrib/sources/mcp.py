@@ -12,14 +12,15 @@ from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError, RemoteError, ToolcribError
 from toolcrib.core.source import Listing, SourceStatus
 from toolcrib.core.tool import Tool, from_mcp
+from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema.sanitise import sanitise_tool
 from toolcrib.sources.link import Link, Question
 from toolcrib.sources.negotiate import Offer
 from toolcrib.sources.rounds import answer_rounds
 from toolcrib.sources.supervise import SILENCES_MAX, Supervisor
-from toolcrib.wire import client, eras, headers
+from toolcrib.wire import client, eras, headers, strict
 from toolcrib.wire.jsonrpc import decode, encode
-from toolcrib.wire.results import needs_repair, read_head, repair
+from toolcrib.wire.results import ResultHead, needs_repair, read_head, repair
 
 TOOLS_MAX = 2000
 PAGES_MAX = 100
@@ -51,11 +52,14 @@ class _Collected:
 class McpSource:
     """One server: its tools, and calls to them over one shared connection."""
 
-    def __init__(self, name: str, supervisor: Supervisor, offer: Offer, *, is_http: bool) -> None:
+    def __init__(
+        self, name: str, supervisor: Supervisor, offer: Offer, *, is_http: bool, helpers: Helpers | None = None
+    ) -> None:
         self.name = name
         self.supervisor = supervisor
         self._offer = offer
         self._is_http = is_http
+        self._helpers = helpers or Helpers()
         self._encoded_meta = "", b""
         self._mirrored: dict[str, headers.ParamHeaders] = {}
 
@@ -175,10 +179,28 @@ class McpSource:
         if head.result_type == "input_required" and not call.channel.takes_input_required:
             raw = await answer_rounds(call, raw, lambda more: self._ask(link, call, more))
             head = read_head(raw)
-        encoded = repair(raw) if needs_repair(head) else bytes(raw)
+        is_plain = strict.is_plain(len(raw), head)
+        encoded = bytes(raw) if is_plain else await self._readable(raw, head)
         if not head.is_error:
             return ToolResult(raw=encoded)
         return self._failed(encoded)
+
+    async def _readable(self, raw: Raw, head: ResultHead) -> bytes:
+        """The result as every client can read it; what cannot be made so is the server's protocol error."""
+        encoded = repair(raw) if needs_repair(head) else strict.drop_duplicates(bytes(raw), head)
+        if len(encoded) <= strict.QUICK_BYTES:
+            flaw = strict.flaw_of(encoded)
+        else:
+            flaw = await self._find_flaw(encoded) if strict.is_suspicious(encoded) else ""
+        if flaw:
+            raise ProtocolError(f"The server's answer cannot be read by every client: {flaw}.")
+        return encoded
+
+    async def _find_flaw(self, encoded: bytes) -> str:
+        try:
+            return (await self._helpers.run(strict.FLAW, (encoded,), self.name)).decode()
+        except TookTooLong:
+            return "it takes too long to look into"
 
     async def _wait_for_link(self, call: ToolCall) -> Link:
         """The link once there is one; a call whose time is over before that says what it waited for.

@@ -10,7 +10,16 @@ from msgspec import UNSET
 from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import RemoteError, ToolcribError
 from toolcrib.core.tasks import TaskScope
-from toolcrib.wire.jsonrpc import INTERNAL_ERROR, METHOD_NOT_FOUND, Outbound, RpcError, encode_error, encode_result
+from toolcrib.wire.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Outbound,
+    RpcError,
+    encode_error,
+    encode_result,
+)
+from toolcrib.wire.strict import clean_object
 
 PROGRESS = "notifications/progress"
 MESSAGE = "notifications/message"
@@ -75,7 +84,10 @@ async def ask_client(message: Outbound, channel: BackChannel) -> bytes:
     """The encoded answer of the client behind a call."""
     request_id = _id_of(message)
     try:
-        return encode_result(request_id, await channel.ask(message.method or "", params_of(message)))
+        answer = await channel.ask(message.method or "", clean_object(params_of(message)))
+        return encode_result(request_id, clean_object(answer))
+    except msgspec.DecodeError as error:
+        return encode_error(request_id, RpcError(INVALID_PARAMS, f"This cannot be passed on: {error}."))
     except RemoteError as error:
         return encode_error(request_id, RpcError(error.rpc_code, error.message, error.data))
     except ToolcribError as error:

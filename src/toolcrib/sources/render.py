@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.call import ToolResult
+from toolcrib.core.errors import ToolFailed
+from toolcrib.wire import strict
 
 _CONTENT_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
@@ -14,7 +16,7 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
     if isinstance(value, ToolResult):
         return value
     if _is_content(value):
-        return ToolResult({"content": value})
+        return ToolResult({"content": _mend(value)})
     if value is None or isinstance(value, str):
         return ToolResult({"content": [] if value is None else [_text(value)]})
     plain = _plain(value)
@@ -25,8 +27,15 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
         text = _to_text(plain)
     result: dict[str, Any] = {"content": [_text(text)]}
     if structured or isinstance(plain, dict):
+        _refuse_unreadable(text)
         result["structuredContent"] = plain
     return ToolResult(result)
+
+
+def _refuse_unreadable(text: str) -> None:
+    """A client that cannot read a value would wait for its answer for ever; short ones are read by everybody."""
+    if len(text) > 2 * strict.DEPTH_MAX and (flaw := strict.flaw_of(text.encode())):
+        raise ToolFailed(f"The tool returned a value that cannot be read by every client: {flaw}.")
 
 
 def _is_content(value: Any) -> bool:

@@ -11,7 +11,7 @@ from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources import relay
-from toolcrib.sources.link import LinkEvents, Question, Remains, to_remote_error
+from toolcrib.sources.link import UNREADABLE_ENDS, LinkEvents, Question, Remains, names_request, to_remote_error
 from toolcrib.transports.spawn import Spawner
 from toolcrib.transports.spec import ExitReport, ProcessSpec
 from toolcrib.transports.stdio import OVERLONG, StdioTransport, open_stdio
@@ -28,9 +28,7 @@ NOTICES_PER_S = 1000
 NOISE_KEPT = 5
 NOISE_BYTES = 2000
 NOISE_PAUSE_S = 1.0
-UNREADABLE_ENDS = 256
 LARGE_BYTES = 64 * 1024
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
 _ANSWER = re.compile(rb'"(?:result|error)"\s*:')
 NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
 
@@ -207,9 +205,9 @@ class StdioLink:
 
     def _fail_unreadable(self, line: bytes, reason: str) -> None:
         """If a line that cannot be read names a request under way, that one need not wait any longer."""
-        ends = line[:UNREADABLE_ENDS] + b" " + line[-UNREADABLE_ENDS:]
-        named = {int(found) for found in _ID.findall(ends)} & self._pending.keys()
-        if not named and len(self._pending) == 1 and _ANSWER.search(ends):
+        named = names_request(line, self._pending)
+        is_answer = _ANSWER.search(line[:UNREADABLE_ENDS] + b" " + line[-UNREADABLE_ENDS:])
+        if not named and len(self._pending) == 1 and is_answer:
             named = set(self._pending)
         for request_id in named:
             self._refute(request_id, ProtocolError(f"The server's answer cannot be read: {reason}."))

@@ -33,9 +33,11 @@ RequestId = int | str
 class RpcError(Exception):
     """An error answer on its way to the other side."""
 
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
+    def __init__(self, code: int, message: str, data: Any = None, request_id: RequestId | None = None) -> None:
         super().__init__(message)
         self.code, self.message, self.data = code, message, data
+        self.request_id = request_id
+        """Of a request that could not be read as a whole."""
 
 
 class Inbound(msgspec.Struct, gc=False):
@@ -67,7 +69,15 @@ class ErrorBody(msgspec.Struct):
     data: Any = None
 
 
+class _Envelope(msgspec.Struct):
+    """What can still be read of a request whose params cannot."""
+
+    method: str
+    id: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | Annotated[str, Meta(max_length=ID_LIMIT)]
+
+
 _inbound = msgspec.json.Decoder(Inbound)
+_envelope = msgspec.json.Decoder(_Envelope)
 _outbound = msgspec.json.Decoder(Outbound)
 _error = msgspec.json.Decoder(ErrorBody)
 _any = msgspec.json.Decoder(Raw)
@@ -84,7 +94,7 @@ def decode_inbound(data: bytes) -> Inbound:
     except msgspec.ValidationError as error:
         raise _refusal(data, error) from None
     except (msgspec.DecodeError, RecursionError) as error:
-        raise RpcError(PARSE_ERROR, f"Not valid JSON: {error}") from None
+        raise RpcError(PARSE_ERROR, f"Not valid JSON: {error}", request_id=_id_in(data)) from None
     if message.jsonrpc != "2.0":
         raise RpcError(INVALID_REQUEST, 'Not a JSON-RPC message: "jsonrpc" must be "2.0".')
     if message.method is UNSET:
@@ -100,7 +110,15 @@ def _refusal(data: bytes, error: msgspec.ValidationError) -> RpcError:
         _any.decode(data)
     except (msgspec.DecodeError, RecursionError) as broken:
         return RpcError(PARSE_ERROR, f"Not valid JSON: {broken}")
-    return RpcError(INVALID_REQUEST, f"Not a JSON-RPC message: {error}")
+    return RpcError(INVALID_REQUEST, f"Not a JSON-RPC message: {error}", request_id=_id_in(data))
+
+
+def _id_in(data: bytes) -> RequestId | None:
+    """The id of a request that cannot be read as a whole (a number beyond all bounds, say), if that can be."""
+    try:
+        return _envelope.decode(data).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def _check_answer(message: Inbound) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.wire.jsonrpc import encode, encode_notification
+from toolcrib.wire.strict import clean_object
 
 PROGRESS = "notifications/progress"
 BACKLOG_MAX = 1024 * 1024
@@ -28,13 +29,14 @@ class ClientChannel(msgspec.Struct, eq=False):
         """Pass a notification on, unless the client is far behind; progress carries the client's own token."""
         if self.backlog > BACKLOG_MAX:
             return
-        if method == PROGRESS:
-            if not self.wants_progress:
-                return
-            try:
+        if method == PROGRESS and not self.wants_progress:
+            return
+        try:
+            params = clean_object(params)
+            if method == PROGRESS:
                 params = encode({**_object.decode(params), "progressToken": self._token})
-            except msgspec.DecodeError:  # a server's nonsense is no reason to disturb its other calls
-                return
+        except msgspec.DecodeError:  # a server's nonsense is no reason to disturb its other calls
+            return
         self.send(encode_notification(method, params))
 
     @property

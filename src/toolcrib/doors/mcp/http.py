@@ -96,7 +96,7 @@ class HttpDoor:
         try:
             message = decode_inbound(request.body)
         except RpcError as error:
-            exchange.answer(400, encode_error(None, error))
+            exchange.answer(400, encode_error(error.request_id, error))
             return
         try:
             self._dispatch(message, request, exchange)

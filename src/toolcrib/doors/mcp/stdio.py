@@ -99,7 +99,7 @@ class StdioDoor(asyncio.Protocol):
         try:
             message = decode_inbound(line)
         except RpcError as error:
-            self.out.send(encode_error(None, error))
+            self.out.send(encode_error(error.request_id, error))
             return
         if message.method is UNSET:
             self._questions.settle(message)

@@ -1,0 +1,158 @@
+"""What a strict reader would refuse is found without taking results apart."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolcrib.wire.results import read_head
+from toolcrib.wire.strict import (
+    DEPTH_MAX,
+    clean_object,
+    drop_duplicates,
+    flaw_of,
+    is_plain,
+    is_suspicious,
+)
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+def texts(*said: str, **more: Any) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text} for text in said], **more}
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        b"1e999",
+        b"-1E400",
+        b"1e+309",
+        b"0.1e4000",
+        b"7" * 200_000,
+        b"1" * 310 + b".5",
+        b"9" * 191 + b"e200",
+    ],
+)
+def test_a_number_beyond_all_bounds_is_a_flaw(number):
+    """Some readers refuse it, some make infinity of it; wherever it stands, and whatever stands before it."""
+    for raw in (b'{"n":%b}' % number, b'{"s":"%b","n":[%b]}' % (b"x" * 37, number)):
+        assert is_suspicious(raw)
+        assert "out of range" in flaw_of(raw)
+
+
+@pytest.mark.parametrize("number", [b"1e308", b"1e-999", b"1" * 250, b"0." + b"3" * 400, b"12345678901234567890123"])
+def test_a_number_that_everybody_can_read_is_none(number):
+    """However it is written."""
+    assert flaw_of(b'{"n":%b}' % number) == ""
+
+
+@pytest.mark.parametrize("text", ["1e999", "7" * 1000, "[" * 500, '"]' * 300, "\\" * 99 + "[{" * 200])
+def test_what_only_stands_in_a_text_is_none(text):
+    """Texts are not read as numbers or brackets."""
+    raw = json.dumps({"a": text, text[:9]: [text]}).encode()
+
+    assert flaw_of(raw) == ""
+
+
+@pytest.mark.parametrize("wrap", [b"%b", b'{"a":"]","b":%b}', b'["\\\\",%b]', b'["\\"[",{"x":%b}]'])
+def test_too_many_levels_are_a_flaw_whatever_stands_around_them(wrap):
+    """Brackets in texts neither add to the depth nor hide it."""
+    outside = wrap.replace(b'"]"', b"").replace(b'"\\"["', b"").count(b"[") + wrap.count(b"{")
+
+    assert flaw_of(wrap % nested(DEPTH_MAX - outside)) == ""
+    assert "nests deeper than 100 levels" in flaw_of(wrap % nested(DEPTH_MAX - outside + 1))
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.integers()
+    | st.text('ab"\\[]{}1e9'),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('ab"\\[]{}'), inner, max_size=4),
+    max_leaves=40,
+)
+
+
+@given(JSON, st.integers(1, 130))
+def test_the_depth_is_never_mistaken(value, depth):
+    """For any JSON around any depth, with and without spaces."""
+    for _ in range(depth):
+        value = [value, [[]] * 60]
+    real, level = 0, [value]
+    while level:
+        real += 1
+        level = [
+            part
+            for whole in level
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+            if isinstance(part, (dict, list))
+        ]
+
+    for raw in (json.dumps(value).encode(), json.dumps(value, separators=(",", ":")).encode()):
+        assert bool(flaw_of(raw)) == (real > DEPTH_MAX)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [texts("a"), texts(), texts("a", "b" * 500, isError=False), texts("x", isError=True, resultType="complete")],
+)
+def test_texts_are_known_to_be_plain(result):
+    """One more look at the blocks is all they need."""
+    raw = msgspec.json.encode(result)
+
+    assert is_plain(len(raw), read_head(raw))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"content":[],"structuredContent":{"n":1}}',
+        b'{"content":[{"type":"text","text":"a","n":1e999}]}',
+        b'{"content":[{"type":"text","text":1e999}]}',
+        b'{"content":[{"type":"text","text":"a","text":"b"}]}',
+        b'{"content":[],"":1e999}',
+        b'{"content":[],"content":[]}',
+        b'{"content":[],"_meta":{"n":1e999}}',
+        b'{"content":[],"isError":true,"isError":false}',
+    ],
+)
+def test_nothing_else_passes_for_plain(raw):
+    """A number, a further member, the same member twice."""
+    assert not is_plain(len(raw), read_head(raw))
+
+
+@pytest.mark.parametrize(
+    ("raw", "clean"),
+    [
+        (b'{"content":[],"isError":true,"isError":false}', b'{"content":[],"isError":false}'),
+        (b'{"content":[],"is\\u0045rror":true,"isError":false}', b'{"content":[],"isError":false}'),
+        (b'{"content":[1],"content":[]}', b'{"content":[]}'),
+        (b'{"content":[],"own":"first","own":2}', b'{"content":[],"own":2}'),
+    ],
+)
+def test_a_member_that_stands_there_twice_is_passed_on_once(raw, clean):
+    """The last, as it was read here."""
+    assert drop_duplicates(raw, read_head(raw)) == clean
+
+
+@pytest.mark.parametrize(
+    "raw", [b'{"content":[],"own":{"a":1}}', b'{ "content" : [ ] , "own": 1 }', b'{"structuredContent":{},"_meta":{}}']
+)
+def test_members_that_stand_there_once_stay_byte_for_byte(raw):
+    """Members of the server's own and spaces included."""
+    assert drop_duplicates(raw, read_head(raw)) is raw
+
+
+def test_what_is_passed_on_is_encoded_anew():
+    """Names once, and nothing that not everybody can read."""
+    assert clean_object(b'{ "a":1,"a":2 }') == b'{"a":2}'
+    for unreadable in (b'{"a":1e999}', b'{"a":%b}' % nested(101), b"[]", b'{"a":1e999,"b":"%b"}' % (b"x" * 300_000)):
+        with pytest.raises(msgspec.DecodeError):
+            clean_object(unreadable)
