@@ -5,15 +5,13 @@ import stat
 import subprocess
 import sys
 import threading
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from tests.stores.processes import SPAWN, has_changed, started, until_at_work
 
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
-
-processes = get_context("spawn")
 
 
 def names(directory: Path) -> list[str]:
@@ -102,13 +100,9 @@ def test_a_reader_never_sees_a_half_written_file_however_the_writer_dies(tmp_pat
     path, size = tmp_path / "toolcrib.lock", 300_000
     replace_text(path, "s" * size)
     for _ in range(3):
-        writer = processes.Process(target=write_for_ever, args=(str(path), size))
-        writer.start()
-        stamp = path.stat().st_mtime_ns
-        while path.stat().st_mtime_ns == stamp:
-            assert writer.is_alive()
-        writer.kill()
-        writer.join()
+        changed = has_changed(path)
+        with started(write_for_ever, (str(path), size)) as writers:
+            until_at_work(writers, changed)
 
         text = read_text(path)
 
@@ -121,11 +115,9 @@ def test_a_full_disk_is_a_clear_error_and_the_old_file_stays(tmp_path):
     """Nothing is lost, and no half of the new version is left lying about."""
     path = tmp_path / "toolcrib.toml"
     path.write_text("old")
-    answers = processes.SimpleQueue()
-    writer = processes.Process(target=write_with_a_full_disk, args=(str(path), 1_000_000, answers))
-    writer.start()
-    answer = answers.get()
-    writer.join()
+    answers = SPAWN.SimpleQueue()
+    with started(write_with_a_full_disk, (str(path), 1_000_000, answers)):
+        answer = answers.get()
 
     assert answer == f"{path}: The file cannot be written: File too large. What was there before is unchanged."
     assert (read_text(path), names(tmp_path)) == ("old", ["toolcrib.toml"])

@@ -1,17 +1,16 @@
 """Answers in the lock: changed by many processes at once, some of them killed, and none of them lost."""
 
 import os
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from tests.stores.processes import started, until_at_work
 
 from toolcrib.config.lock import Answer, Lock, Record, read_lock, with_answer
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.lockfile import LockFile
 
-processes = get_context("spawn")
-ROUNDS = 10
+ROUNDS = 4
 
 
 def put(tool: str, caller: str):
@@ -62,32 +61,27 @@ def test_no_answer_of_many_processes_is_lost(tmp_path):
     """Four of them, each with ten answers, to the same tools."""
     path = tmp_path / "toolcrib.lock"
     callers = ["ann", "bob", "cyd", "dan"]
-    workers = [processes.Process(target=answer_many, args=(str(path), caller, 10)) for caller in callers]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with started(answer_many, *((str(path), caller, 10) for caller in callers)) as workers:
+        for worker in workers:
+            worker.join()
 
     answers = LockFile(path).read().approvals
     assert {tool: sorted(found) for tool, found in answers.items()} == {f"tool_{n}": callers for n in range(10)}
 
 
+def have_acknowledged(logs: list[Path]) -> bool:
+    return all(log.exists() and log.stat().st_size > 20 for log in logs)
+
+
 def test_no_acknowledged_answer_is_lost_when_its_writer_is_killed(tmp_path):
-    """Ten rounds of two writers killed in the middle of their work: the file is whole and holds all it should."""
+    """Four rounds of two writers killed in the middle of their work: the file is whole and holds all it should."""
     path = tmp_path / "toolcrib.lock"
     for number in range(ROUNDS):
-        names = [f"w{number}{side}" for side in "ab"]
-        logs = {name: tmp_path / f"{name}.log" for name in names}
-        writers = [
-            processes.Process(target=answer_for_ever, args=(str(path), name, str(log))) for name, log in logs.items()
-        ]
-        for writer in writers:
-            writer.start()
-        while not all(log.exists() and log.stat().st_size > 20 for log in logs.values()):
-            assert all(writer.is_alive() for writer in writers)
-        for writer in writers:
-            writer.kill()
-            writer.join()
+        logs = {name: tmp_path / f"{name}.log" for name in (f"w{number}a", f"w{number}b")}
+        with started(answer_for_ever, *((str(path), name, str(log)) for name, log in logs.items())) as writers:
+            until_at_work(
+                writers, lambda logs=logs: all(log.exists() and log.stat().st_size > 20 for log in logs.values())
+            )
 
         found = read_lock(path.read_text(), str(path)).approvals
         acknowledged = {line for log in tmp_path.glob("*.log") for line in log.read_text().split()}
