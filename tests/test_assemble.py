@@ -56,7 +56,7 @@ async def test_a_server_is_told_when_a_person_ends_its_call(tmp_path):
 
     async def noted(method: str) -> None:
         await asyncio.to_thread(
-            until, lambda: method in diary.read_text(), deadline_s=30, what=f"{method} at the server"
+            until, lambda: method in diary.read_text(), deadline_s=150, what=f"{method} at the server"
         )
 
     entry = {"command": sys.executable, "args": [str(tmp_path / "hanging.py"), str(diary)]}

@@ -71,7 +71,7 @@ async def test_many_first_calls_make_one_discovery():
 
 async def test_fifty_calls_run_at_once():
     """Native and remote, none waits for another."""
-    files, barrier = FakeSource("files", ["read"]), threading.Barrier(50, timeout=10)
+    files, barrier = FakeSource("files", ["read"]), threading.Barrier(50, timeout=150)
 
     def meet() -> str:
         barrier.wait()
@@ -506,7 +506,7 @@ async def test_without_prefixes_tools_go_by_their_own_names():
 
         source.list_tools = together
     async with memory_crib(first, second, prefix=False) as made:
-        result = await asyncio.wait_for(made.crib.call("write"), 5)
+        result = await asyncio.wait_for(made.crib.call("write"), 150)
 
     assert result.text == "write ran"
 
@@ -678,7 +678,7 @@ async def test_whoever_waits_when_it_closes_gets_an_answer():
         waiting = asyncio.create_task(made.crib.call("files__read"))
         await files.listing.reached.wait()
         await made.crib.close()
-        result = await asyncio.wait_for(waiting, 5)
+        result = await asyncio.wait_for(waiting, 150)
 
     assert result.error.code == "TOOL_UNAVAILABLE"
 

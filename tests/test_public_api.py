@@ -54,7 +54,7 @@ def test_importing_toolcrib_loads_neither_asyncio_nor_msgspec():
         " & set(sys.modules)))"
     )
 
-    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=150)
 
     assert loaded.stdout.strip() == "[]"
 

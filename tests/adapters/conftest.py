@@ -31,7 +31,7 @@ def converse(python: Path, tmp_path: Path) -> Callable[[str, str], Any]:
 
     def run(name: str, url: str) -> Any:
         command = [str(python), "-m", f"tests.adapters.conversations.in_{name}", url]
-        done = subprocess.run(command, env=env, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=100)
+        done = subprocess.run(command, env=env, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=150)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

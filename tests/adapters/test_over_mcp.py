@@ -42,7 +42,7 @@ def converse(address: str, tmp_path: Path) -> Converse:
     def run(name: str, model: str) -> Any:
         command = [str(install.ensure_env(name)), str(HERE / f"in_{name}.py"), address]
         env = {**kept, **with_model(model), "HOME": str(tmp_path)}
-        done = subprocess.run(command, env=env, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=100)
+        done = subprocess.run(command, env=env, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=150)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

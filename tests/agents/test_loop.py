@@ -32,7 +32,7 @@ class Meeting:
         @tool(security_level="read_only")
         async def meet(name: str) -> str:
             """Come to the meeting."""
-            await asyncio.wait_for(self._barrier.wait(), 10)
+            await asyncio.wait_for(self._barrier.wait(), 150)
             return f"{name} was there"
 
         return [meet]

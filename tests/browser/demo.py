@@ -86,7 +86,7 @@ def found(visitor: Visitor, path: str, pattern: str) -> str:
     def look() -> list[str]:
         return re.findall(pattern, visitor.get(path).text)
 
-    until(lambda: bool(look()), deadline_s=20, what=f"{pattern} in {path}")
+    until(lambda: bool(look()), deadline_s=150, what=f"{pattern} in {path}")
     return look()[0]
 
 

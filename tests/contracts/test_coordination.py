@@ -222,7 +222,7 @@ async def test_replicas_take_turns_at_a_gate_they_all_want(members: Members):
             rounds[number] += 1
             member.give_back("server files", ticket)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(150):
         await asyncio.gather(*(want(number) for number in range(3)))
 
     assert min(rounds.values()) >= 10
@@ -246,7 +246,7 @@ async def test_a_replica_that_dies_gives_its_places_back(members: Members):
         await one.take_place("server files", 3)
     await members.kill(one)
 
-    await until(lambda: other.take_place("server files", 3), deadline_s=5)
+    await until(lambda: other.take_place("server files", 3), deadline_s=150)
 
 
 async def test_closing_gives_places_back_at_once(members: Members):
@@ -269,7 +269,7 @@ async def test_a_wish_for_a_place_that_is_cancelled_leaves_no_trace(members: Mem
         for held in [ticket for ticket in [wish.cancelled() or wish.result()] if isinstance(ticket, str)]:
             one.give_back("server files", held)
 
-    await until(lambda: other.take_place("server files", 1), deadline_s=5)
+    await until(lambda: other.take_place("server files", 1), deadline_s=150)
 
 
 async def test_whoever_stops_waiting_for_a_place_does_not_hold_up_the_line(members: Members):
@@ -283,7 +283,7 @@ async def test_whoever_stops_waiting_for_a_place_does_not_hold_up_the_line(membe
     await asyncio.gather(waiting, return_exceptions=True)
     one.give_back("server files", str(ticket))
 
-    await until(lambda: other.take_place("server files", 1), deadline_s=2)
+    await until(lambda: other.take_place("server files", 1), deadline_s=150)
 
 
 async def test_one_leads_and_the_next_when_it_lets_go(anybody: Hub | Members):

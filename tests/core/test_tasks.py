@@ -56,4 +56,4 @@ async def test_a_task_may_close_its_own_scope():
     """It does not wait for itself."""
     scope = TaskScope(lambda name, error: None)
 
-    await asyncio.wait_for(scope.spawn(scope.close(), "last"), 5)
+    await asyncio.wait_for(scope.spawn(scope.close(), "last"), 150)

@@ -41,7 +41,7 @@ async def replica(common: Common, name: str, *sources: FakeSource, **wishes: obj
     await coordination.close()
 
 
-async def so(condition: Callable[[], object], deadline_s: float = 5) -> None:
+async def so(condition: Callable[[], object], deadline_s: float = 150) -> None:
     """Wait until something that others were told of has happened here."""
     with anyio.fail_after(deadline_s):
         while not condition():

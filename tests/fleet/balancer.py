@@ -88,9 +88,9 @@ def balancing(urls: list[str]) -> Iterator[Balancer]:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    assert started.wait(10)
+    assert started.wait(150)
     try:
         yield balancer
     finally:
         loops[0].call_soon_threadsafe(stop.set)
-        thread.join(10)
+        thread.join(150)

@@ -68,7 +68,7 @@ def running(
     ready: Callable[[Running], bool],
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    deadline_s: float = 30,
+    deadline_s: float = 150,
 ) -> Iterator[Running]:
     """Run ``argv`` in its own process group; the block starts when ``ready`` holds and ends with the group."""
     with tempfile.TemporaryFile() as log:

@@ -53,7 +53,7 @@ def company(tmp_path: Path, hostile: Hostile):
             yield Company(crib, events)
         until(
             lambda: not any(server.survivors() for server in servers.values()),
-            deadline_s=20,
+            deadline_s=150,
             what="every process of the servers is gone",
         )
 

@@ -74,7 +74,7 @@ def test_the_modes_that_stay_do_stay(hostile, mode):
     )
     process.stdin.write(INPUT)
     process.stdin.close()
-    until(server.pids, deadline_s=20, what="the server's start")
+    until(server.pids, deadline_s=150, what="the server's start")
 
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.3)
@@ -87,7 +87,7 @@ def test_a_grandchild_outlives_its_parent(hostile, mode):
     """What a gateway has to clean up."""
     server = hostile(mode)
     process = subprocess.Popen(server.launch.argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    until(lambda: len(server.pids()) == 2, deadline_s=20, what="the grandchild")
+    until(lambda: len(server.pids()) == 2, deadline_s=150, what="the grandchild")
 
     process.communicate(INPUT)
 

@@ -70,7 +70,7 @@ class Pipe:
 
     def close(self) -> None:
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(150)
         self.process.stdout.close()
 
 
@@ -156,7 +156,7 @@ class Web:
         self.headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
     def post(self, message: dict, **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=30)
+        connection = http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=150)
         body = json.dumps({"jsonrpc": "2.0", **message})
         connection.request("POST", self.place.path, body, {**self.headers, **headers})
         return connection.getresponse()

@@ -161,7 +161,7 @@ def test_an_edit_of_a_profile_counts_without_a_restart(config, gateway):
             tools = client.converse(place, [{"op": "list"}])["outcomes"][0]["tools"]
             return "peek" in [tool["name"] for tool in tools]
 
-        until(has_changed, deadline_s=60, what="the renamed tool")
+        until(has_changed, deadline_s=150, what="the renamed tool")
     finally:
         config.write_text(written)
 

@@ -148,7 +148,7 @@ def test_a_command_that_makes_one_call_prints_the_whole_result(config):
     """Nobody could come back for the rest."""
     argv = [*TOOLCRIB, "call", "large__text", "--config", str(config)]
 
-    done = subprocess.run(argv, env=homely(config.parent), capture_output=True, check=True, timeout=60)
+    done = subprocess.run(argv, env=homely(config.parent), capture_output=True, check=True, timeout=150)
 
     assert done.stdout.decode() == f"{large_server.TEXT}\n"
 
@@ -170,6 +170,6 @@ def test_what_a_killed_gateway_kept_is_swept_by_the_next_one(config, large_place
         CLIENTS["sdk2-modern"].converse(Place(tmp_path, url=url), calls)
         assert len(list(kept.glob("run-*/*"))) == 1
         program.process.send_signal(signal.SIGTERM)
-        until(lambda: program.process.poll() is not None, deadline_s=10, what="the end")
+        until(lambda: program.process.poll() is not None, deadline_s=150, what="the end")
 
     assert list(kept.iterdir()) == []

@@ -18,7 +18,7 @@ def processes_naming(words: str) -> list[str]:
 
 
 def gone(words: str) -> None:
-    until(lambda: not processes_naming(words), deadline_s=10, what=f"no process left among {processes_naming(words)}")
+    until(lambda: not processes_naming(words), deadline_s=150, what=f"no process left among {processes_naming(words)}")
 
 
 USE_BOTH = [
@@ -55,4 +55,4 @@ def test_a_terminated_gateway_ends_every_server(config):
         gateway.process.terminate()
 
         gone(str(config.parent / "root"))
-        assert gateway.process.wait(10) == 0
+        assert gateway.process.wait(150) == 0

@@ -113,11 +113,11 @@ class Fleet:
 
     def kill(self, number: int) -> None:
         self.replicas[number].process.kill()
-        self.replicas[number].process.wait(10)
+        self.replicas[number].process.wait(150)
 
     def drain(self, number: int) -> int:
         self.replicas[number].process.send_signal(signal.SIGTERM)
-        return self.replicas[number].process.wait(30)
+        return self.replicas[number].process.wait(150)
 
     def start_again(self, number: int) -> None:
         self._lives[number].close()
@@ -153,12 +153,12 @@ class Crowd:
 
     async def __aexit__(self, *_: object) -> None:
         self._is_over = True
-        await asyncio.wait_for(asyncio.gather(*self._tasks), 60)
+        await asyncio.wait_for(asyncio.gather(*self._tasks), 150)
 
     async def goes_on(self, count: int = 150) -> None:
         """Return when both eras have had that many more successes."""
         before = self._successes()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(150):
             while min(self._successes()[era] - before[era] for era in (True, False)) < count:
                 await asyncio.sleep(0.02)
 
@@ -201,7 +201,7 @@ async def test_fifty_callers_lose_nothing_while_everything_breaks_once(fleet):
     assert {f"{outcome.tool[9:]} {outcome.mark}" for outcome in succeeded} <= set(carried_out)
     assert rare
     assert most_within(rare, WINDOW_S) <= RATE
-    until(lambda: begun(fleet) >= len(carried_out), deadline_s=20, what="every call in the log")
+    until(lambda: begun(fleet) >= len(carried_out), deadline_s=150, what="every call in the log")
     assert begun(fleet) >= len(carried_out)
     verify(fleet)
 

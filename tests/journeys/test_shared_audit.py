@@ -33,7 +33,7 @@ def test_what_one_machine_did_is_read_on_the_other(machines):
         api.call("tiny__fail")
         two.run("call", "tiny__paint")
         calls = "/audit?outcome=*[a-zA-Z]*"
-        until(lambda: len(api.get(calls)["entries"]) == 3, deadline_s=20, what="all three calls")
+        until(lambda: len(api.get(calls)["entries"]) == 3, deadline_s=150, what="all three calls")
         served, verdict, health = api.get(calls)["entries"], api.get("/audit/verify"), api.get("/health")
         ready = api.serving.request("GET", "/readyz").status
 

@@ -125,7 +125,7 @@ async def test_a_process_that_nobody_wants_any_more_ends():
     async with Builder(spare=Spare(rest_s=0.001)) as builder:
         builder.want()
         had = builders_of(os.getpid())
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(150):
         while builders_of(os.getpid()):
             await asyncio.sleep(0.01)
 
@@ -138,7 +138,7 @@ async def test_a_process_that_was_killed_while_it_rested_is_replaced(tmp_path, e
     await base.add(many)
     (first,) = builders_of(os.getpid())
     os.kill(first, signal.SIGKILL)
-    until(lambda: not is_running(first), deadline_s=30, what="the end of the process")
+    until(lambda: not is_running(first), deadline_s=150, what="the end of the process")
     await base.add(many, collection="again")
     (second,) = builders_of(os.getpid())
     await base.ingest.close()
@@ -207,11 +207,11 @@ def test_the_process_ends_with_its_parent(tmp_path, many, sent):
         [sys.executable, "-c", SCRIPT, str(tmp_path / "kb.db"), str(many)], stderr=subprocess.DEVNULL
     )
     try:
-        until(lambda: bool(builders_of(parent.pid)), deadline_s=40, what="a process beside it")
+        until(lambda: bool(builders_of(parent.pid)), deadline_s=150, what="a process beside it")
         (builder,) = builders_of(parent.pid)
         parent.send_signal(sent)
-        parent.wait(30)
-        until(lambda: not is_running(builder), deadline_s=30, what="the end of the process")
+        parent.wait(150)
+        until(lambda: not is_running(builder), deadline_s=150, what="the end of the process")
     finally:
         parent.kill()
         parent.wait()

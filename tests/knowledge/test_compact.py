@@ -65,6 +65,6 @@ async def test_who_is_interrupted_does_not_wait_for_a_merge(full):
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await asyncio.wait_for(interrupted(), 30)
+        await asyncio.wait_for(interrupted(), 150)
 
     assert await sizes(full) == [2] * FAN_IN

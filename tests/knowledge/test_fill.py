@@ -349,7 +349,7 @@ async def test_a_running_library_makes_what_is_missing_and_tries_again(shelf, se
     background.start()
     await shelf.change()
     await background.look()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(150):
         while (await shelf.collection()).embedder != SMALL:
             await asyncio.sleep(0)
     await background.close()

@@ -274,7 +274,7 @@ async def test_a_killed_worker_loses_nothing_and_doubles_nothing(base, files, pl
     root = many(files, 300)
     await put(base.ingest, [Root(root)], Adding("notes"))
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, place.url, str(root))
-    await asyncio.to_thread(until, lambda: waiting(place) < 300, deadline_s=60, what="the worker stores something")
+    await asyncio.to_thread(until, lambda: waiting(place) < 300, deadline_s=150, what="the worker stores something")
     process.kill()
     await process.wait()
     stored = len(await base.store.documents("notes"))

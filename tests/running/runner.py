@@ -154,7 +154,7 @@ def environment(scratch: Path) -> dict[str, str]:
     """What workers and their programs see: nothing of this user's, and compiled modules are kept."""
     dropped = ("XDG_", "TOOLCRIB_", "PYTHONDONTWRITEBYTECODE", "PYTEST_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
-    return {**kept, "TMPDIR": str(scratch)}
+    return {**kept, "TMPDIR": str(scratch), "TOOLCRIB_TEST_RUN": scratch.name}
 
 
 def tail(log: Path) -> str:

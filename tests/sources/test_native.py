@@ -141,7 +141,7 @@ async def test_a_tool_with_its_own_schema_takes_the_arguments_object():
 
 async def test_sync_functions_run_beside_the_loop_with_the_callers_context():
     """Two that wait for each other both finish, and context variables are there."""
-    barrier, tenant = threading.Barrier(2, timeout=5), contextvars.ContextVar("tenant", default="nobody")
+    barrier, tenant = threading.Barrier(2, timeout=150), contextvars.ContextVar("tenant", default="nobody")
 
     def meet() -> str:
         barrier.wait()
@@ -226,7 +226,7 @@ async def test_whatever_a_tool_raises_is_an_error_of_ours(make, error, kind, wor
 async def test_an_iterator_that_is_empty_does_not_hang_the_call(make):
     """``StopIteration`` cannot travel through a future."""
     with pytest.raises(ToolFailed, match="StopIteration"):
-        await asyncio.wait_for(run(make(StopIteration())), 5)
+        await asyncio.wait_for(run(make(StopIteration())), 150)
 
 
 async def test_a_tool_that_cancels_itself_has_not_been_cancelled_by_anybody():
@@ -330,7 +330,7 @@ async def test_closing_does_not_wait_for_what_still_runs():
 
     def waits() -> None:
         started.set()
-        release.wait(5)
+        release.wait(150)
 
     source = NativeSource([waits])
     task = asyncio.create_task(source.call_tool(ToolCall("waits", "waits", {})))
@@ -340,7 +340,7 @@ async def test_closing_does_not_wait_for_what_still_runs():
     await source.close()
     release.set()
 
-    assert (await asyncio.wait_for(task, 5)).content == []
+    assert (await asyncio.wait_for(task, 150)).content == []
 
 
 async def test_what_a_tool_prints_is_not_its_result(capsys):

@@ -348,7 +348,7 @@ async def test_the_time_of_the_last_message_is_kept():
     link = await StdioLink.open(spawner, greeting, LinkEvents(lambda: None, lambda: None), tasks)
     before, began = link.remains().heard_at, asyncio.get_running_loop().time()
 
-    await asyncio.wait_for(link.ask(Question(1, "ping", b"{}")), 10)
+    await asyncio.wait_for(link.ask(Question(1, "ping", b"{}")), 150)
     heard_at = link.remains().heard_at
     await link.close()
     await spawner.close()

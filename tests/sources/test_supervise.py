@@ -520,7 +520,7 @@ async def test_closing_ends_the_link_and_whoever_waits_gets_an_answer(supervised
 
     await supervisor.close()
     with pytest.raises(SourceUnavailable, match="was stopped"):
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 150)
     with pytest.raises(SourceUnavailable, match="was stopped"):
         await supervisor.link()
 
@@ -600,7 +600,7 @@ async def test_a_server_that_hangs_in_the_handshake_gets_its_autopsy_at_once(sup
 
     supervisor._dial = held
     with pytest.raises(SourceUnavailable, match="waiting for the database") as failed:
-        await asyncio.wait_for(supervisor.link(), 5)
+        await asyncio.wait_for(supervisor.link(), 150)
 
     assert (failed.value.details["attempts"], server.dialled) == (1, 1)
 

@@ -130,7 +130,7 @@ async def test_what_is_too_old_goes_even_if_nobody_asks(root):
     await store.keep(b"old", "ann", "tool")
 
     await asyncio.to_thread(
-        until, lambda: not [path for path in root.rglob("*") if path.is_file()], deadline_s=10, what="removal"
+        until, lambda: not [path for path in root.rglob("*") if path.is_file()], deadline_s=150, what="removal"
     )
     await store.close()
 

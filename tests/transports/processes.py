@@ -123,7 +123,7 @@ def exists(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-async def until(condition: Callable[[], object], *, deadline_s: float = 10) -> None:
+async def until(condition: Callable[[], object], *, deadline_s: float = 150) -> None:
     """Poll what has no event to wait for; fail when it does not come true in time."""
     end = time.monotonic() + deadline_s
     while not condition():
@@ -152,7 +152,7 @@ class Recorder:
         self.ends.append(report)
         self._news.set()
 
-    async def until(self, condition: Callable[["Recorder"], object], *, deadline_s: float = 20) -> None:
+    async def until(self, condition: Callable[["Recorder"], object], *, deadline_s: float = 150) -> None:
         async with asyncio.timeout(deadline_s):
             while not condition(self):
                 self._news.clear()

@@ -73,7 +73,7 @@ class Keeper:
         self.kept.put_nowait((request, exchange))
 
     async def next(self) -> tuple[Request, Exchange]:
-        return await asyncio.wait_for(self.kept.get(), 5)
+        return await asyncio.wait_for(self.kept.get(), 150)
 
 
 async def test_a_request_gets_its_answer():
@@ -157,7 +157,7 @@ async def test_a_stream_reaches_its_receiver_as_it_arrives():
         _, exchange = await keeper.next()
         exchange.start_stream(200)
         exchange.write(b"data: 1\n\n")
-        first = await asyncio.wait_for(pieces.get(), 5)
+        first = await asyncio.wait_for(pieces.get(), 150)
         pending = not asking.done()
         exchange.write(b"data: 2\n\n")
         exchange.end()
@@ -197,7 +197,7 @@ async def test_cancelling_closes_that_connection_and_no_other():
         other = asyncio.create_task(pool.request("POST", b"/other"))
         _, other_exchange = await keeper.next()
         doomed.cancel()
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), 150)
         other_exchange.answer(200, b"fine")
         answer = await other
 
@@ -384,7 +384,7 @@ async def test_a_broken_answer_is_an_error_that_says_how(answer: bytes, reason: 
 
     async with scripted(reply, limits=PoolLimits(head_bytes=2000, body_bytes=2000)) as pool:
         with pytest.raises(HttpFailure, match=reason) as caught:
-            await asyncio.wait_for(pool.request("POST", b"/"), 5)
+            await asyncio.wait_for(pool.request("POST", b"/"), 150)
 
     assert (caught.value.phase, caught.value.sent) == ("answer", True)
     assert str(caught.value).startswith("127.0.0.1:")

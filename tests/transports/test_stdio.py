@@ -295,7 +295,7 @@ async def test_two_cancellations_at_any_moment_leave_no_process(spawner, marker)
         for _ in range(2):
             await asyncio.sleep(chance.choice([0, 0.001, 0.05]) * chance.random())
             task.cancel()
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=150)
         assert task.done()
 
     await until_only_one_is_left(spawner, marker)

@@ -125,7 +125,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_it_started(shell,
     done = await run(shell, f"echo begun; sleep {mark} & sleep {mark}", timeout_s=0.8)
 
     assert (done["output"], done["timed_out"], done["exit_code"]) == ("begun\n", True, None)
-    await asyncio.to_thread(until, lambda: not find_running(mark), deadline_s=30, what="both are gone")
+    await asyncio.to_thread(until, lambda: not find_running(mark), deadline_s=150, what="both are gone")
 
 
 async def test_what_a_command_leaves_behind_is_ended(shell, mark):
@@ -134,17 +134,17 @@ async def test_what_a_command_leaves_behind_is_ended(shell, mark):
 
     assert (done["output"], done["exit_code"]) == ("done\n", 0)
     assert done["left_behind"] == 1 or (done["left_behind"], done["isolation"]) == (0, "isolated")
-    await asyncio.to_thread(until, lambda: not find_running(mark), deadline_s=30, what="it is gone")
+    await asyncio.to_thread(until, lambda: not find_running(mark), deadline_s=150, what="it is gone")
 
 
 async def test_a_call_that_is_called_off_ends_its_command(shell, mark):
     calling = asyncio.create_task(run(shell, f"sleep {mark}"))
-    await asyncio.to_thread(until, lambda: find_running(mark), deadline_s=30, what="the command runs")
+    await asyncio.to_thread(until, lambda: find_running(mark), deadline_s=150, what="the command runs")
     calling.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await calling
-    await asyncio.to_thread(until, lambda: not find_running(mark), deadline_s=30, what="it is gone")
+    await asyncio.to_thread(until, lambda: not find_running(mark), deadline_s=150, what="it is gone")
 
 
 @pytest.fixture

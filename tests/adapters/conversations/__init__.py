@@ -22,7 +22,7 @@ def company() -> list[Callable[..., Any]]:
     @tool(security_level="read_only")
     async def meet(name: str) -> str:
         """Come to the meeting."""
-        await asyncio.wait_for(barrier.wait(), 10)
+        await asyncio.wait_for(barrier.wait(), 150)
         return f"{name} was there"
 
     @tool(security_level="read_only")

@@ -119,7 +119,7 @@ async def test_the_places_of_a_server_are_those_of_all_replicas(members):
     await running(slow, 3)
     slow.released.set()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(150):
         results = await asyncio.gather(*calls)
 
     assert results == [DONE] * 10
@@ -138,7 +138,7 @@ async def test_within_a_replica_a_place_goes_to_the_callers_in_turn(members):
     calls += [asyncio.create_task(step(call("modest")))]
     slow.released.set()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(150):
         await asyncio.gather(*calls)
 
     assert "modest" in slow.callers[:4]
@@ -180,7 +180,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_leaves_its_place_to_other
     slow.released.set()
     await first
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(150):
         assert await other(call()) is DONE
         assert await one(call()) is DONE
 
@@ -243,7 +243,7 @@ async def test_those_who_wait_for_a_place_are_told_when_the_engine_goes_away():
         await asyncio.sleep(0.05)
         engine.stop()
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(150):
             with pytest.raises(CoordinationUnavailable):
                 await second
         slow.released.set()

@@ -34,7 +34,7 @@ def told(result: ToolResult) -> tuple[str, str]:
 
 async def begun(live: Live, count: int = 1) -> LiveCall:
     """The newest of the calls under way, once there are so many and it has come to where it waits."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(150):
         while len(live.running()) < count:
             await asyncio.sleep(0)
     return live.running()[-1]
@@ -42,7 +42,7 @@ async def begun(live: Live, count: int = 1) -> LiveCall:
 
 async def waiting_for(live: Live, step: str) -> LiveCall:
     """The call that waits for this, once there is one."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(150):
         while True:
             for call in live.running():
                 if any(found.name == step and found.end_ms is None for found in call.steps):
@@ -164,7 +164,7 @@ async def test_a_person_ends_a_call_that_runs_in_a_thread():
 
     def work() -> str:
         started.set()
-        release.wait(60)
+        release.wait(150)
         return "late"
 
     async with memory_crib(tools=[work], live=live) as made:
@@ -279,7 +279,7 @@ async def test_a_task_whose_call_was_ended_goes_on_unharmed():
     async def caller(made) -> tuple[str, int, str]:
         result = await made.crib.call("files__read")
         await asyncio.sleep(0)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(150):
             await asyncio.sleep(0)
         return result.error.code, asyncio.current_task().cancelling(), "went on"
 

@@ -34,14 +34,14 @@ class Serving:
         return self.log.read_text()
 
     def wait_for(self, words: str) -> None:
-        until(lambda: words in self.output, deadline_s=20, what=f"{words!r} in {self.output!r}")
+        until(lambda: words in self.output, deadline_s=150, what=f"{words!r} in {self.output!r}")
 
     @property
     def port(self) -> int:
         return int(self.url.rpartition(":")[2].partition("/")[0])
 
     def request(self, method: str, path: str, body: Any = None, **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=150)
         sent = {"content-type": "application/json", "accept": "application/json, text/event-stream"} | headers
         connection.request(method, path, None if body is None else json.dumps(body), sent)
         return connection.getresponse()
@@ -64,7 +64,7 @@ class Serving:
 
     def stop(self, sign: int) -> int:
         self.process.send_signal(sign)
-        return self.process.wait(15)
+        return self.process.wait(150)
 
 
 @dataclass
@@ -124,7 +124,7 @@ class Program:
         serving = Serving(process, log)
         try:
             until(
-                lambda: "serving MCP at" in serving.output or process.poll() is not None, deadline_s=30, what="serving"
+                lambda: "serving MCP at" in serving.output or process.poll() is not None, deadline_s=150, what="serving"
             )
             found = re.search(r"serving MCP at (\S+)", serving.output)
             assert found, serving.output

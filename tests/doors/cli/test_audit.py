@@ -220,9 +220,9 @@ def test_follow_shows_what_comes(used: Program):
     with log.open("wb") as file:
         process = used.start("audit", "tail", "-n", "1", "--follow", stdout=file)
     try:
-        until(lambda: "TOOL_INVALID_INPUT" in log.read_text(), deadline_s=20, what="the last entry")
+        until(lambda: "TOOL_INVALID_INPUT" in log.read_text(), deadline_s=150, what="the last entry")
         used.run("call", "text_count", "text=abc")
-        until(lambda: "string 3" in log.read_text(), deadline_s=20, what="the new entry")
+        until(lambda: "string 3" in log.read_text(), deadline_s=150, what="the new entry")
     finally:
         process.kill()
         process.wait()

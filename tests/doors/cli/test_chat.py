@@ -60,7 +60,7 @@ class Terminal:
         self._tmux("send-keys", *keys)
 
     def awaits(self, *texts: str) -> str:
-        until(lambda: all(text in self.screen() for text in texts), deadline_s=30, what=f"{texts} on the screen")
+        until(lambda: all(text in self.screen() for text in texts), deadline_s=150, what=f"{texts} on the screen")
         return self.screen()
 
     def close(self) -> None:

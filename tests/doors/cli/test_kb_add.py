@@ -33,12 +33,14 @@ class Watch:
 
     def says(self, words: str, times: int = 1):
         until(
-            lambda: self.log.read_text().count(words) >= times, deadline_s=40, what=f"{words!r}: {self.log.read_text()}"
+            lambda: self.log.read_text().count(words) >= times,
+            deadline_s=150,
+            what=f"{words!r}: {self.log.read_text()}",
         )
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(30)
+        return self.process.wait(150)
 
 
 @contextmanager
@@ -86,9 +88,9 @@ def test_a_burst_of_changes_is_taken_in_whole(toolcrib: Program, notes):
             (notes / f"burst{number}.md").write_text(f"# Burst {number}\n\nNumber {number}.\n")
         for number in range(0, 200, 2):
             (notes / f"burst{number}.md").write_text(f"# Later {number}\n\nNumber {number} again.\n")
-        until(lambda: sum_of(watch, "added") >= 202, deadline_s=40, what=f"all of them: {watch.log.read_text()}")
+        until(lambda: sum_of(watch, "added") >= 202, deadline_s=150, what=f"all of them: {watch.log.read_text()}")
         (notes / "last.md").write_text("# The last\n\nThe last one.\n")
-        until(lambda: sum_of(watch, "added") >= 203, deadline_s=40, what="the last")
+        until(lambda: sum_of(watch, "added") >= 203, deadline_s=150, what="the last")
         watch.stop()
 
     expected = {"Ants", "Bees", "The last", *(f"{'Later' if n % 2 == 0 else 'Burst'} {n}" for n in range(200))}
@@ -139,7 +141,7 @@ def test_an_interrupted_addition_keeps_what_was_stored_and_says_how_to_go_on(too
     os.mkfifo(notes / "zz.md")
     process = toolcrib.start("kb", "add", "notes", "--collection", "n", stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        until(lambda: stored(toolcrib) > 0, deadline_s=60, what="something stored")
+        until(lambda: stored(toolcrib) > 0, deadline_s=150, what="something stored")
         process.send_signal(signal.SIGINT)
         printed, said = process.communicate(timeout=30)
     finally:

@@ -24,7 +24,7 @@ def entry(program) -> dict[str, object]:
 def test_a_directory_that_is_served_is_remembered(tiny, command):
     """Without anybody waiting for it."""
     with tiny.serving(command):
-        until(lambda: remembered(tiny), deadline_s=20, what="a remembered project")
+        until(lambda: remembered(tiny), deadline_s=150, what="a remembered project")
 
     found = tiny.json("projects", "ls")
 
@@ -36,7 +36,7 @@ def test_a_directory_that_a_client_works_in_is_remembered(tiny):
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     process = tiny.start("stdio", "--config", "toolcrib.toml", **streams)
     try:
-        until(lambda: remembered(tiny), deadline_s=20, what="a remembered project")
+        until(lambda: remembered(tiny), deadline_s=150, what="a remembered project")
     finally:
         process.communicate(timeout=20)
 
@@ -59,7 +59,7 @@ def test_projects_are_listed_and_forgotten(toolcrib):
     """The table for people; a second time there is nothing to forget."""
     nothing = toolcrib.run("projects", "ls")
     with toolcrib.serving("serve"):
-        until(lambda: remembered(toolcrib), deadline_s=20, what="a remembered project")
+        until(lambda: remembered(toolcrib), deadline_s=150, what="a remembered project")
 
     listed = toolcrib.run("projects", "ls")
     completed = toolcrib.run("__complete", "--", "projects", "rm", "pro").stdout
@@ -139,7 +139,7 @@ def test_everything_that_was_opened_ends_with_toolcrib(tiny):
     """A session in another project has servers of its own; a signal ends them all in good order."""
     tiny.env["TOOLCRIB_TOKEN"] = TOKEN
     with tiny.serving("serve"):
-        until(lambda: remembered(tiny), deadline_s=20, what="a remembered project")
+        until(lambda: remembered(tiny), deadline_s=150, what="a remembered project")
     other = tiny.home / "elsewhere"
     other.mkdir()
     log = tiny.home / "elsewhere.log"
@@ -152,7 +152,7 @@ def test_everything_that_was_opened_ends_with_toolcrib(tiny):
         serving.url = serving.output.partition("serving MCP at ")[2].split()[0]
         opened = ask(serving, "POST", f"/projects/{project_id(tiny.project)}/sessions", {"name": "far"})
         address = f"/sessions/{opened['session']['id']}"
-        until(lambda: ask(serving, "GET", address)["session"]["availableTools"], deadline_s=20, what="tools")
+        until(lambda: ask(serving, "GET", address)["session"]["availableTools"], deadline_s=150, what="tools")
         called = ask(serving, "POST", f"{address}/tools/tiny__echo/call", {"arguments": {"text": "far away"}})
 
         assert called["success"]

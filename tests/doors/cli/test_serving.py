@@ -219,17 +219,17 @@ def test_the_log_can_be_text_and_quieter(tiny):
 def test_a_second_signal_does_not_wait(tiny):
     """Whoever presses Ctrl-C twice means it."""
     with tiny.serving("serve") as serving:
-        connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=150)
         call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "tiny__hang", "arguments": {}}}
         session = serving.request("POST", "/mcp", HELLO).headers["mcp-session-id"]
         headers = {"content-type": "application/json", "accept": "application/json", "mcp-session-id": session}
         connection.request("POST", "/mcp", json.dumps(call), headers)
-        until(lambda: tiny.has_noted("called hang"), deadline_s=20, what="the call")
+        until(lambda: tiny.has_noted("called hang"), deadline_s=150, what="the call")
 
         os.kill(serving.process.pid, signal.SIGINT)
         os.kill(serving.process.pid, signal.SIGINT)
 
-        assert serving.process.wait(10) in (0, 130)
+        assert serving.process.wait(150) in (0, 130)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="only Linux can forbid it")
@@ -251,7 +251,7 @@ def test_a_serving_gateway_cannot_be_looked_into(toolcrib, debug, dumpable):
 def test_a_server_is_ready_when_its_audit_log_can_be_written(tiny):
     """And says why it is not."""
     with tiny.serving("serve") as serving:
-        until(lambda: serving.request("GET", "/readyz").status == 200, deadline_s=10, what="ready")
+        until(lambda: serving.request("GET", "/readyz").status == 200, deadline_s=150, what="ready")
         assert json.loads(serving.request("GET", "/readyz").read()) == {
             "ready": True,
             "reasons": [],
@@ -264,7 +264,7 @@ def test_a_server_without_a_place_for_its_audit_log_is_not_ready(tiny):
     (tiny.home / "state" / "toolcrib" / "audit.db").mkdir(parents=True)
 
     with tiny.serving("serve") as serving:
-        until(lambda: "is a directory" in serving.output, deadline_s=10, what="the trouble in the log")
+        until(lambda: "is a directory" in serving.output, deadline_s=150, what="the trouble in the log")
         answer = serving.request("GET", "/readyz")
         alive = serving.request("GET", "/healthz").status
 
@@ -277,21 +277,30 @@ def test_a_server_without_a_place_for_its_audit_log_is_not_ready(tiny):
 
 
 def test_a_server_that_drains_says_so_and_goes_on_answering(tiny):
-    """A balancer has time to notice; then it ends well. Connections are not kept meanwhile."""
+    """A balancer has time to notice. Connections are not kept meanwhile."""
     with tiny.config.open("a") as config:
-        config.write('\n[serve]\ndrain = "2s"\n')
+        config.write('\n[serve]\ndrain = "10m"\n')
 
     with tiny.serving("serve") as serving:
-        until(lambda: serving.request("GET", "/readyz").status == 200, deadline_s=10, what="ready")
+        until(lambda: serving.request("GET", "/readyz").status == 200, deadline_s=150, what="ready")
         os.kill(serving.process.pid, signal.SIGTERM)
-        until(lambda: serving.request("GET", "/readyz").status == 503, deadline_s=2, what="draining")
+        until(lambda: serving.request("GET", "/readyz").status == 503, deadline_s=150, what="draining")
         ready, listed = serving.request("GET", "/readyz"), serving.list_tools()
         told = json.loads(ready.read())
 
         assert (listed.status, listed.getheader("connection")) == (200, "close")
         assert (told["ready"], told["reasons"]) == (False, ["This replica is about to stop."])
         assert told["parts"]["serving"] == "draining"
-        assert serving.process.wait(10) == 0
+
+
+def test_when_balancers_had_their_time_it_ends_well(tiny):
+    with tiny.config.open("a") as config:
+        config.write('\n[serve]\ndrain = "0.2s"\n')
+
+    with tiny.serving("serve") as serving:
+        os.kill(serving.process.pid, signal.SIGTERM)
+
+        assert serving.process.wait(150) == 0
 
 
 def test_a_second_signal_ends_the_draining(tiny):
@@ -301,10 +310,10 @@ def test_a_second_signal_ends_the_draining(tiny):
 
     with tiny.serving("serve") as serving:
         os.kill(serving.process.pid, signal.SIGTERM)
-        until(lambda: serving.request("GET", "/readyz").status == 503, deadline_s=5, what="draining")
+        until(lambda: serving.request("GET", "/readyz").status == 503, deadline_s=150, what="draining")
         os.kill(serving.process.pid, signal.SIGTERM)
 
-        assert serving.process.wait(10) == 128 + signal.SIGTERM
+        assert serving.process.wait(150) == 128 + signal.SIGTERM
 
 
 def test_who_presses_ctrl_c_does_not_wait_for_balancers(tiny):
@@ -314,7 +323,7 @@ def test_who_presses_ctrl_c_does_not_wait_for_balancers(tiny):
     with tiny.serving("serve") as serving:
         os.kill(serving.process.pid, signal.SIGINT)
 
-        assert serving.process.wait(10) == 0
+        assert serving.process.wait(150) == 0
 
 
 def test_metrics_are_served_for_prometheus(tiny):

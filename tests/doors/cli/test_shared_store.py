@@ -31,9 +31,9 @@ def test_a_token_made_on_one_machine_opens_the_other_until_it_is_revoked(machine
     with two.serving("serve") as serving:
         made = one.json("tokens", "create", "ci")
         bearer = {"authorization": f"Bearer {made['token']}"}
-        until(lambda: serving.list_tools(**bearer).status == 200, deadline_s=5, what="the token counts")
+        until(lambda: serving.list_tools(**bearer).status == 200, deadline_s=150, what="the token counts")
         assert one.run("tokens", "revoke", "ci").returncode == 0
-        until(lambda: serving.list_tools(**bearer).status == 401, deadline_s=1, what="the token ends")
+        until(lambda: serving.list_tools(**bearer).status == 401, deadline_s=150, what="the token ends")
 
     assert [token["state"] for token in two.json("tokens", "ls")] == ["revoked"]
     assert not [*one.home.rglob("tokens.json"), *two.home.rglob("tokens.json")]
@@ -82,7 +82,7 @@ def test_a_database_that_is_away_opens_no_door_and_closes_none(tmp_path):
             refused = program.run("serve", "--port", "0")
             engine.start()
             program.run("tokens", "revoke", "ci")
-            until(lambda: serving.list_tools(**bearer).status == 401, deadline_s=20, what="the token ends")
+            until(lambda: serving.list_tools(**bearer).status == 401, deadline_s=150, what="the token ends")
 
     assert meanwhile == names
     assert refused.returncode != 0

@@ -244,7 +244,7 @@ def test_a_tool_cannot_play_with_the_terminal(tiny):
     terminal, side = pty.openpty()
     process = tiny.start("call", "tiny__paint", stdout=side, stderr=subprocess.PIPE)
     os.close(side)
-    process.wait(30)
+    process.wait(150)
 
     shown = os.read(terminal, 65_536)
     assert "\x1b]0;owned" in piped
@@ -257,7 +257,7 @@ def test_a_tool_cannot_play_with_the_terminal(tiny):
 def test_an_interrupted_call_leaves_with_130(tiny):
     """Ctrl-C ends the call, quietly and at once."""
     process = tiny.start("call", "tiny__hang", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    until(lambda: tiny.has_noted("called hang"), deadline_s=30, what="the call")
+    until(lambda: tiny.has_noted("called hang"), deadline_s=150, what="the call")
 
     process.send_signal(signal.SIGINT)
 

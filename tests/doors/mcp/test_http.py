@@ -33,7 +33,7 @@ class Answer:
     _writer: asyncio.StreamWriter
 
     async def body(self) -> bytes:
-        return await asyncio.wait_for(self._read_body(), 5)
+        return await asyncio.wait_for(self._read_body(), 150)
 
     async def _read_body(self) -> bytes:
         if "content-length" in self.headers:
@@ -50,7 +50,7 @@ class Answer:
         """The next piece of a stream; empty at its end."""
         if self.headers.get("transfer-encoding") != "chunked":
             return b""
-        size = int(await asyncio.wait_for(self._reader.readline(), 5), 16)
+        size = int(await asyncio.wait_for(self._reader.readline(), 5), 150)
         data = await self._reader.readexactly(size + 2)
         return data[:-2]
 
@@ -82,7 +82,7 @@ class Client:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._server.port)
         self._writers.append(writer)
         writer.write(head.encode("latin-1") + body)
-        status = int((await asyncio.wait_for(reader.readline(), 5)).split()[1])
+        status = int((await asyncio.wait_for(reader.readline(), 150)).split()[1])
         received = {}
         while (line := await reader.readline()) != b"\r\n":
             name, _, value = line.decode("latin-1").partition(":")

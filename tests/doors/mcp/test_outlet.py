@@ -30,7 +30,7 @@ async def test_closing_waits_until_all_is_read():
         await asyncio.wait([closing], timeout=0)
         waiting = not closing.done()
         received = await asyncio.to_thread(reader.read)
-        await asyncio.wait_for(closing, 5)
+        await asyncio.wait_for(closing, 150)
 
     assert (waiting, received == MESSAGE + b"\n") == (True, True)
 
@@ -41,7 +41,7 @@ async def test_a_client_that_has_stopped_reading_is_not_waited_for(monkeypatch):
     async with opened() as (out, _):
         out.send(MESSAGE)
 
-        await asyncio.wait_for(out.close(), 5)
+        await asyncio.wait_for(out.close(), 150)
 
         assert out.backlog == 0
 
@@ -52,7 +52,7 @@ async def test_closing_ends_when_the_reader_is_gone():
         out.send(MESSAGE)
         reader.close()
 
-        await asyncio.wait_for(out.close(), 5)
+        await asyncio.wait_for(out.close(), 150)
         out.send(b"to nobody")
 
         assert out.backlog == 0
@@ -65,7 +65,7 @@ async def test_the_backlog_is_what_was_not_read_and_its_end_is_told():
         out.send(MESSAGE)
         backlog = out.backlog
         reading = asyncio.create_task(asyncio.to_thread(reader.read))
-        await asyncio.wait_for(relieved.wait(), 5)
+        await asyncio.wait_for(relieved.wait(), 150)
         await out.close()
         await reading
 
@@ -78,6 +78,6 @@ async def test_an_outlet_without_a_pipe_says_nothing(message):
     out = Outlet(lambda: None)
 
     out.send(message)
-    await asyncio.wait_for(out.close(), 5)
+    await asyncio.wait_for(out.close(), 150)
 
     assert out.backlog == 0

@@ -75,7 +75,7 @@ class Api:
         self.description = Description(self.raw("GET", "/openapi.json", token=self.token).json)
 
     def raw(self, method: str, path: str, body: bytes | None = None, *, token: str = "", **headers: str) -> Reply:
-        connection = http.client.HTTPConnection("127.0.0.1", self.serving.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.serving.port, timeout=150)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if token:
             sent["authorization"] = f"Bearer {token}"

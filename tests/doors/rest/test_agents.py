@@ -140,7 +140,7 @@ def test_a_server_of_the_platform_is_in_no_file_and_that_is_said(pair, reader):
     with pair.serving("serve") as serving:
         read_from(reader, serving)
         with serving_api(reader) as api:
-            until(lambda: "one" in str(api.get("/servers")), deadline_s=20, what="the platform's servers")
+            until(lambda: "one" in str(api.get("/servers")), deadline_s=150, what="the platform's servers")
             refused = api.send("DELETE", "/servers/one")
 
     assert refused.status == 422

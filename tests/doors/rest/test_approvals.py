@@ -31,7 +31,7 @@ def test_an_answer_that_holds_for_ever_can_be_taken_back(asking):
     thread, replies = call_in_the_background(api, agent)
     [question] = api.get("/approvals?wait=20")["questions"]
     answered = api.send("POST", f"/approvals/{question['id']}", {"answer": "always"})
-    thread.join(20)
+    thread.join(150)
     [kept] = api.get("/approvals/answers")["answers"]
     path = f"/approvals/answers/{kept['tool']}/{kept['caller']}"
     forgotten = [api.send("DELETE", path).status for _ in range(2)]

@@ -11,7 +11,7 @@ def wait_for_calls(api, count):
     def written():
         return sum(entry["event"] == "call" for entry in api.get("/audit")["entries"])
 
-    until(lambda: written() == count, deadline_s=10, what=f"{count} calls in the log")
+    until(lambda: written() == count, deadline_s=150, what=f"{count} calls in the log")
 
 
 def test_the_log_is_read_from_its_end_page_by_page(api):

@@ -26,7 +26,7 @@ class Listener:
     """A client that follows the news."""
 
     def __init__(self, api, query="", **headers):
-        self.connection = http.client.HTTPConnection("127.0.0.1", api.serving.port, timeout=20)
+        self.connection = http.client.HTTPConnection("127.0.0.1", api.serving.port, timeout=150)
         sent = {"authorization": f"Bearer {api.token}", **headers}
         self.connection.request("GET", f"{ROOT}/events{query}", headers=sent)
         self.response = self.connection.getresponse()
@@ -94,7 +94,7 @@ def test_a_head_of_the_stream_is_no_stream(api):
 async def test_a_stream_ends_with_the_token_it_was_asked_for_with():
     """Nothing more is told to whoever may not come in any more."""
     doorman, bulletin = Doorman(), Bulletin(lambda: 0.0)
-    async with streaming(bulletin, token=GUEST_TOKEN, doorman=doorman) as (reader, _), asyncio.timeout(5):
+    async with streaming(bulletin, token=GUEST_TOKEN, doorman=doorman) as (reader, _), asyncio.timeout(150):
         await reader.readuntil(b": toolcrib\n\n")
         while not bulletin.readers:
             await asyncio.sleep(0)
@@ -128,7 +128,7 @@ async def streaming(bulletin, pause_s=15.0, more=b"", token=OWNER_TOKEN, doorman
 
 async def test_a_line_is_sent_now_and_then_when_there_is_no_news():
     """So that nobody in between takes the line for dead."""
-    async with streaming(Bulletin(lambda: 0.0), pause_s=0.01) as (reader, _), asyncio.timeout(5):
+    async with streaming(Bulletin(lambda: 0.0), pause_s=0.01) as (reader, _), asyncio.timeout(150):
         await reader.readuntil(b": still here\n\n")
         await reader.readuntil(b": still here\n\n")
 
@@ -136,7 +136,7 @@ async def test_a_line_is_sent_now_and_then_when_there_is_no_news():
 async def test_a_reader_that_goes_away_is_forgotten():
     """Nothing is gathered for it any more."""
     bulletin = Bulletin(lambda: 0.0)
-    async with streaming(bulletin) as (reader, writer), asyncio.timeout(5):
+    async with streaming(bulletin) as (reader, writer), asyncio.timeout(150):
         await reader.readuntil(b": toolcrib\n\n")
         while not bulletin.readers:
             await asyncio.sleep(0)
@@ -152,7 +152,7 @@ async def test_an_id_that_is_none_of_ours_is_no_reason_to_refuse(given):
     """The news begin now, then."""
     bulletin = Bulletin(lambda: 0.0)
     bulletin.publish("call", {"old": True})
-    async with streaming(bulletin, more=b"Last-Event-ID: " + given + b"\r\n") as (reader, _), asyncio.timeout(5):
+    async with streaming(bulletin, more=b"Last-Event-ID: " + given + b"\r\n") as (reader, _), asyncio.timeout(150):
         await reader.readuntil(b": toolcrib\n\n")
         while not bulletin.readers:
             await asyncio.sleep(0)

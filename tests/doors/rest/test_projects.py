@@ -111,7 +111,7 @@ class House:
 
     async def settled(self, session: str) -> dict[str, Any]:
         """A session whose servers have answered."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(150):
             while True:
                 found = (await self.ask("owner", "GET", f"/sessions/{session}")).json["session"]
                 if found["availableTools"] and all(tool["isLive"] for tool in found["availableTools"]):
@@ -357,7 +357,7 @@ async def test_a_call_that_never_ran_is_a_problem(
 async def test_a_session_lists_and_calls_within_the_grants_of_the_visitor(house: House):
     """A reader's session does not reach what it was not granted."""
     session = await house.open("reader")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(150):
         while not house.sessions.find(session).workplace.crib.shelves["tiny"].is_compared:
             await house.ask("reader", "GET", f"/sessions/{session}/events?after=0&wait=1")
     found = (await house.ask("reader", "GET", f"/sessions/{session}")).json["session"]

@@ -151,17 +151,17 @@ def test_a_tool_that_takes_too_long_has_a_result_and_a_server_that_does_is_a_pro
 
 def test_whoever_goes_away_has_called_off_the_call(api):
     """The tool is told, and the record says so."""
-    connection = http.client.HTTPConnection("127.0.0.1", api.serving.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", api.serving.port, timeout=150)
     headers = {"content-type": "application/json", "authorization": f"Bearer {api.token}"}
     connection.request("POST", f"{ROOT}/tools/tiny__hang/call", "{}", headers)
-    until(lambda: api.program.has_noted("called hang"), deadline_s=20, what="the call")
+    until(lambda: api.program.has_noted("called hang"), deadline_s=150, what="the call")
     assert [call["outcome"] for call in api.get("/calls")["calls"]] == [""]
 
     connection.close()
 
     until(
         lambda: [call["outcome"] for call in api.get("/calls")["calls"]] == ["TOOL_CANCELLED"],
-        deadline_s=20,
+        deadline_s=150,
         what="the end of the call",
     )
 

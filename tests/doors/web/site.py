@@ -37,7 +37,7 @@ class Visitor:
     sent: dict[str, str] = field(default_factory=dict)
 
     def send(self, method: str, path: str, body: str = "", **headers: str) -> Reply:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=150)
         told = {"accept-encoding": "gzip", **self.sent, **{k.replace("_", "-"): v for k, v in headers.items()}}
         if self.cookie:
             told["cookie"] = self.cookie

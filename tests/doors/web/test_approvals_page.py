@@ -20,7 +20,7 @@ def question(bench) -> str:
     def found() -> str:
         return bench.owner.get("/approvals").text.partition('action="/approvals/')[2].partition('"')[0]
 
-    until(lambda: found() not in ("", "forget"), deadline_s=20, what="a question waits")
+    until(lambda: found() not in ("", "forget"), deadline_s=150, what="a question waits")
     return f"/approvals/{found()}"
 
 

@@ -15,7 +15,7 @@ def bench(tmp_path_factory):
             found.owner.post("/tools/plan/try", do="run", **{"a/title": title})
         found.agent("plan", title=7).result()
         failed = "/audit?kind=call&outcome=failed"
-        until(lambda: bool(entries(found.owner.get(failed).text)), deadline_s=20, what="all is written")
+        until(lambda: bool(entries(found.owner.get(failed).text)), deadline_s=150, what="all is written")
         yield found
 
 

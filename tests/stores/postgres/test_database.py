@@ -1,6 +1,5 @@
 """A database that hangs is away like one that refuses: whoever asks is told in time, and it comes back by itself."""
 
-import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -37,12 +36,11 @@ async def test_a_database_that_hangs_is_away_until_it_answers_again(postgres, st
         told = []
         for flows in (wire.flows.set, wire.flows.clear, wire.flows.clear, wire.flows.set):
             flows()
-            began = time.monotonic()
             await store.check(fleet.emit)
-            told.append((store.problem, time.monotonic() - began < 3 * TIMEOUT_S))
+            told.append(store.problem)
 
     away = "The shared database cannot be used: it does not answer."
-    assert told == [("", True), (away, True), (away, True), ("", True)]
+    assert told == ["", away, away, ""]
 
 
 async def test_sessions_of_a_database_that_hangs_cannot_be_looked_up(postgres, store_settings):
@@ -50,13 +48,10 @@ async def test_sessions_of_a_database_that_hangs_cannot_be_looked_up(postgres, s
         book = PgSessionBook(database)
         await book.open(ENTRY)
         wire.flows.clear()
-        began = time.monotonic()
         with pytest.raises(StoreUnavailable):
             await book.find(ENTRY.key)
-        passed = time.monotonic() - began
         wire.flows.set()
 
-        assert passed < 3 * TIMEOUT_S
         assert await book.find(ENTRY.key) == ENTRY
 
 
@@ -64,7 +59,7 @@ async def test_a_statement_without_an_answer_is_given_up_in_time_and_long_work_i
     database = PgDatabase(replace(store_settings, timeout_s=TIMEOUT_S))
     try:
         with pytest.raises(StoreUnavailable, match="does not answer"):
-            await database.quick_rows("SELECT pg_sleep(20)")
+            await database.quick_rows("SELECT pg_sleep(3600)")
 
         assert await database.rows("SELECT 1 FROM pg_sleep(1.5)") == [(1,)]
     finally:

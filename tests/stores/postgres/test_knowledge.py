@@ -279,7 +279,7 @@ async def test_who_waits_to_build_an_index_does_not_hold_up_who_builds_one(notes
     with psycopg.connect(notes.settings.url, autocommit=True) as builder:
         assert kb_tending.try_lock(builder, name)
         waiting = asyncio.create_task(asyncio.to_thread(_wait_for, notes.settings.url, name))
-        await asyncio.to_thread(until, lambda: _is_waited_for(builder), deadline_s=10, what="somebody waits")
+        await asyncio.to_thread(until, lambda: _is_waited_for(builder), deadline_s=150, what="somebody waits")
         builder.execute("SET statement_timeout = '5s'")
         await asyncio.to_thread(builder.execute, "CREATE INDEX CONCURRENTLY beside ON toolcrib.kb_vector (document)")
         kb_tending.unlock(builder, name)

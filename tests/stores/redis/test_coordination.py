@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import time
 
 import pytest
 from tests.fleet.engines import a_redis
@@ -119,6 +118,7 @@ async def test_no_restart_of_the_engine_lets_a_limit_be_exceeded():
 
 
 async def test_a_redis_that_hangs_costs_one_timeout_and_not_one_for_each_call():
+    """Whoever comes later is refused without waiting for anything."""
     with a_redis() as engine:
         settings = RedisSettings(engine.url(), timeout_s=0.3)
         client = make_client(settings)
@@ -127,20 +127,16 @@ async def test_a_redis_that_hangs_costs_one_timeout_and_not_one_for_each_call():
         member = await open_redis_coordination(settings, quick())
         await until(lambda: works(member))
         os.kill(pid, signal.SIGSTOP)
-        began = time.monotonic()
         try:
             outcomes = await asyncio.gather(*(member.use([CLAIM]) for _ in range(20)), return_exceptions=True)
-            for _ in range(20):
-                with pytest.raises(CoordinationUnavailable):
-                    await member.use([CLAIM])
-            took_s = time.monotonic() - began
+            with pytest.raises(CoordinationUnavailable):
+                member.use([CLAIM]).send(None)
         finally:
             os.kill(pid, signal.SIGCONT)
 
         await until(lambda: works(member))
         await member.close()
         assert {type(outcome) for outcome in outcomes} == {CoordinationUnavailable}
-        assert took_s < 3.0
 
 
 async def test_an_engine_that_is_away_at_the_start_is_found_later():
