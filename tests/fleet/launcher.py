@@ -1,22 +1,23 @@
-"""Starts toolcrib as a program of its own without importing everything anew each time.
+"""Starts toolcrib, and programs of tests that use it, without importing everything anew each time.
 
 One process has all modules of the command line imported; it forks for each start. What is started has its own
 process, environment, directory, streams and signals, as after ``python -m toolcrib``. Where interpreter options are
 set in the environment, it is really started that way.
 """
 
-import array
 import atexit
 import contextlib
 import importlib
 import json
 import os
 import pkgutil
+import runpy
 import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class Launched(subprocess.Popen[bytes]):
             for own, end in enumerate((given["p2cread"], given["c2pwrite"], given["errwrite"]))
         ]
         request = {
+            "module": args[2],
             "argv": list(map(os.fspath, args))[3:],
             "cwd": os.fspath(given["cwd"] or Path.cwd()),
             "env": dict(os.environ if given["env"] is None else given["env"]),
@@ -72,9 +74,10 @@ EXECUTE_CHILD = (
 
 
 def popen(argv: "list[str] | tuple[str, ...]", **settings: Any) -> "subprocess.Popen[bytes]":
-    """Start a program; toolcrib quickly, where that makes no difference."""
+    """Start a program; ``python -m`` with toolcrib or a module of the tests quickly, where that makes no difference."""
     env: Mapping[str, str] | None = settings.get("env")
-    if tuple(argv[:3]) == TOOLCRIB and _interpreter_options(env or os.environ) == _interpreter_options(os.environ):
+    is_ours = tuple(argv[:2]) == TOOLCRIB[:2] and argv[2].partition(".")[0] in ("toolcrib", "tests")
+    if is_ours and _interpreter_options(env or os.environ) == _interpreter_options(os.environ):
         return Launched(argv, **settings)
     return subprocess.Popen(argv, **settings)
 
@@ -105,11 +108,12 @@ class _Launcher:
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
         theirs.close()
         self._line = ours
+        self._turn = threading.Lock()
 
     def start(self, request: dict[str, Any], streams: list[int]) -> int:
-        fds = array.array("i", streams)
-        self._line.sendmsg([json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
-        told = self._line.recv(100)
+        with self._turn:
+            socket.send_fds(self._line, [json.dumps(request).encode()], streams)
+            told = self._line.recv(100)
         assert told, "the launcher of toolcrib has ended"
         return int(told)
 
@@ -119,14 +123,16 @@ class _Launcher:
 
 
 _LAUNCHERS: dict[int, _Launcher] = {}
+_MAKING = threading.Lock()
 
 
 def _launcher() -> _Launcher:
     """The one of this process, which ends with it."""
-    if os.getpid() not in _LAUNCHERS:
-        _LAUNCHERS[os.getpid()] = _Launcher()
-        atexit.register(_LAUNCHERS[os.getpid()].close)
-    return _LAUNCHERS[os.getpid()]
+    with _MAKING:
+        if os.getpid() not in _LAUNCHERS:
+            _LAUNCHERS[os.getpid()] = _Launcher()
+            atexit.register(_LAUNCHERS[os.getpid()].close)
+        return _LAUNCHERS[os.getpid()]
 
 
 def launcher_pids() -> list[int]:
@@ -134,8 +140,8 @@ def launcher_pids() -> list[int]:
     return [launcher.process.pid for launcher in _LAUNCHERS.values()]
 
 
-def serve(line: socket.socket) -> None:
-    """Fork for each request; returns in each child, and when nobody asks any more."""
+def serve(line: socket.socket) -> str:
+    """Fork for each request; returns the module to run, in each child."""
     watched: dict[int, int] = {}
 
     def reap(*_: object) -> None:
@@ -156,12 +162,13 @@ def serve(line: socket.socket) -> None:
         pid = os.fork()
         if not pid:
             line.close()
-            _become(json.loads(data), fds)
+            request = json.loads(data)
+            _become(request, fds)
             os.close(settled)
             os.close(settle)
             for status in (*watched.values(), fds[3]):
                 os.close(status)
-            return
+            return str(request["module"])
         watched[pid] = fds[3]
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         os.close(settle)
@@ -192,25 +199,21 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
         setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
     sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
     sys.path[0] = request["cwd"]
-    sys.argv = [str(ROOT / "src" / "toolcrib" / "__main__.py"), *request["argv"]]
+    sys.argv = ["", *request["argv"]]
 
 
-def main(line: socket.socket) -> int:
-    """Import everything once, then serve; a child goes on as the command line."""
-    import ctypes
+def main(line: socket.socket) -> None:
+    """Import everything once, then serve; a child goes on as ``python -m`` would."""
     import gc
 
     import toolcrib.doors.cli.commands
 
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     for module in pkgutil.iter_modules(toolcrib.doors.cli.commands.__path__):
         importlib.import_module(f"toolcrib.doors.cli.commands.{module.name}")
     gc.freeze()
-    serve(line)
-    from toolcrib.__main__ import main as run_toolcrib
-
-    return run_toolcrib()
+    runpy.run_module(serve(line), run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main(socket.socket(fileno=int(sys.argv[1]))))
+    sys.path.insert(1, str(ROOT))
+    main(socket.socket(fileno=int(sys.argv[1])))

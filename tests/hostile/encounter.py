@@ -1,4 +1,4 @@
-"""``python encounter.py MODE FOLDER``: one hostile server meets a Crib in a process of its own, and what came of it.
+"""One hostile server meets a Crib in a process of its own: ``python -m tests.hostile.encounter MODE FOLDER``.
 
 The process prints one JSON object (`Encounter`). It stands alone so that memory, event loop and processes are those
 of this one encounter.
@@ -113,7 +113,7 @@ def entry(name: str, mode: str, folder: Path) -> str:
 async def keep_calling(crib: Any, met: Encounter) -> None:
     """Use the good server all the while."""
     while True:
-        result = await crib.call("good__echo", {"text": "still here"}, timeout_s=10)
+        result = await crib.call("good__echo", {"text": "still here"}, timeout_s=100)
         met.good_calls += 1
         met.good_failures += result.text != "still here"
         await asyncio.sleep(0.01)
