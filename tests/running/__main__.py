@@ -33,6 +33,7 @@ def compile_once() -> None:
 def scratch_folder() -> Iterator[Path]:
     """A short path: the address of a Unix socket has room for some hundred characters."""
     folder = Path(tempfile.mkdtemp(prefix="tc-"))
+    folder.chmod(0o755)  # some tests have programs run by another user
     try:
         yield folder
     finally:

@@ -1,5 +1,6 @@
 """Rendering: whatever a function returns becomes a result that a model can read and a door can encode."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -62,7 +63,7 @@ def text(value: str) -> list[dict]:
         ("a\ud800b", {"content": text("a?b")}),
         ({"\udcff": ["\ud800"]}, {"content": text('{"?":["?"]}'), "structuredContent": {"?": ["?"]}}),
     ],
-    ids=repr,
+    ids=lambda value: re.sub(" at 0x[0-9a-f]+", "", repr(value)),
 )
 def test_a_value_becomes_text_and_an_object_structured_data_too(value, expected):
     """Numbers, dates, paths, models, and names no encoding knows."""
