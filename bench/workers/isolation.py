@@ -1,6 +1,7 @@
 """``isolation.py ROUNDS``: times the start and end of ``/bin/true`` at each level, in toolcrib's own environment.
 
-Prints one JSON object: for each level that is proven here, milliseconds to the running program and to its reported end.
+Prints one JSON object: for each level that is proven here, and for a confined program with a network, milliseconds
+to the running program and to its reported end.
 Every round visits every level once, each time beginning with another one; the first rounds warm up and do not count.
 """
 
@@ -19,13 +20,14 @@ from toolcrib.transports.spawn import Spawner
 from toolcrib.transports.spec import ProcessSpec
 
 WARM_UP = 3
+WITH_NETWORK = "confined, with a network"
 PROGRAM = next(path for path in ("/bin/true", "/usr/bin/true") if Path(path).exists())
 
 
-async def visit(spawner: Spawner, host: Host, level: IsolationLevel) -> dict[str, float]:
+async def visit(spawner: Spawner, host: Host, wish: Wish) -> dict[str, float]:
     began = time.perf_counter()
     spec = ProcessSpec((PROGRAM,), {"PATH": os.defpath})
-    process = await spawner.start(confine(spec, Wish(level), host))
+    process = await spawner.start(confine(spec, wish, host))
     running = time.perf_counter()
     await process.exited
     ended = time.perf_counter()
@@ -37,14 +39,17 @@ async def visit(spawner: Spawner, host: Host, level: IsolationLevel) -> dict[str
 async def main(rounds: int) -> None:
     spawner, host = Spawner(), Host.here(os.environ)
     proof = await measure(spawner, host)
-    levels = [level for level in IsolationLevel if proof.holds(level)]
-    results: dict[str, list[dict[str, float]]] = {level.value: [] for level in levels}
+    wishes = {level.value: Wish(level) for level in IsolationLevel if proof.holds(level)}
+    if proof.holds(IsolationLevel.CONFINED):
+        wishes[WITH_NETWORK] = Wish(IsolationLevel.CONFINED, network=True)
+    results: dict[str, list[dict[str, float]]] = {name: [] for name in wishes}
+    names = list(wishes)
     for number in range(WARM_UP + rounds):
-        at = number % len(levels)
-        for level in (*levels[at:], *levels[:at]):
-            measured = await visit(spawner, host, level)
+        at = number % len(names)
+        for name in (*names[at:], *names[:at]):
+            measured = await visit(spawner, host, wishes[name])
             if number >= WARM_UP:
-                results[level.value].append(measured)
+                results[name].append(measured)
     await spawner.close()
     print(json.dumps(results))
 

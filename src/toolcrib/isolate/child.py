@@ -12,7 +12,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from io import FileIO
+from typing import Any
 
 Function = Callable[[Any], bytes]
 ANSWER_MAX = 64 << 20
@@ -24,16 +25,16 @@ def read_request() -> Any:
         return _read_value(given)
 
 
-def _read_value(given: BinaryIO) -> Any:
+def _read_value(given: FileIO) -> Any:
     head = _read_exactly(given, 4)
     return json.loads(_read_exactly(given, int.from_bytes(head, "big"))) if head else None
 
 
-def _read_exactly(given: BinaryIO, size: int) -> bytes:
-    held = b""
-    while len(held) < size and (more := given.read(size - len(held))):
-        held += more
-    return held if len(held) == size else b""
+def _read_exactly(given: FileIO, size: int) -> bytearray:
+    held, at = bytearray(size), 0
+    while at < size and (count := given.readinto(memoryview(held)[at:])):
+        at += count
+    return held if at == size else bytearray()
 
 
 def take_input_away() -> None:
