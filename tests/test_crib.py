@@ -3,6 +3,7 @@
 import asyncio
 import threading
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,11 +15,11 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, ToolConfig, config_hash
 from toolcrib.config.security import SecurityConfig
 from toolcrib.core import errors, events
-from toolcrib.core.access import EVERYTHING, Caller
+from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallerError, InternalError, SourceUnavailable
 from toolcrib.core.source import SourceStatus
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.sources.native import define
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryAudit, memory_crib
@@ -572,6 +573,31 @@ async def test_every_call_leaves_one_entry_in_the_audit_log():
     assert len({entry.trace_id for entry in log.noted}) == 5
     assert log.noted[3].details == {"arguments_size": 7, "arguments": {"a": "integer"}}
     assert log.closed
+
+
+@pytest.mark.parametrize(
+    "grants",
+    [
+        Grants(SecurityLevel.SYSTEM, servers=("files",)),
+        Grants(SecurityLevel.SYSTEM, tools=("files__*",)),
+        Grants(SecurityLevel.READ_ONLY),
+        Grants(),
+    ],
+)
+async def test_the_records_of_a_refused_call_do_not_tell_whether_the_tool_exists(grants):
+    """Result, audit entry and tallies are the same for a tool that is hidden and for one that is not there."""
+    log, caller = MemoryAudit(), Caller("token:1", "token", grants)
+    async with memory_crib(FakeSource("files", ["read"]), FakeSource("other", ["there"]), audit=log) as made:
+        await made.crib.tools()
+        results = [await made.crib.call(name, {"a": "x"}, caller=caller) for name in ("other__there", "other__absent")]
+        tallies = made.crib.metrics.unknown, made.crib.metrics.totals()["executed"]
+
+    shown = [msgspec.structs.replace(entry, tool="", trace_id="", execution_id="") for entry in log.noted]
+    assert [result.error for result in results] == [results[0].error] * 2
+    assert (len(shown), shown[0]) == (2, shown[1])
+    assert (shown[0].server, shown[0].level, shown[0].decision) == ("", "", "hidden")
+    assert sum(tallies[0].values()) == 2
+    assert tallies[1] == 0
 
 
 async def test_a_timeout_is_in_the_audit_log():

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
-from toolcrib.core.access import NATIVE
+from toolcrib.core.access import EVERYTHING, NATIVE
 from toolcrib.core.audit import CALL, CALL_BEGUN, Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import AuditUnavailable
@@ -75,7 +75,8 @@ def witness(log: Audit) -> Layer:
 
 
 def unknown_call(call: ToolCall, code: str) -> AuditEntry:
-    """The entry of a call whose tool was not found, so that it never came to the layers."""
+    """The entry of a call whose tool was not found, or that its caller may not know of: nothing tells the two apart,
+    except where the caller may know of everything."""
     return AuditEntry(
         CALL,
         tool=clean_name(call.name, 200),
@@ -83,7 +84,7 @@ def unknown_call(call: ToolCall, code: str) -> AuditEntry:
         caller_kind=call.caller.kind,
         execution_id=call.id,
         trace_id=trace_id_of(call.meta) or next(trace_ids()),
-        decision="unknown",
+        decision="unknown" if call.caller.grants == EVERYTHING else "hidden",
         outcome=code,
         details=facts_of(call.arguments, None),
     )

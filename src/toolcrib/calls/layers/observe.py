@@ -8,19 +8,31 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from toolcrib.calls.layers.audit import facts_of, plain_names, shape_of, size_of, told_repairs, trace_id_of, trace_ids
+from toolcrib.calls.layers.audit import (
+    facts_of,
+    plain_names,
+    shape_of,
+    size_of,
+    told_repairs,
+    trace_id_of,
+    trace_ids,
+    unknown_call,
+)
 from toolcrib.calls.layers.record import code_of, count_raised, finished, slow
-from toolcrib.calls.live import GAVE_UP, UNFIT, Live, LiveCall, ended_by_person, message_of
+from toolcrib.calls.live import GAVE_UP, UNFIT, About, Live, LiveCall, ended_by_person, message_of
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
-from toolcrib.core.access import NATIVE
+from toolcrib.core.access import EVERYTHING, NATIVE, Decision, Grants, decide
 from toolcrib.core.audit import CALL, Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments, PermissionDenied
 from toolcrib.core.events import Emit
 
 SUCCESS = "success"
+GRANTS_KEPT = 256
+UNKNOWN: About = ("", "")
+"""What is shown of a tool to a caller who may not know of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +89,29 @@ def observe(watchers: Watchers, told: Told) -> Layer:
 class _Watch:
     """Looks on at the calls of one tool."""
 
-    __slots__ = ("_about", "_clock", "_emit", "_known", "_live", "_log", "_tally", "_tells_success", "_told", "_writes")
+    __slots__ = (
+        "_about",
+        "_abouts",
+        "_clock",
+        "_emit",
+        "_known",
+        "_live",
+        "_log",
+        "_metrics",
+        "_reach",
+        "_tally",
+        "_tells_success",
+        "_told",
+        "_writes",
+    )
 
     def __init__(self, subject: Subject, watchers: Watchers, told: Told) -> None:
         self._emit, self._log, self._live = watchers.emit, watchers.log, watchers.live
         self._told, self._clock = told, told.clock
         self._about = subject.server or NATIVE, str(subject.tool.security_level)
+        self._reach, self._abouts = subject.reach, dict[Grants, About]()
         self._known = plain_names(subject.tool.input_schema)
-        self._tally = watchers.metrics.of(subject.name)
+        self._metrics, self._tally = watchers.metrics, watchers.metrics.of(subject.name)
         self._tells_success = events.hears(watchers.emit, "debug")
         self._writes = not isinstance(watchers.log, NoAudit)
 
@@ -99,8 +126,18 @@ class _Watch:
             call.facts = {"arguments": shape_of(call.arguments, self._known)}
         if live is None:
             return None
-        entry = call.live = live.open(call, self._about, call.facts["arguments"], began)
+        grants = call.caller.grants
+        about = self._about if grants is EVERYTHING else self._abouts.get(grants) or self._about_for(grants)
+        entry = call.live = live.open(call, about, call.facts["arguments"], began)
         return entry
+
+    def _about_for(self, grants: Grants) -> About:
+        """The server and level of the tool, for a caller who may know of it."""
+        about = UNKNOWN if decide(grants, self._reach) is Decision.HIDDEN else self._about
+        if len(self._abouts) >= GRANTS_KEPT:
+            self._abouts.clear()
+        self._abouts[grants] = about
+        return about
 
     def finish(self, call: ToolCall, entry: LiveCall | None, began: float, result: ToolResult) -> None:
         """The tool has answered, if only that it failed."""
@@ -129,6 +166,9 @@ class _Watch:
 
     def fail(self, call: ToolCall, entry: LiveCall | None, began: float, error: BaseException) -> None:
         """It has ended without an answer."""
+        if call.decision == Decision.HIDDEN:
+            self._fail_hidden(call, entry, began, error)
+            return
         ended, code = self._clock(), code_of(error)
         elapsed_s = ended - began
         if entry is not None and self._live is not None:
@@ -140,6 +180,16 @@ class _Watch:
         self._emit(finished(call, elapsed_s, code))
         if elapsed_s > self._told.slow_s:
             self._emit(slow(call, elapsed_s))
+
+    def _fail_hidden(self, call: ToolCall, entry: LiveCall | None, began: float, error: BaseException) -> None:
+        """Refused to a caller who may not know of the tool: the records are those of a tool that is not there."""
+        code = code_of(error)
+        if entry is not None and self._live is not None:
+            self._live.close(entry, began, code, message_of(error))
+        if self._writes:
+            self._log.note(unknown_call(call, code))
+        self._metrics.count_unknown(code)
+        self._emit(finished(call, 0.0, code))
 
     def _write(self, call: ToolCall, elapsed_s: float, outcome: str, decision: str) -> None:
         if call.repairs:

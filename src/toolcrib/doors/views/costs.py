@@ -17,7 +17,7 @@ from toolcrib.catalog.accounting import (
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.profile import dress
 from toolcrib.config.exposing import ProfileConfig
-from toolcrib.core.access import Grants
+from toolcrib.core.access import EVERYTHING, Grants
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.tasks import TaskScope
 from toolcrib.doors.views.audit import iso
@@ -47,8 +47,15 @@ class Asked:
 
 
 def profiles_of(whole: Catalog, profiles: Mapping[str, ProfileConfig], grants: Grants) -> Profiles:
-    """What each profile shows of the catalogue to whoever has these grants."""
-    return {name: dress(whole, profile, 0).catalog.visible_to(grants) for name, profile in profiles.items()}
+    """What each profile shows of the catalogue to whoever has these grants; one that shows a limited caller nothing is
+    not named."""
+    found = {name: dress(whole, profile, 0).catalog.visible_to(grants) for name, profile in profiles.items()}
+    return {name: routes for name, routes in found.items() if grants == EVERYTHING or any(map(_is_own, routes))}
+
+
+def _is_own(route: Route) -> bool:
+    """Whether a tool is there for what it does, and not only to read the results of others."""
+    return not route.reach.reads_results
 
 
 def usage_of(place: AuditPlace, days: int) -> Usage | None:
