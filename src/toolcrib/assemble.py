@@ -192,6 +192,14 @@ def find_supply(config: Config, around: Surroundings, emit: Emit) -> Supply | No
     return Supply(PlatformSupply(config, around.cwd, around.env, emit), config.platform.ttl_s)
 
 
+def named_manifests(config: Config, around: Surroundings) -> list[Path]:
+    """The manifests of a platform that are called by a path of their own."""
+    from toolcrib.platform.manifest import VARIABLE
+
+    named = (config.platform.manifest, around.env.get(VARIABLE, "").strip())
+    return [around.cwd / Path(name).expanduser() for name in named if name]
+
+
 def find_outfit(
     loaded: Loaded, around: Surroundings, maker: SourceMaker, agents: SubAgents | None, database: PgDatabase | None
 ) -> "Outfit | None":
@@ -201,7 +209,7 @@ def find_outfit(
         return None
     from toolcrib.outfit import Behind, Outfit, Place, find_root
 
-    files = [path for path in (*loaded.files, loaded.lock) if path is not None]
+    files = [path for path in (*loaded.files, loaded.lock, *named_manifests(loaded.config, around)) if path is not None]
     place = Place(find_root(config, loaded.project, around), maker.spawner, maker.bounds, tuple(files))
     maker.native_wishes["bash"] = Wish(AUTO)
     return Outfit(config, place, around, Behind(agents, database))

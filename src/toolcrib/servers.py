@@ -43,7 +43,7 @@ class Servers:
         records = await self._parts.records.read()
         self._written = {server.name: server for server in servers}
         for server in self._written.values():
-            self._put(server, records.get(server.name))
+            self._put(server, records)
         self._current.merge(self.shelves.values(), first=True)
         if self.supply is not None:
             self.supply.open(self._follow, self._rig.emit)
@@ -60,11 +60,18 @@ class Servers:
             details = {"reason": event.fields["reason"]}
             self._rig.log.note(AuditEntry("pin", join_name(server, tool), server, decision="held", details=details))
 
-    def _put(self, server: ServerConfig, record: Record | None) -> None:
+    def _put(self, server: ServerConfig, records: Mapping[str, Record]) -> None:
         if server.enabled:
-            self.fresh.add(server, self._parts.make_source(server), record)
+            self._note_barred(self.fresh.add(server, self._parts.make_source(server), records))
         else:
             self._disabled[server.name] = server
+
+    def _note_barred(self, shelf: Shelf) -> None:
+        """That a server goes into quarantine is a decision, too."""
+        if shelf.barred:
+            name, details = shelf.config.name, {"reason": shelf.barred}
+            self._rig.emit(Event(events.SERVER_HELD, "warning", {"server": name} | details))
+            self._rig.log.note(AuditEntry("pin", "", name, decision="held", details=details))
 
     @property
     def is_open(self) -> bool:
@@ -130,8 +137,9 @@ class Servers:
     async def restart(self, name: str) -> Record:
         """Stop one and ask it for its tools anew; calls under way on it end."""
         shelf = self._need(name)
+        records = await self.fresh.known_records()
         self.fresh.remove(name)
-        self._put(shelf.config, (await self._parts.records.read()).get(name))
+        self._put(shelf.config, records)
         self._merge()
         await shelf.source.close()
         return (await self.refresh(name))[name]
@@ -149,14 +157,14 @@ class Servers:
             if name not in routes and name not in self.shelves:
                 raise UnknownTool(name, known=list(held) or list(routes))
         wanted = [route for route in held.values() if route.name in names or route.server in names]
-        for server in sorted({route.server for route in wanted}):
+        barred = [name for name in names if name in self.shelves and self.shelves[name].barred]
+        for server in sorted({*barred, *(route.server for route in wanted)}):
             accepted = [route for route in wanted if route.server == server]
-            for route in accepted:
-                entry = AuditEntry("pin", route.name, server, by.id, by.kind, decision="accepted")
-                await self._rig.log.commit(entry)
+            for tool in [route.name for route in accepted] or [""]:
+                await self._rig.log.commit(AuditEntry("pin", tool, server, by.id, by.kind, decision="accepted"))
             still()
             await self.fresh.accept(server, [route.original_name for route in accepted])
-        return [route.name for route in wanted]
+        return [*barred, *(route.name for route in wanted)]
 
     # Other servers than before
 
@@ -187,15 +195,15 @@ class Servers:
             changed = sorted(name for name in {*known, *servers} if known.get(name) != servers.get(name))
             if not changed:
                 return []
-            records = await self._parts.records.read()
-            replaced = [self._replace(name, servers.get(name), records.get(name)) for name in changed]
+            records = await self.fresh.known_records()
+            replaced = [self._replace(name, servers.get(name), records) for name in changed]
             self._merge()
             for name in changed:
                 self._announce(name, was_there=name in known, is_there=name in servers)
             await asyncio.gather(*(shelf.source.close() for shelf in replaced if shelf is not None))
             return changed
 
-    def _replace(self, name: str, server: ServerConfig | None, record: Record | None) -> Shelf | None:
+    def _replace(self, name: str, server: ServerConfig | None, records: Mapping[str, Record]) -> Shelf | None:
         """Put the new server in the old one's place; the old one is the caller's to close.
 
         A change that does not concern the connection leaves it, and the calls under way on it, alone.
@@ -208,7 +216,7 @@ class Servers:
         self.fresh.remove(name)
         self._rig.breakers.forgive(name)
         if server is not None:
-            self._put(server, record)
+            self._put(server, records)
         return shelf
 
     def _announce(self, name: str, *, was_there: bool, is_there: bool) -> None:

@@ -36,7 +36,8 @@ class Freshness:
         self.update.set()
 
     def put(self, source: FakeSource, record: Record | None = None, **config: object) -> Shelf:
-        return self.refresher.add(server(source.name, **config), source, record)
+        known = {} if record is None else {source.name: record}
+        return self.refresher.add(server(source.name, **config), source, known)
 
     def told(self, name: str) -> list[dict]:
         return [dict(event.fields) for event in self.events if event.name == name]

@@ -8,9 +8,11 @@ import socket
 import threading
 
 import pytest
-from tests.workspace.conftest import CANARY
+from tests.workspace.conftest import CANARY, openers
 
 from toolcrib.core.errors import ToolcribError
+from toolcrib.workspace.files import FileTools
+from toolcrib.workspace.root import Root
 
 TIMEOUT_S = 20
 
@@ -185,11 +187,16 @@ async def test_a_search_passes_over_what_is_no_ordinary_file(special, search):
 
 
 OWN = ["toolcrib.toml", "toolcrib.lock", ".mcp.json", "ToolCrib.toml", "src/../toolcrib.toml", "nest/.cursor/mcp.json",
+       "ToolingManifest.json", "deep/er/toolingmanifest.JSON", "nest/mcp.json", ".vscode/MCP.json",
+       "x/.gemini/settings.json", ".codex/config.toml", "opencode.json", "named/list.json", "named/LIST.json",
        ".git/hooks/pre-commit", "src/.git/config", "git_link/hooks/x", "own_link"]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", OWN)
-async def test_what_decides_which_programs_run_is_not_written(path, files, lists, work):
+@pytest.mark.parametrize("opener", openers().values(), ids=openers().keys())
+async def test_what_decides_which_programs_run_is_not_written(path, opener, work):
+    """At any depth, in any spelling; a manifest that is called otherwise is known by its path."""
+    files = FileTools(Root(work, [work / "named" / "list.json"], opener))
     (work / ".git" / "hooks").mkdir(parents=True)
     (work / "git_link").symlink_to(".git")
     (work / "own_link").symlink_to("toolcrib.toml")

@@ -241,6 +241,11 @@ async def test_a_command_reads_what_it_is_granted(work, outside, programs):
         "mkdir .cursor; echo pwned > .cursor/mcp.json",
         "mkdir y; echo pwned > y/mcp.json; ln -s $PWD/y .vscode",
         "echo pwned > toolcrib.toml; sleep 600",
+        "mkdir -p src/deep; echo pwned > src/deep/toolcrib.toml",
+        "echo pwned > src/ToolingManifest.JSON",
+        "mkdir y; echo pwned > y/settings.json; mv y .gemini",
+        "mkdir y; echo pwned > y/settings.json; ln -s y .gemini",
+        "ln src/b.py src/mcp.json",
     ],
 )
 async def test_a_command_makes_no_file_that_toolcrib_would_read_its_servers_from(work, programs, command):
@@ -251,6 +256,30 @@ async def test_a_command_makes_no_file_that_toolcrib_would_read_its_servers_from
     assert find_project(work) is None
     assert "decides which programs are run" in done["output"]
     assert [path for path in work.rglob("*") if path.name.endswith(".not-read")]
+
+
+async def test_a_changed_file_below_is_no_longer_read_whatever_its_times_say(shell, work):
+    """Not even one that was changed by another name of it."""
+    (work / "src" / "toolcrib.toml").write_text("# as it was\n")
+    (work / "src" / "link").hardlink_to(work / "src" / "toolcrib.toml")
+
+    done = await run(shell, "cd src; cp -p toolcrib.toml /tmp/x; echo '# as it is ' > link; touch -d @0 link")
+
+    assert "src/toolcrib.toml decides which programs are run; it is src/toolcrib.toml.not-read now" in done["output"]
+    assert find_project(work / "src") is None
+
+
+async def test_a_manifest_in_the_workspace_is_kept_from_commands(work, programs):
+    """Its servers are sent tokens."""
+    (work / "ToolingManifest.json").write_text("{}")
+    shell = ShellTools(Root(work), programs, ShellSettings())
+    if await programs.level() is IsolationLevel.ISOLATED:
+        await run(shell, "echo pwned > ToolingManifest.json")
+    else:
+        with pytest.raises(PermissionDenied, match=r"ToolingManifest\.json lies in the workspace"):
+            await run(shell, "echo pwned > ToolingManifest.json")
+
+    assert (work / "ToolingManifest.json").read_text() == "{}"
 
 
 async def test_what_was_there_before_a_command_stays_under_its_name(shell, work):

@@ -8,7 +8,7 @@ from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import FULL
 from toolcrib.catalog.missing import missing_servers
-from toolcrib.catalog.shelf import Shelf
+from toolcrib.catalog.shelf import Shelf, barred_words
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.security import SecurityConfig
 from toolcrib.core.errors import InvalidName, nearest
@@ -120,6 +120,8 @@ def _missing_from(shelf: Shelf, name: str, tool: str, catalog: Catalog) -> Expla
     problems = tuple(problem for problem in record.problems if repr(tool) in problem)
     if problems:
         return Explanation(name, "left out", problems, "Ask the author of the server to mend its definition.")
+    if shelf.barred:
+        return Explanation(name, "held", (barred_words(shelf),), f"Run `toolcrib approve {server}`.")
     if not shelf.is_known:
         verdict = "failed" if record.status == "failed" else "not discovered"
         reason = record.error or f"Server {server!r} has not been asked for its tools yet."

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.config.lock import Pin, Record
+from toolcrib.config.manifest import LISTED_IN_MANIFEST
 from toolcrib.config.model import ServerConfig, identity_hash
 from toolcrib.config.security import PinMode
 
@@ -121,6 +122,16 @@ def held_tools(record: Record, how: Comparison) -> dict[str, str]:
     return {name: reason for name, reason in found.items() if reason}
 
 
+def why_barred(server: ServerConfig, record: Record, others: Mapping[str, Record]) -> str:
+    """Why a server that a platform lists must not be connected to: the list says something else of it than what was
+    accepted, or it has joined a manifest of which others were accepted before. Empty if nothing is wrong."""
+    if record.entry:
+        return MOVED if server.entry and record.entry != server.entry else ""
+    if not server.entry.startswith(LISTED_IN_MANIFEST):
+        return ""
+    return NEW if any(other.entry.startswith(LISTED_IN_MANIFEST) for other in others.values()) else ""
+
+
 def _by_name(record: Record) -> dict[str, Definition]:
     """The tools of a record; the lock is a file that gets edited, so some may have lost their name."""
     return {tool["name"]: tool for tool in record.tools if isinstance(tool.get("name"), str)}
@@ -148,7 +159,7 @@ def join_pins(stored: Record | None, ours: Record, how: Comparison) -> Record:
     others = {name: pin for name, pin in stored.pins.items() if not _is_same(pin, ours.pins.get(name))}
     tools = [tool for name, tool in _by_name(ours).items() if name in others]
     seen = settle(replace(stored, pins=others), tools, how) if others else {}
-    return replace(ours, pins={**ours.pins, **seen})
+    return replace(ours, pins={**ours.pins, **seen}, entry=stored.entry or ours.entry)
 
 
 def _is_same(stored: Pin, ours: Pin | None) -> bool:

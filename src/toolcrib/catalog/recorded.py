@@ -27,7 +27,7 @@ def fitting_record(server: ServerConfig, record: Record | None) -> Record:
     if record is None:
         return Record(server.name)
     if record.config_hash != config_hash(server):
-        return Record(server.name, pins=keep_definitions(record))
+        return Record(server.name, pins=keep_definitions(record), entry=record.entry)
     return record
 
 

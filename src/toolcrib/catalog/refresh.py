@@ -1,7 +1,7 @@
 """Freshness: who must be asked for tools, when, and by whom only once."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -9,10 +9,10 @@ from typing import cast
 
 from toolcrib.catalog.flights import Flight, Flights
 from toolcrib.catalog.following import follow_record
-from toolcrib.catalog.pins import held_tools, is_alike
+from toolcrib.catalog.pins import is_alike
 from toolcrib.catalog.quarantine import Quarantine
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_tools
-from toolcrib.catalog.shelf import RecordStore, Shelf
+from toolcrib.catalog.shelf import RecordStore, Shelf, barred_words
 from toolcrib.catalog.storing import Storing
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
@@ -56,10 +56,17 @@ class Refresher:
         self._store.on_stored = self._flights.tell
         await self._flights.open()
 
-    def add(self, config: ServerConfig, source: ServerSource, record: Record | None) -> Shelf:
-        """Put a server on the shelf with what an earlier run found out about it; nothing is started."""
-        record = fitting_record(config, record)
+    def add(self, config: ServerConfig, source: ServerSource, records: Mapping[str, Record]) -> Shelf:
+        """Put a server on the shelf with what an earlier run found out about it; nothing is started.
+
+        One that is in quarantine is known as it was accepted, so that people see what they are asked about.
+        """
+        found = records.get(config.name)
+        record = fitting_record(config, found)
         shelf = Shelf(config, source, record)
+        self.quarantine.bar(shelf, record, records)
+        if shelf.barred and found is not None:
+            record = shelf.record = shelf.stored = found
         if record.last_discovery:
             self._adopt(shelf, record)
         self.shelves[config.name] = shelf
@@ -71,7 +78,7 @@ class Refresher:
         shelf.tools = recorded_tools(record)
         shelf.source.adopt(Listing(shelf.tools, era=record.era))
         shelf.is_known = is_known(record)
-        shelf.held = held_tools(record, self.quarantine.comparison(shelf))
+        shelf.held = self.quarantine.held(shelf)
         if record.status == "success":
             age = age_s(record, datetime.now(UTC)) or 0.0
             shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, record.ttl_s) - max(0.0, age)
@@ -174,6 +181,10 @@ class Refresher:
         return {record.server: record for record in found}
 
     async def _discover(self, shelf: Shelf, own: bool) -> Record:
+        if shelf.barred:
+            self._landed(shelf)
+            shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, None)
+            return replace(shelf.record, status="failed", error=barred_words(shelf))
         if own or self._flights is None:
             return await self._ask(shelf)
         take, ask = partial(self._take_fresh, shelf), partial(self._ask_and_store, shelf)
@@ -225,6 +236,7 @@ class Refresher:
             ttl_s=listing.ttl_s,
             problems=listing.problems,
             pins=self.quarantine.settle(shelf, definitions, is_new),
+            entry=shelf.record.entry or shelf.config.entry,
         )
         shelf.tools, shelf.is_known = listing.tools, True
         is_new = self.quarantine.hold(shelf) or is_new
@@ -243,10 +255,20 @@ class Refresher:
         self._store.tell(server)
         self._on_update(server)
 
+    async def known_records(self) -> dict[str, Record]:
+        """What is stored of all servers; where something is still on its way into the store, what is known here."""
+        await self._store.flush()
+        stored = await self._store.records.read()
+        ours = {name: shelf.record for name, shelf in self.shelves.items()}
+        entries = {name: record.entry or ours[name].entry for name, record in stored.items() if name in ours}
+        return ours | {name: replace(record, entry=entries.get(name, record.entry)) for name, record in stored.items()}
+
     def look_anew(self, pins: PinMode) -> None:
         """Find out what is in quarantine by another rule."""
         self.quarantine.mode = pins
         for shelf in self.shelves.values():
+            if pins == "off":
+                self.quarantine.unbar(shelf)
             self.quarantine.hold(shelf)
 
     async def reload_pins(self) -> None:
@@ -277,7 +299,10 @@ class Refresher:
         records = await self._store.records.read()
         for name, shelf in list(self.shelves.items()):
             stored = records.get(name)
-            if follow_record(shelf, stored, self._adopt) or self.quarantine.take_over(shelf, stored):
+            lifted = bool(shelf.barred) and self.quarantine.take_over(shelf, stored)
+            if shelf.barred:
+                continue
+            if follow_record(shelf, stored, self._adopt) or self.quarantine.take_over(shelf, stored) or lifted:
                 self._on_update(name)
 
     async def _take_fresh(self, shelf: Shelf) -> Record | None:
@@ -297,6 +322,7 @@ class Refresher:
             error=str(error),
             last_discovery=timestamp(datetime.now(UTC)),
             config_hash=config_hash(shelf.config),
+            entry=shelf.record.entry or shelf.config.entry,
         )
         self._emit(Event(events.DISCOVERY_SERVER_FAILED, "warning", {"server": shelf.config.name, "error": str(error)}))
         self._on_update(shelf.config.name)

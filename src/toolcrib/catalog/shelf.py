@@ -36,6 +36,8 @@ class Shelf:
     """What the record store holds of it."""
     held: Mapping[str, str] = field(default_factory=dict)
     """Its tools in quarantine, and why."""
+    barred: str = ""
+    """Why the server itself is in quarantine: it is not connected to, so that it gets no token."""
     is_compared: bool = False
     """Whether its tools were compared with their pins in this run."""
     flight: asyncio.Task[Record] | None = None
@@ -49,3 +51,12 @@ class Shelf:
     def status(self) -> str:
         """``never``, ``discovering``, ``success`` or ``failed``."""
         return "discovering" if self.flight is not None else self.record.status
+
+
+def barred_words(shelf: Shelf) -> str:
+    """What is wrong with a server that is in quarantine, and what to do."""
+    name = shelf.config.name
+    return (
+        f"Server {name!r} is in quarantine and is sent nothing: {shelf.barred}. "
+        f"Look at its entry in the platform's list, then accept it with `toolcrib approve {name}`."
+    )

@@ -61,6 +61,8 @@ class Record:
     problems: tuple[str, ...] = ()
     pins: Mapping[str, Pin] = field(default_factory=dict)
     """By the server's own name for the tool."""
+    entry: str = ""
+    """Of a server that a platform lists: its ``ServerConfig.entry`` as it was accepted."""
 
 
 Answers = Mapping[str, Mapping[str, Answer]]
@@ -99,6 +101,7 @@ class _StoredRecord(msgspec.Struct, forbid_unknown_fields=True):
     problems: tuple[str, ...] = ()
     tools: tuple[dict[str, Any], ...] = ()
     pins: dict[str, _StoredPin] | UnsetType = UNSET
+    entry: str | UnsetType = UNSET
 
 
 class _StoredLock(msgspec.Struct, forbid_unknown_fields=True):
@@ -184,6 +187,7 @@ def _to_record(name: str, stored: _StoredRecord) -> Record:
         ttl_s=stored.ttl_s,
         problems=stored.problems,
         pins={name: Pin(pin.hash, pin.identity, pin.at, pin.definition) for name, pin in (stored.pins or {}).items()},
+        entry=stored.entry or "",
     )
 
 
@@ -215,6 +219,7 @@ def _to_stored(record: Record) -> _StoredRecord:
         problems=record.problems,
         tools=tuple(_in_order(tool) for tool in sorted(record.tools, key=_name)),
         pins={name: _to_stored_pin(record.pins[name]) for name in sorted(record.pins)} or UNSET,
+        entry=record.entry or UNSET,
     )
 
 

@@ -4,6 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+MANIFEST_NAME = "ToolingManifest.json"
+LISTED_IN_MANIFEST = "manifest"
+"""How the ``entry`` of a server begins that stands in a manifest: a file, to which others may write."""
 ENTRIES_MAX = 1_000
 _LISTS = ("mcpServers", "value", "servers")
 _NAMES = ("mcpServerName", "mcpServerUniqueName", "name", "displayName")

@@ -101,6 +101,8 @@ class ServerConfig:
     """Ports of this machine that a confined server with a network may connect to."""
     memory_bytes: int | None = None
     processes: int | None = None
+    entry: str = ""
+    """Of a server that a platform lists: from what kind of list, and a hash of what the list says of it."""
     origin: str = field(default="", compare=False)
     line: int | None = field(default=None, compare=False)
 
@@ -260,8 +262,9 @@ def is_same_connection(old: ServerConfig, new: ServerConfig) -> bool:
 
 
 def identity_hash(server: ServerConfig) -> str:
-    """What a server is, as SHA-256: its command or its address, without what it is given."""
-    return _hash_of(server, "command", "args", "cwd", "url")
+    """What a server is, as SHA-256: its command or its address, without what it is given; of one that a platform
+    lists, all that the list says of it."""
+    return _hash_of(server, "command", "args", "cwd", "url", *(("entry",) if server.entry else ()))
 
 
 def config_hash(server: ServerConfig) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from toolcrib.config.jsonc import read_jsonc
-from toolcrib.config.manifest import ManifestEntry, listed_items, read_entries
+from toolcrib.config.manifest import MANIFEST_NAME, ManifestEntry, listed_items, read_entries
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.files import read_text
 
-NAME = "ToolingManifest.json"
+NAME = MANIFEST_NAME
 VARIABLE = "TOOLCRIB_MANIFEST"
 _ROOT_MARKS = (".git", ".hg")
 

@@ -1,11 +1,14 @@
 """The platform's servers as servers of a Crib. Tokens stay references, so that nothing but a dialler ever holds one."""
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from toolcrib.config.manifest import ManifestEntry
+import msgspec
+
+from toolcrib.config.manifest import LISTED_IN_MANIFEST, ManifestEntry
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import resolve
 from toolcrib.core.access import matches
@@ -52,7 +55,12 @@ class PlatformSupply:
             entries = await platform.from_gateway(config.app_id, token, options)
             plan = TokenPlan(config.token, platform.settings.endpoint, self._own_token)
         wanted = [_literal(entry) for entry in entries if self._is_wanted(entry)]
-        return self._named(await platform.dressed(wanted, plan, options))
+        kind = LISTED_IN_MANIFEST if platform.settings.mode.is_development else "gateway"
+        headers = {entry.name: entry.headers for entry in reversed(wanted)}
+        return self._named(
+            (server, f"{kind}:{_hash_of(server, headers[server.mcp_server_name])}")
+            for server in await platform.dressed(wanted, plan, options)
+        )
 
     def _is_wanted(self, entry: ManifestEntry) -> bool:
         names = (entry.name, entry.unique_name, to_server_name(entry.name))
@@ -65,17 +73,28 @@ class PlatformSupply:
         written = next((tokens[name] for name in names if name in tokens), None)
         return written or (f"${{{variable}}}" if self._env.get(variable) else None)
 
-    def _named(self, found: Iterable[McpServerConfig]) -> dict[str, ServerConfig]:
+    def _named(self, found: Iterable[tuple[McpServerConfig, str]]) -> dict[str, ServerConfig]:
         servers: dict[str, ServerConfig] = {}
-        for server in found:
+        for server, entry in found:
             name = to_server_name(server.mcp_server_name)
             if name in servers:
                 self._emit(Event("platform.server.left_out", "warning", {"server": name, "reason": "named twice"}))
                 continue
             servers[name] = ServerConfig(
-                name, url=server.url, headers=server.headers, call_timeout_s=self._call_timeout_s, origin=ORIGIN
+                name,
+                url=server.url,
+                headers=server.headers,
+                call_timeout_s=self._call_timeout_s,
+                entry=entry,
+                origin=ORIGIN,
             )
         return servers
+
+
+def _hash_of(server: McpServerConfig, headers: Mapping[str, str]) -> str:
+    """What the list says of a server, as SHA-256; not the headers that toolcrib adds, which change with its version."""
+    said = {"url": server.url, "headers": headers, "audience": server.audience, "scope": server.scope}
+    return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 
 def _literal(entry: ManifestEntry) -> ManifestEntry:

@@ -3,67 +3,61 @@
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 
 from toolcrib.core.errors import ToolFailed
-from toolcrib.workspace.beneath import DIRECTORY
-from toolcrib.workspace.root import OWN_FILES, Root
+from toolcrib.stores.paths import is_folder_of_server_files, is_server_file
+from toolcrib.workspace.root import Root
 
 ASIDE = ".not-read"
-_PLACES = (".cursor", ".vscode")
-"""Where other programs keep an ``mcp.json`` that toolcrib reads, too."""
-_IN_PLACE = "mcp.json"
 
-Marks = Mapping[str, tuple[int, int]]
-"""Path below the root → which file it is."""
+Marks = Mapping[str, tuple[int, ...]]
+"""Path below the root → which file it is, in which state."""
 
 
 def look(root: Root) -> Marks:
-    """What is there of such names now, links included."""
+    """What is there of such names now, at any depth, links included."""
     with root.hold() as top:
-        return {path: mark for path, directory, name in _names(top) if (mark := _mark(directory, name)) is not None}
+        return {path: mark for path, directory, name in _names(root, top) if (mark := _mark(directory, name))}
 
 
 def set_aside(root: Root, before: Marks) -> list[str]:
-    """Give every such file that was not there before another name; returns which. Raises ``ToolFailed``."""
+    """Give every such file that was not there before, or was changed, another name; returns which.
+
+    Raises ``ToolFailed`` if one cannot be renamed.
+    """
     moved = []
     with root.hold() as top:
-        for path, directory, name in _names(top):
-            if _mark(directory, name) not in (None, before.get(path)):
+        for path, directory, name in _names(root, top):
+            mark = _mark(directory, name)
+            if mark is not None and mark != before.get(path):
                 _rename(directory, name, path)
                 moved.append(path)
     return moved
 
 
-def _names(top: int) -> Iterator[tuple[str, int, str]]:
-    """Each path with its directory, held open, and its name there; a place that is a link is a name itself."""
-    for name in (*sorted(OWN_FILES), *_PLACES):
-        yield name, top, name
-    for place in _PLACES:
-        with _held(place, top) as directory:
-            if directory is not None:
-                yield f"{place}/{_IN_PLACE}", directory, _IN_PLACE
+def _names(root: Root, top: int) -> Iterator[tuple[str, int, str]]:
+    """Each path with its directory, held open, and its name there. No link is followed; one in the place of a folder
+    that such files lie in is such a name itself."""
+    for place, folders, files, directory in os.fwalk(".", follow_symlinks=False, dir_fd=top):
+        way = place.split("/")[1:]
+        for name in sorted(files):
+            path = "/".join((*way, name))
+            if is_server_file((*root.path.parts, *way, name)) or root.is_guarded(path):
+                yield path, directory, name
+        for name in sorted(folders):
+            if is_folder_of_server_files(name) or is_server_file((*root.path.parts, *way, name)):
+                yield "/".join((*way, name)), directory, name
 
 
-@contextmanager
-def _held(place: str, top: int) -> Iterator[int | None]:
-    try:
-        directory = os.open(place, DIRECTORY, dir_fd=top)
-    except OSError:
-        yield None
-        return
-    try:
-        yield directory
-    finally:
-        os.close(directory)
-
-
-def _mark(directory: int, name: str) -> tuple[int, int] | None:
+def _mark(directory: int, name: str) -> tuple[int, ...] | None:
+    """Nothing for a directory. The time of the last change is the kernel's: no program can set it back."""
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except OSError:
         return None
-    return None if stat.S_ISDIR(status.st_mode) else (status.st_dev, status.st_ino)
+    if stat.S_ISDIR(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _rename(directory: int, name: str, path: str) -> None:

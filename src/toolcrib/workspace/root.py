@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from toolcrib.core.errors import InvalidArguments, OutsideWorkspace, ToolcribError, ToolFailed, did_you_mean
+from toolcrib.stores.paths import READ_AT_START, is_server_file
 from toolcrib.workspace.beneath import Spot, locate, open_beneath
 from toolcrib.workspace.openat2 import OpenBeneath
 
@@ -21,8 +22,6 @@ _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 _LEADS_OUT = frozenset({errno.EXDEV, errno.ELOOP})
 _CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
 
-OWN_FILES = frozenset({"toolcrib.toml", "toolcrib.lock", ".mcp.json", "mcp.json"})
-"""What toolcrib reads its servers from: whoever may write there could have any command started."""
 OWN_DIRECTORIES = frozenset({".git"})
 """git runs what stands in its hooks and settings."""
 
@@ -47,12 +46,18 @@ class Root:
         self.path = path.resolve()
         self._guarded = frozenset(found for each in guarded if (found := each.resolve()).is_relative_to(self.path))
         """The files toolcrib was configured by, as far as they lie below."""
+        self._guarded_paths = frozenset(str(each).casefold() for each in self._guarded)
         self._opener = opener
 
     def own_files(self) -> list[Path]:
-        """What is there of the files that decide which programs are run."""
-        named = {self.path / name for name in OWN_FILES}
+        """What is there of the files toolcrib would read at its next start here: whoever may write them could have any
+        command started, or tokens sent elsewhere."""
+        named = {self.path / name for name in READ_AT_START if "/" not in name}
         return sorted(path for path in named | self._guarded if path.exists())
+
+    def is_guarded(self, path: str) -> bool:
+        """Whether toolcrib was configured by the file at this path below the root."""
+        return str(self.path / path).casefold() in self._guarded_paths
 
     def parts(self, written: str) -> tuple[str, ...]:
         """The steps of a path as somebody wrote it; raises ``OutsideWorkspace`` if they lead out."""
@@ -129,9 +134,9 @@ class Root:
 
     def _refuse_own(self, spot: Spot, written: str) -> None:
         """What decides which programs are run is not for these tools to write."""
-        steps = [step.casefold() for step in (*spot.way, spot.name)]
-        is_own = steps[-1] in OWN_FILES or self.path / spot.path in self._guarded
-        if is_own or any(step in OWN_DIRECTORIES for step in steps):
+        steps = (*spot.way, spot.name)
+        is_own = is_server_file((*self.path.parts, *steps)) or self.is_guarded(spot.path)
+        if is_own or any(step.casefold() in OWN_DIRECTORIES for step in steps):
             raise OutsideWorkspace(
                 f"{written!r} is not written: it decides which programs are run.",
                 hint="Ask the person you work for to change it.",

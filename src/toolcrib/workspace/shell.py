@@ -1,5 +1,6 @@
 """Commands in the workspace: within its bounds, without a network unless it is switched on, and never for ever."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,12 +59,12 @@ class ShellTools:
 
     async def _run(self, argv: tuple[str, ...], kept: tuple[str, ...], bounds: Bounds) -> Ran:
         """Run it; what it leaves under a name that toolcrib reads its servers from gets another one."""
-        before, aside = look(self._root), list[str]()
+        before, aside = await asyncio.to_thread(look, self._root), list[str]()
         try:
             ran = await self._programs.run(argv, str(self._root.path), self._wish(kept), bounds)
         finally:
             if self._settings.least.rank >= IsolationLevel.CONFINED.rank:
-                aside = set_aside(self._root, before)
+                aside = await asyncio.to_thread(set_aside, self._root, before)
         for path in aside:
             ran.output.add(f"\n[toolcrib: {path} decides which programs are run; it is {path}{ASIDE} now]\n".encode())
         return ran

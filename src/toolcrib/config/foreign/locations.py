@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolcrib.config.manifest import MANIFEST_NAME
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -31,11 +33,11 @@ def locations(machine: Machine) -> list[Location]:
 
 
 def _of_project(cwd: Path) -> Iterator[Location]:
-    for client, name in _PROJECT_FILES:
+    for client, name in PROJECT_FILES:
         yield Location(client, cwd / name, cwd)
 
 
-_PROJECT_FILES = (
+PROJECT_FILES = (
     ("claude-code", ".mcp.json"),
     ("cursor", ".cursor/mcp.json"),
     ("vscode", ".vscode/mcp.json"),
@@ -48,8 +50,9 @@ _PROJECT_FILES = (
     ("copilot", ".github/mcp.json"),
     ("kiro", ".kiro/settings/mcp.json"),
     ("librechat", "librechat.yaml"),
-    ("manifest", "ToolingManifest.json"),
+    ("manifest", MANIFEST_NAME),
 )
+"""Whose file in a project is called what."""
 
 
 def _of_user(machine: Machine) -> Iterator[tuple[str, Path]]:

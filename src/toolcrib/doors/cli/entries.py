@@ -13,16 +13,22 @@ STATE_STYLES: Mapping[str, tuple[str, ...]] = {
     "disabled": ("dim",),
     "asking": ("cyan",),
     "never": ("cyan",),
+    "held": ("red", "bold"),
+}
+
+
+_COMMANDS = {
+    "disabled": "toolcrib servers enable",
+    "never": "toolcrib servers refresh",
+    "held": "in quarantine: toolcrib approve",
 }
 
 
 def what_to_do(entry: Mapping[str, Any]) -> str:
     """The next step for a server that is not in order."""
     name, state = entry["name"], entry["state"]
-    if state == "disabled":
-        return f"toolcrib servers enable {name}"
-    if state == "never":
-        return f"toolcrib servers refresh {name}"
+    if state in _COMMANDS:
+        return f"{_COMMANDS[state]} {name}"
     if state == "asking":
         return f"trying again: {entry['error']}" if entry["error"] else "still starting; the log will tell"
     if state in ("failed", "stale"):

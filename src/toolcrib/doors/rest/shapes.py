@@ -17,7 +17,7 @@ class ServerEntry(Shape):
     """One configured server."""
 
     name: str
-    state: Literal["ok", "stale", "failed", "asking", "never", "disabled"]
+    state: Literal["ok", "stale", "failed", "asking", "never", "held", "disabled"]
     """``stale``: an old listing, the last discovery failed; ``never``: nobody has asked it yet."""
     runs: str | None
     """What is started or reached, without secrets; only for operators."""

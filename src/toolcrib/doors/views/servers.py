@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.catalog.shelf import Shelf
+from toolcrib.catalog.shelf import Shelf, barred_words
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.tables import SERVER_KEYS
@@ -34,7 +34,7 @@ def _enabled_entry(crib: Crib, shelf: Shelf) -> dict[str, Any]:
         "tokens": sum(route.tokens for route in routes),
         "discoveryStatus": shelf.status,
         "lastDiscovered": record.last_discovery or None,
-        "error": record.error if record.status == "failed" else None,
+        "error": barred_words(shelf) if shelf.barred else record.error if record.status == "failed" else None,
         "problems": list(record.problems),
         "held": sorted(route.name for route in routes if route.held),
         "era": record.era or None,
@@ -67,7 +67,10 @@ def native_entry(crib: Crib) -> list[dict[str, Any]]:
 
 
 def state_of(shelf: Shelf) -> str:
-    """``ok``, ``stale`` (an old listing, the last discovery failed), ``failed``, ``asking`` or ``never``."""
+    """``ok``, ``stale`` (an old listing, the last discovery failed), ``failed``, ``asking``, ``never``, or ``held``:
+    it is in quarantine."""
+    if shelf.barred:
+        return "held"
     if shelf.flight is not None and not shelf.is_known:
         return "asking"
     if is_unasked(shelf):
@@ -81,7 +84,7 @@ def is_unasked(shelf: Shelf) -> bool:
     """Whether a server was never asked for its tools as it is configured now."""
     record = shelf.record
     failed_as_it_is = record.status == "failed" and record.config_hash == config_hash(shelf.config)
-    return not shelf.is_known and not failed_as_it_is
+    return not shelf.is_known and not failed_as_it_is and not shelf.barred
 
 
 def runs(server: ServerConfig) -> str:

@@ -10,7 +10,15 @@ from toolcrib.config.model import ServerConfig
 from toolcrib.crib import Crib
 from toolcrib.doors.views.servers import runs, state_of
 
-TONES = {"ok": "good", "stale": "warn", "failed": "bad", "disabled": "quiet", "asking": "info", "never": "quiet"}
+TONES = {
+    "ok": "good",
+    "stale": "warn",
+    "failed": "bad",
+    "disabled": "quiet",
+    "asking": "info",
+    "never": "quiet",
+    "held": "bad",
+}
 LABELS = {
     "ok": "ready",
     "stale": "old listing",
@@ -18,6 +26,7 @@ LABELS = {
     "disabled": "off",
     "asking": "asking",
     "never": "not asked yet",
+    "held": "in quarantine",
 }
 
 
@@ -95,7 +104,9 @@ class ServerRow:
             return f"Look at {self.cost.held} in quarantine"
         if self.problems and self.state == "ok":
             return f"{len(self.problems)} tools left out"
-        return {"failed": "See why", "stale": "See why", "never": "Ask for its tools"}.get(self.state, "")
+        return {"failed": "See why", "stale": "See why", "held": "See why", "never": "Ask for its tools"}.get(
+            self.state, ""
+        )
 
 
 def server_rows(crib: Crib, costs: Costs) -> list[ServerRow]:

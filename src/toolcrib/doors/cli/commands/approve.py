@@ -45,7 +45,8 @@ async def _approve(options: Options, console: Console) -> int:
 
 def _wanted(crib: Crib, options: Options) -> list[str]:
     if options.all:
-        return [name for name, route in crib.catalog.routes.items() if route.held]
+        tools = [name for name, route in crib.catalog.routes.items() if route.held]
+        return [*tools, *(name for name, shelf in crib.shelves.items() if shelf.barred)]
     for name in options.names:
         if name not in crib.catalog.routes and name not in crib.shelves:
             raise missing_tool(crib, name)
