@@ -66,6 +66,7 @@ STRICTER = {
     "workspace.bash": [(True, False, False)],
     "workspace.isolation": [("limits", "confined", "confined")],
     "workspace.network": [(True, False, False)],
+    "workspace.loopback": [((80, 81), (81,), (81,))],
 }
 ROWS = [(name, *row) for name, rows in STRICTER.items() for row in rows]
 
@@ -104,6 +105,7 @@ SERVER_ROWS = [
     ("parallel", 5, 1, 1),
     ("isolation", "none", "confined", "confined"),
     ("network", True, False, False),
+    ("loopback", (80, 81), (81, 82), (81,)),
     ("memory_bytes", 5, 1, 1),
     ("processes", 5, 1, 1),
     ("relay", ("roots",), ("roots", "sampling"), ("roots",)),

@@ -34,7 +34,7 @@ def _each(stricter: Stricter) -> Stricter:
     return join
 
 
-def _common(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+def _common(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
     """What stands in both lists."""
     return tuple(item for item in one if item in other)
 
@@ -104,6 +104,7 @@ SETTING_RULES: Mapping[str, Stricter] = {
     "workspace.bash": _OFF,
     "workspace.isolation": _ordered(*ISOLATIONS),
     "workspace.network": _OFF,
+    "workspace.loopback": _common,
 }
 TOGETHER = (frozenset({"auth.issuer", "auth.audience", "auth.jwks"}),)
 """Settings that mean something only together: all of them come from the first place that says one of them, so that no
@@ -122,6 +123,7 @@ SERVER_RULES: Mapping[str, Stricter] = {
     "parallel": min,
     "isolation": _ISOLATION,
     "network": _OFF,
+    "loopback": _common,
     "memory_bytes": min,
     "processes": min,
     "relay": _common,
@@ -129,9 +131,9 @@ SERVER_RULES: Mapping[str, Stricter] = {
     "write": _common,
 }
 """By field. They hold for whatever server has the name, except for ``GRANTS``."""
-GRANTS = frozenset({"relay", "read", "write"})
+GRANTS = frozenset({"relay", "read", "write", "loopback"})
 """What one program needs to do its work: of no concern to another program of the same name."""
-OF_PROGRAMS = frozenset({"isolation", "network", "memory_bytes", "processes", "read", "write"})
+OF_PROGRAMS = frozenset({"isolation", "network", "loopback", "memory_bytes", "processes", "read", "write"})
 """What means nothing for a server at an address."""
 IN_GENERAL = {"isolation": "isolation.level", "parallel": "limits.parallel"}
 """What a place says of a server that it says nothing particular of."""

@@ -34,6 +34,7 @@ _TOPIC_OF = {
     events.REGISTRY_SERVER_REMOVED: SERVER,
     events.REGISTRY_UPDATED: CATALOG,
     events.TOOL_HELD: CATALOG,
+    events.SERVER_HELD: SERVER,
     events.TOOL_IMITATES: CATALOG,
     "tools.registry.replaced": CATALOG,
     "config.applied": CONFIG,
