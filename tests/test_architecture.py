@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "knowledge": {"core", "search", "transports", "isolate", "models"},
     "agents": {"core", "schema", "models"},
     "adapters": {"core", "schema", "models", "agents", "version"},
-    "workspace": {"core", "transports", "isolate"},
+    "workspace": {"core", "config", "transports", "isolate"},
     "platform": {"core", "config", "transports", "stores", "sources", "version"},
     "compat": {"core", "config", "platform"},
     "onlookers": {"core", "config", "stores", "calls", "shared", "surroundings", "version"},

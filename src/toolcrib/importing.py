@@ -23,6 +23,7 @@ from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, Layer, ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
 from toolcrib.config.security import POLICIES
+from toolcrib.config.server_files import CONFIG_NAME
 from toolcrib.config.values import one_of
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
 from toolcrib.core.names import join_name
@@ -30,7 +31,7 @@ from toolcrib.stores.configuration import write_config
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import FoundHere, Source, exists, read_source
 from toolcrib.stores.origins import Origins
-from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, state_directory, user_config_path
+from toolcrib.stores.paths import NEW_FILE, state_directory, user_config_path
 from toolcrib.surroundings import Surroundings
 
 OPEN_WEBUI_VARIABLE = "TOOL_SERVER_CONNECTIONS"

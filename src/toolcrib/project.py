@@ -12,6 +12,7 @@ from toolcrib.config.ledger import kept_answers
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
+from toolcrib.config.server_files import CONFIG_NAME
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib import Crib
 from toolcrib.loading import Loaded, config_files, load
@@ -19,7 +20,7 @@ from toolcrib.onlookers import audit_place
 from toolcrib.stores.audit_note import NotedPlace
 from toolcrib.stores.configuration import write_config
 from toolcrib.stores.files import locked, read_text
-from toolcrib.stores.paths import CONFIG_NAME, NEW_FILE, user_config_path
+from toolcrib.stores.paths import NEW_FILE, user_config_path
 from toolcrib.surroundings import Surroundings
 from toolcrib.window import Windows
 

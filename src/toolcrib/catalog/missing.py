@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from toolcrib.catalog.shelf import Shelf
+from toolcrib.catalog.shelf import Shelf, barred_words
 from toolcrib.core.access import Grants, may_know_server
 from toolcrib.core.source import Missing
 from toolcrib.schema.text import printable
@@ -22,7 +22,7 @@ def known_to(missing: Iterable[Missing], grants: Grants) -> tuple[Missing, ...]:
 
 def _missing(shelf: Shelf) -> Missing:
     status = shelf.status
-    reason = shelf.source.status().error or shelf.record.error
+    reason = barred_words(shelf) if shelf.barred else shelf.source.status().error or shelf.record.error
     if not reason:
         reason = "It has not answered yet." if status == "discovering" else "It has not been asked for its tools yet."
     return Missing(shelf.config.name, status, printable(reason)[:REASON_MAX])

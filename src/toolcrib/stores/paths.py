@@ -1,37 +1,12 @@
 """Where configuration lives: one file per user, one per project, the lock beside it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from toolcrib.config.foreign.locations import PROJECT_FILES
-from toolcrib.config.manifest import MANIFEST_NAME
+from toolcrib.config.server_files import CONFIG_NAME, LOCK_NAME, OTHER_PROGRAMS
 
-CONFIG_NAME = "toolcrib.toml"
-LOCK_NAME = "toolcrib.lock"
 NEW_FILE = "# The MCP servers of toolcrib; `toolcrib config show --origin` shows what is read from where.\n"
 """How a toolcrib.toml begins that a command creates."""
-
-OTHER_PROGRAMS = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
-"""Project files of other programs, read when there is no toolcrib.toml; only in the directory itself."""
-
-READ_AT_START = (CONFIG_NAME, LOCK_NAME, *OTHER_PROGRAMS, MANIFEST_NAME)
-"""What toolcrib reads its servers from without being asked to."""
-_SERVER_FILES = frozenset(
-    tuple(name.casefold().split("/")) for name in (*READ_AT_START, *(name for _, name in PROJECT_FILES))
-)
-_FOLDERS = frozenset(path[0] for path in _SERVER_FILES if len(path) > 1)
-
-
-def is_server_file(path: Sequence[str]) -> bool:
-    """Whether toolcrib would read servers from a file of this path, at its start or for an import; by its last steps,
-    for it looks for them in whatever directory it is started in. Upper and lower case are one to some file systems."""
-    steps = tuple(step.casefold() for step in path)
-    return any(steps[-size:] in _SERVER_FILES for size in (1, 2, 3))
-
-
-def is_folder_of_server_files(name: str) -> bool:
-    """Whether toolcrib would look for such a file in a directory of this name."""
-    return name.casefold() in _FOLDERS
 
 
 def user_config_path(env: Mapping[str, str]) -> Path:

@@ -4,8 +4,8 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
+from toolcrib.config.server_files import is_folder_of_server_files, is_server_file
 from toolcrib.core.errors import ToolFailed
-from toolcrib.stores.paths import is_folder_of_server_files, is_server_file
 from toolcrib.workspace.root import Root
 
 ASIDE = ".not-read"

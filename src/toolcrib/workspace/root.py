@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from toolcrib.config.server_files import READ_AT_START, is_server_file
 from toolcrib.core.errors import InvalidArguments, OutsideWorkspace, ToolcribError, ToolFailed, did_you_mean
-from toolcrib.stores.paths import READ_AT_START, is_server_file
 from toolcrib.workspace.beneath import Spot, locate, open_beneath
 from toolcrib.workspace.openat2 import OpenBeneath
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
 from toolcrib.config.masks import shown_args, shown_entry, shown_url
+from toolcrib.config.server_files import CONFIG_NAME
 from toolcrib.connecting import Change, Client, client_here
 from toolcrib.core.errors import did_you_mean
 from toolcrib.doors.cli.console import Console
@@ -14,7 +15,7 @@ from toolcrib.doors.cli.failures import NotFound
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.importing import folded_client
 from toolcrib.schema.text import printable
-from toolcrib.stores.paths import CONFIG_NAME, user_config_path
+from toolcrib.stores.paths import user_config_path
 from toolcrib.surroundings import Surroundings
 
 _STYLES = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
