@@ -151,12 +151,12 @@ def test_a_native_module_that_cannot_be_loaded_is_named(toolcrib):
     assert "cannot import 'broken': ZeroDivisionError" in result.stderr
 
 
-def test_a_reader_that_leaves_is_no_trouble(toolcrib):
+def test_a_reader_that_leaves_is_no_trouble(tiny):
     """``toolcrib ls | head -1`` ends quietly."""
     read, write = os.pipe()
     os.close(read)
 
-    process = toolcrib.start("ls", "--json", stdout=write, stderr=subprocess.PIPE)
+    process = tiny.start("ls", "--json", stdout=write, stderr=subprocess.PIPE)
     os.close(write)
 
     assert process.communicate(timeout=30)[1] == b""
@@ -169,10 +169,10 @@ def test_no_color_is_honoured(toolcrib):
     assert "\x1b[" not in toolcrib.run("ls").stdout
 
 
-def test_a_full_disk_is_told_once(toolcrib):
+def test_a_full_disk_is_told_once(tiny):
     """What cannot be written is a failure with a reason, not a complaint of the interpreter."""
     with open("/dev/full", "w") as full:
-        process = toolcrib.start("ls", "--json", stdout=full, stderr=subprocess.PIPE)
+        process = tiny.start("ls", "--json", stdout=full, stderr=subprocess.PIPE)
 
     error = json.loads(process.communicate(timeout=30)[1])["error"]
     assert (process.returncode, error["code"]) == (1, "TOOL_INTERNAL")
