@@ -50,7 +50,7 @@ class Answer:
         """The next piece of a stream; empty at its end."""
         if self.headers.get("transfer-encoding") != "chunked":
             return b""
-        size = int(await asyncio.wait_for(self._reader.readline(), 5), 150)
+        size = int(await asyncio.wait_for(self._reader.readline(), 150), 16)
         data = await self._reader.readexactly(size + 2)
         return data[:-2]
 
