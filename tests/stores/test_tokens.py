@@ -272,3 +272,12 @@ def test_where_no_token_was_ever_made_none_is_missing(noted):
     """Nothing is written by looking."""
     assert noted.read() == ()
     assert not noted.path.parent.exists()
+
+
+def test_a_note_that_cannot_be_written_keeps_nobody_from_making_tokens(noted):
+    """Where only the state directory may be written, the tokens themselves keep the door closed."""
+    (noted.path.parents[1] / "witness").write_text("a file where a directory should be")
+
+    token, _ = noted.create(TokenWish("ci", READ))
+
+    assert noted.read() == (token,)

@@ -112,6 +112,11 @@ class TokenFile:
                     path.unlink()
                     sync_directory(path.parent)
 
+    def _write_note(self) -> None:
+        if self._note is not None:
+            _make_private(self._note)
+            replace_text(self._note, NOTE, 0o600)
+
     def _none(self, how: str) -> tuple[Token, ...]:
         """No tokens; where some were made, that is an error."""
         if self._note is None or not self._note.exists():
@@ -143,9 +148,8 @@ class TokenFile:
         _make_private(self.path)
         with locked(self.path):
             text = msgspec.json.format(msgspec.json.encode(_Kept(tokens=change(self.read())))).decode()
-            if self._note is not None:
-                _make_private(self._note)
-                replace_text(self._note, NOTE, 0o600)
+            with suppress(ConfigError, OSError):  # a token in its file closes the door as well
+                self._write_note()
             discard_leftovers(self.path)
             with suppress(FileNotFoundError):
                 self.path.chmod(0o600)
