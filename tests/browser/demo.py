@@ -65,6 +65,17 @@ class Demo:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.serving.port}"
 
+    @property
+    def page(self) -> str:
+        """Where the owner finds the page."""
+        return f"http://{self.owner.host}"
+
+    def cookie(self) -> str:
+        """What the owner's browser sends; whoever has it was asked just now who they are."""
+        token = (self.program.home / "state" / "toolcrib" / "token").read_text().strip()
+        assert self.owner.post("/confirm", token=token).status == 303
+        return self.owner.cookie
+
     def link(self) -> str:
         """A link that signs the owner in, once."""
         return sign_in_link(self.program, self.url)

@@ -41,6 +41,8 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
         "/settings/policies": [Look("policies", "/settings/policies", "main form button[type=submit]")],
         "/settings/about": [Look("about", "/settings/about", "main a:has-text('Tokens')")],
         "/settings/tokens": [Look("tokens", "/settings/tokens", "button:has-text('Create')")],
+        "/settings/sessions": [Look("sessions", "/settings/sessions", "button:has-text('Sign out everywhere')")],
+        "/confirm": [Look("confirm", "/confirm?next=/settings/tokens", "button:has-text('Go on')")],
         "/tools": [
             Look("tools", "/tools", "input[name=q]"),
             Look("tools-nothing", "/tools?q=zzz", "a:has-text('Show all tools')"),

@@ -34,7 +34,7 @@ async def take_all(demo: Demo, folder: Path, names: list[str]) -> int:
 async def take(chromium: Browser, demo: Demo, todo: list[Look], folder: Path) -> None:
     theme, _, size = folder.name.partition("-")
     folder.mkdir(parents=True, exist_ok=True)
-    async with open_person(chromium, demo.url, color_scheme=theme, viewport=SIZES[size]) as person:
+    async with open_person(chromium, demo.page, color_scheme=theme, viewport=SIZES[size]) as person:
         await take_sign_in(person, folder, todo)
         await person.page.goto(demo.link())
         for look in todo:

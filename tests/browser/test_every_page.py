@@ -53,8 +53,8 @@ async def test_no_page_is_left_out(demo):
 async def test_pages_are_quiet_fit_and_can_be_read_by_everybody(demo, chromium):
     """No complaint, no stranger asked, nothing serious found by axe, nothing to push sideways on a phone."""
     found = []
-    async with open_person(chromium, demo.url) as person:
-        await person.come_back(demo.owner.cookie)
+    async with open_person(chromium, demo.page) as person:
+        await person.come_back(demo.cookie())
         for look in pages(demo):
             await person.go(look.path)
             found += unexpected(person, look) + [f"{look.path}: {words}" async for words in obstacles(person)]
@@ -82,8 +82,8 @@ async def obstacles(person: Person) -> AsyncIterator[str]:
 async def test_the_main_action_of_a_page_is_reached_with_the_tab_key(demo, chromium):
     """And one sees where one is on the way."""
     found = []
-    async with open_person(chromium, demo.url) as person:
-        await person.come_back(demo.owner.cookie)
+    async with open_person(chromium, demo.page) as person:
+        await person.come_back(demo.cookie())
         for look in pages(demo):
             await person.go(look.path)
             found += [f"{look.path}: {words}" for words in await tab_to(person, look)]
@@ -106,8 +106,8 @@ async def tab_to(person: Person, look: Look) -> list[str]:
 async def test_pages_can_be_read_and_used_without_scripts(demo, chromium):
     """The heading and the main action are there, and nothing that would do nothing."""
     found = []
-    async with open_person(chromium, demo.url, java_script_enabled=False) as person:
-        await person.come_back(demo.owner.cookie)
+    async with open_person(chromium, demo.page, java_script_enabled=False) as person:
+        await person.come_back(demo.cookie())
         for look in pages(demo):
             await person.go(look.path)
             if await person.page.locator("h1").count() != 1 and look.name != "not-found":

@@ -1,5 +1,6 @@
 """Short things people do with the page, each once, in a real browser."""
 
+import asyncio
 import re
 import tomllib
 
@@ -14,8 +15,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(loop_scope="module")
 async def owner(demo, chromium):
     """Somebody at the overview."""
-    async with open_person(chromium, demo.url, permissions=["clipboard-read", "clipboard-write"]) as person:
-        await person.come_back(demo.owner.cookie)
+    async with open_person(chromium, demo.page, permissions=["clipboard-read", "clipboard-write"]) as person:
+        await person.come_back(demo.cookie())
         await person.go("/")
         yield person
         assert person.troubles.told == []
@@ -100,8 +101,37 @@ async def test_what_is_to_be_copied_is(demo, owner: Person):
     assert await owner.page.evaluate("navigator.clipboard.readText()") == f"{demo.url}/mcp"
 
 
-async def test_whoever_signs_out_is_out(owner: Person):
-    """The way back leads to the door."""
+async def test_a_server_on_another_port_learns_nothing_of_the_session(demo, owner: Person):
+    """Cookies go to every port of their host; the host of the page is nobody else's, and no link tells its name."""
+    heard = bytearray()
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.extend(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello"
+        )
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(listen, "127.0.0.1", 0)
+    port, tab = server.sockets[0].getsockname()[1], await owner.context.new_page()
+    for host in ("127.0.0.1", "localhost", f"{'0' * 32}.localhost"):
+        await tab.goto(demo.page)
+        await expect(tab.get_by_role("heading", name="Overview")).to_be_visible()
+        await tab.evaluate(f"location.href = 'http://{host}:{port}/'")
+        await expect(tab.get_by_text("hello")).to_be_visible()
+    await tab.close()
+    server.close()
+
+    assert heard.count(b"GET / HTTP/1.1") == 3
+    assert b"cookie:" not in heard.lower()
+    assert demo.owner.host.partition(".")[0].encode() not in heard
+
+
+async def test_whoever_signs_out_is_out(demo, owner: Person):
+    """The way back leads to the door; others that are signed in stay."""
+    await owner.context.clear_cookies()
+    await owner.page.goto(demo.link())
     await owner.page.get_by_role("button", name="Sign out").click()
     await expect(owner.page.get_by_role("heading", name="Sign in to toolcrib")).to_be_visible()
     await owner.go("/servers")
@@ -121,7 +151,9 @@ async def test_a_scoped_token_sees_only_its_tools(demo, chromium):
         assert {name.partition("__")[0] for name in await names.all_inner_texts() if "__" in name} == {"github"}
         assert "github__create_issue" not in await names.all_inner_texts()
         await expect(guest.page.get_by_role("link", name="Settings")).to_have_count(0)
-        assert guest.troubles.told == []
+        own = guest.page.url.partition("/tools")[0]
+        assert own not in (demo.url, demo.page)
+        assert [words for words in guest.troubles.told if not words.startswith(f"asked another host: {own}/")] == []
 
 
 async def test_a_tool_that_turned_is_shown_and_accepted(owner: Person):

@@ -37,9 +37,9 @@ def agent(program: Program, serving: Serving) -> Agent:
 async def test_a_broken_server_is_mended_and_its_tool_asked_for(program, chromium, scripts):
     """Sign in, add, read why it died, mend it, try a tool, have it ask, approve a call, find it in the audit."""
     with program.serving("up", "--edit-commands") as serving:
-        url = f"http://127.0.0.1:{serving.port}"
-        async with open_person(chromium, url, java_script_enabled=scripts) as person:
-            await person.page.goto(printed_link(serving))
+        link = printed_link(serving)
+        async with open_person(chromium, link.partition("/signin")[0], java_script_enabled=scripts) as person:
+            await person.page.goto(link)
             await expect(person.page.get_by_role("heading", name="Overview")).to_be_visible()
             await add_broken(person)
             await mend(person, program)

@@ -163,7 +163,7 @@ def test_an_empty_file_is_the_defaults():
         (
             "\n[serve]\nzzz = 1\n",
             "toolcrib.toml:3: Unknown key 'zzz' in [serve]."
-            " Known keys: host, port, auth, edit_commands, replica, drain.",
+            " Known keys: host, port, public_url, auth, edit_commands, replica, drain.",
         ),
         (
             '[servers.a]\ncommand = "x"\n[servers.a.tools."kb.x"]\npolcy = "ask"\n',

@@ -200,6 +200,8 @@ class Config:
     """Import paths ``module`` or ``module:function`` whose ``@tool`` functions are loaded."""
     host: str = "127.0.0.1"
     port: int = 7337
+    public_url: str = ""
+    """Where people find the page, if it is not only on this machine."""
     auth_mode: AuthMode = "auto"
     edit_commands: bool = False
     """Whether servers that run a command may be added and changed over HTTP."""

@@ -22,6 +22,7 @@ _SMALLEST_LIMIT = 4000
 _SIZE_MIN = 1_000_000
 _IMPORT_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*(?::[A-Za-z_]\w*)?")
 _KEY_ADDRESS = re.compile(r"https://\S+|http://(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::\d+)?(?:/\S*)?")
+_PAGE_ADDRESS = re.compile(r"https?://[\w.-]+(:\d{1,5})?/?", re.ASCII)
 _REFERENCE = re.compile(r"\$\{(?:env:)?[A-Za-z_]\w*\}")
 _ADDRESS = re.compile(r"(?:https?://|\$\{)\S+")
 
@@ -152,6 +153,13 @@ def address(value: object) -> str:
     if not isinstance(value, str) or not _ADDRESS.fullmatch(value):
         raise Mismatch("an address that begins with http:// or https://", value)
     return value
+
+
+def page_address(value: object) -> str:
+    """Scheme and host of a page, without a path."""
+    if not isinstance(value, str) or not _PAGE_ADDRESS.fullmatch(value):
+        raise Mismatch("an address without a path, such as https://tools.example", value)
+    return value.rstrip("/")
 
 
 def reference(value: object) -> str:

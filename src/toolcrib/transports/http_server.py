@@ -7,7 +7,8 @@ later. Requests that break a rule or a limit are answered before any handler is 
 import asyncio
 import errno
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from toolcrib.core.errors import ConfigError
 from toolcrib.transports.http_connection import ServerConnection
@@ -86,6 +87,16 @@ class HttpServer:
         self._bound, self.port = server.sockets[0].getsockname()[:2]
         self._site.guard = Guard(self._policy, self.port)
         self._sweep(loop)
+
+    def answer_for(self, hosts: Iterable[str]) -> None:
+        """Take these hosts for this server's as well, exactly as they are, and pages of theirs for its pages."""
+        known = frozenset(hosts)
+        policy = replace(
+            self._policy,
+            allowed_hosts=self._policy.allowed_hosts | known,
+            allowed_origins=self._policy.allowed_origins | {f"http://{host}" for host in known},
+        )
+        self._site.guard = Guard(policy, self.port)
 
     def wind_down(self) -> None:
         """Go on answering, but keep no connection: clients that come again find somebody else, if there is one."""

@@ -12,10 +12,11 @@ import pytest
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.events import drop
 from toolcrib.doors.http.entering import Entering
+from toolcrib.doors.http.page_address import PublicAddress
 from toolcrib.doors.http.router import Router, RouteSpec
 from toolcrib.doors.http.sign_in import SignIns, Tokens
 from toolcrib.transports.http_client import HttpPool
-from toolcrib.transports.http_server import GuardPolicy, HttpServer
+from toolcrib.transports.http_server import GuardPolicy, HttpServer, Request
 
 OWNER = Caller("owner@page", "local", EVERYTHING)
 LOCAL = Caller("local", "local", EVERYTHING)
@@ -51,6 +52,14 @@ class Doorman:
 
         tokens = Tokens(self.identify, is_current, is_current)
         return SignIns(OWNER, lambda: self.owner_token, tokens, self.clock)
+
+
+def request_to(host: str, cookie: str = "", method: bytes = b"GET") -> Request:
+    """What a browser at ``host`` sends."""
+    headers = {b"host": host.encode(), b"user-agent": b"Mozilla/5.0 (X11; Linux) Firefox/150.0"}
+    if cookie:
+        headers[b"cookie"] = cookie.encode()
+    return Request(method, b"/", headers, ("127.0.0.1", 1))
 
 
 @dataclass
@@ -95,9 +104,11 @@ def serve(doorman: Doorman) -> Serve:
 
     @asynccontextmanager
     async def serving(routes: list[RouteSpec], usual: Caller | None = LOCAL) -> AsyncIterator[Browser]:
-        router = Router(routes, Entering(doorman.sign_ins(), doorman.identify, usual), drop)
+        sign_ins = doorman.sign_ins()
+        router = Router(routes, Entering(sign_ins, doorman.identify, usual), drop)
         server = HttpServer({}, fallback=router.handle, policy=GuardPolicy())
         await server.start("127.0.0.1", 0)
+        sign_ins.open(PublicAddress(f"http://{server.address}"))
         browser = Browser(server)
         try:
             yield browser

@@ -1,11 +1,17 @@
 """Signing in: a link that works once or a token; a cookie alone changes nothing."""
 
-import pytest
-from tests.doors.http.conftest import GUEST_TOKEN, OWNER_TOKEN
+import re
 
+import pytest
+from tests.doors.http.conftest import GUEST, GUEST_TOKEN, OWNER, OWNER_TOKEN, Doorman, request_to
+
+from toolcrib.core.access import EVERYTHING, Caller
+from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import json_answer
+from toolcrib.doors.http.page_address import MOST_NAMES, OwnNames, PublicAddress, host_of
 from toolcrib.doors.http.router import RouteSpec
-from toolcrib.doors.http.sign_in import COOKIE, KEPT_S, LINK_S, cookie_header
+from toolcrib.doors.http.sign_in import CONFIRMED_S, COOKIE, IDLE_S, KEPT_S, LINK_S, MOST_LINKS, MOST_SESSIONS
+from toolcrib.doors.http.visit import NOT_CONFIRMED
 
 
 async def who(visit):
@@ -24,66 +30,262 @@ def signing(doorman):
     return made
 
 
-def test_a_link_signs_in_once_and_not_for_ever(signing, doorman):
-    first, late = signing.make_link(), signing.make_link()
+def link_word(link: str) -> str:
+    return link.partition("link=")[2]
 
-    assert signing.use_link(first).startswith("o.")
-    assert signing.use_link(first) is None
+
+@pytest.fixture
+def at_home(signing):
+    """Signing in on this machine, where everybody has a name of their own."""
+    admitted: list[str] = []
+    signing.open(OwnNames("key", 7337, admitted.extend))
+    signing.admitted = admitted
+    return signing
+
+
+def home_of(signing, caller) -> str:
+    return host_of(signing.address.base(caller))
+
+
+def cookie_of(signing, caller) -> str:
+    """What the browser of ``caller`` sends after signing in at home."""
+    return f"{COOKIE}={signing.begin(caller, request_to(home_of(signing, caller)))}"
+
+
+def test_a_link_signs_in_once_and_not_for_ever(at_home, doorman):
+    first, late = (link_word(at_home.make_link()) for _ in range(2))
+    home = request_to(home_of(at_home, OWNER))
+
+    assert at_home.use_link(first, home)
+    assert at_home.use_link(first, home) is None
     doorman.clock.now += LINK_S + 1
-    assert signing.use_link(late) is None
-    assert signing.use_link("guessed") is None
+    assert at_home.use_link(late, home) is None
+    assert at_home.use_link("guessed", home) is None
 
 
-def test_there_are_only_so_many_links(signing):
-    first = signing.make_link()
-    for _ in range(100):
-        signing.make_link()
+def test_a_link_followed_elsewhere_is_not_used_up(at_home):
+    """The browser is sent to where it counts."""
+    word = link_word(at_home.make_link())
 
-    assert signing.use_link(first) is None
-
-
-async def test_the_owners_cookie_survives_a_restart_and_ends_with_the_token(signing, doorman, serve):
-    cookie = f"{COOKIE}={signing.use_token(OWNER_TOKEN)}"
-    restarted = type(signing)(signing._owner, lambda: doorman.owner_token, signing._tokens, doorman.clock)
-    doorman.sign_ins = lambda: restarted
-    async with serve(ROUTES, None) as browser:
-        assert (await browser.send("GET", "/who", cookie=cookie)).json["caller"] == "owner@page"
-        doorman.owner_token = "another-token-of-the-owner"
-        assert (await browser.send("GET", "/who", cookie=cookie)).status == 401
+    assert at_home.use_link(word, request_to("127.0.0.1:7337")) is None
+    assert at_home.place_of(word) == at_home.address.base(OWNER)
+    assert at_home.use_link(word, request_to(home_of(at_home, OWNER)))
 
 
-@pytest.mark.parametrize("change", [lambda value: value[:-1] + "-", lambda value: value.replace("o.2", "o.9", 1)])
-async def test_a_changed_cookie_is_nobodys(signing, serve, change):
-    forged = change(signing.use_token(OWNER_TOKEN))
-    async with serve(ROUTES, None) as browser:
-        assert (await browser.send("GET", "/who", cookie=f"{COOKIE}={forged}")).status == 401
+def test_there_are_only_so_many_links(at_home):
+    first = link_word(at_home.make_link())
+    for _ in range(MOST_LINKS):
+        at_home.make_link()
+
+    assert at_home.place_of(first) is None
 
 
-async def test_cookies_end(signing, doorman, serve):
-    """The owner's and a guest's by time, a guest's also with the token."""
-    owner, guest = signing.use_token(OWNER_TOKEN), signing.use_token(GUEST_TOKEN)
-    async with serve(ROUTES, None) as browser:
-        sent = [f"other=1; {COOKIE}={value}" for value in (owner, guest)]
-        assert [(await browser.send("GET", "/who", cookie=each)).status for each in sent] == [200, 200]
-        doorman.is_revoked = True
-        assert [(await browser.send("GET", "/who", cookie=each)).status for each in sent] == [200, 401]
-        doorman.clock.now += KEPT_S + 1
-        assert [(await browser.send("GET", "/who", cookie=each)).status for each in sent] == [401, 401]
+def test_everybody_has_a_name_of_their_own_that_stays(at_home):
+    """Nobody can guess it, and a guest does not learn the owner's; another port is another name."""
+    owner, guest = home_of(at_home, OWNER), home_of(at_home, GUEST)
+    again = OwnNames("key", 7337, lambda hosts: None)
+    elsewhere, other_key = OwnNames("key", 7338, lambda hosts: None), OwnNames("other", 7337, lambda hosts: None)
+
+    assert re.fullmatch(r"[0-9a-f]{32}\.localhost:7337", owner)
+    assert host_of(again.base(OWNER)) == owner
+    assert len({owner, guest, host_of(elsewhere.base(OWNER)), host_of(other_key.base(OWNER))}) == 4
+    assert {owner, guest} <= set(at_home.admitted)
 
 
-def test_a_wrong_token_signs_nobody_in(signing):
-    assert signing.use_token("") is None
-    assert signing.use_token("wrong") is None
+def test_a_cookie_counts_at_its_own_host_alone(at_home):
+    """A server on another port that got hold of it cannot use it: not there, not at 127.0.0.1, not at another name."""
+    cookie, home = cookie_of(at_home, OWNER), home_of(at_home, OWNER)
+    name = home.partition(":")[0]
+    others = ["127.0.0.1:7337", "localhost:7337", f"{name}:8000", name, home_of(at_home, GUEST), f"x.{home}", ""]
+
+    assert at_home.of(request_to(home, cookie)).caller is OWNER
+    assert at_home.of(request_to(home.upper(), cookie)).caller is OWNER
+    assert [at_home.of(request_to(other, cookie)) for other in others] == [None] * len(others)
 
 
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites():
-    assert all(word in cookie_header("x")[1] for word in (b"HttpOnly", b"SameSite=Strict", b"Path=/"))
+def test_signing_out_ends_the_session_on_the_server(at_home):
+    """Whoever kept the cookie has nothing."""
+    cookie, home = cookie_of(at_home, OWNER), home_of(at_home, OWNER)
+    other = cookie_of(at_home, OWNER)
+
+    at_home.sign_out(request_to(home, cookie))
+
+    assert at_home.of(request_to(home, cookie)) is None
+    assert at_home.of(request_to(home, other)) is not None
+
+
+def test_signing_out_everywhere_ends_all_of_ones_own(at_home):
+    mine, guests = [cookie_of(at_home, OWNER) for _ in range(3)], cookie_of(at_home, GUEST)
+
+    assert at_home.end(OWNER) == 3
+    assert [at_home.of(request_to(home_of(at_home, OWNER), cookie)) for cookie in mine] == [None] * 3
+    assert at_home.of(request_to(home_of(at_home, GUEST), guests)) is not None
+
+
+def test_the_owner_sees_and_ends_every_session_a_guest_their_own(at_home):
+    cookie_of(at_home, OWNER)
+    cookie_of(at_home, GUEST)
+    guest, owner = at_home.sessions(OWNER)
+
+    assert [each.caller for each in at_home.sessions(GUEST)] == [GUEST]
+    assert at_home.end(GUEST, owner.id) == 0
+    assert at_home.end(OWNER, guest.id) == 1
+    assert [each.caller for each in at_home.sessions(OWNER)] == [OWNER]
+
+
+@pytest.mark.parametrize(("after_s", "is_in"), [(IDLE_S - 1, True), (IDLE_S, False)])
+def test_a_session_ends_when_it_is_not_used(at_home, doorman, after_s: float, is_in: bool):
+    cookie, home = cookie_of(at_home, OWNER), home_of(at_home, OWNER)
+    doorman.clock.now += after_s
+
+    assert (at_home.of(request_to(home, cookie)) is not None) is is_in
+
+
+@pytest.mark.parametrize(("last_s", "is_in"), [(KEPT_S - 1, True), (KEPT_S, False)])
+def test_a_session_ends_however_much_it_is_used(at_home, doorman, last_s: float, is_in: bool):
+    """What only looks on, such as a stream, does not count as use."""
+    began, cookie, home = doorman.clock.now, cookie_of(at_home, OWNER), home_of(at_home, OWNER)
+    while doorman.clock.now + IDLE_S / 2 < began + last_s:
+        doorman.clock.now += IDLE_S / 2
+        at_home.of(request_to(home, cookie), is_seen=True)
+    doorman.clock.now = began + last_s
+
+    assert (at_home.of(request_to(home, cookie)) is not None) is is_in
+
+
+def test_looking_on_does_not_keep_a_session(at_home, doorman):
+    cookie, home = cookie_of(at_home, OWNER), home_of(at_home, OWNER)
+    for _ in range(2):
+        doorman.clock.now += IDLE_S / 2
+        at_home.of(request_to(home, cookie))
+
+    assert at_home.of(request_to(home, cookie)) is None
+
+
+def test_sessions_end_with_the_token_they_came_from(at_home, doorman):
+    owner, guest = cookie_of(at_home, OWNER), cookie_of(at_home, GUEST)
+    doorman.is_revoked = True
+    doorman.owner_token = "another-token-of-the-owner"
+
+    assert at_home.of(request_to(home_of(at_home, OWNER), owner)) is None
+    assert at_home.of(request_to(home_of(at_home, GUEST), guest)) is None
+
+
+def test_a_restart_knows_nobody(at_home, doorman):
+    cookie, home = cookie_of(at_home, OWNER), home_of(at_home, OWNER)
+    restarted = Doorman(doorman.clock).sign_ins()
+    restarted.open(at_home.address)
+
+    assert restarted.of(request_to(home, cookie)) is None
+
+
+def test_only_digests_of_what_browsers_hold_are_kept(at_home):
+    cookie = cookie_of(at_home, OWNER).partition("=")[2]
+
+    assert cookie not in repr(at_home._sessions)
+
+
+def test_there_are_only_so_many_sessions(at_home):
+    first, home = cookie_of(at_home, OWNER), home_of(at_home, OWNER)
+    for _ in range(MOST_SESSIONS):
+        cookie_of(at_home, OWNER)
+
+    assert at_home.of(request_to(home, first)) is None
+    assert len(at_home.sessions(OWNER)) == MOST_SESSIONS
+
+
+def test_who_signed_in_is_believed_for_a_few_minutes_and_then_asked_again(at_home, doorman):
+    """By a token of the same person; nobody else's will do."""
+    cookie, home = cookie_of(at_home, OWNER), home_of(at_home, OWNER)
+    request = request_to(home, cookie)
+    fresh = at_home.of(request).is_confirmed
+    doorman.clock.now += CONFIRMED_S
+    stale = at_home.of(request).is_confirmed
+    wrong = [at_home.confirm(request, token) for token in ("", "wrong", GUEST_TOKEN)]
+    still = at_home.of(request).is_confirmed
+
+    assert at_home.confirm(request, OWNER_TOKEN)
+    assert (fresh, stale, wrong, still) == (True, False, [False] * 3, False)
+    assert at_home.of(request).is_confirmed
+    assert not at_home.confirm(request_to(home), OWNER_TOKEN)
+
+
+async def test_what_reaches_furthest_needs_somebody_who_was_asked_lately(at_home, doorman, serve):
+    """With a cookie; a token says each time who it is."""
+
+    async def reach(visit):
+        visit.need_operator(SecurityLevel.SYSTEM)
+        return json_answer({})
+
+    async with serve([RouteSpec("GET", "/far", reach)], None) as browser:
+        cookie = f"{COOKIE}={at_home.begin(OWNER, request_to(browser.address))}"
+        fresh = await browser.send("GET", "/far", cookie=cookie)
+        doorman.clock.now += CONFIRMED_S
+        stale = await browser.send("GET", "/far", cookie=cookie)
+        token = await browser.send("GET", "/far", authorization=f"Bearer {OWNER_TOKEN}")
+
+    assert (fresh.status, stale.status, token.status) == (200, 403, 200)
+    assert stale.json["code"] == NOT_CONFIRMED
+
+
+def test_a_wrong_token_signs_nobody_in(at_home):
+    assert at_home.use_token("") is None
+    assert at_home.use_token("wrong") is None
+    assert at_home.use_token(OWNER_TOKEN) is OWNER
+    assert at_home.use_token(GUEST_TOKEN) is GUEST
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_other_sites_and_other_hosts(at_home):
+    kept = at_home.cookie_header("x")[1]
+
+    assert all(word in kept for word in (b"HttpOnly", b"SameSite=Strict", b"Path=/"))
+    assert b"Domain" not in kept
+    assert b"Secure" not in kept
+
+
+def test_over_tls_the_cookie_is_tied_to_this_very_host(signing):
+    signing.open(PublicAddress("https://tools.example:443"))
+    kept = signing.cookie_header("x")[1]
+    value = signing.begin(OWNER, request_to("tools.example"))
+
+    assert kept.startswith(b"__Host-toolcrib=x; Path=/;")
+    assert kept.endswith(b"; Secure")
+    assert signing.of(request_to("tools.example", f"__Host-toolcrib={value}")) is not None
+    assert signing.of(request_to("tools.example", f"{COOKIE}={value}")) is None
+    assert signing.of(request_to("tools.example:8080", f"__Host-toolcrib={value}")) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "leads"),
+    [
+        ("127.0.0.1:7337", True),
+        ("localhost", True),
+        ("[::1]:7337", True),
+        ("abc.localhost:7337", True),
+        ("10.0.0.5:7337", False),
+        ("tools.example", False),
+        ("localhost.evil.example", False),
+    ],
+)
+def test_a_browser_on_another_machine_is_not_sent_to_a_name_it_would_look_for_at_home(at_home, host: str, leads: bool):
+    assert at_home.can_send_on(request_to(host)) is leads
+
+
+def test_the_owners_name_stays_however_many_guests_come():
+    admitted: list[tuple[str, ...]] = []
+    names = OwnNames("key", 7337, admitted.append)
+    owner = host_of(names.base(OWNER))
+    for number in range(MOST_NAMES + 5):
+        names.base(Caller(f"token:{number}", "token", EVERYTHING))
+
+    assert owner in admitted[-1]
+    assert len(admitted[-1]) == MOST_NAMES
 
 
 async def test_a_change_needs_the_word_and_this_very_address(signing, serve):
     """Another program's page on this machine has another port, and so another origin."""
-    value = signing.use_token(OWNER_TOKEN)
     async with serve(ROUTES, None) as browser:
+        value = signing.begin(OWNER, request_to(browser.address))
         own = f"http://{browser.address}"
         word = (await browser.send("GET", "/who", cookie=f"{COOKIE}={value}")).json["csrf"]
 

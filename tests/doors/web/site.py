@@ -1,12 +1,13 @@
 """A browser without a screen: it follows nothing by itself, keeps its cookie, and sends forms as pages have them."""
 
 import gzip
+import html
 import http.client
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from tests.doors.cli.program import Program, Serving
 
@@ -32,13 +33,16 @@ class Visitor:
     """One browser."""
 
     port: int
+    host: str = ""
+    """Where the page is for whoever is signed in; 127.0.0.1 until then."""
     cookie: str = ""
     csrf: str = ""
     sent: dict[str, str] = field(default_factory=dict)
 
     def send(self, method: str, path: str, body: str = "", **headers: str) -> Reply:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=150)
-        told = {"accept-encoding": "gzip", **self.sent, **{k.replace("_", "-"): v for k, v in headers.items()}}
+        told = {"host": self.host or f"127.0.0.1:{self.port}", "accept-encoding": "gzip"}
+        told |= {**self.sent, **{k.replace("_", "-"): v for k, v in headers.items()}}
         if self.cookie:
             told["cookie"] = self.cookie
         connection.request(method, path, body or None, told)
@@ -61,17 +65,28 @@ class Visitor:
         return self.forge(path, csrf=self.csrf, **fields)
 
     def forge(self, path: str, origin: str = "", **fields: str) -> Reply:
-        origin = origin or f"http://127.0.0.1:{self.port}"
+        origin = origin or f"http://{self.host or f'127.0.0.1:{self.port}'}"
         kind = "application/x-www-form-urlencoded"
         return self.send("POST", path, urlencode(fields), origin=origin, content_type=kind)
+
+    def sign_in(self, token: str) -> Reply:
+        """Give a token and follow where it leads: to the address the page has for its holder."""
+        given = self.forge("/signin", token=token)
+        assert given.status == 200, given.status
+        return self.follow(html.unescape(re.search(r'href="(http[^"]+/signin\?[^"]+)"', given.text)[1]))
+
+    def follow(self, link: str) -> Reply:
+        """Open a link that signs in."""
+        parts = urlsplit(link)
+        self.host = parts.netloc
+        return self.get(f"{parts.path}?{parts.query}")
 
 
 def sign_in(serving: Serving, program: Program) -> Visitor:
     """The owner's browser."""
     visitor = Visitor(serving.port)
     visitor.get("/signin")
-    token = (program.home / "state" / "toolcrib" / "token").read_text().strip()
-    assert visitor.forge("/signin", token=token).status == 303
+    assert visitor.sign_in((program.home / "state" / "toolcrib" / "token").read_text().strip()).status == 303
     visitor.get("/connect")
     return visitor
 

@@ -113,6 +113,9 @@ FORMS = [
     "/settings/policies",
     "/settings/tokens",
     "/settings/tokens/0123456789ab/revoke",
+    "/settings/sessions/0123456789ab/end",
+    "/confirm",
+    "/signout",
 ]
 
 
@@ -134,7 +137,7 @@ def test_a_token_with_little_reach_sees_only_its_tools(full):
     )
     with full.serving("serve") as serving:
         visitor = Visitor(serving.port)
-        assert visitor.forge("/signin", token=guest["token"]).status == 303
+        assert visitor.sign_in(guest["token"]).status == 303
 
         assert visitor.get("/").status == 200
         assert "Servers" not in visitor.get("/").text

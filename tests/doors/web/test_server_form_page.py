@@ -134,7 +134,7 @@ def test_an_admin_cannot_have_secrets_sent_elsewhere(tiny):
     kept = {"header_name_0": "Authorization", "header_value_0": ""}
     with tiny.serving("serve", "--edit-commands") as serving:
         visitor = Visitor(serving.port)
-        visitor.forge("/signin", token=admin["token"])
+        visitor.sign_in(admin["token"])
         visitor.get("/servers")
         moved = visitor.post("/servers/remote/edit", url="http://127.0.0.1:8/mcp", **kept)
         reference = {"header_name_0": "X", "header_value_0": "${KEY}"}

@@ -68,7 +68,7 @@ def test_nobody_makes_a_token_that_reaches_further_than_themselves(tiny):
     admin = json.loads(tiny.run("tokens", "create", "admin", "--level", "admin", "--json").stdout)
     with tiny.serving("serve") as serving:
         visitor = Visitor(serving.port)
-        visitor.forge("/signin", token=admin["token"])
+        visitor.sign_in(admin["token"])
         page = visitor.get("/settings/tokens").text
         refused = visitor.post("/settings/tokens", name="more", level="system", lifetime="30")
         allowed = visitor.post("/settings/tokens", name="more", level="admin", lifetime="30")

@@ -1,6 +1,7 @@
 """Signing in: by a link that works once, or by a token; whoever guesses is slowed down, and nobody is led astray."""
 
 import re
+from urllib.parse import urlsplit
 
 import pytest
 from tests.doors.web.site import Visitor, opened
@@ -20,42 +21,70 @@ def test_whoever_is_not_signed_in_is_sent_to_where_that_can_be_done(tiny):
         assert (fragment.status, fragment.headers["hx-redirect"]) == (204, "/signin")
 
 
-def test_the_link_signs_in_once(tiny):
-    """The second one who follows it is told what to do instead."""
-    with tiny.serving("up") as serving:
-        serving.wait_for("over stdio")
-        link = re.search(r"(/signin\?link=\S+)", serving.output)[1]
-        first, second = Visitor(serving.port), Visitor(serving.port)
+def printed_link(serving) -> str:
+    serving.wait_for("over stdio")
+    return re.search(r"(http://[0-9a-f]{32}\.localhost:\d+/signin\?link=\S+)", serving.output)[1]
 
-        assert first.get(f"{link}&next=/connect").place == "/connect"
+
+def test_the_link_signs_in_once(tiny):
+    """Wherever it is followed it leads to the page's own address; asking for its head does not use it up."""
+    with tiny.serving("up") as serving:
+        link = printed_link(serving)
+        first, second = Visitor(serving.port), Visitor(serving.port)
+        second.send("HEAD", f"/signin?{urlsplit(link).query}", host=urlsplit(link).netloc)
+        sent_on = first.get(f"/signin?{urlsplit(link).query}&next=/connect")
+
+        assert (sent_on.status, first.cookie) == (303, "")
+        assert first.follow(sent_on.place).place == "/connect"
         assert first.get("/").status == 200
-        used = second.get(link)
+        used = second.follow(link)
         assert (used.status, second.cookie) == (403, "")
         assert "toolcrib open" in used.text
-
-
-def test_asking_for_the_head_of_a_link_does_not_use_it_up(tiny):
-    """A program that only looks whether the link works leaves it to the person."""
-    with tiny.serving("up") as serving:
-        serving.wait_for("over stdio")
-        link = re.search(r"(/signin\?link=\S+)", serving.output)[1]
-        visitor = Visitor(serving.port)
-
-        visitor.send("HEAD", link)
-
-        assert visitor.get(link).status == 303
 
 
 def test_a_link_followed_from_another_site_arrives(tiny):
     """Browsers hold back a strict cookie there, so a page of ours sends them on."""
     with tiny.serving("up") as serving:
-        serving.wait_for("over stdio")
-        link = re.search(r"(/signin\?link=\S+)", serving.output)[1]
+        parts = urlsplit(printed_link(serving))
+        visitor = Visitor(serving.port, parts.netloc)
 
-        reply = Visitor(serving.port).get(link, sec_fetch_site="cross-site", sec_fetch_mode="navigate")
+        reply = visitor.get(f"/signin?{parts.query}", sec_fetch_site="cross-site", sec_fetch_mode="navigate")
 
         assert reply.status == 200
         assert '<meta http-equiv="refresh" content="0;url=/">' in reply.text
+
+
+def test_a_cookie_works_at_the_name_of_the_page_alone_and_nobody_is_told_that_name(tiny):
+    """What another server here gets hold of is worth nothing at 127.0.0.1, nor at a name it makes up."""
+    with opened(tiny) as owner:
+        hosts = [f"127.0.0.1:{owner.port}", f"localhost:{owner.port}"]
+        elsewhere = [owner.get("/", host=host).place for host in hosts]
+        made_up = owner.get("/", host=f"{'0' * 32}.localhost:{owner.port}")
+        over_rest = owner.get("/api/v1/health", host=hosts[0])
+        stranger, label = Visitor(owner.port), owner.host.partition(".")[0]
+        paths = ["/", "/signin", "/nowhere", "/signin?link=x", "/api/v1/health", "/api/v1/tools", "/prove?number=1"]
+        replies = [stranger.get(path, host=host) for path in paths for host in hosts]
+        replies.append(stranger.forge("/signin", token="wrong-token-wrong"))
+
+        assert elsewhere == ["/signin", "/signin"]
+        assert (made_up.status, over_rest.status) == (421, 401)
+        assert owner.get("/").status == 200
+        assert not [reply for reply in replies if label in f"{reply.headers}{reply.text}"]
+
+
+ELSEWHERE = ("--allow-host", "tools.example", "--allow-origin", "http://tools.example")
+
+
+def test_from_another_machine_nobody_is_sent_to_a_name_of_this_one(tiny):
+    """The page says what to set instead."""
+    with tiny.serving("serve", *ELSEWHERE) as serving:
+        visitor = Visitor(serving.port, "tools.example")
+        visitor.get("/signin")
+        reply = visitor.forge("/signin", token=(tiny.home / "state/toolcrib/token").read_text())
+
+        assert reply.status == 403
+        assert "public_url" in reply.text
+        assert "localhost:" not in reply.text
 
 
 def test_the_token_is_never_shown_only_where_it_is(tiny):
@@ -73,7 +102,7 @@ def test_wrong_tokens_are_refused_and_never_keep_a_right_one_out(tiny):
         visitor = Visitor(serving.port)
         statuses = [visitor.forge("/signin", token=f"wrong-{number}").status for number in range(GUESSES + 1)]
         cookie = visitor.cookie
-        right = visitor.forge("/signin", token=(tiny.home / "state/toolcrib/token").read_text())
+        right = visitor.sign_in((tiny.home / "state/toolcrib/token").read_text())
 
         assert statuses == [403] * GUESSES + [429]
         assert cookie == ""
@@ -109,10 +138,12 @@ def test_signing_in_leads_nowhere_else(place: str):
 
 
 def test_signing_out_ends_it(tiny):
-    """The cookie is thrown away; a form without the page's word does nothing."""
+    """The cookie is thrown away, and worth nothing to whoever kept it; a form without the page's word does nothing."""
     with opened(tiny) as visitor:
         assert visitor.forge("/signout", csrf="wrong").status == 403
+        kept = visitor.cookie
         left = visitor.post("/signout")
+        visitor.cookie = kept
 
         assert left.place == "/signin"
         assert "Max-Age=0" in left.headers["set-cookie"]

@@ -38,7 +38,7 @@ class Bench:
     def guest(self) -> Visitor:
         """A browser that is signed in with a token that may only read."""
         visitor = Visitor(self.owner.port)
-        assert visitor.forge("/signin", token=self.guest_token).status == 303
+        assert visitor.sign_in(self.guest_token).status == 303
         visitor.get("/tools")
         return visitor
 
@@ -103,7 +103,7 @@ class Stream:
 
     def __init__(self, visitor: Visitor, path: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", visitor.port, timeout=150)
-        self._connection.request("GET", path, headers={"cookie": visitor.cookie})
+        self._connection.request("GET", path, headers={"host": visitor.host, "cookie": visitor.cookie})
         self.response = self._connection.getresponse()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:

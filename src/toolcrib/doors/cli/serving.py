@@ -1,10 +1,9 @@
 """MCP over HTTP as ``up`` and ``serve`` run it: who may connect, what is at which path, and an orderly end."""
 
 import os
-import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from toolcrib.bulletin import Bulletin, follow
@@ -21,15 +20,16 @@ from toolcrib.doors.cli.asking import attach_terminal
 from toolcrib.doors.cli.builtin import BUILTIN
 from toolcrib.doors.cli.callers import OWNER
 from toolcrib.doors.cli.console import Console
-from toolcrib.doors.cli.doorways import Doorways, asks_itself
+from toolcrib.doors.cli.doorways import Doorways
 from toolcrib.doors.cli.draining import Draining, drain_s
 from toolcrib.doors.cli.entrance import Entrance, Here, access_flags, add_access, admit_proven, make_entrance
 from toolcrib.doors.cli.invoke import Options, Parser, add_profile
 from toolcrib.doors.cli.opening import asking, assemble_here, load_here, wait_with_status
-from toolcrib.doors.cli.probes import OPEN_PATHS, probe_routes
+from toolcrib.doors.cli.probes import probe_routes
 from toolcrib.doors.cli.replica import open_roaming
 from toolcrib.doors.cli.running import settle_memory
-from toolcrib.doors.cli.tokens import Token, is_loopback
+from toolcrib.doors.cli.server_names import guard_policy, mcp_url, page_address
+from toolcrib.doors.cli.tokens import Token
 from toolcrib.doors.cli.watch import Watch
 from toolcrib.doors.cli.workspace import workspace_flags
 from toolcrib.doors.http.premises import Premises
@@ -49,16 +49,13 @@ from toolcrib.stores.paths import state_directory
 from toolcrib.stores.projects import ProjectFile
 from toolcrib.stores.run_files import RunFiles, Written
 from toolcrib.transports.harden import forbid_inspection
-from toolcrib.transports.http_guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Identify
 from toolcrib.transports.http_server import (
-    GuardPolicy,
     Handler,
     HttpServer,
 )
 from toolcrib.version import VERSION
 
 CLOSE_S = 2.0
-_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,17 +177,18 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
             replica=crib.fleet.replica if crib.fleet is not None else "",
         )
         people = Doorways(addresses, by_server)
-        server = HttpServer(routes, fallback=people.handle, policy=_policy(config.host, entrance.identify, options))
+        server = HttpServer(routes, fallback=people.handle, policy=guard_policy(config, entrance.identify, options))
         draining.server = server
         run: Written | None = None
         try:
             await server.start(config.host, config.port)
             run = announce(project, server.local_url, proof, emit)
+            entrance.sign_ins.open(page_address(config, server, project.around.env))
             sessions.start()
-            premises = _premises(project, config, entrance, _url(server))
+            premises = _premises(project, config, entrance, mcp_url(server))
             people.open(replace(premises, bulletin=bulletin, sessions=sessions), entrance, emit)
-            crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": _url(server)}))
-            yield Serving(project, _url(server), entrance.owner, _sign_in(server, entrance), draining)
+            crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": mcp_url(server)}))
+            yield Serving(project, mcp_url(server), entrance.owner, entrance.sign_ins.make_link(), draining)
         finally:
             if run is not None:
                 run.remove()
@@ -240,10 +238,6 @@ def _premises(project: Project, config: Config, entrance: Entrance, url: str) ->
         needs_token=entrance.identify is not None,
         tokens=entrance.tokens,
     )
-
-
-def _sign_in(server: HttpServer, entrance: Entrance) -> str:
-    return f"{_url(server).removesuffix(MCP_PATH)}/signin?link={entrance.sign_ins.make_link()}"
 
 
 @asynccontextmanager
@@ -308,49 +302,6 @@ async def _end(server: HttpServer, *doors: Addresses | ServerDoors) -> None:
     await server.close(CLOSE_S)
     for door in doors:
         await door.close()
-
-
-def _policy(host: str, identify: Identify | None, options: Options) -> GuardPolicy:
-    hosts = {*options.allow_host, *(() if is_loopback(host) else own_names(host))}
-    return GuardPolicy(
-        allowed_hosts=LOOPBACK_HOSTS | {_any_port(name) for name in hosts},
-        allowed_origins=LOOPBACK_ORIGINS | {origin.rstrip("/") for origin in options.allow_origin},
-        identify=identify,
-        open_paths=OPEN_PATHS | {PROOF_PATH},
-        asks_itself=asks_itself,
-    )
-
-
-def _any_port(name: str) -> str:
-    """A host as the guard writes it; one given with a port counts with that port only."""
-    if name.startswith("["):
-        return name if name.rpartition("]")[2] else f"{name}:*"
-    if name.count(":") > 1:
-        return f"[{name}]:*"
-    return name if ":" in name else f"{name}:*"
-
-
-def own_names(host: str) -> list[str]:
-    """The names by which clients reach an address that is not loopback."""
-    if host not in _WILDCARDS:
-        return [host]
-    return list(dict.fromkeys(_names_of_this_machine()))
-
-
-def _names_of_this_machine() -> Iterator[str]:
-    """Nothing is sent: connecting a datagram socket only asks which address would be used."""
-    for family, anywhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
-        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((anywhere, 9))
-            yield probe.getsockname()[0]
-    yield socket.gethostname()
-
-
-def _url(server: HttpServer) -> str:
-    if server.host in _WILDCARDS:
-        name = own_names(server.host)[0]
-        return f"http://{f'[{name}]' if ':' in name else name}:{server.port}{MCP_PATH}"
-    return f"http://{server.address}{MCP_PATH}"
 
 
 def client_entry(serving: Serving) -> Mapping[str, object]:

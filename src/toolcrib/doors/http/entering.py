@@ -36,7 +36,7 @@ class Entering:
         caller = request.identity if isinstance(request.identity, Caller) else self._by_token(request)
         if caller is not None:
             return Visit(request, exchange, caller, is_known=True)
-        signed_in = self.sign_ins.of(request)
+        signed_in = self.sign_ins.of(request, is_seen=True)
         if signed_in is not None:
             if request.method not in SAFE:
                 check_word(request, signed_in, _word(request))

@@ -1,8 +1,8 @@
-"""Who is signed in to the page: a link that works once, or a token, becomes a cookie.
+"""Who is signed in to the page: a link that works once, or a token, begins a session.
 
-The owner's cookie is signed with a key made of the owner's token: it survives a restart and ends when the token is
-changed. Everybody else's is remembered here only. A cookie alone changes nothing: whoever comes with one must come
-from a page of this very address and know the word that stands in it.
+Sessions live here, in memory: signing out ends them, so does a restart, and so does time. A browser holds a random
+number, of which only the digest is kept. It counts only at the host the session was begun at. A cookie alone changes
+nothing: whoever comes with one must come from a page of this very address and know the word that stands in it.
 """
 
 import hashlib
@@ -12,14 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from toolcrib.core.access import Caller
+from toolcrib.core.errors import InternalError
 from toolcrib.doors.http.answers import Problem
+from toolcrib.doors.http.page_address import PageAddress, host_of
 from toolcrib.transports.http_server import Request
 
 COOKIE = "toolcrib"
-KEPT_S = 14 * 24 * 3600
+SECURE_COOKIE = "__Host-toolcrib"
+KEPT_S = 12 * 3600
+IDLE_S = 2 * 3600
+CONFIRMED_S = 300.0
+"""How long after signing in, or giving a token again, somebody may do what reaches furthest."""
 LINK_S = 3600.0
 MOST_LINKS = 100
-MOST_GUESTS = 1_000
+MOST_SESSIONS = 1_000
 CSRF_FIELD = "csrf"
 CSRF_HEADER = b"x-csrf"
 SAFE = (b"GET", b"HEAD")
@@ -27,11 +33,35 @@ SAFE = (b"GET", b"HEAD")
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """One browser that is signed in."""
+    """One browser that is signed in, as it is right now."""
 
     caller: Caller
     csrf: str
     """The word its forms must carry."""
+    is_confirmed: bool
+    """Whether its person was asked lately who they are."""
+    session: str
+    """What the session is called in lists; nobody comes in with it."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser that signed in."""
+
+    id: str
+    caller: Caller
+    host: str
+    browser: str
+    """What it says it is."""
+    csrf: str
+    owner_digest: bytes
+    began: float
+    seen: float
+    confirmed_until: float
+
+    def is_over(self, now: float) -> bool:
+        """Whether it ended by time."""
+        return now >= self.began + KEPT_S or now >= self.seen + IDLE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +74,7 @@ class Tokens:
 
 
 class SignIns:
-    """Makes cookies and knows them again."""
+    """Begins sessions, knows them again and ends them."""
 
     def __init__(
         self,
@@ -54,42 +84,117 @@ class SignIns:
         now: Callable[[], float],
     ) -> None:
         self._owner, self._owner_token, self._tokens, self._now = owner, owner_token, tokens, now
-        self._links: dict[str, float] = {}
-        self._guests: dict[str, tuple[Caller, float]] = {}
+        self._address: PageAddress | None = None
+        self._links: dict[str, tuple[Caller, float]] = {}
+        self._sessions: dict[str, Session] = {}
+        """By the digest of what the browser holds."""
 
-    def make_link(self) -> str:
-        """A word that signs the owner in, once."""
-        now = self._now()
-        self._links = {word: end for word, end in self._links.items() if end > now}
+    def open(self, address: PageAddress) -> None:
+        """Begin to let people in, at ``address``."""
+        self._address = address
+        address.base(self._owner)
+
+    @property
+    def address(self) -> PageAddress:
+        """Where the page is."""
+        if self._address is None:
+            raise InternalError("Nobody said where the page is.")
+        return self._address
+
+    def make_link(self, caller: Caller | None = None) -> str:
+        """An address that signs somebody in, once; the owner unless somebody else is named."""
+        now, who = self._now(), caller or self._owner
+        self._links = {word: link for word, link in self._links.items() if link[1] > now}
         while len(self._links) >= MOST_LINKS:
             self._links.pop(next(iter(self._links)))
         word = secrets.token_urlsafe(24)
-        self._links[word] = now + LINK_S
-        return word
+        self._links[word] = who, now + LINK_S
+        return f"{self.address.base(who)}/signin?link={word}"
 
-    def use_link(self, word: str) -> str | None:
-        """The cookie of whoever follows a link for the first time."""
-        end = self._links.pop(word, 0.0)
-        return self._owner_cookie() if end > self._now() else None
+    def place_of(self, word: str) -> str | None:
+        """Where a link has to be followed; ``None`` for one that does not work."""
+        caller, end = self._links.get(word, (None, 0.0))
+        return self.address.base(caller) if caller is not None and end > self._now() else None
 
-    def use_token(self, token: str) -> str | None:
-        """The cookie of whoever holds a token."""
+    def use_link(self, word: str, request: Request) -> str | None:
+        """What a browser holds that follows a link for the first time, where it has to be followed."""
+        place = self.place_of(word)
+        if place is None or host_of(place) != _host(request):
+            return None
+        return self.begin(self._links.pop(word)[0], request)
+
+    def use_token(self, token: str) -> Caller | None:
+        """Who holds a token."""
         given = token.strip().encode()
         if hmac.compare_digest(given, self._owner_token().encode()):
-            return self._owner_cookie()
+            return self._owner
         caller = self._tokens.identify(given) if given else None
-        return self._guest_cookie(caller) if isinstance(caller, Caller) else None
+        return caller if isinstance(caller, Caller) else None
 
-    def of(self, request: Request) -> SignedIn | None:
-        """Who sends the cookie that came with a request."""
-        value = _cookie(request)
-        kind, _, rest = value.partition(".")
-        if kind == "o":
-            return self._owner_of(value, rest)
-        caller, end = self._guests.get(value, (None, 0.0))
-        if caller is None or end < self._now() or not self._tokens.is_current(caller):
+    def is_home(self, caller: Caller, request: Request) -> bool:
+        """Whether a request came to the host where the caller's sessions count."""
+        return host_of(self.address.base(caller)) == _host(request)
+
+    def can_send_on(self, request: Request) -> bool:
+        """Whether the browser that sent a request can be sent to the page's own host."""
+        return self.address.leads_from(_host(request))
+
+    def begin(self, caller: Caller, request: Request) -> str:
+        """Begin a session; what its browser holds from now on."""
+        now = self._now()
+        self._sessions = {digest: each for digest, each in self._sessions.items() if not each.is_over(now)}
+        while len(self._sessions) >= MOST_SESSIONS:
+            self._sessions.pop(next(iter(self._sessions)))
+        value = secrets.token_urlsafe(32)
+        self._sessions[_digest(value)] = Session(
+            id=secrets.token_hex(6),
+            caller=caller,
+            host=_host(request),
+            browser=(request.header(b"user-agent") or b"").decode("latin-1")[:200],
+            csrf=secrets.token_hex(16),
+            owner_digest=self._owner_digest(caller),
+            began=now,
+            seen=now,
+            confirmed_until=now + CONFIRMED_S,
+        )
+        return value
+
+    def of(self, request: Request, *, is_seen: bool = False) -> SignedIn | None:
+        """Who sends the cookie that came with a request; ``is_seen``: a person did something."""
+        session = self._session(request)
+        if session is None:
             return None
-        return SignedIn(caller, self._word(value))
+        now = self._now()
+        if is_seen:
+            session.seen = now
+        return SignedIn(session.caller, session.csrf, now < session.confirmed_until, session.id)
+
+    def confirm(self, request: Request, token: str) -> bool:
+        """Whether whoever is signed in holds a token of theirs; they are believed for a few minutes."""
+        session, caller = self._session(request), self.use_token(token)
+        if session is None or caller is None or caller.id != session.caller.id:
+            return False
+        session.confirmed_until = self._now() + CONFIRMED_S
+        return True
+
+    def sessions(self, caller: Caller) -> list[Session]:
+        """Whoever is signed in, newest first: all for the owner, their own for everybody else."""
+        now = self._now()
+        found = [each for each in self._sessions.values() if not each.is_over(now)]
+        return [each for each in reversed(found) if caller.id in (self._owner.id, each.caller.id)]
+
+    def sign_out(self, request: Request) -> None:
+        """End the session a request came with."""
+        self._sessions.pop(_digest(self._cookie(request)), None)
+
+    def end(self, caller: Caller, session_id: str | None = None) -> int:
+        """End one session that ``caller`` may see, or all of their own; how many ended."""
+        seen = {each.id for each in self.sessions(caller) if session_id is not None or each.caller.id == caller.id}
+        wanted = seen if session_id is None else seen & {session_id}
+        ended = [digest for digest, each in self._sessions.items() if each.id in wanted]
+        for digest in ended:
+            del self._sessions[digest]
+        return len(ended)
 
     def make_token(self) -> None:
         """See to it that the owner has a token, for a page that says where to find it."""
@@ -99,51 +204,51 @@ class SignIns:
         """Whether somebody who came in some time ago may go on with what was begun."""
         return self._tokens.may_stay(caller)
 
-    def sign_out(self, request: Request) -> None:
-        """Forget a guest; the owner's browser throws its cookie away."""
-        self._guests.pop(_cookie(request), None)
+    def cookie_header(self, value: str) -> tuple[bytes, bytes]:
+        """Has a browser keep ``value`` for this host alone; an empty one has it thrown away."""
+        age, secure = (KEPT_S if value else 0), ("; Secure" if self.address.is_secure else "")
+        kept = f"{self._cookie_name()}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
+        return b"set-cookie", kept.encode()
 
-    def _owner_cookie(self) -> str:
-        body = f"o.{int(self._now()) + KEPT_S}.{secrets.token_urlsafe(12)}"
-        return f"{body}.{self._sign(body)}"
-
-    def _owner_of(self, value: str, rest: str) -> SignedIn | None:
-        body, _, signature = value.rpartition(".")
-        end = rest.partition(".")[0]
-        if not end.isdigit() or not hmac.compare_digest(signature.encode(), self._sign(body).encode()):
+    def _session(self, request: Request) -> Session | None:
+        """The session whose number came with a request, if it came to the right host and nothing has ended it."""
+        digest = _digest(self._cookie(request))
+        session = self._sessions.get(digest)
+        if session is None or session.host != _host(request) or not self.is_home(session.caller, request):
             return None
-        return SignedIn(self._owner, self._word(value)) if int(end) > self._now() else None
+        is_current = self._tokens.is_current(session.caller) and hmac.compare_digest(
+            session.owner_digest, self._owner_digest(session.caller)
+        )
+        if session.is_over(self._now()) or not is_current:
+            self._sessions.pop(digest, None)
+            return None
+        return session
 
-    def _guest_cookie(self, caller: Caller) -> str:
-        now = self._now()
-        self._guests = {word: guest for word, guest in self._guests.items() if guest[1] > now}
-        while len(self._guests) >= MOST_GUESTS:
-            self._guests.pop(next(iter(self._guests)))
-        value = f"g.{secrets.token_urlsafe(24)}"
-        self._guests[value] = caller, now + KEPT_S
-        return value
+    def _owner_digest(self, caller: Caller) -> bytes:
+        """What changes with the owner's token, for the owner's sessions: they end with it."""
+        is_owner = caller.id == self._owner.id
+        return hashlib.sha256(self._owner_token().encode()).digest() if is_owner else b""
 
-    def _sign(self, text: str) -> str:
-        key = b"toolcrib page\n" + self._owner_token().encode()
-        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    def _cookie(self, request: Request) -> str:
+        """The value of our cookie; names of other programs on this host are passed over."""
+        wanted = self._cookie_name()
+        for part in (request.header(b"cookie") or b"").decode("latin-1").split(";"):
+            name, _, value = part.strip().partition("=")
+            if name == wanted:
+                return value
+        return ""
 
-    def _word(self, cookie: str) -> str:
-        return self._sign(f"csrf {cookie}")[:32]
-
-
-def _cookie(request: Request) -> str:
-    """The value of our cookie; names of other programs on this host are passed over."""
-    for part in (request.header(b"cookie") or b"").decode("latin-1").split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE:
-            return value
-    return ""
+    def _cookie_name(self) -> str:
+        """With ``__Host-``, browsers see to it that nobody but this very host, over TLS, has set it."""
+        return SECURE_COOKIE if self._address is not None and self._address.is_secure else COOKIE
 
 
-def cookie_header(value: str) -> tuple[bytes, bytes]:
-    """Has a browser keep the cookie; an empty one has it thrown away."""
-    age = KEPT_S if value else 0
-    return b"set-cookie", f"{COOKIE}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict".encode()
+def _digest(value: str) -> str:
+    return hashlib.sha256(value.encode("latin-1", "replace")).hexdigest()
+
+
+def _host(request: Request) -> str:
+    return (request.header(b"host") or b"").decode("latin-1").lower()
 
 
 def refuse_strangers(request: Request) -> None:

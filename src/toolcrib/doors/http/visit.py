@@ -14,6 +14,7 @@ from toolcrib.doors.http.sign_in import SignedIn
 from toolcrib.transports.http_server import Exchange, Request
 
 MOST_FIELDS = 1_000
+NOT_CONFIRMED = "HTTP_NOT_CONFIRMED"
 FORM = b"application/x-www-form-urlencoded"
 
 T = TypeVar("T")
@@ -43,6 +44,15 @@ class Visit:
         self.need_known()
         if not self.is_operator(level):
             raise Problem(403, "HTTP_FORBIDDEN", f"This needs a token for everything, up to level {level}.")
+        if level is SecurityLevel.SYSTEM:
+            self.need_confirmed()
+
+    def need_confirmed(self) -> None:
+        """Stop a browser whose person was not asked lately who they are; whoever sends a token says so each time."""
+        if self.signed_in is not None and not self.signed_in.is_confirmed:
+            raise Problem(
+                403, NOT_CONFIRMED, "Say once more that it is you: enter your token, or sign in with `toolcrib open`."
+            )
 
     def is_operator(self, level: SecurityLevel = SecurityLevel.ADMIN) -> bool:
         """Whether the caller may look after this server."""

@@ -42,7 +42,9 @@ def description_routes(routes: Callable[[], Sequence[RouteSpec]]) -> list[RouteS
     async def show(visit: Visit) -> Answer:
         del visit
         body, policy = page()
-        return Answer(200, body, HTML, (*_KEEP, (b"content-security-policy", policy)))
+        return Answer(
+            200, body, HTML, (*_KEEP, (b"content-security-policy", policy), (b"referrer-policy", b"no-referrer"))
+        )
 
     about = About("Read the OpenAPI description", "description", dict[str, Any], is_open=True)
     shown = About("Read the reference", "description", str, media="text/html", is_open=True)

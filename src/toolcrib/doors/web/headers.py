@@ -13,7 +13,8 @@ CONTENT_SECURITY_POLICY = (
 GUARDING = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY),
     (b"x-content-type-options", b"nosniff"),
-    # With "no-referrer", browsers name no origin in forms, and nobody could tell ours from forged ones.
+    # Nobody else learns the name of this host. With "no-referrer", browsers name no origin in our own forms either, and
+    # nobody could tell those from forged ones.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),

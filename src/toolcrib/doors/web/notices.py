@@ -23,6 +23,7 @@ SENTENCES = {
     "restarted": "Server {name} was restarted.",
     "revoked": "The token {name} was revoked.",
     "saved": "Saved.",
+    "signed_out": "That browser is signed out.",
 }
 FAILED = {
     "policy_overruled": "The policy is written down, but another rule that fits {name} is more careful and counts.",

@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlencode
 
 from toolcrib.doors.http.answers import Answer, Problem, see_other
 from toolcrib.doors.http.router import RouteSpec
-from toolcrib.doors.http.sign_in import cookie_header
 from toolcrib.doors.http.threshold import is_own_origin
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.web.render import Pages
@@ -49,28 +49,34 @@ def sign_in_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSp
     counted, sign_ins = guesses or Guesses(), pages.premises.sign_ins
 
     async def show(visit: Visit) -> Answer:
-        wanted = safe_place(visit.query.get("next", "/"))
         link = visit.query.get("link")
-        if link is not None and visit.request.method == b"GET":
-            cookie = sign_ins.use_link(link)
-            return _signed_in(pages, visit, cookie, wanted) if cookie else _form(pages, visit, LINK_USED, 403)
-        return _form(pages, visit)
+        if link is None or visit.request.method != b"GET":
+            return _form(pages, visit)
+        return _follow(pages, visit, link)
 
     async def take(visit: Visit) -> Answer:
         if not is_own_origin(visit.request):
             raise Problem(403, "HTTP_WRONG_ORIGIN", "Pages of another address may not sign you in.")
         fields = visit.form()
-        cookie = sign_ins.use_token(fields.get("token", ""))
-        if cookie is None:
+        caller = sign_ins.use_token(fields.get("token", ""))
+        if caller is None:
             # Looked at first: on this machine everybody has the same address, and guessing must lock nobody out.
             wait_s = counted.note_wrong(_peer(visit))
             told = f"Too many wrong tokens. Try again in {wait_s:.0f} seconds." if wait_s else TOKEN_WRONG
             return _form(pages, visit, told, 429 if wait_s else 403)
-        return see_other(safe_place(fields.get("next", "/")), (cookie_header(cookie),))
+        wanted = safe_place(fields.get("next", "/"))
+        if sign_ins.is_home(caller, visit.request):
+            return see_other(wanted, (sign_ins.cookie_header(sign_ins.begin(caller, visit.request)),))
+        if not sign_ins.can_send_on(visit.request):
+            return _form(pages, visit, NOT_HERE, 403)
+        link = f"{sign_ins.make_link(caller)}&{urlencode({'next': wanted})}"
+        return pages.render_bare("signed_in.html", wanted=link)
 
     async def leave(visit: Visit) -> Answer:
+        if visit.form().get("everywhere"):
+            sign_ins.end(visit.caller)
         sign_ins.sign_out(visit.request)
-        return see_other("/signin", (cookie_header(""),))
+        return see_other("/signin", (sign_ins.cookie_header(""),))
 
     return [
         RouteSpec("GET", "/signin", show),
@@ -80,15 +86,30 @@ def sign_in_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSp
 
 
 LINK_USED = "This link was used before, or is too old. Make a new one, or use a token."
+NOT_HERE = (
+    "The page is for browsers on the machine where toolcrib runs. To use it from here, set public_url in [serve]."
+)
 TOKEN_WRONG = "This token is not known here, or has ended. Check that you copied all of it."  # noqa: S105
+
+
+def _follow(pages: Pages, visit: Visit, link: str) -> Answer:
+    """Sign in whoever follows a link; at another name of this server, its cookie would not count."""
+    sign_ins, wanted = pages.premises.sign_ins, safe_place(visit.query.get("next", "/"))
+    place, cookie = sign_ins.place_of(link), sign_ins.use_link(link, visit.request)
+    if cookie is not None:
+        return _signed_in(pages, visit, cookie, wanted)
+    if place is not None and sign_ins.can_send_on(visit.request):
+        return see_other(f"{place}/signin?{urlencode({'link': link, 'next': wanted})}")
+    return _form(pages, visit, LINK_USED if place is None else NOT_HERE, 403)
 
 
 def _signed_in(pages: Pages, visit: Visit, cookie: str, wanted: str) -> Answer:
     """Go on; a browser sent by another site would not show its new cookie right away, so a page of ours sends it on."""
+    kept = pages.premises.sign_ins.cookie_header(cookie)
     if visit.request.header(b"sec-fetch-site") != b"cross-site":
-        return see_other(wanted, (cookie_header(cookie),))
+        return see_other(wanted, (kept,))
     page = pages.render_bare("signed_in.html", wanted=wanted)
-    return Answer(200, page.body, page.content_type, (cookie_header(cookie),))
+    return Answer(200, page.body, page.content_type, (kept,))
 
 
 def _form(pages: Pages, visit: Visit, problem: str = "", status: int = 200) -> Answer:

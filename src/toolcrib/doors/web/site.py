@@ -10,8 +10,9 @@ from toolcrib.doors.http.answers import HTML, TITLES, Answer, Problem, see_other
 from toolcrib.doors.http.entering import Entering
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import Respond, Router, RouteSpec
+from toolcrib.doors.http.sign_in import SAFE
 from toolcrib.doors.http.threshold import Threshold
-from toolcrib.doors.http.visit import Visit
+from toolcrib.doors.http.visit import NOT_CONFIRMED, Visit
 from toolcrib.doors.views.costs import RecentUsage
 from toolcrib.doors.web.connect_page import connect_routes
 from toolcrib.doors.web.headers import accepts_gzip, finish
@@ -24,6 +25,7 @@ from toolcrib.doors.web.server_deeds import deed_routes
 from toolcrib.doors.web.server_form_page import form_routes
 from toolcrib.doors.web.server_rows import Costs
 from toolcrib.doors.web.servers_page import servers_routes
+from toolcrib.doors.web.sessions_page import session_routes
 from toolcrib.doors.web.settings_page import settings_routes
 from toolcrib.doors.web.sign_in_page import sign_in_routes
 from toolcrib.doors.web.tokens_page import token_routes
@@ -80,6 +82,7 @@ def web_routes(pages: Pages, samples: Samples, recent: RecentUsage) -> list[Rout
         *connect_routes(pages),
         *settings_routes(pages),
         *token_routes(pages),
+        *session_routes(pages),
         *work_routes(pages),
     ]
 
@@ -122,6 +125,8 @@ def show_problem(pages: Pages, visit: Visit | None, problem: Problem) -> Answer:
     """A problem as a page; whoever is not signed in is sent to where that can be done."""
     if problem.status == 401:
         return _to_sign_in(problem)
+    if problem.code == NOT_CONFIRMED and visit is not None:
+        return _to_question(pages, visit)
     values = {
         "title": TITLES.get(problem.status, "Error"),
         "problem": problem,
@@ -137,6 +142,16 @@ def _to_sign_in(problem: Problem) -> Answer:
     place = "/signin" if wanted == "/" else f"/signin?{urlencode({'next': wanted})}"
     if problem.more.get("is_fragment"):
         return Answer(204, b"", HTML, ((b"hx-redirect", b"/signin"),))
+    return see_other(place)
+
+
+def _to_question(pages: Pages, visit: Visit) -> Answer:
+    """Have whoever is signed in say that it is them; a form that was sent is not sent again."""
+    path = visit.request.path.decode("latin-1")
+    wanted = path if visit.request.method in SAFE or path in pages.paths else "/"
+    place = f"/confirm?{urlencode({'next': wanted})}"
+    if visit.request.header(b"hx-request") is not None:
+        return Answer(204, b"", HTML, ((b"hx-redirect", place.encode()),))
     return see_other(place)
 
 

@@ -15,7 +15,9 @@ from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.web.ledger import write_down
 from toolcrib.doors.web.notices import go_on
 from toolcrib.doors.web.render import Pages
+from toolcrib.doors.web.sign_in_page import shown_path
 from toolcrib.doors.web.words import clock
+from toolcrib.stores.paths import state_directory
 from toolcrib.stores.tokens import Token, TokenBook, TokenKind, TokenWish
 
 DAY_S = 86_400.0
@@ -33,6 +35,7 @@ def token_routes(pages: Pages) -> list[RouteSpec]:
 
     async def create(visit: Visit) -> Answer:
         visit.need_operator()
+        visit.need_confirmed()
         fields = visit.form()
         try:
             wish = _wish(fields, visit)
@@ -67,6 +70,9 @@ async def _page(pages: Pages, visit: Visit, kept: TokenBook, **values: Any) -> A
         levels=[level for level in SecurityLevel if may_operate(visit.caller, level)],
         lifetimes=LIFETIMES,
         needs_token=pages.premises.needs_token,
+        is_confirmed=visit.signed_in is None or visit.signed_in.is_confirmed,
+        wanted="/settings/tokens",
+        token_file=shown_path(pages, state_directory(pages.premises.project.around.env) / "token"),
         **filled,
     )
 
