@@ -19,6 +19,7 @@ def sign_in_routes(premises: Premises) -> list[RouteSpec]:
         visit.need_known()
         if visit.caller.id != OWNER_ID or visit.signed_in is not None:
             raise Problem(403, "HTTP_FORBIDDEN", "Only the owner's own token can sign somebody in.")
+        premises.sign_ins.make_token()
         return json_answer({"url": premises.sign_ins.make_link(), "expiresInSeconds": int(LINK_S)}, 201)
 
     detail = "It works once, for an hour. Only the owner's own token can ask for it."
