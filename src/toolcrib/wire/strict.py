@@ -23,11 +23,11 @@ QUICK_BYTES = 256 * 1024
 """Larger results that are suspicious are looked into elsewhere."""
 FLAW = f"{__name__}:flaw_beside"
 
-_STRIDE = 64
-_DIGITS = 3 * _STRIDE
+_STRIDE = 32
+_DIGITS = 6 * _STRIDE
 """A number with fewer digits, and less than three in its exponent, is finite for everybody."""
 _HUGE_EXPONENT = r"[0-9][eE]\+?[0-9]{3}"
-_SAMPLED_DIGITS = r"[0-9]{3}"
+_SAMPLED_DIGITS = r"[0-9]{6}"
 _LONG_RUN = f"[0-9]{{{_DIGITS}}}"
 _ROOM = 8
 """Bytes that may be spaces; any further member would take more."""
