@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.running import tally
 from tests.running.crew import Bounds, Task
-from tests.running.plan import everything, named, quick
+from tests.running.plan import FIRST, everything, named, quick
 from tests.running.runner import Runner, SharedEngines, environment
 
 FILES = {
@@ -145,6 +145,11 @@ def test_no_test_meets_this_users_files(tmp_path, monkeypatch):
     monkeypatch.setenv("TOOLCRIB_TOKEN", "of the user")
 
     assert not {"XDG_STATE_HOME", "TOOLCRIB_TOKEN"} & set(environment(tmp_path))
+
+
+def test_the_files_that_are_started_first_are_there():
+    """Else the longest of them would be alone at the end on a machine that remembers no times."""
+    assert [path for path in FIRST if not (Path(__file__).parents[2] / path).exists()] == []
 
 
 def test_every_file_is_in_the_whole_run_once_and_the_quick_one_is_part_of_it():

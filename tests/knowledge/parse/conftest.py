@@ -10,9 +10,15 @@ from toolcrib.sources.bounds import Bounds
 from toolcrib.transports.spawn import Spawner
 
 
+@pytest.fixture(scope="session")
+def state(tmp_path_factory):
+    """What the self-test of isolation found is remembered for all tests."""
+    return tmp_path_factory.mktemp("state")
+
+
 @pytest.fixture
-async def workers(tmp_path):
-    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+async def workers(tmp_path, state):
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_STATE_HOME": str(state)}
     spawner = Spawner()
     bounds = Bounds(spawner, env, IsolationConfig(), "test")
     yield Workers(spawner, bounds.host, bounds.prover, env)
