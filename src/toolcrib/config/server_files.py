@@ -16,6 +16,7 @@ READ_AT_START = (CONFIG_NAME, LOCK_NAME, *OTHER_PROGRAMS, MANIFEST_NAME)
 _SERVER_FILES = frozenset(
     tuple(name.casefold().split("/")) for name in (*READ_AT_START, *(name for _, name in PROJECT_FILES))
 )
+_LAST = frozenset(path[-1] for path in _SERVER_FILES)
 _FOLDERS = frozenset(path[0] for path in _SERVER_FILES if len(path) > 1)
 
 
@@ -24,6 +25,11 @@ def is_server_file(path: Sequence[str]) -> bool:
     for it looks for them in whatever directory it is started in. Upper and lower case are one to some file systems."""
     steps = tuple(step.casefold() for step in path[-3:])
     return any(steps[-size:] in _SERVER_FILES for size in (1, 2, 3))
+
+
+def is_server_file_name(name: str) -> bool:
+    """Whether a file of this name could be one; the quick look at very many."""
+    return name.casefold() in _LAST
 
 
 def is_folder_of_server_files(name: str) -> bool:

@@ -4,7 +4,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 
-from toolcrib.config.server_files import is_folder_of_server_files, is_server_file
+from toolcrib.config.server_files import is_folder_of_server_files, is_server_file, is_server_file_name
 from toolcrib.core.errors import ToolFailed
 from toolcrib.workspace.root import Root
 
@@ -40,7 +40,7 @@ def _names(root: Root, top: int) -> Iterator[tuple[str, int, str]]:
     that such files lie in is such a name itself."""
     for place, folders, files, directory in os.fwalk(".", follow_symlinks=False, dir_fd=top):
         way = place.split("/")[1:]
-        for name in sorted(files):
+        for name in filter(lambda name: is_server_file_name(name) or root.guards_name(name), files):
             path = "/".join((*way, name))
             if is_server_file((*root.path.parts, *way, name)) or root.is_guarded(path):
                 yield path, directory, name

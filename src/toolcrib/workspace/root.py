@@ -47,6 +47,7 @@ class Root:
         self._guarded = frozenset(found for each in guarded if (found := each.resolve()).is_relative_to(self.path))
         """The files toolcrib was configured by, as far as they lie below."""
         self._guarded_paths = frozenset(str(each).casefold() for each in self._guarded)
+        self._guarded_names = frozenset(each.name.casefold() for each in self._guarded)
         self._opener = opener
 
     def own_files(self) -> list[Path]:
@@ -54,6 +55,10 @@ class Root:
         command started, or tokens sent elsewhere."""
         named = {self.path / name for name in READ_AT_START if "/" not in name}
         return sorted(path for path in named | self._guarded if path.exists())
+
+    def guards_name(self, name: str) -> bool:
+        """Whether any such file has this name."""
+        return name.casefold() in self._guarded_names
 
     def is_guarded(self, path: str) -> bool:
         """Whether toolcrib was configured by the file at this path below the root."""
