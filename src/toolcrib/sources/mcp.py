@@ -191,6 +191,7 @@ class McpSource:
         if len(encoded) <= strict.QUICK_BYTES:
             flaw = strict.flaw_of(encoded)
         else:
+            await asyncio.sleep(0)  # each look at so many bytes is a turn of its own
             flaw = await self._find_flaw(encoded) if strict.is_suspicious(encoded) else ""
         if flaw:
             raise ProtocolError(f"The server's answer cannot be read by every client: {flaw}.")
