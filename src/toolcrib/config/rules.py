@@ -151,7 +151,7 @@ PREFERENCES = frozenset(
     {
         *("connect.attempts", "connect.delays", "calls.timeout", "calls.slow", "catalog.grace", "catalog.capacity"),
         *("results.limit", "results.keep", "results.space"),
-        *("serve.host", "serve.port", "serve.replica", "serve.drain", "telemetry.traces"),
+        *("serve.host", "serve.port", "serve.public_url", "serve.replica", "serve.drain", "telemetry.traces"),
         *("expose.mode", "expose.budget", "expose.pinned", "expose.clients"),
         *("kb.enabled", "kb.path", "kb.docs", "kb.embedder", "kb.embedders"),
         *("kb.provider", "kb.model", "kb.url", "kb.key", "kb.timeout"),
