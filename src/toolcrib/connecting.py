@@ -23,6 +23,7 @@ from toolcrib.config.foreign.maps import at
 from toolcrib.config.jsonc import is_blank, read_values
 from toolcrib.config.jsonc_edit import BOM
 from toolcrib.config.parse import read_toml
+from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import ConfigError
 from toolcrib.importing import Wanted, find_imports, machine
 from toolcrib.stores.connections import (
@@ -34,7 +35,7 @@ from toolcrib.stores.connections import (
     read_bytes,
     remove_file,
 )
-from toolcrib.stores.files import replace_bytes
+from toolcrib.stores.files import replace_bytes, sync_directory
 from toolcrib.stores.paths import state_directory
 from toolcrib.surroundings import Surroundings
 
@@ -110,10 +111,10 @@ def connect(client: Client, launch: Launch, around: Surroundings, without: Colle
         known = connections.of(client.path)
         change, base = _connected(client, launch, known, without)
         if change.kind == "already" or change.after is None:
+            _force(client.path)
             return change
         folders = known.folders if known else missing_folders(client.path)
         backup = _backup(client, base, known)
-        _write(client, change.before, change.after)
         connection = Connection(
             client=client.connector.client,
             before=None if base is None else digest(base),
@@ -122,7 +123,8 @@ def connect(client: Client, launch: Launch, around: Surroundings, without: Colle
             folders=folders,
             replaced=tuple(_replaced(known, without)),
         )
-        connections.keep(client.path, connection)
+        connections.keep(client.path, connection)  # first: a file that was changed can always be put back
+        _write(client, change.before, change.after)
         if known and known.backup != connection.backup and not known.replaced:
             _drop_backup(known)
     return Change(change.kind, change.path, change.before, change.after, backup)
@@ -226,6 +228,15 @@ def _write(client: Client, expected: bytes | None, content: bytes) -> None:
     if read_bytes(client.path) != expected:
         raise ConfigError("The file was changed at this very moment.", where=str(client.path), hint="Try again.")
     replace_bytes(client.path, content, _SHARED if client.in_project else _PRIVATE)
+
+
+def _force(path: Path) -> None:
+    """Nothing is to be done, except what the last attempt may have failed at."""
+    try:
+        sync_directory(path.parent)
+    except OSError as error:
+        message = f"The file cannot be forced to the disk: {error.strerror}."
+        raise ConfigError(message, where=str(path), hint=remedy_of(error)) from error
 
 
 def _text(content: bytes, path: Path) -> str:

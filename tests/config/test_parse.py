@@ -304,7 +304,7 @@ def test_a_name_that_cannot_be_used_comes_with_one_that_can():
 )
 def test_a_syntax_error_has_its_line_and_a_repetition_both(text, expected):
     """What the TOML reader complains about is put where an editor can jump to."""
-    assert complaint(text) == expected
+    assert complaint(text) == f"{expected} Correct the line, or put a good copy of the file in its place."
 
 
 def test_the_kind_of_file_is_told_by_its_name():

@@ -149,7 +149,7 @@ def test_a_full_disk_refuses_what_must_be_written_and_keeps_what_was_noted(path:
     assert done.returncode == 0, done.stderr
     sentence, troubled, mended = done.stdout.splitlines()
     assert sentence.startswith("The audit log cannot be written: ")
-    assert sentence.endswith("Make room or mend its place, or see [audit] in the configuration.")
+    assert "Make room or mend the place of audit.db" in sentence
     assert troubled == "True True"
     assert mended.split()[:3] == ["True", "True", "2"]
     begun = find(path, Query(tool="xxx*"))
@@ -175,7 +175,7 @@ async def test_a_file_that_cannot_be_used_is_told(path: Path, obstacle: str):
 
     reason = {
         "a directory": "is a directory",
-        "no database": "the file is not an audit log",
+        "no database": "the file is not a database",
         "a newer log": f"The audit log {path} was written by a newer toolcrib (format 99)",
     }[obstacle]
     assert caught.value.message == f"The audit log cannot be written: {reason}."

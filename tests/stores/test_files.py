@@ -13,6 +13,9 @@ from tests.stores.processes import SPAWN, has_changed, started, until_at_work
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
 
+DAMAGED = "It is damaged, or of another program: put a good copy in its place, or move it away."
+DIRECTORY = "A directory is in its place: move that away."
+
 
 def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
@@ -63,8 +66,8 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path):
     with pytest.raises(ConfigError) as not_file:
         read_text(tmp_path)
 
-    assert str(not_text.value) == f"{tmp_path}/latin: The file is not UTF-8: byte 2."
-    assert str(not_file.value) == f"{tmp_path}: The file cannot be read: Is a directory."
+    assert str(not_text.value) == f"{tmp_path}/latin: The file is not UTF-8: byte 2. {DAMAGED}"
+    assert str(not_file.value) == f"{tmp_path}: The file cannot be read: Is a directory. {DIRECTORY}"
 
 
 def test_a_file_keeps_its_mode_and_a_link_stays_a_link(tmp_path):
@@ -119,7 +122,10 @@ def test_a_full_disk_is_a_clear_error_and_the_old_file_stays(tmp_path):
     with started(write_with_a_full_disk, (str(path), 1_000_000, answers)):
         answer = answers.get()
 
-    assert answer == f"{path}: The file cannot be written: File too large. What was there before is unchanged."
+    assert answer == (
+        f"{path}: The file cannot be written: File too large. What was there before is unchanged. "
+        "Raise the limit on the size of files, then try again."
+    )
     assert (read_text(path), names(tmp_path)) == ("old", ["toolcrib.toml"])
 
 
@@ -131,7 +137,8 @@ def test_a_directory_that_is_none_is_a_clear_error(tmp_path):
         replace_text(tmp_path / "file" / "toolcrib.toml", "x")
 
     assert str(caught.value).endswith(
-        "The file cannot be written: Not a directory. What was there before is unchanged."
+        "The file cannot be written: Not a directory. What was there before is unchanged. "
+        "A file is in the place of its directory: move that away."
     )
 
 

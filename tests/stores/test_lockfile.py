@@ -174,7 +174,7 @@ def test_in_a_directory_that_cannot_be_written_records_are_kept_in_memory(public
     assert (kept, grown) == (TIME, replace(TIME, problems=("x",)))
     assert found == Lock({"docs": DOCS, "time": grown})
     assert problem == (
-        f"{file.path}: The file cannot be locked: Permission denied. "
+        f"{file.path}: The file cannot be locked: Permission denied. Give this user the right to it, then try again. "
         "What was found is kept in memory until it can be written."
     )
     assert other == Lock({"docs": DOCS})
@@ -194,6 +194,7 @@ def test_on_a_full_disk_the_old_lock_stays_and_the_problem_is_said(tmp_path):
 
     assert problem == (
         f"{path}: The file cannot be written: File too large. What was there before is unchanged. "
+        "Raise the limit on the size of files, then try again. "
         "What was found is kept in memory until it can be written."
     )
     assert known == ["docs", "time"]

@@ -94,7 +94,8 @@ def _refuse_syntax(text: str, where: str, reason: str) -> NoReturn:
     message = _SYNTAX_PLACE.sub("", reason)
     if "twice" in reason or "overwrite" in reason:
         message = _name_both_places(text, line) or message
-    raise ConfigError(f"This is not TOML: {message}.", where=where, line=line) from None
+    hint = "Correct the line, or put a good copy of the file in its place."
+    raise ConfigError(f"This is not TOML: {message}.", where=where, line=line, hint=hint) from None
 
 
 def _name_both_places(text: str, line: int) -> str:

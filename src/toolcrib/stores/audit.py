@@ -20,6 +20,7 @@ from toolcrib.core.errors import AuditUnavailable, ToolcribError
 from toolcrib.stores.audit_database import body_of
 from toolcrib.stores.audit_log import AppendLog, AuditPlace, InDoubtError
 from toolcrib.stores.audit_verify import Head
+from toolcrib.stores.sqlite_file import reason_of
 
 Waiting = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 Item = tuple[bytes, Waiting | None]
@@ -284,22 +285,8 @@ def _unavailable(reason: str, remedy: str) -> AuditUnavailable:
     return AuditUnavailable(f"The audit log cannot be written: {reason}.", hint=remedy, details={"reason": reason})
 
 
-_REASONS = {
-    "FullError": "the disk is full",
-    "IOError": "the disk reports an error",
-    "ReadOnlyError": "the file may not be written",
-    "CantOpenError": "the file cannot be opened",
-    "PermissionsError": "the file may not be written",
-    "BusyError": "another program keeps it locked",
-    "CorruptError": "the file is damaged; move it aside and keep it",
-    "NotADBError": "the file is not an audit log",
-}
-
-
 def _reason(error: Exception) -> str:
     """The trouble in plain words, without a path."""
     if isinstance(error, ToolcribError):
         return error.message.rstrip(".")
-    if isinstance(error, OSError):
-        return (error.strerror or type(error).__name__).lower()
-    return _REASONS.get(type(error).__name__) or f"{type(error).__name__}: {error}"
+    return reason_of(error)

@@ -12,7 +12,8 @@ import msgspec
 
 from toolcrib.core.audit import CUT, AuditEntry
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.sqlite_file import Format, open_file
+from toolcrib.stores.audit_log import InDoubtError
+from toolcrib.stores.sqlite_file import Format, open_file, reason_of
 
 if TYPE_CHECKING:
     from toolcrib.stores.audit_verify import Head
@@ -92,7 +93,18 @@ class AuditDatabase:
         if self._first <= known[0]:
             bodies = [body_of(time.time_ns(), cut_entry(known, self._first - 1)), *bodies]
         self._append(bodies)
-        self._connection.execute("COMMIT")
+        self._commit()
+
+    def _commit(self) -> None:
+        """A commit that fails may be found to count all the same when the file is opened anew."""
+        import apsw
+
+        try:
+            self._connection.execute("COMMIT")
+        except apsw.Error as error:
+            from toolcrib.stores.audit_verify import Head
+
+            raise InDoubtError(reason_of(error), Head(self._first - 1, self._previous)) from error
 
     def _append(self, bodies: Sequence[bytes]) -> None:
         """One statement for all rows, so that the interpreter's lock is given away once for the whole batch."""

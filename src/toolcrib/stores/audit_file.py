@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from toolcrib.core.audit import CALL
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit_browsing import Browse
-from toolcrib.stores.audit_database import AuditDatabase
+from toolcrib.stores.audit_database import FORMAT, AuditDatabase
 from toolcrib.stores.audit_log import NoAuditLog, Row
 from toolcrib.stores.audit_reading import Query, Stored
 from toolcrib.stores.audit_usage import Usage, sqlite_usage
 from toolcrib.stores.audit_verify import Head
-from toolcrib.stores.sqlite_file import BUSY_MS, read_sql
+from toolcrib.stores.sqlite_file import BUSY_MS, read_sql, reason_of, way_out
 
 if TYPE_CHECKING:
     import apsw
@@ -29,11 +29,18 @@ class AuditFile:
     """A log in one SQLite file, which several processes may share."""
 
     path: Path
-    remedy: ClassVar[str] = "Make room or mend its place, or see [audit] in the configuration."
     timeout_s: ClassVar[float | None] = None
 
     def __str__(self) -> str:
         return str(self.path)
+
+    @property
+    def remedy(self) -> str:
+        """Without its directory, for callers on other machines read this."""
+        return (
+            f"Make room or mend the place of {self.path.name} (`toolcrib doctor` names it); "
+            "if it is damaged, move it aside and keep it. See [audit] in the configuration."
+        )
 
     def open(self) -> AuditDatabase:
         """For writing; the file is made if there is none."""
@@ -44,6 +51,8 @@ class AuditFile:
         """For reading only; trouble with the file is told in plain words."""
         import apsw
 
+        if self.path.is_dir():
+            raise AuditUnavailable(f"The audit log {self.path} is a directory.", hint="Move it away.")
         if not self.path.is_file():
             raise NoAuditLog(f"There is no audit log at {self.path}.")
         try:
@@ -54,7 +63,8 @@ class AuditFile:
             finally:
                 connection.close()
         except apsw.Error as error:
-            raise AuditUnavailable(f"The audit log {self.path} cannot be read: {error}.") from error
+            message = f"The audit log {self.path} cannot be read: {reason_of(error)}."
+            raise AuditUnavailable(message, hint=way_out(error, FORMAT)) from error
 
     def check(self) -> None:
         """Look at what the file system says of the file, or of where it will be."""

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.files import locked, read_text, replace_bytes, replace_text
+from toolcrib.stores.files import locked, read_text, replace_bytes, replace_text, sync_directory
 
 FILE_NAME = "connections.json"
 BACKUP = ".before-toolcrib"
@@ -82,12 +83,13 @@ def read_bytes(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigError(f"The file cannot be read: {error.strerror}.", where=str(path)) from None
+        message = f"The file cannot be read: {error.strerror}."
+        raise ConfigError(message, where=str(path), hint=remedy_of(error)) from None
 
 
 def keep_backup(path: Path, content: bytes) -> Path:
     """Put a copy beside a file, under a name that is free."""
-    names = [path.with_name(f"{path.name}{BACKUP}{number or ''}") for number in range(1000)]
+    names = (path.with_name(f"{path.name}{BACKUP}{number or ''}") for number in range(1000))
     backup = next(name for name in names if not name.exists())
     mode = path.stat().st_mode & 0o777 if path.exists() else _PRIVATE
     replace_bytes(backup, content, mode)
@@ -101,7 +103,12 @@ def missing_folders(path: Path) -> tuple[str, ...]:
 
 def remove_file(path: Path, folders: tuple[str, ...] = ()) -> None:
     """Remove a file, and the folders that were made for it as far as they are empty."""
-    path.unlink(missing_ok=True)
+    try:
+        path.unlink(missing_ok=True)
+        sync_directory(path.parent)
+    except OSError as error:
+        message = f"The file cannot be removed: {error.strerror}."
+        raise ConfigError(message, where=str(path), hint=remedy_of(error)) from error
     with suppress(OSError):
         for folder in folders:
             Path(folder).rmdir()

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import ConfigError
 
 GUARD_TIMEOUT_S = 10.0
@@ -31,7 +32,8 @@ def read_text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"The file is not UTF-8: byte {error.start}.", where=str(path)) from None
+        hint = "It is damaged, or of another program: put a good copy in its place, or move it away."
+        raise ConfigError(f"The file is not UTF-8: byte {error.start}.", where=str(path), hint=hint) from None
     except OSError as error:
         raise _cannot("read", path, error) from error
 
@@ -48,10 +50,16 @@ def replace_bytes(path: Path, content: bytes, mode: int = 0o644, *, keep: int = 
     """Put ``content`` in place of the file, byte for byte, as ``replace_text`` does."""
     target = path.resolve()
     try:
-        _make_directory(target.parent)
+        make_directory(target.parent)
         _replace(target, content, mode, keep)
     except OSError as error:
-        raise _cannot("written", path, error, hint="What was there before is unchanged.") from error
+        raise _cannot("written", path, error, "What was there before is unchanged.") from error
+    try:
+        sync_directory(target.parent)
+    except OSError as error:
+        raise _cannot(
+            "forced to the disk", path, error, "The new version is there, but a power cut may undo it."
+        ) from error
 
 
 @contextmanager
@@ -86,29 +94,54 @@ def discard_leftovers(path: Path) -> None:
 
 
 def _replace(target: Path, content: bytes, mode: int, keep: int) -> None:
+    if not target.exists():
+        force_path(target.parent)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_TEMPORARY}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+        try:
             _keep_mode(target, descriptor, keep)
-            file.write(content)
-            file.flush()
+            write_all(descriptor, content)
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         temporary.replace(target)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the next writer discards it
+            temporary.unlink()
         raise
-    sync_directory(target.parent)
 
 
-def _make_directory(directory: Path) -> None:
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write all of it: the system may take less at a time."""
+    left = memoryview(content)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def make_directory(directory: Path, mode: int = 0o777) -> None:
+    """Make a directory, and those above it. Before the first file is put there, ``force_path`` it."""
     if not directory.exists():
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode, parents=True, exist_ok=True)
+
+
+def force_path(directory: Path) -> None:
+    """Force to the disk that there is such a directory, and those above it: what is in a lost one is lost.
+
+    For whoever puts a new file there, before the file has its name: a directory with files in it is known to be safe,
+    whoever made it and whatever went wrong at that time.
+    """
+    device = directory.stat().st_dev
+    for above in directory.parents:
+        if above.stat().st_dev != device:
+            return
+        with suppress(PermissionError):  # somebody else's, who has to see to it
+            sync_directory(above)
 
 
 def sync_directory(directory: Path) -> None:
     """Force to the disk which files a directory holds, without which a new one can be lost in a power cut."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -126,7 +159,7 @@ def _keep_mode(target: Path, descriptor: int, keep: int) -> None:
 def _open_guard(target: Path) -> int:
     guard = target.with_name(f".{target.name}.guard")
     try:
-        _make_directory(target.parent)
+        make_directory(target.parent)
         return os.open(guard, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise _cannot("locked", target, error) from error
@@ -145,5 +178,6 @@ def _wait_for(descriptor: int, target: Path, deadline: float) -> None:
             raise _cannot("locked", target, error) from error
 
 
-def _cannot(verb: str, path: Path, error: OSError, hint: str = "") -> ConfigError:
+def _cannot(verb: str, path: Path, error: OSError, state: str = "") -> ConfigError:
+    hint = f"{state} {remedy_of(error)}".strip()
     return ConfigError(f"The file cannot be {verb}: {error.strerror}.", where=str(path), hint=hint)

@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from toolcrib.core.errors import KnowledgeUnavailable, ToolcribError
+from toolcrib.core.errors import ToolcribError
 from toolcrib.core.knowledge import (
     Change,
     Collection,
@@ -27,8 +27,8 @@ from toolcrib.core.knowledge import (
 )
 from toolcrib.stores import knowledge_reading as reading
 from toolcrib.stores.files import try_lock
-from toolcrib.stores.knowledge_database import KnowledgeDatabase
-from toolcrib.stores.sqlite_file import reason_of
+from toolcrib.stores.knowledge_database import FORMAT, KnowledgeDatabase
+from toolcrib.stores.sqlite_file import unusable
 
 if TYPE_CHECKING:
     from apsw import Connection
@@ -208,7 +208,7 @@ class _Desk:
             raise
         except Exception as error:  # the edge of the disk: whatever goes wrong there is told in our words
             self._let_go()
-            raise _unavailable(error) from error
+            raise unusable(error, self._path, FORMAT) from error
 
     async def close(self) -> None:
         if self._thread is None:
@@ -222,12 +222,3 @@ class _Desk:
             with contextlib.suppress(Exception):  # closing: what was acknowledged is on disk already
                 self._database.close()
             self._database = None
-
-
-def _unavailable(error: Exception) -> KnowledgeUnavailable:
-    reason: Any = reason_of(error)
-    return KnowledgeUnavailable(
-        f"The knowledge base cannot be used: {reason}.",
-        hint="Make room or mend its place, or see [kb] in the configuration.",
-        details={"reason": reason},
-    )

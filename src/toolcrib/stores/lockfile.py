@@ -56,13 +56,14 @@ class LockFile:
         return changed
 
     def _store(self, server: str, record: Record | None, stored: Lock) -> Record | None:
+        """With it goes what could not be written before."""
         discard_leftovers(self.path)
         try:
-            replace_text(self.path, write_lock(with_record(stored, server, record)))
+            replace_text(self.path, write_lock(with_record(self._with_kept(stored), server, record)))
         except ConfigError as error:
             return self._keep(server, record, error)
-        self._kept.pop(server, None)
-        self.problem = self.problem if self._kept else ""
+        self._kept.clear()
+        self.problem = ""
         return record
 
     def _stored(self) -> Lock:

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.config.model import ResultsConfig
+from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import ConfigError, ResultNotKept
 from toolcrib.core.tasks import TaskScope
-from toolcrib.stores.files import locked
+from toolcrib.stores.files import locked, write_all
 
 _RUN = "run-"
 
@@ -109,8 +110,11 @@ class ResultStore:
                 return None
             try:
                 return entry.path.read_bytes()
-            except OSError:
+            except FileNotFoundError:
                 return None
+            except OSError as error:
+                message = f"The result cannot be read: {(error.strerror or '').lower()}."
+                raise ResultNotKept(message, hint=remedy_of(error)) from error
 
     def _is_old(self, entry: _Entry) -> bool:
         return self._clock() - entry.kept_at >= self._settings.keep_s
@@ -204,13 +208,13 @@ def _unlink_all(paths: Iterable[Path]) -> None:
 def _write(path: Path, raw: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
-            written = 0
-            while written < len(raw):
-                written += file.write(memoryview(raw)[written:]) or 0
+        write_all(descriptor, raw)
     except BaseException:
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # it goes with its directory
+            path.unlink()
         raise
+    finally:
+        os.close(descriptor)
 
 
 def _check_private(root: Path) -> None:

@@ -1,14 +1,19 @@
 """A SQLite file of our own: made for its owner alone, opened to survive power cuts, brought up to date by steps."""
 
+import errno
 import os
+import secrets
+import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import ToolcribError
-from toolcrib.stores.files import sync_directory
+from toolcrib.stores.files import force_path, make_directory, sync_directory
 
 if TYPE_CHECKING:
     import apsw
@@ -17,6 +22,7 @@ BUSY_MS = 5_000
 SAFE_SQLITE = (3, 51, 3)
 """Older ones can damage a database that two processes write (the WAL-reset bug)."""
 _SQL = Path(__file__).with_name("sql")
+_DRAFT = ".new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +43,39 @@ def read_sql(name: str) -> str:
 
 def open_file(path: Path, format: Format) -> "apsw.Connection":  # noqa: A002 - it is one
     """A connection that writes durably; the file is made if there is none."""
-    _make_file(path)
+    if not path.exists():
+        make_directory(path.parent, 0o700)
+        _make_file(path, format)
+    _refuse_empty(path, format)
+    sync_directory(path.parent)  # whoever made the file may not have come so far
     return _patiently(lambda: _open(path, format))
 
 
-def _make_file(path: Path) -> None:
-    """Nobody else may read it; SQLite gives its side files the same mode."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _make_file(path: Path, format: Format) -> None:  # noqa: A002
+    """Make it whole beside its place, then give it its name: a file that is there and empty was not left so by us."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_DRAFT}")
     try:
-        if os.fstat(descriptor).st_mode & 0o077:
-            os.fchmod(descriptor, 0o600)
+        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        _open(draft, format).close()
+        force_path(path.parent)
+        with suppress(FileExistsError):  # another process was quicker
+            os.link(draft, path)
     finally:
-        os.close(descriptor)
-    sync_directory(path.parent)
+        for leftover in path.parent.glob(f"{draft.name}*"):
+            with suppress(OSError):
+                leftover.unlink()
+
+
+def _refuse_empty(path: Path, format: Format) -> None:  # noqa: A002
+    """Also see to it that nobody else may read it; SQLite gives its side files the same mode."""
+    status = path.stat()
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not status.st_size:
+        message = f"The {format.shown} {path.name} is empty: it was cut, and what it held is gone."
+        raise format.error(message, hint=_DAMAGED, details={"reason": "the file is empty"})
+    if status.st_mode & 0o077:
+        path.chmod(status.st_mode & 0o700)
 
 
 def _open(path: Path, format: Format) -> "apsw.Connection":  # noqa: A002
@@ -60,10 +85,12 @@ def _open(path: Path, format: Format) -> "apsw.Connection":  # noqa: A002
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         connection.set_busy_timeout(BUSY_MS)
-        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         _migrate(connection, path, format)
+        connection.execute("PRAGMA journal_mode = WAL")
+        # What an fsync failed to keep can still be read, and is never kept by a later one: writing it anew does.
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
     except BaseException:
         connection.close()
         raise
@@ -115,15 +142,20 @@ def _version(connection: "apsw.Connection") -> int:
     return int(found)
 
 
-REASONS = {
-    "FullError": "the disk is full",
-    "IOError": "the disk reports an error",
-    "ReadOnlyError": "the file may not be written",
-    "CantOpenError": "the file cannot be opened",
-    "PermissionsError": "the file may not be written",
-    "BusyError": "another program keeps it locked",
-    "CorruptError": "the file is damaged; move it aside and keep it",
-    "NotADBError": "the file is not a database",
+_ELSEWHERE = "Make room or mend its place (`toolcrib doctor` names it), or choose another with"
+_DAMAGED = "Move the file aside and keep it, then put a good copy in its place, or begin anew without."
+_DISK_ERROR = "Look at the system's log, and copy the file to another disk."
+_TROUBLE = {
+    "FullError": ("the disk is full", "Make room on its disk, then try again."),
+    "IOError": ("the disk reports an error", _DISK_ERROR),
+    "ReadOnlyError": ("the file may not be written", ""),
+    "CantOpenError": ("the file cannot be opened", ""),
+    "PermissionsError": ("the file may not be written", ""),
+    "BusyError": ("another program keeps it locked", "End that program, or try again when it has finished."),
+    "LockedError": ("another program keeps it locked", "End that program, or try again when it has finished."),
+    "CorruptError": ("the file is damaged; move it aside and keep it", _DAMAGED),
+    "NotADBError": ("the file is not a database", _DAMAGED),
+    "SQLError": ("the file lacks what it should hold; it is damaged", _DAMAGED),
 }
 
 
@@ -131,4 +163,17 @@ def reason_of(error: Exception) -> str:
     """The trouble in plain words, without a path."""
     if isinstance(error, OSError):
         return (error.strerror or type(error).__name__).lower()
-    return REASONS.get(type(error).__name__) or f"{type(error).__name__}: {error}"
+    return _TROUBLE.get(type(error).__name__, (f"{type(error).__name__}: {error}", ""))[0]
+
+
+def way_out(error: Exception, format: Format) -> str:  # noqa: A002
+    """What to do about it."""
+    known = remedy_of(error) if isinstance(error, OSError) else _TROUBLE.get(type(error).__name__, ("", _DAMAGED))[1]
+    return known or f"{_ELSEWHERE} {format.setting}."
+
+
+def unusable(error: Exception, path: Path, format: Format) -> ToolcribError:  # noqa: A002
+    """Trouble with a file as an error of ours. Its directory is not named, for callers on other machines read this."""
+    reason = reason_of(error)
+    message = f"The {format.shown} {path.name} cannot be used: {reason}."
+    return format.error(message, hint=way_out(error, format), details={"reason": reason})

@@ -13,8 +13,16 @@ from typing import Literal
 import msgspec
 
 from toolcrib.core.access import Caller
+from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text, sync_directory
+from toolcrib.stores.files import (
+    discard_leftovers,
+    locked,
+    make_directory,
+    read_text,
+    replace_text,
+    sync_directory,
+)
 from toolcrib.stores.paths import state_directory, witness_directory
 from toolcrib.stores.tokens import Known, Token, TokenWish, find_named, make_token, refuse_namesake
 
@@ -163,9 +171,11 @@ def token_file(env: Mapping[str, str], now: Callable[[], float]) -> TokenFile:
 
 def _make_private(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_directory(path.parent, 0o700)
     except OSError as error:
-        raise ConfigError(f"Tokens cannot be kept: {error.strerror}.", where=str(path)) from error
+        raise ConfigError(
+            f"Tokens cannot be kept: {error.strerror}.", where=str(path), hint=remedy_of(error)
+        ) from error
 
 
 def _check_owner(path: Path) -> None:
@@ -173,7 +183,9 @@ def _check_owner(path: Path) -> None:
     try:
         status = path.stat()
     except OSError as error:
-        raise ConfigError(f"The tokens cannot be read: {error.strerror}.", where=str(path)) from error
+        raise ConfigError(
+            f"The tokens cannot be read: {error.strerror}.", where=str(path), hint=remedy_of(error)
+        ) from error
     if status.st_uid not in (0, os.geteuid()) or status.st_mode & _OTHERS_MAY_WRITE:
         raise ConfigError(
             "Others may write the file of tokens, so it is not used.",

@@ -23,7 +23,7 @@ from toolcrib.core.worklist import (
     check_room,
     set_free,
 )
-from toolcrib.stores.sqlite_file import Format, open_file, reason_of
+from toolcrib.stores.sqlite_file import Format, open_file, unusable
 
 if TYPE_CHECKING:
     from apsw import Connection
@@ -78,8 +78,7 @@ class SqliteWorkList:
             raise
         except Exception as error:  # the edge of the disk: whatever goes wrong there is told in our words
             self._let_go()
-            reason = reason_of(error)
-            raise WorkListUnavailable(f"The tasks cannot be used: {reason}.", details={"reason": reason}) from error
+            raise unusable(error, self._path, FORMAT) from error
 
     async def close(self) -> None:
         """Let go of the file."""

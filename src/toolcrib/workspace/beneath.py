@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from toolcrib.workspace.openat2 import OpenBeneath, kernel_open
 
 LINKS_MAX = 40
+_CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -30,9 +31,30 @@ class Spot:
         """Its real path below the root."""
         return "/".join((*self.way, self.name))
 
+    def force_way(self) -> None:
+        """Force to the disk that there are the directories that lead here, such as were made on the way."""
+        held = os.dup(self.directory)
+        try:
+            for _ in self.way:
+                above = os.open("..", DIRECTORY, dir_fd=held)
+                os.close(held)
+                held = above
+                sync_directory(held)
+        finally:
+            os.close(held)
+
     def open(self, flags: int, mode: int = 0o666) -> int:
         """A descriptor of the entry itself."""
         return os.open(self.name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self.directory)
+
+
+def sync_directory(descriptor: int) -> None:
+    """Force to the disk which entries a directory has, where the file system can do that."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
 
 
 def open_beneath(root: int, parts: Sequence[str], flags: int, opener: OpenBeneath | None = None) -> int:

@@ -11,8 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from toolcrib.config.server_files import READ_AT_START, is_server_file
+from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import InvalidArguments, OutsideWorkspace, ToolcribError, ToolFailed, did_you_mean
-from toolcrib.workspace.beneath import Spot, locate, open_beneath
+from toolcrib.workspace.beneath import Spot, locate, open_beneath, sync_directory
 from toolcrib.workspace.openat2 import OpenBeneath
 
 PATH_MAX = 4096
@@ -20,7 +21,6 @@ CHANGED_MAX = 64 << 20
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
 _LEADS_OUT = frozenset({errno.EXDEV, errno.ELOOP})
-_CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 OWN_DIRECTORIES = frozenset({".git"})
 """git runs what stands in its hooks and settings."""
@@ -133,6 +133,8 @@ class Root:
                     after = change(before)
                     if after != before:
                         _put(spot, after, status)
+                    else:
+                        sync_directory(spot.directory)  # the last attempt may have failed at this
                     return Written(spot.path, before, after)
             except OSError as error:
                 raise explain(error, written, self._siblings(root, parts)) from None
@@ -191,10 +193,12 @@ def explain(error: OSError, written: str, siblings: list[str]) -> ToolcribError:
         hint = did_you_mean(PurePosixPath(written).name, siblings) or "See what is there with file_list or file_find."
         return InvalidArguments(f"There is no {written[:200]!r}.", hint=hint)
     if error.errno == errno.ENOTDIR:
-        return InvalidArguments(f"{written[:200]!r} is no directory, or passes through something that is none.")
+        message = f"{written[:200]!r} is no directory, or passes through something that is none."
+        return InvalidArguments(message, hint="See what is there with file_list.")
     if error.errno == errno.ENXIO:
-        return InvalidArguments(f"{written[:200]!r} is no ordinary file.")
-    return ToolFailed(f"{written[:200]!r}: {_words(error)}.")
+        hint = "Pipes, sockets and devices are left alone."
+        return InvalidArguments(f"{written[:200]!r} is no ordinary file.", hint=hint)
+    return ToolFailed(f"{written[:200]!r}: {_words(error)}.", hint=remedy_of(error))
 
 
 def _words(error: OSError) -> str:
@@ -218,20 +222,25 @@ def _read(spot: Spot, written: str) -> tuple[bytes | None, os.stat_result | None
 
 def _put(spot: Spot, content: bytes, status: os.stat_result | None) -> None:
     """A new file beside the old one, forced to the disk, then put in its place in one step."""
+    if status is None:
+        spot.force_way()
     draft = Spot(spot.directory, f".toolcrib-{os.urandom(8).hex()}.tmp", spot.way)
     descriptor = draft.open(os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
+        try:
             _keep_owner_and_mode(descriptor, status)
-            file.write(content)
-            file.flush()
+            left = memoryview(content)
+            while left:  # the system may take less at a time
+                left = left[os.write(descriptor, left) :]
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         os.rename(draft.name, spot.name, src_dir_fd=spot.directory, dst_dir_fd=spot.directory)
     except BaseException:
         with suppress(OSError):
             os.unlink(draft.name, dir_fd=spot.directory)
         raise
-    _sync(spot.directory)
+    sync_directory(spot.directory)
 
 
 def _keep_owner_and_mode(descriptor: int, status: os.stat_result | None) -> None:
@@ -239,11 +248,3 @@ def _keep_owner_and_mode(descriptor: int, status: os.stat_result | None) -> None
         with suppress(PermissionError):
             os.fchown(descriptor, status.st_uid, status.st_gid)
         os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & 0o777)
-
-
-def _sync(directory: int) -> None:
-    try:
-        os.fsync(directory)
-    except OSError as error:
-        if error.errno not in _CANNOT_SYNC:
-            raise

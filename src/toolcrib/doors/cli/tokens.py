@@ -1,17 +1,20 @@
 """The owner's token, given by a flag or the environment, or made at the first start; and where all others are kept."""
 
 import ipaddress
-import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import ConfigError
+from toolcrib.stores.files import locked, make_directory, read_text, replace_text, sync_directory
 from toolcrib.stores.paths import state_directory
 
 VARIABLE = "TOOLCRIB_TOKEN"
 SHORTEST = 16
+MADE = 43
+"""How long a token is that toolcrib made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,9 @@ def given_token(flag: str | None, env: Mapping[str, str]) -> Token | None:
     return None
 
 
-def _checked(token: Token) -> Token:
-    if len(token.value) < SHORTEST or not token.value.isascii() or any(map(str.isspace, token.value)):
+def _checked(token: Token, shortest: int = SHORTEST) -> Token:
+    is_long = len(token.value) >= shortest and token.value.isascii()
+    if not is_long or " " in token.value or not token.value.isprintable():
         raise ConfigError(
             f"The token given by {token.origin} is too weak.",
             hint=f"Use at least {SHORTEST} ASCII characters without spaces, for example from `openssl rand -hex 32`.",
@@ -57,27 +61,19 @@ def token_path(env: Mapping[str, str]) -> Path:
 def kept_token(path: Path) -> Token:
     """The token of the file, made if there is none; nobody else may read it."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _make(path)
+        make_directory(path.parent, 0o700)
+        with locked(path):
+            if not path.exists():
+                replace_text(path, secrets.token_urlsafe(32) + "\n", 0o600)
         path.chmod(0o600)
-        return _checked(Token(path.read_text().strip(), str(path)))
+        sync_directory(path.parent)  # whoever is told the token relies on it
     except OSError as error:
-        raise ConfigError(
-            f"The token cannot be kept: {error.strerror}.", where=str(path), hint=f"Set {VARIABLE} instead."
-        ) from error
-
-
-def _make(path: Path) -> None:
-    """Write a new token beside and link it into place, so that two starts at once agree on one."""
-    if path.exists():
-        return
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+        message, hint = f"The token cannot be kept: {error.strerror}.", f"{remedy_of(error)} Or set {VARIABLE}."
+        raise ConfigError(message, where=str(path), hint=hint) from error
     try:
-        os.link(draft, path)
-    except FileExistsError:
-        return
-    finally:
-        draft.unlink()
+        return _checked(Token((read_text(path) or "").strip(), str(path)), MADE)
+    except ConfigError as error:
+        hint = "Remove the file: the next start makes another token, which programs with the old one have to be told."
+        raise ConfigError(
+            f"The token of this file cannot be used. {error.message}", where=str(path), hint=hint
+        ) from None
