@@ -22,6 +22,7 @@ from toolcrib.doors.cli.tokens import kept_token
 from toolcrib.knowledge.indexing import build_segment
 from toolcrib.stores.audit import QueuedAudit
 from toolcrib.stores.audit_file import AuditFile
+from toolcrib.stores.audit_note import HeadNote, NotedPlace
 from toolcrib.stores.audit_reading import in_order
 from toolcrib.stores.audit_verify import verify
 from toolcrib.stores.configuration import write_config
@@ -117,7 +118,7 @@ class Tokens(_Store):
 
     def __init__(self, home: Path, outside: Outside) -> None:
         super().__init__(home, outside)
-        self._file = TokenFile(home / self.file, lambda: 1000.0)
+        self._file = TokenFile(home / self.file, lambda: 1000.0, home / "witness" / "tokens")
 
     async def put(self, key: str, value: str) -> None:
         if value == "1":
@@ -261,7 +262,8 @@ class Audit(_Store):
 
     def __init__(self, home: Path, outside: Outside) -> None:
         super().__init__(home, outside)
-        self._place = AuditFile(home / self.file)
+        self._file = AuditFile(home / self.file)
+        self._place = NotedPlace(self._file, HeadNote(home / "witness" / "audit"))
         self._audit = QueuedAudit(self._place, lambda: 1_000_000)
 
     async def put(self, key: str, value: str) -> None:
@@ -273,19 +275,20 @@ class Audit(_Store):
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> dict[str, str]:
-        if not self._place.path.exists():
+        if not self._file.path.exists():
             return {}
         with self._place.reading() as log:
             return {entry.tool: entry.execution_id for entry in in_order(log) if entry.event == "call.begun"}
 
     async def faults(self) -> list[str]:
-        if not self._place.path.exists():
+        if not self._file.path.exists():
             return []
         with self._place.reading() as log:
             tools = [entry.tool for entry in in_order(log) if entry.event == "call"]
             finding = verify(log)
+        changed = self._place.problem()
         twice = [f"{tool} is there twice" for tool in sorted(set(tools)) if tools.count(tool) > 1]
-        return twice + ([finding.fault.words] if finding.fault else [])
+        return twice + ([finding.fault.words] if finding.fault else []) + ([changed] if changed else [])
 
     async def close(self) -> None:
         await self._audit.close()

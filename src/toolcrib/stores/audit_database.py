@@ -92,23 +92,24 @@ class AuditDatabase:
         self._first, self._previous = self._read_tail()  # another process may have written since
         if self._first <= known[0]:
             bodies = [body_of(time.time_ns(), cut_entry(known, self._first - 1)), *bodies]
-        self._append(bodies)
-        self._commit()
+        end = self._append(bodies)
+        self._commit(end)
+        self._first, self._previous = end.seq + 1, end.hash
 
-    def _commit(self) -> None:
+    def _commit(self, end: "Head") -> None:
         """A commit that fails may be found to count all the same when the file is opened anew."""
         import apsw
 
         try:
             self._connection.execute("COMMIT")
         except apsw.Error as error:
-            from toolcrib.stores.audit_verify import Head
+            raise InDoubtError(reason_of(error), end) from error
 
-            raise InDoubtError(reason_of(error), Head(self._first - 1, self._previous)) from error
-
-    def _append(self, bodies: Sequence[bytes]) -> None:
+    def _append(self, bodies: Sequence[bytes]) -> "Head":
         """One statement for all rows, so that the interpreter's lock is given away once for the whole batch."""
         import apsw
+
+        from toolcrib.stores.audit_verify import Head
 
         hashes, previous = [], self._previous
         for seq, body in enumerate(bodies, self._first):
@@ -116,8 +117,9 @@ class AuditDatabase:
             hashes.append(previous)
         texts = apsw.carray(tuple([body.decode() for body in bodies]))
         self._connection.execute(_APPEND, (self._first, b"".join(hashes), texts))
-        self._first, self._previous = self._first + len(hashes), previous
-        self._connection.execute(_MOVE_HEAD, (self._first - 1, previous))
+        end = Head(self._first + len(hashes) - 1, previous)
+        self._connection.execute(_MOVE_HEAD, (end.seq, end.hash))
+        return end
 
     def _read_tail(self) -> tuple[int, bytes]:
         row: Any = self._connection.execute("SELECT seq, hash FROM head").fetchone()

@@ -1,7 +1,7 @@
 """Tokens in a file of the user; one that is damaged, emptied, gone, or that others may write, lets nobody in.
 
-That there are tokens is noted in another directory before the first one is made: whoever deletes the file of tokens,
-or the directory it is in, leaves the door closed. Only ``toolcrib tokens reset`` takes the note away.
+That there are tokens is noted in another directory before the first one is told to anybody: whoever deletes the file
+of tokens, or the directory it is in, leaves the door closed. Only ``toolcrib tokens reset`` takes the note away.
 """
 
 import os
@@ -156,12 +156,13 @@ class TokenFile:
         _make_private(self.path)
         with locked(self.path):
             text = msgspec.json.format(msgspec.json.encode(_Kept(tokens=change(self.read())))).decode()
-            with suppress(ConfigError, OSError):  # a token in its file closes the door as well
-                self._write_note()
             discard_leftovers(self.path)
             with suppress(FileNotFoundError):
                 self.path.chmod(0o600)
             replace_text(self.path, text + "\n", 0o600)
+            # Last, for a note without tokens would keep everybody out; and a token in its file closes the door as well.
+            with suppress(ConfigError, OSError):
+                self._write_note()
 
 
 def token_file(env: Mapping[str, str], now: Callable[[], float]) -> TokenFile:
