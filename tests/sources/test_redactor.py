@@ -147,3 +147,51 @@ def test_an_error_keeps_its_kind_and_loses_its_secrets():
 def test_half_a_surrogate_pair_does_not_stop_the_search():
     """Such text comes from file names and careless programs."""
     assert Redactor({PLAIN}).text(f"\ud800 {PLAIN}") == "\ud800 ***"
+
+
+def large(text: str, **more: object) -> bytes:
+    """An answer of some 200 KB that holds a text in its middle."""
+    content = [{"type": "text", "text": "before " * 15_000 + text + " after" * 15_000}]
+    return json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"content": content, **more}}).encode()
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_large_message_is_cleaned_where_the_secret_is_and_stays_as_it_is_elsewhere(encoding):
+    """In every encoding, also across the pieces it is looked at in; and it is still JSON."""
+    encoded = ENCODINGS[encoding](PLAIN)
+    for shift in (0, 1, 2000, 4090):
+        cleaned = Redactor({PLAIN}).clean(large("." * shift + f"[{encoded}]"))
+
+        text = msgspec.json.decode(cleaned)["result"]["content"][0]["text"]
+        assert encoded not in text
+        assert text.startswith("before " * 15_000 + "." * shift + "[")
+        assert text.endswith("]" + " after" * 15_000)
+        assert "***" in text
+
+
+def test_a_number_in_a_large_message_stays_a_number():
+    """Three asterisks would make it no JSON any more."""
+    cleaned = Redactor({"1234567890"}).clean(large("words", structuredContent={"n": 1234567890, "m": [51234567890]}))
+
+    assert msgspec.json.decode(cleaned)["result"]["structuredContent"] == {"n": 1, "m": [51]}
+
+
+@pytest.mark.parametrize(
+    "text", ["".join(f"\\u{ord(char):04x}" for char in PLAIN), (PLAIN + " ") * 200_000], ids=["hidden", "everywhere"]
+)
+def test_a_large_message_that_cannot_be_cleaned_is_withheld(text):
+    """Whoever asked gets an error under the same id; a message nobody waits for is one that nobody heeds."""
+    answer = b'{"jsonrpc":"2.0","id":7,"result":{"a":"' + text.encode() + b" " * 70_000 + b'"}}'
+    notice = answer.replace(b'"id":7,"result"', b'"method":"notifications/message","params"')
+
+    cleaned, noted = (msgspec.json.decode(Redactor({PLAIN}).clean(message)) for message in (answer, notice))
+
+    assert (cleaned["id"], cleaned["error"]["code"], "withheld" in cleaned["error"]["message"]) == (7, -32603, True)
+    assert noted == {"jsonrpc": "2.0", "method": "notifications/withheld"}
+
+
+def test_escapes_in_a_large_message_that_hide_nothing_stay_as_they_are():
+    """A file full of them is a file like any other."""
+    message = large(r"\u0041\u0042 " * 5000)
+
+    assert msgspec.json.decode(Redactor({PLAIN}).clean(message)) == msgspec.json.decode(message)
