@@ -155,7 +155,10 @@ def serve(line: socket.socket) -> str:
     signal.signal(signal.SIGCHLD, reap)
     while True:
         data, fds, *_ = socket.recv_fds(line, MAX_REQUEST, 4)
-        if not data:
+        if not data:  # whoever asked is gone, and what they started goes with them
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            for pid in watched:
+                os.kill(pid, signal.SIGKILL)
             os._exit(0)
         settled, settle = os.pipe()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})

@@ -9,6 +9,7 @@ import compileall
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from tests.running.runner import Runner, SharedEngines
 from tests.running.tally import last_failed
 
 USUAL_WORKERS = 4
+INTERRUPTED = 130
 
 
 def compile_once() -> None:
@@ -62,9 +64,14 @@ def main() -> int:
         print("Nothing failed last time." if options.which == ["failed"] else "There are no such tests.")
         return 0 if options.which == ["failed"] else 2
     compile_once()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.ExitStack() as life:
         runner = Runner(tasks, life.enter_context(scratch_folder()), SharedEngines(life), Bounds())
-        cpu_s = runner.run(options.workers)
+        try:
+            cpu_s = runner.run(options.workers)
+        except KeyboardInterrupt:
+            runner.tally.say("interrupted")
+            return INTERRUPTED
         return runner.tally.close(cpu_s, is_whole=not any(task.only for task in tasks))
 
 
