@@ -164,7 +164,7 @@ def _files(folder: Path) -> Iterator[Path]:
     return (
         path
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in expected and not path.name.startswith("audit.db")
+        if path.is_file() and path.name not in expected and not path.name.startswith(("audit.db", "audit-"))
     )
 
 
