@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.doubles.claude_code import install_claude_code
 from tests.doubles.llm import LlmDouble
-from tests.fleet import install
+from tests.fleet import install, launcher
 from tests.fleet.frameworks import OVER_MCP, with_model
 from tests.fleet.gateway import serving
 
@@ -102,7 +102,7 @@ def test_python_examples_run(code: str, tmp_path: Path, environment: dict[str, s
     script = tmp_path / "example.py"
     script.write_text(code)
 
-    done = run([sys.executable, str(script)], environment, tmp_path)
+    done = launcher.run([sys.executable, str(script)], stdin="", timeout_s=150, cwd=tmp_path, env=environment)
 
     assert done.returncode == 0, done.stderr
 

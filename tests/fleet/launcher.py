@@ -38,8 +38,8 @@ class Launched(subprocess.Popen[bytes]):
             for own, end in enumerate((given["p2cread"], given["c2pwrite"], given["errwrite"]))
         ]
         request = {
-            "module": args[2],
-            "argv": list(map(os.fspath, args))[3:],
+            "module": args[2] if args[1] == "-m" else "",
+            "argv": list(map(os.fspath, args))[2 if args[1] == "-m" else 1 :],
             "cwd": os.fspath(given["cwd"] or Path.cwd()),
             "env": dict(os.environ if given["env"] is None else given["env"]),
             "new_session": bool(given["start_new_session"]),
@@ -73,11 +73,13 @@ EXECUTE_CHILD = (
 """The parameters of `subprocess.Popen._execute_child`, after the first."""
 
 
-def popen(argv: "list[str] | tuple[str, ...]", **settings: Any) -> "subprocess.Popen[bytes]":
-    """Start a program; ``python -m`` with toolcrib or a module of the tests quickly, where that makes no difference."""
+def popen(
+    argv: "list[str] | tuple[str, ...]", *, is_example: bool = False, **settings: Any
+) -> "subprocess.Popen[bytes]":
+    """Start a program; toolcrib, modules of the tests and scripts that are examples quickly, where it is the same."""
     env: Mapping[str, str] | None = settings.get("env")
     is_ours = tuple(argv[:2]) == TOOLCRIB[:2] and argv[2].partition(".")[0] in ("toolcrib", "tests")
-    if is_ours and _interpreter_options(env or os.environ) == _interpreter_options(os.environ):
+    if (is_ours or is_example) and _interpreter_options(env or os.environ) == _interpreter_options(os.environ):
         return Launched(argv, **settings)
     return subprocess.Popen(argv, **settings)
 
@@ -85,7 +87,8 @@ def popen(argv: "list[str] | tuple[str, ...]", **settings: Any) -> "subprocess.P
 def run(argv: "list[str] | tuple[str, ...]", *, stdin: str, timeout_s: float, **settings: Any) -> Any:
     """Run a program to its end, with what it printed as text."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with popen(argv, **pipes, **settings) as process:
+    is_example = argv[0] == sys.executable and argv[1].endswith(".py")
+    with popen(argv, is_example=is_example, **pipes, **settings) as process:
         try:
             out, err = process.communicate(stdin.encode(), timeout_s)
         except BaseException:
@@ -202,7 +205,7 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
         setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
     sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
     sys.path[0] = request["cwd"]
-    sys.argv = ["", *request["argv"]]
+    sys.argv = request["argv"]
 
 
 def main(line: socket.socket) -> None:
@@ -214,7 +217,11 @@ def main(line: socket.socket) -> None:
     for module in pkgutil.iter_modules(toolcrib.doors.cli.commands.__path__):
         importlib.import_module(f"toolcrib.doors.cli.commands.{module.name}")
     gc.freeze()
-    runpy.run_module(serve(line), run_name="__main__", alter_sys=True)
+    if module := serve(line):
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(sys.argv[0]).parent)
+        runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":
