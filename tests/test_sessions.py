@@ -45,7 +45,7 @@ class Bench:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.now = 1_700_000_000.0
+        self.now, self.steady = 1_700_000_000.0, 500.0
         self.env = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
         self.file = ProjectFile(home / "state")
 
@@ -79,7 +79,8 @@ class Bench:
         around = self.around(directory)
         loaded = load(None, around)
         crib = await assemble(loaded, surroundings=around)
-        sessions = Sessions(Projects(Project(crib, loaded, None, around), self.file), emit, stays, lambda: self.now)
+        projects = Projects(Project(crib, loaded, None, around), self.file)
+        sessions = Sessions(projects, emit, stays, lambda: self.now, lambda: self.steady)
         try:
             yield sessions
         finally:
@@ -229,10 +230,10 @@ async def test_sessions_that_nobody_uses_end(bench: Bench):
         asleep = asyncio.Event()
         work = asyncio.ensure_future(working(busy, asleep.wait()))
         await asyncio.sleep(0)
-        bench.now += IDLE_S - 1
+        bench.steady += IDLE_S - 1
         await sessions.sweep()
         before = len(sessions.all())
-        bench.now += 2
+        bench.steady += 2
         await sessions.sweep()
         left = sessions.all()
         asleep.set()
@@ -243,6 +244,20 @@ async def test_sessions_that_nobody_uses_end(bench: Bench):
     assert ended.error is not None
     with pytest.raises(UnknownSession):
         sessions.find(idle.id)
+
+
+@pytest.mark.parametrize("jump_s", [-36_000, 36_000, 315_360_000], ids=["back", "on", "years on"])
+async def test_a_clock_that_jumps_ends_no_session_and_keeps_none(bench: Bench, jump_s: float):
+    """How long a session was not used is told by another clock than when that was."""
+    async with bench.serving(bench.project("mine")) as sessions:
+        await sessions.open(sessions.projects.place, "", ME)
+        bench.now += jump_s
+        await sessions.sweep()
+        before = len(sessions.all())
+        bench.steady += IDLE_S + 1
+        await sessions.sweep()
+
+        assert (before, sessions.all()) == (1, [])
 
 
 async def test_there_is_a_limit_to_projects_that_are_open(bench: Bench):

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from toolcrib.config.lock import timestamp
 from toolcrib.core.access import Caller
+from toolcrib.core.clocks import Clock, elapsed
 from toolcrib.core.errors import CallerError, RateLimited
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.stay import Stay
@@ -71,6 +72,8 @@ class Session:
     workplace: Workplace
     opened_at: float
     last_used: float
+    idle_since: float
+    """As ``last_used``, by a clock that nobody sets."""
     since: int = 0
     """Up to where the journal was written when it began."""
     stay: Stay | None = None
@@ -105,13 +108,14 @@ class Sessions:
         projects: Projects,
         emit: Emit,
         stays: Stays = nobody,
-        now: Callable[[], float] = time.time,
+        now: Clock = time.time,
+        steady: Clock = elapsed,
         replica: str = "",
     ) -> None:
         """Where there are several replicas, ids say at which one a session is."""
         self.projects = projects
         self._replica = replica
-        self._emit, self._stays, self._now = emit, stays, now
+        self._emit, self._stays, self._now, self._steady = emit, stays, now, steady
         self._here = Workplace(projects.place, projects.served)
         self._elsewhere: dict[str, Workplace] = {}
         self._by_id: dict[str, Session] = {}
@@ -154,7 +158,9 @@ class Sessions:
 
     def _of_client(self, stay: Stay) -> Session:
         now = self._now()
-        return Session(stay.id, stay.client, stay.caller, self._here, now - stay.age_s, now - stay.idle_s, stay=stay)
+        opened_at, last_used = now - stay.age_s, now - stay.idle_s
+        idle_since = self._steady() - stay.idle_s
+        return Session(stay.id, stay.client, stay.caller, self._here, opened_at, last_used, idle_since, stay=stay)
 
     # Opening and ending
 
@@ -166,7 +172,7 @@ class Sessions:
         async with self._turn:
             self._check_room(caller)
             workplace, now = await self._workplace(place), self._now()
-            session = Session(self._new_id(), name, caller, workplace, now, now, workplace.journal.last)
+            session = Session(self._new_id(), name, caller, workplace, now, now, self._steady(), workplace.journal.last)
             session.caller = replace(caller, session=session.id)
             self._by_id[session.id] = session
         self._tasks.spawn(workplace.wake(), "session.start")
@@ -193,7 +199,7 @@ class Sessions:
     async def use(self, session_id: str) -> Session:
         """The session of that id, noted as used, in a project that is up to date."""
         session = self.find(session_id)
-        session.last_used = self._now()
+        session.last_used, session.idle_since = self._now(), self._steady()
         await session.workplace.catch_up()
         return session
 
@@ -206,9 +212,9 @@ class Sessions:
 
     async def sweep(self) -> None:
         """End the sessions nobody has used for long."""
-        oldest = self._now() - IDLE_S
+        oldest = self._steady() - IDLE_S
         for session in list(self._by_id.values()):
-            if session.last_used < oldest and not session.running:
+            if session.idle_since < oldest and not session.running:
                 del self._by_id[session.id]
         await self._see_through(self._close_unused())
 

@@ -28,6 +28,7 @@ from toolcrib.calls.pipeline import Layer, Subject
 from toolcrib.calls.rig import Rig
 from toolcrib.config.model import Config
 from toolcrib.core.audit import Audit, NoAudit
+from toolcrib.core.clocks import Moments, elapsed
 from toolcrib.core.events import Emit, Event
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.onlookers import NOBODY, Onlookers
@@ -65,7 +66,7 @@ def layer_stack(
         observe(Watchers(rig.metrics, rig.emit, rig.log, rig.live), told),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
-        approve(rig.desk, Seal(time.time, config.security.ask_timeout_s, rig.desk.secret)),
+        approve(rig.desk, make_seal(config.security.ask_timeout_s, rig.desk.secret)),
         deadline(config.call_timeout_s),
         _limiting(config, rig),
         witness(rig.log),
@@ -78,6 +79,11 @@ def layer_stack(
         start(config.limits, rig.breakers.clock),
         *([] if rig.live is None else [at_source()]),
     ]
+
+
+def make_seal(lifetime_s: float, secret: bytes) -> Seal:
+    """For what stateless clients carry; by a clock that nobody sets, unless replicas must agree on when it ends."""
+    return Seal(Moments() if secret else elapsed, lifetime_s, secret)
 
 
 def _limiting(config: Config, rig: Rig) -> Layer:

@@ -80,8 +80,9 @@ class Refresher:
         shelf.is_known = is_known(record)
         shelf.held = self.quarantine.held(shelf)
         if record.status == "success":
-            age = age_s(record, datetime.now(UTC)) or 0.0
-            shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, record.ttl_s) - max(0.0, age)
+            age = age_s(record, datetime.now(UTC))
+            left_s = 0.0 if age is None else self._ttl_s(shelf, record.ttl_s) - age
+            shelf.fresh_until = self._loop.time() + left_s
 
     def remove(self, name: str) -> Shelf | None:
         """Take a server off the shelf; its source is the caller's to close."""

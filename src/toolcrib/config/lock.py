@@ -12,6 +12,8 @@ from msgspec import UNSET, UnsetType
 from toolcrib.core.errors import ConfigError
 
 VERSION = 1
+AHEAD_S = 60.0
+"""By how much the clocks of two machines may differ."""
 
 Status = Literal["never", "discovering", "success", "failed"]
 
@@ -168,11 +170,13 @@ def timestamp(moment: datetime) -> str:
 
 
 def age_s(record: Record, now: datetime) -> float | None:
-    """Seconds since the last discovery; ``None`` if there was none, or its time cannot be read."""
+    """Seconds since the last discovery; ``None`` if there was none, its time cannot be read, or is yet to come: by a
+    clock that was wrong, and nobody knows how old it is."""
     try:
-        return (now - datetime.fromisoformat(record.last_discovery)).total_seconds()
+        age = (now - datetime.fromisoformat(record.last_discovery)).total_seconds()
     except (ValueError, TypeError):
         return None
+    return max(0.0, age) if age >= -AHEAD_S else None
 
 
 def _to_record(name: str, stored: _StoredRecord) -> Record:

@@ -106,16 +106,23 @@ def _jittered(delay_s: float) -> float:
 
 
 def _wished(response: Response, delay_s: float) -> float:
-    """What ``Retry-After`` asks for, as seconds or as a date, within reason."""
+    """What ``Retry-After`` asks for, as seconds or as a date by the clock of the server, within reason."""
     wish = (response.header(b"retry-after") or b"").decode("latin-1").strip()
     if wish.isascii() and wish.isdigit():
         return min(float(wish[:9]), WAIT_MAX_S)
-    try:
-        moment = parsedate_to_datetime(wish)
-    except (ValueError, TypeError, IndexError):
+    moment = _date(wish)
+    if moment is None:
         return _jittered(delay_s)
-    wait_s = ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
-    return min(max(wait_s, 0.0), WAIT_MAX_S)
+    now = _date((response.header(b"date") or b"").decode("latin-1")) or datetime.now(UTC)
+    return min(max((moment - now).total_seconds(), 0.0), WAIT_MAX_S)
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def refused(response: Response, what: str, scope: str = "") -> PlatformFailure:

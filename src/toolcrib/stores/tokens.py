@@ -21,6 +21,8 @@ SECRET_BYTES = 32
 KNOWN_MAX = 1024
 NAME_MAX = 64
 _NOBODY = "0" * 64
+EARLY_S = 86_400.0
+"""By how much a clock may be behind the one a token was made by. Further behind, nobody knows when it ends."""
 
 TokenKind = Literal["token", "agent"]
 TokenState = Literal["active", "expired", "revoked"]
@@ -57,7 +59,14 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         """Whether it works."""
         if self.revoked is not None:
             return "revoked"
-        return "active" if self.expires is None or now < self.expires else "expired"
+        begins, ends = self.span
+        return "active" if begins <= now < ends else "expired"
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """From when until when it works; one that expires does not work long before it was made: a clock that was set
+        back must not make it last for years."""
+        return (float("-inf"), float("inf")) if self.expires is None else (self.created - EARLY_S, self.expires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,7 @@ class Known:
     """The tokens as they were at one moment, ready to recognise them by."""
 
     by_id: dict[str, Token] = field(default_factory=dict)
-    _seen: dict[bytes, tuple[Caller, float]] = field(default_factory=dict)
+    _seen: dict[bytes, tuple[Caller, float, float]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tokens: Iterable[Token]) -> "Known":
@@ -125,7 +134,7 @@ class Known:
         seen = self._seen.get(presented)
         if seen is None:
             seen = self._recognise(presented, now)
-        return None if seen is None or now >= seen[1] else seen[0]
+        return seen[0] if seen is not None and seen[1] <= now < seen[2] else None
 
     def is_active(self, token_id: str, now: float) -> bool:
         """Whether a token works."""
@@ -136,7 +145,7 @@ class Known:
         """Their names, by id."""
         return {token.id: token.name for token in self.by_id.values()}
 
-    def _recognise(self, presented: bytes, now: float) -> tuple[Caller, float] | None:
+    def _recognise(self, presented: bytes, now: float) -> tuple[Caller, float, float] | None:
         token_id, secret = _split(presented)
         token = self.by_id.get(token_id)
         matches = hmac.compare_digest(token.sha256 if token else _NOBODY, _digest(secret))
@@ -144,7 +153,7 @@ class Known:
             return None
         if len(self._seen) >= KNOWN_MAX:
             self._seen.clear()
-        seen = self._seen[presented] = token.caller, float("inf") if token.expires is None else token.expires
+        seen = self._seen[presented] = token.caller, *token.span
         return seen
 
 

@@ -98,7 +98,7 @@ def make_entrance(config: Config, options: Options, here: Here) -> Entrance:
     gate, keys = _jwt(config, here) if _has_issuer(config.auth) else (None, None)
     callers = Callers(owner.value, kept, gate, here.now)
     tokens = Tokens(callers.identify, callers.is_current, callers.may_stay)
-    sign_ins = SignIns(PERSON, lambda: owner.value, tokens, here.now)
+    sign_ins = SignIns(PERSON, lambda: owner.value, tokens, here.clock)
     return Entrance(NOBODY, sign_ins, callers.identify, callers.identify, callers.may_stay, owner, keys, kept)
 
 
@@ -116,7 +116,7 @@ def _open_entrance(caller: Caller, here: Here) -> Entrance:
     def identify(presented: bytes) -> Caller | None:
         return OWNER if hmac.compare_digest(presented, owner_token().encode()) else None
 
-    return Entrance(caller, SignIns(PERSON, owner_token, Tokens(identify, always, always), here.now), identify)
+    return Entrance(caller, SignIns(PERSON, owner_token, Tokens(identify, always, always), here.clock), identify)
 
 
 def _is_needed(config: Config, given: Token | None, kept: TokenBook) -> bool:

@@ -12,6 +12,7 @@ from toolcrib.config.exposing import EXPOSE_MODES
 from toolcrib.config.model import Config
 from toolcrib.core import events
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.clocks import Moments, elapsed
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
@@ -154,7 +155,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
     """Serve what is configured here; ends in good order with the block."""
     loaded = load_here(options, flags_of(options))
     proof = RunProof(OWNER, time.monotonic)
-    here = Here(os.environ, time.time, time.monotonic, emit)
+    here = Here(os.environ, Moments(), elapsed, emit)
     entrance = admit_proven(make_entrance(loaded.config, options, here), proof)
     bulletin = Bulletin(time.time)
     emit = _Both(emit, bulletin)
@@ -233,7 +234,7 @@ def _premises(project: Project, config: Config, entrance: Entrance, url: str) ->
         project=project,
         sign_ins=entrance.sign_ins,
         url=url,
-        started_at=time.time(),
+        started_s=elapsed(),
         edit_commands=config.edit_commands,
         needs_token=entrance.identify is not None,
         tokens=entrance.tokens,

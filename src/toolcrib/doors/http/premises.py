@@ -18,7 +18,8 @@ class Premises:
     sign_ins: SignIns
     url: str
     """Where MCP is served."""
-    started_at: float
+    started_s: float
+    """When, by ``core.clocks.elapsed``."""
     edit_commands: bool = False
     """Whether servers that run a command may be added and changed over HTTP."""
     needs_token: bool = False

@@ -83,6 +83,7 @@ class SignIns:
         tokens: Tokens,
         now: Callable[[], float],
     ) -> None:
+        """``now`` is a clock that nobody sets: setting the other one ends no session, and lengthens none."""
         self._owner, self._owner_token, self._tokens, self._now = owner, owner_token, tokens, now
         self._address: PageAddress | None = None
         self._links: dict[str, tuple[Caller, float]] = {}
@@ -182,6 +183,10 @@ class SignIns:
         now = self._now()
         found = [each for each in self._sessions.values() if not each.is_over(now)]
         return [each for each in reversed(found) if caller.id in (self._owner.id, each.caller.id)]
+
+    def age_s(self, moment: float) -> float:
+        """How long ago something was that a session tells."""
+        return self._now() - moment
 
     def sign_out(self, request: Request) -> None:
         """End the session a request came with."""

@@ -1,10 +1,10 @@
 """How toolcrib is doing, over REST: health, tallies, version."""
 
-import time
 from typing import Any
 
 from toolcrib.catalog.entries import away_parts, overall_health
 from toolcrib.core.access import METRICS
+from toolcrib.core.clocks import elapsed
 from toolcrib.doors.http.answers import Answer, json_answer
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
@@ -28,7 +28,7 @@ def state_routes(premises: Premises) -> list[RouteSpec]:
             visit.need_operator()
         found = premises.crib.metrics
         tools = {name: tally.to_dict() for name, tally in sorted(found.tools.items())}
-        uptime_s = round(time.time() - premises.started_at, 1)
+        uptime_s = round(elapsed() - premises.started_s, 1)
         tallies = {"totals": found.totals(), "inFlight": found.in_flight, "unknown": found.unknown, "tools": tools}
         return json_answer({**tallies, "uptimeSeconds": uptime_s})
 

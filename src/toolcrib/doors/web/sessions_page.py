@@ -1,7 +1,8 @@
 """Who is signed in, the end of a session, and the question that comes before what reaches furthest."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
+from toolcrib.config.lock import timestamp
 from toolcrib.core.audit import AuditEntry
 from toolcrib.doors.http.answers import Answer, not_found, see_other
 from toolcrib.doors.http.router import RouteSpec
@@ -20,11 +21,14 @@ def session_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSp
     """The list, its forms, and the question."""
     counted, sign_ins = guesses or Guesses(), pages.premises.sign_ins
 
+    def moment(at: float) -> str:
+        return timestamp(datetime.now(UTC) - timedelta(seconds=sign_ins.age_s(at)))
+
     async def show(visit: Visit) -> Answer:
         visit.need_known()
         own = visit.signed_in.session if visit.signed_in is not None else ""
         rows = [
-            (each, name_browser(each.browser), _moment(each.began), _moment(each.seen), each.id == own)
+            (each, name_browser(each.browser), moment(each.began), moment(each.seen), each.id == own)
             for each in sign_ins.sessions(visit.caller)
         ]
         return pages.render(visit, "settings/sessions.html", rows=rows)
@@ -73,7 +77,3 @@ def name_browser(said: str) -> str:
     browser = next((name for mark, name in BROWSERS if mark in said), "")
     system = next((name for mark, name in SYSTEMS if mark in said), "")
     return " on ".join(filter(None, (browser, system))) or said[:40] or "a browser without a name"
-
-
-def _moment(time_s: float) -> str:
-    return datetime.fromtimestamp(time_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,11 +1,11 @@
 """The settings: what counts and where it was written, what may be called, where everything is."""
 
-import time
 from typing import Any
 
 from toolcrib.config.explain import explain
 from toolcrib.config.security import POLICIES
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import ToolcribError
 from toolcrib.doors.http.answers import Answer
 from toolcrib.doors.http.router import RouteSpec
@@ -102,7 +102,7 @@ def _about(pages: Pages) -> dict[str, Any]:
     project, audit = premises.project, premises.crib.audit.status()
     return {
         "url": premises.url,
-        "uptime": span(max(0.0, time.time() - premises.started_at)),
+        "uptime": span(elapsed() - premises.started_s),
         "files": [(str(path), path in project.loaded.files) for path in project.paths()],
         "lock": "in the shared database" if project.config.store.url else str(project.loaded.lock or ""),
         "directory": str(project.directory),
