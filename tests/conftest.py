@@ -5,9 +5,22 @@ from pathlib import Path
 
 import pytest
 from tests.fleet.engines import Postgres, Redis, a_postgres, a_redis, redis_program, valkey_program
+from tests.running.plan import QUICK
 from tests.running.worker import borrow_engine
 
 from toolcrib.stores.postgres.database import StoreSettings
+
+QUICK_TIMEOUT_S = 30
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test that starts no programs takes milliseconds: one that hangs should not hold up the rest for minutes."""
+    if config.getoption("timeout", None) is not None:
+        return
+    quick = tuple(config.rootpath / folder for folder in QUICK)
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in quick) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(QUICK_TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

@@ -36,9 +36,11 @@ async def measure(options: Options) -> Report:
 async def _round(count: int, seed: int, notes: list[str]) -> Round:
     argv = [str(environments.project_python()), "-m", "bench.mutants", f"--count={count}", f"--seed={seed}"]
     done = subprocess.run(argv, cwd=environments.ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    tried = [json.loads(line) for line in done.stdout.splitlines()]
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    tried = [one for one in found if not one["verdict"].startswith("not tried")]
     survived = [one for one in tried if one["verdict"] == "survived"]
     notes[:] = [f"survived: {one['mutant']} (line {one['line']})" for one in survived]
+    notes += sorted({f"not counted, fails without any fault: {one['by']}" for one in found if one not in tried})
     return {
         "tried": len(tried),
         "noticed": len(tried) - len(survived),

@@ -1,6 +1,7 @@
-"""``python -m bench.mutants --count N --seed N [--module PART]``: one line of JSON for each mutant tried."""
+"""``python -m bench.mutants --count N --seed N [--module PART] [--near]``: one line of JSON for each mutant tried."""
 
 import argparse
+import contextlib
 import json
 import os
 import queue
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from bench.mutants.points import Mutant, find_mutants
 from bench.mutants.subjects import SOURCE, modules
-from bench.mutants.trial import Copy, Verdict, judge
+from bench.mutants.trial import Copy, Trial, Verdict
 
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 
@@ -42,30 +43,33 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--module", default="", help="only modules whose path holds this")
+    parser.add_argument("--near", action="store_true", help="ask only the tests nearest to each module")
     wanted = parser.parse_args()
-    known = equivalents()
-    jobs = os.cpu_count() or 1
-    with tempfile.TemporaryDirectory(prefix="toolcrib-mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
+    known, jobs, trial = equivalents(), os.cpu_count() or 1, Trial(wanted.near)
+    mutants = [found for found in sample(wanted.count, wanted.seed, wanted.module) if found.key not in known]
+    with contextlib.ExitStack() as life:
+        folder = Path(life.enter_context(tempfile.TemporaryDirectory(prefix="toolcrib-mutants-")))
         copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         for number in range(jobs):
-            copies.put(Copy.make(Path(folder) / str(number)))
-        running = {
-            pool.submit(_try, mutant, copies): mutant
-            for mutant in sample(wanted.count, wanted.seed, wanted.module)
-            if mutant.key not in known
-        }
+            copies.put(life.enter_context(Copy.make(folder / str(number))))
+        pool = life.enter_context(ThreadPoolExecutor(jobs))
+        running = {pool.submit(_try, trial, mutant, copies): mutant for mutant in mutants}
         for done, future in enumerate(as_completed(running), 1):
-            mutant, verdict = running[future], future.result()
-            print(json.dumps({"mutant": mutant.key, "line": mutant.line, "verdict": verdict.value}), flush=True)
-            if verdict is Verdict.SURVIVED or not done % 20:
-                print(f"{done}/{len(running)} {verdict.value}: {mutant.key}", file=sys.stderr, flush=True)
+            _tell(running[future], *future.result(), f"{done}/{len(running)}")
     return 0
 
 
-def _try(mutant: Mutant, copies: "queue.SimpleQueue[Copy]") -> Verdict:
+def _tell(mutant: Mutant, verdict: Verdict, test: str, progress: str) -> None:
+    said = {"mutant": mutant.key, "line": mutant.line, "verdict": verdict.value, "by": test}
+    print(json.dumps(said), flush=True)
+    if verdict in (Verdict.SURVIVED, Verdict.UNKNOWN) or progress.partition("/")[0].endswith("0"):
+        print(f"{progress} {verdict.value}: {mutant.key} (line {mutant.line})", file=sys.stderr, flush=True)
+
+
+def _try(trial: Trial, mutant: Mutant, copies: "queue.SimpleQueue[Copy]") -> tuple[Verdict, str]:
     copy = copies.get()
     try:
-        return judge(mutant, copy)
+        return trial.judge(mutant, copy)
     finally:
         copies.put(copy)
 

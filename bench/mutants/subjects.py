@@ -19,19 +19,38 @@ PATTERNS = (
     "catalog/pins.py",
     "catalog/quarantine.py",
     "catalog/levels.py",
+    "config/rules.py",
+    "config/secrets.py",
+    "config/server_files.py",
+    "config/strictest.py",
+    "doors/http/entering.py",
+    "doors/http/run_proof.py",
+    "doors/http/sign_in*.py",
+    "doors/http/threshold.py",
     "schema/cost.py",
+    "schema/prices.py",
     "schema/repair.py",
+    "sources/comeback.py",
+    "sources/redactor.py",
     "wire/headers.py",
+    "wire/strict.py",
     "stores/audit.py",
+    "stores/audit_note.py",
     "stores/audit_verify.py",
+    "stores/run_files.py",
     "stores/tokens.py",
     "stores/token_file.py",
+    "transports/connects.py",
     "transports/http_guard.py",
+    "transports/http_places.py",
     "transports/jwt*.py",
 )
 WIDER = {
     "calls": ("tests/calls", "tests/test_stack.py", "tests/test_crib.py"),
+    "config": ("tests/config",),
     "core": ("tests/core", "tests/calls", "tests/catalog"),
+    "doors": ("tests/doors/http",),
+    "sources": ("tests/sources",),
     "catalog": ("tests/catalog", "tests/test_crib.py", "tests/test_servers.py"),
     "schema": ("tests/schema", "tests/calls/layers"),
     "wire": ("tests/wire", "tests/doors/mcp"),
@@ -39,6 +58,18 @@ WIDER = {
     "transports": ("tests/transports", "tests/doors/http"),
 }
 """Where else a fault of a room may be noticed, when the tests nearest to it pass."""
+
+BESIDE = {
+    "calls/layers/shelter.py": ("tests/test_stack.py",),
+    "config/strictest.py": ("tests/config/test_rules.py", "tests/config/test_merge.py"),
+    "doors/http/entering.py": ("tests/doors/http/test_threshold.py", "tests/doors/http/test_sign_in.py"),
+    "sources/comeback.py": ("tests/sources/test_supervise.py",),
+    "stores/token_file.py": ("tests/stores/test_tokens.py",),
+    "transports/jwt.py": ("tests/transports/test_jwt_gate.py", "tests/transports/test_jwt_keys.py"),
+}
+"""The tests of modules that have none under their own name."""
+SLOW = ("browser", "doors/cli", "doors/web", "fleet", "hostile", "journeys", "knowledge", "stores/postgres")
+"""Folders of tests that start programs, or engines: too slow to ask of every mutant."""
 
 
 def modules() -> list[str]:
@@ -49,8 +80,8 @@ def modules() -> list[str]:
 
 def tests_of(module: str) -> list[list[str]]:
     """The tests to ask, nearest first: the module's own, those that import it, those of its room and above it."""
-    beside = TESTS / Path(module).parent / f"test_{Path(module).name}"
-    own = [str(beside.relative_to(ROOT))] if beside.is_file() else []
+    beside = str(TESTS.relative_to(ROOT) / Path(module).parent / f"test_{Path(module).name}")
+    own = [path for path in (beside, *BESIDE.get(module, ())) if (ROOT / path).is_file()]
     dotted = "toolcrib." + module.removesuffix(".py").replace("/", ".")
     importing = [path for path, imported in _imports().items() if dotted in imported and path not in own]
     wider = [path for path in WIDER[module.split("/", maxsplit=1)[0]] if (ROOT / path).exists()]
@@ -62,7 +93,7 @@ def _imports() -> dict[str, set[str]]:
     """For every test file, the modules it imports."""
     found = {}
     for path in sorted(TESTS.rglob("test_*.py")):
-        if path.is_relative_to(TESTS / "journeys") or path.is_relative_to(TESTS / "browser"):
+        if any(path.is_relative_to(TESTS / folder) for folder in SLOW):
             continue
         names = {
             node.module
