@@ -142,7 +142,7 @@ def inside_frameworks(
         return dict(pool.map(run_one, [found.values[0] for found in framework_blocks()]))
 
 
-@pytest.mark.timeout(300)  # the first of them waits for all, and some frameworks take seconds to import
+@pytest.mark.timeout(800)  # the first of them waits for all, and some frameworks take seconds to import
 @pytest.mark.parametrize("code", framework_blocks())
 def test_python_examples_run_inside_frameworks(
     code: str, inside_frameworks: dict[str, subprocess.CompletedProcess[str]]

@@ -9,6 +9,7 @@ from bench.attack.cases import Case, Finding, judge
 from bench.attack.over_http import mutated
 from bench.attack.target import CANARY, Target
 from bench.attack.wire import MCP_HEADERS, Reply, call_body, call_tool, exchange, request
+from bench.workers.costly import CASES
 
 METHODS = (
     "tools/call", "tools/list", "initialize", "ping", "server/discover", "resources/read", "prompts/get",
@@ -220,10 +221,19 @@ def addresses_within(target: Target, chosen: random.Random, count: int) -> Itera
 
 def evil_servers(target: Target, chosen: random.Random, count: int) -> Iterator[Case]:
     """Tools of servers that misbehave, each in its own way."""
-    modes = sorted(path.name for path in (target.home / "pids").iterdir() if path.name.startswith("evil_"))
-    wanted = modes or ["evil_none"]
     for number in range(count):
-        yield calling(target.tokens["owner"], f"{wanted[number % len(wanted)]}__echo", {"text": chosen.choice("abc")})
+        name = target.evil[number % len(target.evil)]
+        yield calling(target.tokens["owner"], f"{name}__echo", {"text": chosen.choice("abc")})
+
+
+def costly_checks(target: Target, chosen: random.Random, count: int) -> Iterator[Case]:
+    """Schemas and values that are costly together, as arguments and as results."""
+    wanted = [(name, way) for name in CASES for way in ("in", "out")]
+    chosen.shuffle(wanted)
+    for number in range(count):
+        name, way = wanted[number % len(wanted)]
+        arguments = {"value": CASES[name].value()} if way == "in" else {}
+        yield calling(target.tokens["owner"], f"costly__{name}_{way}", arguments)
 
 
 def leaky_words(target: Target, chosen: random.Random, count: int) -> Iterator[Case]:

@@ -37,6 +37,8 @@ class Target:
     port: int
     pid: int
     tokens: dict[str, str] = field(default_factory=dict)
+    evil: tuple[str, ...] = ()
+    """The names of the servers that misbehave."""
 
     @property
     def stalls(self) -> Path:
@@ -82,7 +84,7 @@ async def a_target(home: Path, modes: list[str]) -> AsyncIterator[Target]:
     try:
         port = await _address(home / "log", program)
         tokens["owner"] = (home / "owner").read_text()
-        yield Target(home, port, program.pid, tokens)
+        yield Target(home, port, program.pid, tokens, tuple(map(evil_name, modes)))
     finally:
         if program.returncode is None:
             program.send_signal(signal.SIGTERM)
@@ -132,9 +134,9 @@ def write_files(home: Path, modes: list[str]) -> None:
     (home / "ws" / "notes.txt").write_text("nothing to see here\n")
     (home / "ws" / "link").symlink_to(home / "outside")
     entries = [server(f"good_{number}", "proper", home) for number in range(HEALTHY)]
-    entries += [server(f"evil_{mode}"[:32], mode, home) + EVIL_SETTINGS for mode in modes]
+    entries += [server(evil_name(mode), mode, home) + EVIL_SETTINGS for mode in modes]
     (home / "toolcrib.toml").write_text(
-        "\n".join([SETTINGS, LEAKY.format(python=sys.executable, here=HOSTILE), *entries])
+        "\n".join([SETTINGS, LEAKY.format(python=sys.executable, here=HOSTILE), costly(), *entries])
     )
 
 
@@ -152,6 +154,17 @@ command = "{python}"
 args = ["-I", "{here}/leaky.py", "${{ATTACK_ARG}}", "--api-key", "${{ATTACK_FLAG}}"]
 env = {{ LEAKY = "${{ATTACK_ENV}}" }}
 """
+
+
+def costly() -> str:
+    """The entry of a server whose schemas and values are costly together."""
+    program = json.dumps(str(environments.HERE / "backends" / "costly_stdio.py"))
+    return f"[servers.costly]\ncommand = {json.dumps(sys.executable)}\nargs = [{program}]\ncall_timeout = 60\n"
+
+
+def evil_name(mode: str) -> str:
+    """What the server of a mode is called; names have 32 characters at most."""
+    return f"evil_{mode}"[:32]
 
 
 def server(name: str, mode: str, home: Path) -> str:

@@ -40,6 +40,7 @@ FAMILIES: dict[str, tuple[Family, int]] = {
     "paths that lead out": (over_mcp.paths_that_lead_out, 1600),
     "addresses within": (over_mcp.addresses_within, 400),
     "evil servers": (over_mcp.evil_servers, 280),
+    "costly checks": (over_mcp.costly_checks, 72),
     "leaky words": (over_mcp.leaky_words, 600),
 }
 AT_REST = 3000

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -25,7 +26,7 @@ class Bounds:
     """Where tests are, and how patient the runner is."""
 
     root: Path = ROOT
-    silent_s: float = 300.0
+    silent_s: float = 900.0
     """After which a worker that says nothing is ended; pytest ends a test that hangs sooner, if it can."""
     strays_s: float = 30.0
     """What a process that its test left behind has to end by itself."""
@@ -86,7 +87,8 @@ class WorkerProcess:
         """Wait for its end; returns the seconds of CPU that it and everything below it used."""
         os.close(self.writing)
         os.close(self.reading)
-        self.keeper.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.keeper.pid, signal.SIGTERM)  # ``terminate`` would wait for one that has ended, in our place
         _, status, usage = os.wait4(self.keeper.pid, 0)
         self.keeper.returncode = os.waitstatus_to_exitcode(status)
         return usage.ru_utime + usage.ru_stime

@@ -25,11 +25,16 @@ class LockFile:
 
     def read(self) -> Lock:
         """The records as they are now; a damaged file is an error. Read again only if the file has changed."""
-        stamp = stamp_of(self.path)
-        if stamp is None or stamp != self._stamp:
+        if not self.is_read():
+            stamp = stamp_of(self.path)
             self._lock = self._stored()
             self._stamp = stamp
         return self._with_kept(self._lock)
+
+    def is_read(self) -> bool:
+        """Whether the file is the one read last, so that reading it costs nothing."""
+        stamp = stamp_of(self.path)
+        return stamp is not None and stamp == self._stamp
 
     def update(self, server: str, change: Change) -> Record | None:
         """Change one server's record, whatever other processes write meanwhile; the record that came of it.

@@ -24,7 +24,11 @@ class FileLedger:
 
     async def read(self) -> Mapping[str, Record]:
         """All records."""
-        return self._file.read().records
+        return (await self._read()).records
+
+    async def _read(self) -> Lock:
+        """As it is known, or read beside the event loop: a lock of thousands of tools takes a while."""
+        return self._file.read() if self._file.is_read() else await asyncio.to_thread(self._file.read)
 
     async def update(self, server: str, change: Change) -> None:
         """Change one record; the last that was asked for is the last that is written."""
@@ -34,7 +38,7 @@ class FileLedger:
     async def find(self, tool: str, caller: str) -> bool | None:
         """What was answered; an unreadable lock holds no answer."""
         try:
-            answer = self._file.read().approvals.get(tool, {}).get(caller)
+            answer = (await self._read()).approvals.get(tool, {}).get(caller)
         except ConfigError:
             return None
         return None if answer is None else answer.allow

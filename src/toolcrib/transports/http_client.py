@@ -5,9 +5,11 @@ like ``HTTPS_PROXY`` name are not used; a server that can only be reached throug
 """
 
 import asyncio
+import os
 import ssl as tls
 from collections import deque
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from toolcrib.core.errors import InternalError
@@ -18,6 +20,17 @@ from toolcrib.transports.http_response import Choose, ClientConnection, PoolLimi
 __all__ = ["Choose", "HttpFailure", "HttpPool", "PoolLimits", "Receive", "Response"]
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+def default_context() -> tls.SSLContext:
+    """Trusts what this machine trusts, by the variables that say where its certificates are."""
+    return _make_context(*(os.environ.get(name, "") for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")))
+
+
+@cache
+def _make_context(_file: str, _folder: str) -> tls.SSLContext:
+    """Made once, because reading all certificates takes 20 ms and more."""
+    return tls.create_default_context()
 
 
 class HttpPool:
@@ -148,7 +161,7 @@ class HttpPool:
             connection = await dial(
                 self.origin,
                 lambda: ClientConnection(self),
-                self._context(),
+                await self._context(),
                 self._connect_timeout_s,
                 self._may_reach,
             )
@@ -162,9 +175,9 @@ class HttpPool:
         self.forget(connection)
         raise self._closed_failure() if self._closed else HttpFailure(f"{self.origin} hung up.", phase="connect")
 
-    def _context(self) -> tls.SSLContext | None:
+    async def _context(self) -> tls.SSLContext | None:
         if self.origin.tls and self._ssl is None:
-            self._ssl = tls.create_default_context()
+            self._ssl = await asyncio.to_thread(default_context)
         return self._ssl if self.origin.tls else None
 
     def _hand_over(self, connection: ClientConnection | None) -> bool:
