@@ -1,4 +1,4 @@
-"""``python -m bench.mutants --count N --seed N [--module PART] [--near]``: one line of JSON for each mutant tried."""
+"""``python -m bench.mutants --count N --seed N [--module PART] [--near] [--again FILE]``: one line of JSON for each mutant tried."""
 
 import argparse
 import contextlib
@@ -37,6 +37,13 @@ def equivalents() -> dict[str, str]:
     return {key.strip(): reason.strip() for key, _, reason in entries}
 
 
+def survivors(output: Path) -> list[Mutant]:
+    """The mutants that nobody noticed in an earlier run, as far as they can still be made."""
+    told = map(json.loads, output.read_text().splitlines())
+    keys = {one["mutant"] for one in told if one["verdict"] == Verdict.SURVIVED.value}
+    return [found for module in modules() for found in find_mutants(SOURCE / module, module) if found.key in keys]
+
+
 def main() -> int:
     """Try a sample of mutants, as many at once as there are cores."""
     parser = argparse.ArgumentParser(prog="bench.mutants")
@@ -44,9 +51,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--module", default="", help="only modules whose path holds this")
     parser.add_argument("--near", action="store_true", help="ask only the tests nearest to each module")
+    parser.add_argument("--again", type=Path, help="only those that survived in the output of an earlier run")
     wanted = parser.parse_args()
     known, jobs, trial = equivalents(), os.cpu_count() or 1, Trial(wanted.near)
-    mutants = [found for found in sample(wanted.count, wanted.seed, wanted.module) if found.key not in known]
+    chosen = survivors(wanted.again) if wanted.again else sample(wanted.count, wanted.seed, wanted.module)
+    mutants = [found for found in chosen if found.key not in known]
     with contextlib.ExitStack() as life:
         folder = Path(life.enter_context(tempfile.TemporaryDirectory(prefix="toolcrib-mutants-")))
         copies: queue.SimpleQueue[Copy] = queue.SimpleQueue()

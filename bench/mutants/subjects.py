@@ -68,6 +68,7 @@ BESIDE = {
     "transports/jwt.py": ("tests/transports/test_jwt_gate.py", "tests/transports/test_jwt_keys.py"),
 }
 """The tests of modules that have none under their own name."""
+BOUNDS = "tests/test_bounds.py::test_the_bounds_of_a_module_that_decides_are_as_decided[{}]"
 SLOW = ("browser", "doors/cli", "doors/web", "fleet", "hostile", "journeys", "knowledge", "stores/postgres")
 """Folders of tests that start programs, or engines: too slow to ask of every mutant."""
 
@@ -82,6 +83,7 @@ def tests_of(module: str) -> list[list[str]]:
     """The tests to ask, nearest first: the module's own, those that import it, those of its room and above it."""
     beside = str(TESTS.relative_to(ROOT) / Path(module).parent / f"test_{Path(module).name}")
     own = [path for path in (beside, *BESIDE.get(module, ())) if (ROOT / path).is_file()]
+    own += [BOUNDS.format(module)] if f'"{module}": ' in (TESTS / "test_bounds.py").read_text() else []
     dotted = "toolcrib." + module.removesuffix(".py").replace("/", ".")
     importing = [path for path, imported in _imports().items() if dotted in imported and path not in own]
     wider = [path for path in WIDER[module.split("/", maxsplit=1)[0]] if (ROOT / path).exists()]

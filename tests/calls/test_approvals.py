@@ -1,7 +1,7 @@
 """Asking a person: what each answer is worth, who is asked, and what happens when nobody answers."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -321,3 +321,15 @@ async def test_a_lock_that_cannot_be_read_holds_no_answer(tmp_path):
     (tmp_path / "toolcrib.lock").write_text('{"version"')
 
     assert await FileLedger(LockFile(tmp_path / "toolcrib.lock")).find("files__write", "ann") is None
+
+
+@pytest.mark.parametrize(("changes", "passes"), [({}, True), ({"policy": "deny"}, False), ({"server": "other"}, False)])
+async def test_an_answer_counts_only_for_the_tool_as_it_still_is(changes, passes):
+    """Whoever was asked about one tool has said nothing of what stands under its name by now."""
+    ledger, now = Ledger(), replace(REACH, **changes)
+    asking = desk(Person(reply=Reply.ONCE), current=lambda _: now, audit=ledger)
+    call = write()
+    taken = await asyncio.gather(asking.take(call, REACH, Answer(Reply.ONCE, ""), "person"), return_exceptions=True)
+
+    assert isinstance(taken[0], PermissionDenied) is not passes
+    assert len(ledger.entries) == passes

@@ -226,3 +226,17 @@ def test_what_was_used_is_not_forgotten_while_it_could_be_used_again(monkeypatch
 def test_states_of_others_are_not_taken_for_ours(state):
     """They belong to the tool."""
     assert not Seal(ManualClock(), LIFETIME_S).is_ours(answer(state))
+
+
+def test_what_was_used_is_remembered_up_to_the_very_moment_it_ends(monkeypatch):
+    """At that moment it could still be used again."""
+    monkeypatch.setattr(elicit, "SPENT_KEPT", 1)
+    clock = ManualClock(1000.0)
+    seal = Seal(clock, LIFETIME_S)
+    first, second = asked(seal), asked(seal)
+    seal.open(answer(first))
+    clock.advance(LIFETIME_S)
+
+    for state in (second, first):
+        with pytest.raises(PermissionDenied):
+            seal.open(answer(state))

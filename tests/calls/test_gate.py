@@ -309,3 +309,15 @@ async def _play(visits: Visits, steps) -> None:
 
     assert (gate.busy, gate.waiting, dict(gate._lines)) == (0, 0, {})
     assert {type(end) for end in ended} <= {type(None), RateLimited, asyncio.CancelledError}
+
+
+async def test_a_gate_without_a_queue_has_room_while_a_place_is_free():
+    visits = Visits(1, queue_max=0)
+    visits.gate.check_room(call())
+    inside = visits.start("a")
+    await settle()
+
+    with pytest.raises(RateLimited):
+        visits.gate.check_room(call())
+    await empty(visits)
+    await inside

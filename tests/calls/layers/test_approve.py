@@ -5,14 +5,17 @@ import importlib
 
 import pytest
 
-from toolcrib.calls.approvals import Reply
-from toolcrib.calls.elicit import ELICIT, REQUEST
+from toolcrib.calls.approvals import Question, Reply
+from toolcrib.calls.elicit import ELICIT, REQUEST, Seal
+from toolcrib.calls.layers.approve import _open as open_seal
+from toolcrib.calls.marks import Marks
 from toolcrib.config.model import Config
 from toolcrib.config.security import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.errors import ConnectionLost
-from toolcrib.testing import FakeSource, MemoryCrib, RecordingChannel, memory_crib
+from toolcrib.core.errors import ConnectionLost, PermissionDenied
+from toolcrib.stores.coordination_memory import MemoryHub
+from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 
 OWNER = Caller("owner", "token", EVERYTHING)
 ASK = Config(security=SecurityConfig(policy="ask"))
@@ -308,3 +311,20 @@ async def test_as_many_rounds_as_are_kept_go_on_and_one_more_costs_the_oldest(mo
 
     assert REQUEST in ended[0].mcp["inputRequests"]
     assert [result.text for result in ended[1:]] == ["done", "done"]
+
+
+@pytest.mark.parametrize("passed_s", [0.0, 59.5])
+async def test_an_answer_counts_once_at_whichever_replica_as_long_as_its_seal_is_valid(passed_s):
+    """Each replica has a memory of its own; what they have in common is kept a little longer than the seal."""
+    clock = ManualClock(1000.5)
+    hub = MemoryHub(clock)
+    marks = [Marks(hub.join(name), b"secret") for name in "ab"]
+    seals = [Seal(clock, 60.0, b"key") for _ in marks]
+    first = ToolCall("srv__work", "work", {}, channel=stateless())
+    result = seals[0].ask(Question("q1", "srv__work", "srv", "write", "me", {}, 60.0), first)
+    again = [ToolCall("srv__work", "work", {}, more=answered(result)) for _ in marks]
+
+    assert await open_seal(seals[0], again[0], marks[0]) is Reply.ONCE
+    clock.advance(passed_s)
+    with pytest.raises(PermissionDenied, match="not valid"):
+        await open_seal(seals[1], again[1], marks[1])

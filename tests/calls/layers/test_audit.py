@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.calls.layers.audit import KEY_MAX, KEYS_MAX, VALUES_MAX, facts_of, trace_id_of, witness
+from toolcrib.calls.layers.audit import KEY_MAX, KEYS_MAX, VALUES_MAX, facts_of, trace_id_of, trace_ids, witness
 from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Subject, compose
@@ -244,3 +244,25 @@ def test_without_a_log_nothing_is_held_up():
     layers = [witness(NoAudit())]
 
     assert compose(layers, Subject("a", "", Tool("a")), source) is source
+
+
+def test_made_up_trace_ids_are_well_formed_and_each_is_another():
+    """Also from one block of them to the next."""
+    made = trace_ids()
+    ids = [next(made) for _ in range(300)]
+
+    assert {len(one) for one in ids} == {32}
+    assert len(set(ids)) == 300
+    assert all(trace_id_of({"traceparent": f"00-{one}-00f067aa0ba902b7-01"}) == one for one in ids)
+
+
+@pytest.mark.parametrize(("extra", "told"), [(0, ""), (1, "…")])
+def test_values_of_exactly_the_longest_length_are_not_cut(extra, told):
+    text = "x" * (VALUES_MAX - len('{"a":""}') + extra)
+
+    assert facts_of({"a": text}, str)["values"] == f'{{"a":"{text}"}}'[:VALUES_MAX] + told
+
+
+@pytest.mark.parametrize("length", [KEY_MAX, KEY_MAX + 1])
+def test_a_name_is_cut_beyond_the_longest_length(length):
+    assert list(facts_of({"x" * length: 1}, None)["arguments"]) == ["x" * KEY_MAX]

@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.calls.breaker import Breakers
+from toolcrib.calls.gate import Gate
 from toolcrib.calls.layers.deadline import deadline
-from toolcrib.calls.layers.limit import limit
+from toolcrib.calls.layers.limit import Admission, current_stay, limit, native
+from toolcrib.calls.limits import MovingWindow, Windows
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.config.model import Config, ServerConfig, ToolConfig
 from toolcrib.core.access import EVERYTHING, Caller
@@ -342,3 +344,51 @@ async def test_a_native_tools_place_is_no_place_on_the_server_it_calls():
 
     assert refused.details["limit"] == "parallel"
     assert await bench.refused(step) is None
+
+
+async def test_a_native_tool_keeps_its_place_after_it_has_called_one_behind_another_gate():
+    """A Crib can be a source of another: its native tools have places of their own."""
+    inner, outer = (Gate(name, 1, 0, ManualClock()) for name in ("inner", "outer"))
+    call = ToolCall("a", "a", {})
+    beside, again = native(inner, do), native(outer, do)
+
+    async def work(call: ToolCall) -> ToolResult:
+        await beside(call)
+        return await again(call)
+
+    assert await native(outer, work)(call) is DONE
+    assert (inner.busy, outer.busy, current_stay()) == (0, 0, None)
+
+
+async def test_a_caller_too_many_is_refused_until_another_is_forgotten():
+    """The memory of callers is bounded, and those in use are not forgotten."""
+    clock = ManualClock(10.0)
+    admission = Admission("files", {}, Windows(Rate(5, 60.0), keys_max=1), clock, asyncio.sleep)
+    first, second = (ToolCall("files__read", "read", {}, caller=Caller(name)) for name in "ab")
+    admission.admit(first)
+    clock.advance(20.0)
+
+    with pytest.raises(
+        RateLimited, match=r"^files__read was refused: too many callers at once\. Try again in 40 s\.$"
+    ) as no:
+        admission.admit(second)
+    clock.advance(40.0)
+    admission.admit(second)
+
+    assert no.value.details == {"limit": "callers", "retry_after_s": 40.0}
+    assert second.admitted_at == 70.0
+
+
+@pytest.mark.parametrize(("waited_s", "admitted_at"), [(0.0, 100.0), (0.05, 100.0), (0.051, 100.051)])
+async def test_a_call_is_counted_anew_only_if_it_was_let_in_too_long_ago(waited_s, admitted_at):
+    clock = ManualClock(100.0)
+    window = MovingWindow(Rate(1, 60.0))
+    admission = Admission("files", {window: "tool"}, None, clock, asyncio.sleep)
+    call = ToolCall("files__read", "read", {})
+    admission.admit(call)
+    clock.advance(waited_s)
+
+    await admission.renew(call)
+
+    assert call.admitted_at == pytest.approx(admitted_at)
+    assert window.wait_s(clock()) == pytest.approx(admitted_at + 60.0 - clock())

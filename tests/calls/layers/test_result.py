@@ -119,3 +119,15 @@ async def test_a_native_result_is_encoded_once():
     await beside(Helpers(), outcome)(CALL)
 
     assert outcome.raw == b'{"content":[],"structuredContent":{"value":[0.5]}}'
+
+
+async def test_an_ordinary_result_needs_no_helper():
+    """What is quick is checked where it is."""
+    helpers = Helpers()
+    outcome = ToolResult({"content": [], "structuredContent": {"n": 1}})
+    layer = result(lambda *_: None, helpers)
+
+    assert (
+        await layer(Subject("count", "srv", Tool("count", output_schema=SCHEMA)), answering(outcome))(CALL) is outcome
+    )
+    assert helpers.started == 0

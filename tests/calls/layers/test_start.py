@@ -9,7 +9,7 @@ from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.layers.audit import witness
 from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.layers.limit import limit
-from toolcrib.calls.layers.start import FRESH_S, WAIT_MAX_S, start
+from toolcrib.calls.layers.start import FRESH_S, WAIT_MAX_S, pause, start
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.core.access import Caller
 from toolcrib.core.audit import AuditEntry
@@ -172,3 +172,52 @@ def test_tools_without_a_rate_are_not_held_up():
     clock: Callable[[], float] = ManualClock()
 
     assert start(USUAL, clock)(Subject("db__write", "db", Tool("write")), run) is run
+
+
+async def test_a_call_that_no_limit_let_in_needs_no_new_count():
+    """However long it waited: there is nobody to ask."""
+    clock = ManualClock(100.0)
+
+    async def run(_: ToolCall) -> ToolResult:
+        return DONE
+
+    step = start(USUAL, clock)(Subject("db__write", "db", Tool("write", limits=A_SECOND)), run)
+
+    assert await step(ToolCall("db__write", "write", {})) is DONE
+
+
+@pytest.mark.parametrize(("waited_s", "renewed"), [(FRESH_S, 0), (FRESH_S * 1.01, 1)])
+async def test_a_call_is_renewed_from_the_moment_it_is_not_fresh_any_more(waited_s, renewed):
+    clock, asked = ManualClock(0.0), list[ToolCall]()
+
+    async def run(_: ToolCall) -> ToolResult:
+        return DONE
+
+    async def renew(call: ToolCall) -> None:
+        asked.append(call)
+
+    call = ToolCall("db__write", "write", {})
+    call.renew, call.admitted_at = renew, 0.0
+    clock.advance(waited_s)
+    await start(USUAL, clock)(Subject("db__write", "db", Tool("write", limits=A_SECOND)), run)(call)
+
+    assert len(asked) == renewed
+
+
+@pytest.mark.parametrize("wait_s", [WAIT_MAX_S, WAIT_MAX_S + 0.1])
+async def test_a_call_waits_for_room_as_long_as_it_may_and_says_for_what(wait_s):
+    call, seen = ToolCall("db__write", "write", {}), list[tuple[float, str]]()
+    refused = RateLimited("no room", details={"retry_after_s": wait_s})
+    call.waited_s = 1.0
+
+    async def sleep(seconds: float) -> None:
+        seen.append((seconds, call.waits_for))
+
+    if wait_s > WAIT_MAX_S:
+        with pytest.raises(RateLimited):
+            await pause(call, refused, sleep)
+        assert (seen, call.waited_s) == ([], 1.0)
+    else:
+        await pause(call, refused, sleep)
+        assert seen == [(WAIT_MAX_S, "never ran: its limits had no room for it")]
+        assert (call.waits_for, call.waited_s) == ("", 1.0 + WAIT_MAX_S)
