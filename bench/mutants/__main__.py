@@ -1,4 +1,4 @@
-"""``python -m bench.mutants --count N --seed N [--module PART] [--near] [--again FILE]``: one line of JSON for each mutant tried."""
+"""``python -m bench.mutants [--count N] [--seed N] [--module PART] [--near] [--again FILE]``: a line for each tried."""
 
 import argparse
 import contextlib
@@ -9,9 +9,10 @@ import random
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import islice
 from pathlib import Path
 
-from bench.mutants.points import Mutant, find_mutants
+from bench.mutants.points import Mutant, compiles, find_mutants
 from bench.mutants.subjects import SOURCE, modules
 from bench.mutants.trial import Copy, Trial, Verdict
 
@@ -24,9 +25,10 @@ def sample(count: int, seed: int, part: str) -> list[Mutant]:
     by_module = {module: find_mutants(SOURCE / module, module) for module in modules() if part in module}
     total = sum(map(len, by_module.values()))
     picked: list[Mutant] = []
-    for found in by_module.values():
+    for module, found in by_module.items():
         wanted = max(1, round(count * len(found) / total))
-        picked += chosen.sample(found, min(wanted, len(found)))
+        shuffled = chosen.sample(found, len(found))
+        picked += islice((mutant for mutant in shuffled if compiles(mutant, SOURCE / module)), wanted)
     return picked
 
 

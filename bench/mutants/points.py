@@ -59,13 +59,13 @@ def find_mutants(path: Path, name: str) -> list[Mutant]:
     source = path.read_bytes()
     finder = _Finder(source, name)
     finder.visit(ast.parse(source))
-    compiling = [mutant for mutant in finder.found if _compiles(mutant.apply(source))]
-    return sorted(compiling, key=lambda mutant: (mutant.start, mutant.end, mutant.after))
+    return sorted(finder.found, key=lambda mutant: (mutant.start, mutant.end, mutant.after))
 
 
-def _compiles(source: bytes) -> bool:
+def compiles(mutant: Mutant, path: Path) -> bool:
+    """Whether the module with this fault is still Python: a fault that any start shows proves nothing."""
     try:
-        compile(source, "mutant", "exec", dont_inherit=True)
+        compile(mutant.apply(path.read_bytes()), "mutant", "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
     return True

@@ -65,6 +65,10 @@ class Copy:
         ) as runner:
             yield cls(folder, runner)
 
+    def source_of(self, module: str) -> bytes:
+        """The text of a module as it was when the copy was made, whatever is edited meanwhile."""
+        return (self.folder / "toolcrib" / module).read_bytes()
+
     def put(self, module: str, source: bytes) -> None:
         """Change one module; what was compiled of it goes, as it is told apart by size and second alone."""
         path = self.folder / "toolcrib" / module
@@ -121,7 +125,7 @@ class Trial:
         """The test that fails with the fault; one that took too long is asked once more, with more patience."""
         limit_s, within_s = max(HANG_S, PATIENCE * sound.longest_s), max(RUN_S, PATIENCE * sound.total_s)
         options = ["-x", *(f"--deselect={name}" for name in sound.failed)]
-        original = (SOURCE / mutant.module).read_bytes()
+        original = copy.source_of(mutant.module)
         copy.put(mutant.module, mutant.apply(original))
         try:
             failed = copy.run(tests, limit_s, within_s, *options).failed

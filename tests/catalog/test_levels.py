@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.catalog.levels import level_of, level_of_name, policy_of
+from toolcrib.catalog.levels import Leveled, level_of, level_of_name, policy_of
 from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse_toml
@@ -178,3 +178,18 @@ def test_of_what_two_files_come_to_the_higher_level_counts():
     assert level_of("x__echo", Tool("echo"), server, security).level is ADMIN
     lowered = _merged('[security.levels]\nx__write = "read_only"', '[security]\npolicies = { a = "ask" }')
     assert level_of("x__write", Tool("write"), server, lowered).level is READ_ONLY
+
+
+def test_a_native_tool_is_not_held_to_what_it_warns_of():
+    """Its author has stated the level; hints are for clients."""
+    tool = Tool("look", security_level=READ_ONLY, annotations={"destructiveHint": True})
+
+    assert level_of("look", tool, None, PLAIN).level is READ_ONLY
+
+
+@pytest.mark.parametrize(
+    ("level", "is_configured", "twice"),
+    [(READ_ONLY, True, True), (READ_ONLY, False, None), (WRITE, True, None)],
+)
+def test_only_what_reads_by_the_users_word_may_run_twice(level, is_configured, twice):
+    assert Leveled(level, "", is_configured=is_configured).may_run_twice is twice

@@ -164,3 +164,22 @@ def test_of_a_file_that_only_gives_rules_nothing_milder_than_the_default_counts(
         "limits.parallel": 3,
         "audit.path": "mine.db",
     }
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kept"),
+    [
+        (("a?",), ("ab",), ("ab",)),
+        (("a[bc]",), ("ab",), ("ab",)),
+        (("a*",), ("ab*",), ("ab*",)),
+        (("a?",), ("a*",), ("a?",)),
+        (("a?",), ("a[bc]",), ()),
+        (("a*b",), ("a?b",), ("a?b",)),
+        (("a*",), ("b*",), ()),
+    ],
+)
+def test_of_two_patterns_the_narrower_stays_where_that_is_certain(one, other, kept):
+    """Two that merely overlap are left out, whichever comes first."""
+    within = SETTING_RULES["access.tools"]
+
+    assert within(one, other) == within(other, one) == kept

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.schema.cost import MAX_BYTES, MAX_DEPTH, refusal, weigh
-from toolcrib.schema.document import is_linear
+from toolcrib.schema.cost import MAX_BYTES, MAX_DEPTH, MAX_PARTS, refusal, refuse_oversize, weigh
+from toolcrib.schema.document import UnsafeSchema, is_linear
 
 
 def doubling(keyword, levels):
@@ -224,3 +224,24 @@ def test_any_json_is_either_weighed_or_refused(value):
     reason = refusal({"properties": value, "allOf": value, "$ref": "#/x", "x": value})
 
     assert reason is None or reason
+
+
+@pytest.mark.parametrize(("parts", "passes"), [(MAX_PARTS - 2, True), (MAX_PARTS - 1, False)])
+def test_a_schema_may_have_so_many_parts_and_no_more(parts, passes):
+    """The schema itself and its list are two of them."""
+    schema = {"enum": [{}] * parts}
+    if passes:
+        refuse_oversize(schema)
+    else:
+        with pytest.raises(UnsafeSchema, match="parts"):
+            refuse_oversize(schema)
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_a_schema_may_have_so_many_bytes_and_no_more(extra):
+    schema = {"title": "x" * (MAX_BYTES - len('{"title":""}') + extra)}
+    if extra:
+        with pytest.raises(UnsafeSchema, match="bytes"):
+            refuse_oversize(schema)
+    else:
+        refuse_oversize(schema)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from toolcrib.schema.check import QUICK_STEPS, compile_check
 from toolcrib.schema.cost import nesting, weigh
 from toolcrib.schema.document import UnsafeSchema
+from toolcrib.schema.prices import FREE, VISIT, Price, own_price
 
 HOSTILE = {
     "forty multiples": (
@@ -177,3 +178,56 @@ def test_what_is_quick_by_its_size_is_quick_by_its_pieces(schema, value):
 
     if len(encoded) <= check.quick_bytes and not check.unchecked_reason:
         assert check.weight.work(pieces, len(encoded), 1) <= QUICK_STEPS
+
+
+@pytest.mark.parametrize(
+    ("node", "piece", "byte"),
+    [
+        ({}, 0, 0),
+        ({"title": "x"}, 0, 0),
+        ({"enum": ["a", "b"]}, 1, 0),
+        ({"enum": 5}, 1, 0),
+        ({"enum": ["a", 1, 1.5, None]}, 1 + 1 + 12 + 100 + 1, 0),
+        ({"const": "a"}, 1, 0),
+        ({"const": [1, {"a": 0.5}]}, 7 + 12 + 6 + 100, 0),
+        ({"multipleOf": 2}, 40, 0),
+        ({"multipleOf": 0.5}, 250, 0),
+        ({"minimum": (1 << 63) - 1}, 2, 1),
+        ({"maximum": 1 << 63}, 2, 4),
+        ({"exclusiveMinimum": -(1 << 63)}, 2, 4),
+        ({"exclusiveMaximum": 1.5}, 2, 1),
+        ({"uniqueItems": False}, 0, 0),
+        ({"uniqueItems": True}, 750, 1),
+        ({"uniqueItems": True, "items": {"type": "string"}}, 15, 1),
+        ({"uniqueItems": True, "items": {"type": "number"}}, 750, 1),
+        ({"uniqueItems": True, "items": {"type": ["string"]}}, 750, 1),
+        ({"uniqueItems": True, "items": True}, 750, 1),
+        ({"format": "date"}, 10, 1),
+        ({"format": "regex"}, 5000, 1),
+        ({"pattern": "a"}, 3, 1),
+        ({"pattern": "a" * 160}, 3, 2),
+        ({"pattern": "a{1}"}, 3, 1),
+        ({"pattern": "a{100}"}, 3, 1 + (6 + 800) // 20),
+        ({"pattern": "a{2,50}"}, 3, 1 + (7 + 400) // 20),
+        ({"pattern": "(a{1000}){1000}"}, 3, 1 + (15 + 8_000_000 // 8_000_000 * (1 << 20)) // 20),
+        ({"patternProperties": {"a": {}, "b": {}}}, 6, 2),
+        ({"patternProperties": 5}, 0, 0),
+        ({"required": ["a"] * 8}, 3, 0),
+        ({"required": 5}, 0, 0),
+        ({"dependentRequired": {"a": ["b", "c"], "d": 5}}, 6, 0),
+        ({"dependentSchemas": {"a": {"x": 1}}}, 4, 0),
+        ({"dependencies": 5}, 0, 0),
+        ({"minLength": 1}, 1, 1),
+        ({"maxLength": 1, "contentEncoding": "x", "contentMediaType": "y"}, 3, 3),
+    ],
+)
+def test_each_keyword_has_its_price(node, piece, byte):
+    """On top of the look at the value itself."""
+    assert own_price(node) == Price(1 + piece, byte)
+
+
+def test_prices_add_up_and_the_higher_counts_of_two():
+    assert Price(1, 2) + Price(3, 4) == Price(4, 6)
+    assert Price(1, 2) * 3 == Price(3, 6)
+    assert Price(1, 5) | Price(4, 2) == Price(4, 5)
+    assert (Price(0, 0), Price(1, 0)) == (FREE, VISIT)

@@ -152,3 +152,23 @@ def test_among_very_many_names_none_is_taken_for_a_slip():
     strange = {f"file_pat{n}": 1 for n in range(2_000)}
 
     assert repaired({**strange, "filePaht": "x"}) is None
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "#/$defs/a"}, {"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}])
+def test_a_schema_that_refers_to_itself_says_nothing_of_its_types(schema):
+    """Nothing is repaired, and nobody looks for ever."""
+    rooted = {"properties": {"value": schema}, "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}}
+
+    assert repair(rooted, {"value": "[1]"}, lambda _: True) is None
+    assert repair(rooted, {"value": None}, lambda _: True) is None
+
+
+@pytest.mark.parametrize(("forms", "read"), [(20, [1]), (21, None)])
+def test_types_are_looked_for_through_so_many_forms_and_no_more(forms, read):
+    schema = {"type": "array"}
+    for _ in range(forms):
+        schema = {"anyOf": [schema]}
+
+    found = repair({"properties": {"value": schema}}, {"value": "[1]"}, lambda _: True)
+
+    assert (found and found[0]["value"]) == read

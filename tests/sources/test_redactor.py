@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import RemoteError
-from toolcrib.sources.redactor import Redactor
+from toolcrib.sources.redactor import WITHHELD, Redactor, withheld
 
 SECRET = 's3cr3t/+"&<key>\\ü'
 PLAIN = "ghp_0123456789abcdefXYZ"
@@ -195,3 +195,30 @@ def test_escapes_in_a_large_message_that_hide_nothing_stay_as_they_are():
     message = large(r"\u0041\u0042 " * 5000)
 
     assert msgspec.json.decode(Redactor({PLAIN}).clean(message)) == msgspec.json.decode(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "answer"), [(b"no JSON", None), (b'{"method":"x"}', None), (b'{"id":7,"result":{}}', 7)]
+)
+def test_what_is_withheld_is_an_error_for_whoever_waits_and_a_notification_else(message, answer):
+    said = msgspec.json.decode(withheld(message))
+
+    assert said["jsonrpc"] == "2.0"
+    if answer is None:
+        assert said == {"jsonrpc": "2.0", "method": "notifications/withheld"}
+    else:
+        assert (said["id"], said["error"]["message"]) == (answer, WITHHELD)
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+@pytest.mark.parametrize("size", [9, 10, 11])
+def test_all_of_a_secret_that_shows_in_base64_is_taken_out(before, size):
+    """Every character that is made of the secret alone, and none that its neighbours share."""
+    secret = "Zk3!xQ9-w#v"[:size]
+    around = [base64.b64encode(edge * before + secret.encode() + edge * 3).decode() for edge in (b"\0", b"\xff")]
+
+    shown = [Redactor({secret}).text(encoded) for encoded in around]
+
+    for encoded, text in zip(around, shown, strict=True):
+        first = -(-8 * before // 6)
+        assert text == encoded[:first] + "***" + encoded[8 * (before + size) // 6 :]

@@ -183,3 +183,12 @@ async def test_each_log_has_a_note_of_its_own(tmp_path):
     assert NotedPlace(second, notes[1]).problem() == ""
     assert isinstance(notes[0].read(), Head)
     assert {path.parent for path in Path(tmp_path).rglob("audit-*")} == {tmp_path / "witness"}
+
+
+def test_a_noted_log_tells_the_head_of_the_log(in_file):
+    log = NotedLog(in_file.place.open(), in_file, ManualClock())
+    log.append(entry())
+    head = log.head
+    log.close()
+
+    assert (head, head.seq) == (in_file.note.read(), 1)

@@ -42,3 +42,20 @@ def test_a_head_is_a_number_and_a_hash(text: str):
     """Anything else was not copied right."""
     with pytest.raises(ValueError):
         Head.parse(text)
+
+
+@pytest.mark.parametrize("seq", [1, 5, 9])
+async def test_a_noted_head_is_looked_for_at_its_own_place(log: Path, seq: int):
+    """The right one is found in the middle as at the end; a wrong hash is told with its number."""
+    (digest,) = apsw.Connection(str(log)).execute("SELECT hash FROM entry WHERE seq = ?", (seq,)).fetchone()
+
+    assert walk(log, Head(seq, digest)).fault is None
+    assert walk(log, Head(seq, bytes(32))).fault == Fault(
+        seq, "not the noted head", f"record {seq} is not the one whose hash was noted"
+    )
+
+
+async def test_what_is_missing_is_told_from_the_first_to_the_last(log: Path):
+    tamper(log, "DELETE FROM entry WHERE seq IN (1, 2)")
+
+    assert walk(log).fault == Fault(1, "missing", "records 1 to 2 are missing")

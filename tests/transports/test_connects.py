@@ -1,11 +1,14 @@
 """Which addresses a confined server may connect to."""
 
+import ctypes
+import errno
+import os
 import socket
 import struct
 
 import pytest
 
-from toolcrib.transports.connects import may_connect
+from toolcrib.transports.connects import ADDRESS_MAX, Connects, may_connect, read_memory, take_socket
 
 PORTS = frozenset({53, 5432})
 
@@ -44,3 +47,37 @@ def test_undoing_a_connection_is_allowed():
 def test_other_kinds_of_address_and_halves_are_refused(address):
     """Unix sockets, netlink, and what is too short to be read."""
     assert not may_connect(address, PORTS)
+
+
+def test_an_address_without_a_road_to_it_is_not_here():
+    """The kernel refuses the connection itself."""
+    assert may_connect(inet6("fe80::1", 80), PORTS)
+
+
+@pytest.mark.parametrize("size", [0, 1, ADDRESS_MAX + 1])
+def test_an_address_of_no_possible_size_is_refused_before_anything_is_read(size):
+    assert Connects.connect(object.__new__(Connects), 1, -1, -1, 0, size) == errno.EINVAL
+
+
+def test_a_socket_is_taken_from_the_process_of_a_thread():
+    ours, _ = ends = socket.socketpair()
+    taken = take_socket(os.getpid(), ours.fileno())
+    try:
+        assert os.path.samestat(os.fstat(taken), os.fstat(ours.fileno()))
+    finally:
+        os.close(taken)
+        for end in ends:
+            end.close()
+
+
+def test_a_descriptor_that_is_not_there_cannot_be_taken():
+    with pytest.raises(OSError) as refused:
+        take_socket(os.getpid(), 1 << 20)
+
+    assert refused.value.errno == errno.EBADF
+
+
+def test_memory_is_read_as_far_as_it_was_asked_for():
+    held = ctypes.create_string_buffer(b"address!")
+
+    assert read_memory(os.getpid(), ctypes.addressof(held), 7) == b"address"

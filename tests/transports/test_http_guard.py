@@ -245,3 +245,19 @@ async def test_an_allowed_page_can_read_the_answer(token):
     assert b"access-control-allow-origin: https://app.example\r\n" in answer
     assert b"mcp-session-id" in answer
     assert b"access-control" not in plain
+
+
+@pytest.mark.parametrize(("method", "status"), [(b"TRACE", 405), (b"CONNECT", 405), (b"GET", None), (b"OPTIONS", None)])
+def test_methods_that_reach_further_are_not_served(method: bytes, status: int | None):
+    refusal = Guard(GuardPolicy()).refusal(Request(method, b"/", {b"host": b"localhost"}, None))
+
+    assert (refusal.status if refusal else None) == status
+
+
+@pytest.mark.parametrize(("method", "status"), [(b"OPTIONS", 204), (b"GET", None), (b"POST", None)])
+def test_only_options_with_a_wanted_method_is_a_browsers_question(method: bytes, status: int | None):
+    """The same headers on another request are no reason not to serve it."""
+    headers = {b"host": b"localhost", b"origin": b"http://localhost", b"access-control-request-method": b"POST"}
+    refusal = Guard(GuardPolicy()).refusal(Request(method, b"/", headers, None))
+
+    assert (refusal.status if refusal else None) == status

@@ -52,6 +52,8 @@ GOOD = {
     "clocks that differ": claims(iat=NOW + 20, nbf=NOW + 20, exp=NOW - 20 + 600),
     "just expired": claims(iat=NOW - 600, exp=NOW - 20),
     "jti": claims(jti="1"),
+    "as long as it may live": claims(iat=NOW, exp=NOW + 86400),
+    "as long as it may live from now": claims(iat=None, exp=NOW + 30 + 86400),
     "scope words": claims(scope="a  b"),
     "scope list": claims(scope=["a", "b"]),
 }

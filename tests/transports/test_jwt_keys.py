@@ -12,7 +12,7 @@ from toolcrib.core.events import Event, drop
 from toolcrib.testing import ManualClock
 from toolcrib.transports import jwt_keys
 from toolcrib.transports.http_server import HttpServer
-from toolcrib.transports.jwt import JwtPolicy, read_jwt
+from toolcrib.transports.jwt import SIZE_MAX, JwtPolicy, Unfit, read_jwt
 from toolcrib.transports.jwt_keys import BODY_MAX, KeyRing, fetch_from, is_signed_by, read_from, read_keys
 
 POLICY = JwtPolicy("https://issuer.example", "toolcrib", ("RS256", "ES256"))
@@ -37,6 +37,8 @@ def test_only_keys_that_can_check_signatures_are_taken():
         {"kty": "RSA", "n": "A" * 400, "e": "!!"},
         {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "off the curve"},
         {"kty": "new"},
+        {"kty": "RSA", "e": "AQAB"},
+        {"kty": "RSA", "n": 5, "e": "AQAB"},
         {},
     ]
 
@@ -181,3 +183,20 @@ async def test_keys_come_from_a_file(tmp_path: Path):
     path.unlink()
     with pytest.raises(ConfigError, match=r"keys\.json"):
         await read_from(path)()
+
+
+def test_each_algorithm_has_its_keys():
+    """And there is no symmetric one among them."""
+    rsa = dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None))
+    curves = {"ES256": {"P-256"}, "ES384": {"P-384"}, "ES512": {"P-521"}}
+
+    assert (
+        rsa | {name: ("EC", curve) for name, curve in curves.items()} | {"EdDSA": ("OKP", {"Ed25519", "Ed448"})}
+        == jwt_keys.KEY_TYPES
+    )
+
+
+@pytest.mark.parametrize(("size", "why"), [(SIZE_MAX, "not three parts"), (SIZE_MAX + 1, "too long")])
+def test_a_token_may_be_so_long_and_no_longer(size, why):
+    with pytest.raises(Unfit, match=why):
+        read_jwt(b"x" * size, POLICY, 0.0)

@@ -96,14 +96,13 @@ class Seal:
     def __init__(self, clock: Callable[[], float], lifetime_s: float, key: bytes = b"") -> None:
         """Whoever has the same key can open what another one asked."""
         self._key = key or secrets.token_bytes(32)
-        self.lifetime_s = lifetime_s
-        self._clock, self._lifetime_s = clock, lifetime_s
+        self._clock, self.lifetime_s = clock, lifetime_s
         self._spent: dict[str, int] = {}
         """What was used, and until when it would have been valid."""
 
     def ask(self, question: Question, call: ToolCall) -> ToolResult:
         """The result that asks back."""
-        due = int(self._clock() + self._lifetime_s)
+        due = int(self._clock() + self.lifetime_s)
         nonce = secrets.token_hex(8)
         state = f"{due}.{nonce}.{self._sign(call, f'{due}.{nonce}')}"
         request = {"method": ELICIT, "params": elicitation(question, sessions=not is_sessionless(call))}

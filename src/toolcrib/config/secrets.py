@@ -96,7 +96,7 @@ def _in_url(url: str) -> Iterator[str]:
     except ValueError:  # no address, whatever it is
         return
     secrets = [password or user or ""]
-    secrets += [value for name, value in parse_qsl(parts.query, keep_blank_values=True) if looks_secret(name, value)]
+    secrets += [value for name, value in parse_qsl(parts.query) if looks_secret(name, value)]
     secrets += [part for part in parts.path.split("/") if looks_secret("", part)]
     for secret in secrets:
         yield secret

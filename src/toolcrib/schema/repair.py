@@ -80,11 +80,7 @@ def _plain(name: str) -> str:
 
 def _is_typo(given: str, meant: str) -> bool:
     """Whether one letter is too many, missing, another, or in its neighbour's place; digits are never typos."""
-    if (
-        min(len(given), len(meant)) < SHORTEST_TYPO - 1
-        or len(meant) < SHORTEST_TYPO
-        or abs(len(given) - len(meant)) > 1
-    ):
+    if len(meant) < SHORTEST_TYPO or abs(len(given) - len(meant)) > 1:
         return False
     start = next((i for i, pair in enumerate(zip(given, meant, strict=False)) if pair[0] != pair[1]), None)
     start = min(len(given), len(meant)) if start is None else start

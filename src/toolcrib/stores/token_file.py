@@ -31,7 +31,7 @@ NOTE_NAME = "tokens-are-asked-for"
 NOTE = "toolcrib asks for tokens, because one was made. To end that, run `toolcrib tokens reset`.\n"
 _OTHERS_MAY_WRITE = 0o022
 _Stamp = tuple[int, int, int]
-_UNSEEN: _Stamp = (-1, -1, -1)
+_UNSEEN: _Stamp = (-1,) * 3
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -323,3 +323,10 @@ async def test_whoever_comes_without_a_token_is_not_known(serve):
         assert (nobody.json["caller"], nobody.json["known"]) == ("local", False)
         assert (owner.json["caller"], owner.json["known"]) == ("owner@page", True)
         assert wrong.status == 401
+
+
+@pytest.mark.parametrize("is_revoked", [False, True])
+def test_who_may_stay_is_the_tokens_to_say(at_home, doorman, is_revoked):
+    doorman.is_revoked = is_revoked
+
+    assert at_home.may_stay(GUEST) is not is_revoked

@@ -104,12 +104,11 @@ class SignIns:
 
     def make_link(self, caller: Caller | None = None) -> str:
         """An address that signs somebody in, once; the owner unless somebody else is named."""
-        now, who = self._now(), caller or self._owner
-        self._links = {word: link for word, link in self._links.items() if link[1] > now}
+        who = caller or self._owner
         while len(self._links) >= MOST_LINKS:
             self._links.pop(next(iter(self._links)))
         word = secrets.token_urlsafe(24)
-        self._links[word] = who, now + LINK_S
+        self._links[word] = who, self._now() + LINK_S
         return f"{self.address.base(who)}/signin?link={word}"
 
     def place_of(self, word: str) -> str | None:
