@@ -276,7 +276,7 @@ async def test_a_result_says_once_whether_it_failed(source_of):
 
 async def test_a_call_is_passed_on_and_its_result_comes_back_byte_for_byte(source_of):
     """Name, arguments, further fields and meta; nothing is decoded on the way back."""
-    raw = b'{ "content":[ {"type":"text","text":"d\\u00f6ne"} ], "own": 1 }'
+    raw = b'{"content":[{"type":"text","text":"d\\u00f6ne"}],"structuredContent":{"n":[1.00, 2e0]}}'
     server = FakeServer({"tools/call": raw})
     a_call = call(arguments={"path": "x"}, meta={"traceparent": "00"}, more={"requestState": "s"})
 

@@ -8,14 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.wire.results import read_head
+from toolcrib.wire.results import LARGE_BYTES, read_head
 from toolcrib.wire.strict import (
     DEPTH_MAX,
+    Unreadable,
     clean_object,
-    drop_duplicates,
+    drop_repeats,
     flaw_of,
     is_plain,
-    is_suspicious,
+    needs_helper,
+    tidied,
+    tidy,
+    tidy_beside,
 )
 
 
@@ -42,7 +46,7 @@ def texts(*said: str, **more: Any) -> dict[str, Any]:
 def test_a_number_beyond_all_bounds_is_a_flaw(number):
     """Some readers refuse it, some make infinity of it; wherever it stands, and whatever stands before it."""
     for raw in (b'{"n":%b}' % number, b'{"s":"%b","n":[%b]}' % (b"x" * 37, number)):
-        assert is_suspicious(raw)
+        assert needs_helper(raw, read_head(raw))
         assert "out of range" in flaw_of(raw)
 
 
@@ -129,25 +133,108 @@ def test_nothing_else_passes_for_plain(raw):
 
 
 @pytest.mark.parametrize(
+    "result",
+    [texts("ü", structuredContent={"n": 1}), {"content": [{"type": "image", "data": "aa", "mimeType": "a/b"}]}],
+)
+def test_a_sound_result_stays_byte_for_byte(result):
+    """Whatever its numbers look like."""
+    raw = msgspec.json.encode(result).replace(b":1}", b":1.00}")
+
+    assert tidy(raw, read_head(raw)) is raw
+
+
+@pytest.mark.parametrize(
     ("raw", "clean"),
     [
         (b'{"content":[],"isError":true,"isError":false}', b'{"content":[],"isError":false}'),
         (b'{"content":[],"is\\u0045rror":true,"isError":false}', b'{"content":[],"isError":false}'),
         (b'{"content":[1],"content":[]}', b'{"content":[]}'),
         (b'{"content":[],"own":"first","own":2}', b'{"content":[],"own":2}'),
+        (b'{"content":[],"":1,"":2}', b'{"content":[],"":2}'),
+        (b'{"content":[{"type":"text","text":"a","text":"b"}]}', b'{"content":[{"type":"text","text":"b"}]}'),
+        (b'{"content":[{"type":"x","of":{"a":1,"a":2}}]}', b'{"content":[{"type":"x","of":{"a":2}}]}'),
+        (b'{"content":[],"structuredContent":{"a":1,"a":2}}', b'{"content":[],"structuredContent":{"a":2}}'),
+        (b'{"content":[],"structuredContent":{"a":1,"\\u0061":2}}', b'{"content":[],"structuredContent":{"a":2}}'),
+        (b'{ "content": [], "structuredContent": {"a":1,"a":2} }', b'{"content":[],"structuredContent":{"a":2}}'),
     ],
 )
 def test_a_member_that_stands_there_twice_is_passed_on_once(raw, clean):
-    """The last, as it was read here."""
-    assert drop_duplicates(raw, read_head(raw)) == clean
+    """The last, as it was read here: of the result, of its content, of its data."""
+    assert tidy(raw, read_head(raw)) == clean
+    assert tidied(raw, tidy_beside(raw)) == clean
 
 
 @pytest.mark.parametrize(
-    "raw", [b'{"content":[],"own":{"a":1}}', b'{ "content" : [ ] , "own": 1 }', b'{"structuredContent":{},"_meta":{}}']
+    ("data", "passed_on"),
+    [
+        (b'{"rows":[{"a":1,"a":2}]}', b'{"rows":[{"a":2}]}'),
+        (b'{"rows":[{"a":1,"\\u0061":[]}]}', b'{"rows":[{"a":[]}]}'),
+        (b'{"rows":[{"a":1.00,"b":2}, {}]}', b'{"rows":[{"a":1.00,"b":2}, {}]}'),
+        (b'{"rows":[{"a":1.5}]}', b'{"rows":[{"a":1.5}]}'),
+    ],
 )
-def test_members_that_stand_there_once_stay_byte_for_byte(raw):
-    """Members of the server's own and spaces included."""
-    assert drop_duplicates(raw, read_head(raw)) is raw
+def test_data_that_were_read_are_passed_on_as_they_were_read(data, passed_on):
+    """Each member once, however deep; all else stays as it was written."""
+    raw, clean = (b'{"content":[],"structuredContent":%b}' % part for part in (data, passed_on))
+
+    assert drop_repeats(raw, msgspec.json.decode(data)) == clean
+
+
+def test_repeated_members_are_not_hidden_behind_clean_ones():
+    """What ends like a result without repeated members need not be one."""
+    raw = b'{"structuredContent":{"a":1,"a":2},"content":[],"own":{"b":0,"structuredContent":{"a":2}}}'
+
+    assert drop_repeats(raw, {"a": 2}).startswith(b'{"structuredContent":{"a":2},"content":')
+
+
+@given(JSON, st.sampled_from([(", ", ": "), (",", ":")]))
+def test_what_is_passed_on_means_the_same(value, separators):
+    """Whatever the data are, and with any spaces."""
+    result = texts("a", structuredContent={"value": value, "ü\n": 1}, own=value)
+    raw = json.dumps(result, separators=separators).encode()
+
+    assert json.loads(tidy(raw, read_head(raw))) == result
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"content":[],"structuredContent":{"n":1e999}}',
+        b'{"content":[],"_meta":{"n":1e999}}',
+        b'{"content":[],"own":1e999}',
+        b'{"content":[{"type":"text","text":1e999}]}',
+        b'{"content":[],"structuredContent":{"n":%b}}' % nested(DEPTH_MAX - 1),
+        b'{"content":[{"type":"text","text":"%b"}],"structuredContent":{"n":%b}}'
+        % (b"x" * 9000, nested(DEPTH_MAX - 1)),
+        b'{"content":[{"type":"text","text":"%b"}],"structuredContent":{"n":1e999}}' % (b"x" * 9000),
+    ],
+)
+def test_what_cannot_be_read_by_everybody_is_not_passed_on(raw):
+    """Wherever it stands; a helper says the same."""
+    with pytest.raises(Unreadable):
+        tidy(raw, read_head(raw))
+    with pytest.raises(Unreadable):
+        tidied(raw, tidy_beside(raw))
+
+
+def test_as_many_levels_as_are_allowed_pass():
+    """Also beside a long text, which is not looked at again."""
+    for text in (b"x", b"x" * 9000):
+        raw = b'{"content":[{"type":"text","text":"%b"}],"structuredContent":{"n":%b}}' % (text, nested(DEPTH_MAX - 2))
+
+        assert tidy(raw, read_head(raw)) is raw
+
+
+def test_a_large_result_without_anything_suspicious_needs_no_helper():
+    """Only one that might have a flaw, or lacks something."""
+    long = "x" * LARGE_BYTES
+    sound, odd = (
+        msgspec.json.encode(texts(long, **more)) for more in ({"structuredContent": {"n": 1}}, {"own": [[]] * 100})
+    )
+
+    assert not needs_helper(sound, read_head(sound))
+    assert needs_helper(odd, read_head(odd))
+    assert tidied(odd, tidy_beside(odd)) == odd
 
 
 def test_what_is_passed_on_is_encoded_anew():

@@ -20,7 +20,7 @@ from toolcrib.sources.rounds import answer_rounds
 from toolcrib.sources.supervise import SILENCES_MAX, Supervisor
 from toolcrib.wire import client, eras, headers, strict
 from toolcrib.wire.jsonrpc import decode, encode
-from toolcrib.wire.results import ResultHead, needs_repair, read_head, repair
+from toolcrib.wire.results import LARGE_BYTES, ResultHead, read_head
 
 TOOLS_MAX = 2000
 PAGES_MAX = 100
@@ -179,29 +179,24 @@ class McpSource:
         if head.result_type == "input_required" and not call.channel.takes_input_required:
             raw = await answer_rounds(call, raw, lambda more: self._ask(link, call, more))
             head = read_head(raw)
-        is_plain = strict.is_plain(len(raw), head)
-        encoded = bytes(raw) if is_plain else await self._readable(raw, head)
+        encoded = bytes(raw)
+        if not strict.is_plain(len(encoded), head):
+            encoded = await self._tidy(encoded, head) if len(encoded) > LARGE_BYTES else _tidy(encoded, head)
         if not head.is_error:
             return ToolResult(raw=encoded)
         return self._failed(encoded)
 
-    async def _readable(self, raw: Raw, head: ResultHead) -> bytes:
-        """The result as every client can read it; what cannot be made so is the server's protocol error."""
-        encoded = repair(raw) if needs_repair(head) else strict.drop_duplicates(bytes(raw), head)
-        if len(encoded) <= strict.QUICK_BYTES:
-            flaw = strict.flaw_of(encoded)
-        else:
-            await asyncio.sleep(0)  # each look at so many bytes is a turn of its own
-            flaw = await self._find_flaw(encoded) if strict.is_suspicious(encoded) else ""
-        if flaw:
-            raise ProtocolError(f"The server's answer cannot be read by every client: {flaw}.")
-        return encoded
-
-    async def _find_flaw(self, encoded: bytes) -> str:
+    async def _tidy(self, encoded: bytes, head: ResultHead) -> bytes:
+        """A large result as every client can read it; each look at so many bytes is a turn of the loop of its own."""
+        await asyncio.sleep(0)
+        if not strict.needs_helper(encoded, head):
+            return encoded
         try:
-            return (await self._helpers.run(strict.FLAW, (encoded,), self.name)).decode()
+            return strict.tidied(encoded, await self._helpers.run(strict.TIDY, (encoded,), self.name))
+        except strict.Unreadable as flaw:
+            raise _unreadable(flaw) from None
         except TookTooLong:
-            return "it takes too long to look into"
+            raise _unreadable("it takes too long to look into") from None
 
     async def _wait_for_link(self, call: ToolCall) -> Link:
         """The link once there is one; a call whose time is over before that says what it waited for.
@@ -280,3 +275,14 @@ class McpSource:
     async def close(self) -> None:
         """Stop the server."""
         await self.supervisor.close()
+
+
+def _tidy(encoded: bytes, head: ResultHead) -> bytes:
+    try:
+        return strict.tidy(encoded, head)
+    except strict.Unreadable as flaw:
+        raise _unreadable(flaw) from None
+
+
+def _unreadable(flaw: object) -> ProtocolError:
+    return ProtocolError(f"The server's answer cannot be read by every client: {flaw}.")

@@ -10,26 +10,57 @@ from toolcrib.wire.eras import META_RESERVED
 from toolcrib.wire.jsonrpc import encode
 
 
-class ResultHead(msgspec.Struct, gc=False):
-    """The few fields of a result that decide what happens to it."""
+class Block(msgspec.Struct, gc=False):
+    """One block of content: a text, a picture or a sound; others have more that is not looked at."""
 
-    content: Raw | UnsetType = UNSET
-    structured: Raw | UnsetType = msgspec.field(default=UNSET, name="structuredContent")
+    type: str = ""
+    text: Raw | UnsetType = UNSET
+    data: Raw | UnsetType = UNSET
+    mime_type: str = msgspec.field(default="", name="mimeType")
+
+
+class _Head(msgspec.Struct, gc=False):
     is_error: bool | None = msgspec.field(default=None, name="isError")
     result_type: str | None = msgspec.field(default=None, name="resultType")
     meta: Raw | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
+class PlainHead(_Head, gc=False):
+    """The few fields of a result that decide what happens to it; content and data are what they should be."""
+
+    content: list[Block] | UnsetType = UNSET
+    structured: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="structuredContent")
+
+
+class LooseHead(_Head, gc=False):
+    """The same of a result that is large, or has content or data of another kind."""
+
+    content: Raw | UnsetType = UNSET
+    structured: Raw | UnsetType = msgspec.field(default=UNSET, name="structuredContent")
+
+
+ResultHead = PlainHead | LooseHead
+
+LARGE_BYTES = 256 * 1024
+"""Larger results are not taken apart on the event loop, not even into their blocks."""
 OPENING_BRACKET = ord("[")
 
-_head = msgspec.json.Decoder(ResultHead)
+_plain_head = msgspec.json.Decoder(PlainHead)
+_loose_head = msgspec.json.Decoder(LooseHead)
 _result = msgspec.json.Decoder(dict[str, Any])
 
 
 def read_head(raw: bytes | Raw) -> ResultHead:
     """The head of a result; one that is no result object is the server's protocol error."""
     try:
-        return _head.decode(raw)
+        if len(raw) <= LARGE_BYTES:
+            return _plain_head.decode(raw)
+    except msgspec.ValidationError:
+        pass
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _no_result(error) from None
+    try:
+        return _loose_head.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _no_result(error) from None
 
@@ -42,7 +73,10 @@ def needs_repair(head: ResultHead) -> bool:
     """Whether a strict client would stumble over the result, or a reserved field must not be passed on."""
     if head.result_type == "input_required":
         return _leaks_meta(head)
-    return head.content is UNSET or memoryview(head.content)[0] != OPENING_BRACKET or _leaks_meta(head)
+    content = head.content
+    if type(content) is not list and (type(content) is not Raw or memoryview(content)[0] != OPENING_BRACKET):
+        return True
+    return head.meta is not UNSET and _leaks_meta(head)
 
 
 def _leaks_meta(head: ResultHead) -> bool:

@@ -131,3 +131,12 @@ async def test_an_ordinary_result_needs_no_helper():
         await layer(Subject("count", "srv", Tool("count", output_schema=SCHEMA)), answering(outcome))(CALL) is outcome
     )
     assert helpers.started == 0
+
+
+async def test_data_pass_as_they_were_checked():
+    """A client that reads the first of two members of one name gets to see what was held against the schema."""
+    outcome = ToolResult(raw=b'{"content":[],"structuredContent":{"n":1,"of":[{"a":1,"a":2}]}}')
+
+    passed_on = await checked(answering(outcome))(CALL)
+
+    assert passed_on.raw == b'{"content":[],"structuredContent":{"n":1,"of":[{"a":2}]}}'

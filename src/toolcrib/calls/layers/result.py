@@ -10,6 +10,7 @@ from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema import judge
 from toolcrib.schema.check import QUICK_BYTES, Check, compile_check
 from toolcrib.schema.problems import describe
+from toolcrib.wire.strict import drop_repeats
 
 MISFIT = "does not fit its own output schema: "
 CARRIED_OUT = "The call was carried out; the fault is the tool's."
@@ -40,7 +41,7 @@ def result(on_unchecked: OnUnchecked, helpers: Helpers | None = None) -> Layer:
             if outcome.error is not None:
                 return outcome
             if _is_quick(outcome, check):
-                wrong = _judge(outcome, check)
+                wrong = _judge(outcome, check, is_foreign=bool(subject.server))
             else:
                 wrong = await _judge_beside(beside, subject, outcome)
             if wrong:
@@ -52,10 +53,17 @@ def result(on_unchecked: OnUnchecked, helpers: Helpers | None = None) -> Layer:
     return layer
 
 
-def _judge(outcome: ToolResult, check: Check) -> str:
-    """What is wrong with the result's data, as the end of a sentence; nothing if it fits, or there is none."""
+def _judge(outcome: ToolResult, check: Check, *, is_foreign: bool) -> str:
+    """What is wrong with the result's data, as the end of a sentence; nothing if it fits, or there is none.
+
+    A server's data are passed on as they were read here: nobody is to read another member of the same name.
+    """
     structured = outcome.structured
-    if structured is None or check.accepts(structured):
+    if structured is None:
+        return ""
+    if check.accepts(structured):
+        if is_foreign and outcome.raw is not None:
+            outcome.raw = drop_repeats(outcome.raw, structured)
         return ""
     return MISFIT + describe(check.problems(structured), check.schema)
 
