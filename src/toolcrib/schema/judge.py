@@ -1,5 +1,6 @@
-"""Checking encoded values in a helper process: what is too much work for the event loop."""
+"""Checking encoded values, also in a helper process: what is too much work for the event loop."""
 
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +27,26 @@ def judge_result(schema: bytes, result: bytes) -> bytes:
     except _UNREADABLE as error:
         return describe([unreadable(error)], check.schema).encode()
     return b"" if structured is None else _judge(check, structured)
+
+
+def drop_repeats(raw: bytes, structured: Any) -> bytes:
+    """A result whose data were read as ``structured``, with each of their members once, however deep it stands."""
+    if raw.endswith(b',"structuredContent":%b}' % msgspec.json.encode(structured)):
+        return raw
+    try:
+        json.loads(raw, object_pairs_hook=_refuse_repeats)
+    except _Repeated:
+        return msgspec.json.encode(msgspec.json.decode(raw))
+    return raw
+
+
+class _Repeated(Exception):
+    pass
+
+
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len({name for name, _ in pairs}) < len(pairs):
+        raise _Repeated
 
 
 def unreadable(error: Exception) -> Problem:

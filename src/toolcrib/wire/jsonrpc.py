@@ -5,6 +5,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from toolcrib.core import bulk
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -90,7 +92,7 @@ def decode_inbound(data: bytes) -> Inbound:
     try:
         if not data.isascii():
             _check_text(data)
-        message = _inbound.decode(data)
+        message = _inbound.decode(data) if len(data) <= bulk.SMALL_BYTES else _decode_large(data)
     except msgspec.ValidationError as error:
         raise _refusal(data, error) from None
     except (msgspec.DecodeError, RecursionError) as error:
@@ -102,6 +104,14 @@ def decode_inbound(data: bytes) -> Inbound:
     elif message.id is None or (type(message.id) is str and len(message.id) > ID_LIMIT):
         raise RpcError(INVALID_REQUEST, f"A request id is a number or a string of at most {ID_LIMIT} characters.")
     return message
+
+
+def _decode_large(data: bytes) -> Inbound:
+    if bulk.is_bulky(data):
+        request_id = _envelope.decode(data).id  # what is no JSON, or no request, is told as such
+        raise RpcError(INVALID_REQUEST, bulk.TOO_MANY_VALUES, request_id=request_id)
+    with bulk.without_collecting():
+        return _inbound.decode(data)
 
 
 def _refusal(data: bytes, error: msgspec.ValidationError) -> RpcError:

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from tests.doors.cli.program import Program
 
 from toolcrib.core.access import LOCAL_USER, Caller, Grants
+from toolcrib.core.bulk import MESSAGE_BYTES
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.doors.mcp.channel import BACKLOG_MAX
 from toolcrib.doors.mcp.service import McpService, ServerIdentity
-from toolcrib.doors.mcp.stdio import LINE_LIMIT, StdioDoor
+from toolcrib.doors.mcp.stdio import StdioDoor
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 from toolcrib.wire import eras
 
@@ -410,7 +411,7 @@ async def test_a_stateless_initialize_is_no_method():
 async def test_a_line_that_is_too_long_is_answered_without_an_id():
     """The client learns of it, and the next line is served."""
     async with client_of() as client:
-        client.door.data_received(b"x" * (LINE_LIMIT + 1))
+        client.door.data_received(b"x" * (MESSAGE_BYTES + 1))
         refused = await client.read()
         client.door.data_received(b"\n")
         pinged = await client.ask(2, "ping")

@@ -10,7 +10,6 @@ from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema import judge
 from toolcrib.schema.check import QUICK_BYTES, Check, compile_check
 from toolcrib.schema.problems import describe
-from toolcrib.wire.strict import drop_repeats
 
 MISFIT = "does not fit its own output schema: "
 CARRIED_OUT = "The call was carried out; the fault is the tool's."
@@ -63,7 +62,7 @@ def _judge(outcome: ToolResult, check: Check, *, is_foreign: bool) -> str:
         return ""
     if check.accepts(structured):
         if is_foreign and outcome.raw is not None:
-            outcome.raw = drop_repeats(outcome.raw, structured)
+            outcome.raw = judge.drop_repeats(outcome.raw, structured)
         return ""
     return MISFIT + describe(check.problems(structured), check.schema)
 

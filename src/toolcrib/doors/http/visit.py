@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
+from toolcrib.core import bulk
 from toolcrib.core.access import Caller, may_operate
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import Problem
@@ -62,8 +63,11 @@ class Visit:
         """The body as a value of that type; what does not fit is said by field."""
         if (self.request.header(b"content-type") or b"").partition(b";")[0].strip().lower() != b"application/json":
             raise Problem(415, "HTTP_NOT_JSON", "Send the body with content-type application/json.")
+        if bulk.is_bulky(self.request.body):
+            raise Problem(413, "HTTP_BODY_TOO_LARGE", bulk.TOO_MANY_VALUES)
         try:
-            return msgspec.json.decode(self.request.body, type=kind)
+            with bulk.without_collecting():
+                return msgspec.json.decode(self.request.body, type=kind)
         except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Problem(422, "TOOL_INVALID_INPUT", f"The body does not fit: {error}.") from None
         except RecursionError:

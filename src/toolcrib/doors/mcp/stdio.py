@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.bulk import MESSAGE_BYTES
 from toolcrib.core.framing import LineFramer
 from toolcrib.doors.mcp import service
 from toolcrib.doors.mcp.channel import BACKLOG_MAX, ClientChannel
@@ -30,8 +31,6 @@ from toolcrib.wire.jsonrpc import (
     encode_result,
 )
 from toolcrib.wire.server import Asker
-
-LINE_LIMIT = 16 * 1024 * 1024
 
 
 class StdioChannel(ClientChannel):
@@ -60,7 +59,7 @@ class StdioDoor(asyncio.Protocol):
     def __init__(self, mcp: McpService, caller: Caller = LOCAL_USER) -> None:
         self._mcp = mcp
         self._caller = replace(caller, session=secrets.token_urlsafe(12))
-        self._framer = LineFramer(LINE_LIMIT, self._refuse_overlong)
+        self._framer = LineFramer(MESSAGE_BYTES, self._refuse_overlong)
         self._asker: Asker | None = None
         self._running: dict[RequestId, asyncio.Task[Any]] = {}
         self._subscriptions: dict[RequestId, bool] = {}
@@ -92,7 +91,7 @@ class StdioDoor(asyncio.Protocol):
 
     def _refuse_overlong(self, head: bytes) -> None:
         del head
-        error = RpcError(INVALID_REQUEST, f"A message of more than {LINE_LIMIT} bytes was skipped.")
+        error = RpcError(INVALID_REQUEST, f"A message of more than {MESSAGE_BYTES} bytes was skipped.")
         self.out.send(encode_error(None, error))
 
     def _receive(self, line: bytes) -> None:
