@@ -72,7 +72,7 @@ def layer_stack(
         witness(rig.log),
         *_keeping(config, rig),
         normalise(rig.emit),
-        arguments(unchecked, rig.emit, rig.helpers),
+        arguments(unchecked, rig.helpers, rig.emit),
         result(unchecked, rig.helpers),
         breaker(rig.breakers, rig.emit),
         replay(),

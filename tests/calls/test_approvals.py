@@ -7,11 +7,13 @@ import pytest
 
 from toolcrib.calls import approvals
 from toolcrib.calls.approvals import Answer, Desk, DeskSettings, MemoryAnswers, Question, Reply
+from toolcrib.calls.marks import Marks
 from toolcrib.core.access import EVERYTHING, Caller, Reach
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import AuditUnavailable, PermissionDenied
 from toolcrib.core.events import Event
+from toolcrib.stores.coordination_memory import MemoryHub
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.records import FileLedger
 
@@ -333,3 +335,10 @@ async def test_an_answer_counts_only_for_the_tool_as_it_still_is(changes, passes
 
     assert isinstance(taken[0], PermissionDenied) is not passes
     assert len(ledger.entries) == passes
+
+
+def test_questions_that_travel_are_signed_with_what_the_replicas_have_in_common():
+    """And with nothing of the kind where there are no others."""
+    marks = Marks(MemoryHub().join("a"), b"common")
+
+    assert (desk().secret, desk(marks=marks).secret) == (b"", b"common")

@@ -24,7 +24,7 @@ class Layered:
         self.received: list[dict] = []
         self.unchecked: list[tuple[str, str]] = []
         subject = Subject("weather", server, Tool("weather", input_schema=schema))
-        self._step = arguments(lambda *words: self.unchecked.append(words))(subject, self._source)
+        self._step = arguments(lambda *words: self.unchecked.append(words), Helpers())(subject, self._source)
 
     async def _source(self, call: ToolCall) -> ToolResult:
         self.received.append(call.arguments)
@@ -95,7 +95,7 @@ class Answering:
         self.events: list = []
         self._answer = answer
         subject = Subject("met__weather", "met", Tool("weather", input_schema=SCHEMA))
-        self._step = arguments(lambda *_: None, self.events.append)(subject, self._source)
+        self._step = arguments(lambda *_: None, Helpers(), self.events.append)(subject, self._source)
 
     async def _source(self, call: ToolCall) -> ToolResult:
         self.received.append(call.arguments)
@@ -152,7 +152,7 @@ COSTLY = {"properties": {"value": {"items": {"enum": [n + 0.5 for n in range(100
 async def test_arguments_that_may_be_costly_are_checked_beside_the_loop():
     """The verdict is the same, whoever finds it."""
     helpers = Helpers(limit_s=60.0)
-    step = arguments(lambda *_: None, helpers=helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
+    step = arguments(lambda *_: None, helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
 
     passed = await step(ToolCall("t", "t", {"value": [0.5] * 300}))
     with pytest.raises(InvalidArguments, match=r"^t: value\[299\]: expected one of "):
@@ -166,7 +166,7 @@ async def test_arguments_that_may_be_costly_are_checked_beside_the_loop():
 async def test_arguments_too_costly_to_check_are_refused():
     """Nothing runs, and the caller is told in plain words."""
     helpers = Helpers(limit_s=0.05)
-    step = arguments(lambda *_: None, helpers=helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
+    step = arguments(lambda *_: None, helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
 
     with pytest.raises(InvalidArguments, match=r"^t: the arguments are too costly to check .* Send less at once\.$"):
         await step(ToolCall("t", "t", {"value": [99.5] * 50_000}))
@@ -175,7 +175,7 @@ async def test_arguments_too_costly_to_check_are_refused():
 async def test_ordinary_arguments_need_no_helper():
     """What is quick is checked where it is."""
     helpers = Helpers()
-    step = arguments(lambda *_: None, helpers=helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
+    step = arguments(lambda *_: None, helpers)(Subject("t", "srv", Tool("t", input_schema=COSTLY)), echo)
 
     await step(ToolCall("t", "t", {"value": [0.5]}))
 

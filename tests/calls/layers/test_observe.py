@@ -8,13 +8,14 @@ from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Step, Subject
-from toolcrib.core.access import Caller
+from toolcrib.core.access import Caller, Decision, Grants
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
-from toolcrib.core.errors import CallEnded, PermissionDenied, ToolFailed
+from toolcrib.core.errors import CallEnded, PermissionDenied, ToolFailed, UnknownTool
 from toolcrib.core.events import Event
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.testing import ManualClock, MemoryAudit
 
+SYSTEM = SecurityLevel.SYSTEM
 FINE = ToolResult(raw=b"{}")
 FAILED = ToolResult({"content": [], "isError": True}, error=ErrorInfo("TOOL_EXECUTION_FAILED", "no luck"))
 
@@ -27,8 +28,8 @@ class Watched:
         self.log, self.live = MemoryAudit(), Live(ManualClock(1000.0), self.clock)
         self._watchers = Watchers(self.metrics, self.events.append, self.log, self.live)
 
-    def around(self, source: Step) -> Step:
-        layer = observe(self._watchers, Told(self.clock, lambda: "fresh"))
+    def around(self, source: Step, **told: object) -> Step:
+        layer = observe(self._watchers, Told(self.clock, lambda: "fresh", **told))
         return layer(Subject("srv__work", "srv", Tool("work")), source)
 
     @property
@@ -104,3 +105,78 @@ async def test_what_is_known_of_the_arguments_is_the_same_in_the_log_and_on_the_
     [entry], [shown] = watched.log.noted, watched.live.recent()
     assert entry.details == {"arguments_size": 12, "arguments": {"path": "string 1"}, "result_size": 2}
     assert (shown.arguments, shown.trace_id) == ({"path": "string 1"}, entry.trace_id)
+
+
+@pytest.mark.parametrize("outcome", [FINE, FAILED, ToolFailed("no luck")])
+@pytest.mark.parametrize(("took_s", "is_slow"), [(2.0, False), (2.001, True)])
+async def test_whatever_takes_longer_than_it_may_is_told_as_slow(outcome, took_s, is_slow):
+    """However it ends; exactly as long is not longer."""
+    watched = Watched()
+
+    async def source(given: ToolCall) -> ToolResult:
+        watched.clock.advance(took_s)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    await asyncio.gather(watched.around(source, slow_s=2.0)(call()), return_exceptions=True)
+
+    assert [event.name for event in watched.events].count("call.slow") == is_slow
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counts", "decision"),
+    [
+        (FINE, (1, 0, 0), "allowed"),
+        (FAILED, (1, 1, 0), "allowed"),
+        (ToolFailed("x"), (1, 1, 0), "allowed"),
+        (PermissionDenied("x"), (0, 0, 1), "denied"),
+    ],
+)
+async def test_each_end_is_counted_and_its_decision_written(outcome, counts, decision):
+    watched = Watched()
+
+    async def source(given: ToolCall) -> ToolResult:
+        assert watched.metrics.in_flight == 1
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    await asyncio.gather(watched.around(source)(call()), return_exceptions=True)
+
+    tally = watched.metrics.of("srv__work")
+    assert (tally.executed, tally.failed, tally.refused) == counts
+    assert [entry.decision for entry in watched.log.noted] == [decision]
+
+
+async def test_a_call_of_a_hidden_tool_leaves_what_one_of_no_tool_leaves():
+    """No server, no level, no time, and nothing in the counts of the tool."""
+    watched = Watched()
+
+    async def source(given: ToolCall) -> ToolResult:
+        given.decision = Decision.HIDDEN
+        watched.clock.advance(5.0)
+        raise UnknownTool("srv__work")
+
+    await asyncio.gather(watched.around(source)(call()), return_exceptions=True)
+
+    [entry] = watched.log.noted
+    assert (entry.server, entry.level, entry.duration_ms, entry.outcome) == ("", "", None, UnknownTool.code)
+    assert watched.metrics.of("srv__work").executed == 0
+    assert watched.metrics.unknown == {UnknownTool.code: 1}
+    assert watched.events[-1].fields["seconds"] == 0.0
+    assert watched.live.recent()[0].to_dict()["durationMs"] == 0.0
+
+
+@pytest.mark.parametrize(("servers", "shown"), [(("srv",), ("srv", "write")), (("other",), ("", ""))])
+async def test_what_is_shown_of_a_tool_depends_on_what_its_caller_may_know(servers, shown):
+    watched = Watched()
+
+    async def source(given: ToolCall) -> ToolResult:
+        return FINE
+
+    step = watched.around(source)
+    for number in range(2):
+        await step(ToolCall("srv__work", "work", {}, f"id-{number}", Caller("me", grants=Grants(SYSTEM, servers))))
+
+    assert {(one.server, one.level) for one in watched.live.recent()} == {shown}

@@ -24,7 +24,7 @@ def answering(outcome: ToolResult) -> Step:
 def checked(source: Step, schema: dict | None = SCHEMA, told: list | None = None) -> Step:
     notes = [] if told is None else told
     subject = Subject("count", "srv", Tool("count", output_schema=schema))
-    return result(lambda *words: notes.append(words))(subject, source)
+    return result(lambda *words: notes.append(words), Helpers())(subject, source)
 
 
 @pytest.mark.parametrize(

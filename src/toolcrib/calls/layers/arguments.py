@@ -21,13 +21,12 @@ OnUnchecked = Callable[[str, str], None]
 _encode = msgspec.json.Encoder().encode
 
 
-def arguments(on_unchecked: OnUnchecked, emit: Emit = drop, helpers: Helpers | None = None) -> Layer:
+def arguments(on_unchecked: OnUnchecked, helpers: Helpers, emit: Emit = drop) -> Layer:
     """Refuse what does not fit, in words a model can act on; defaults are filled in for native tools.
 
     What a server's tool would be refused for a slip of the pen is repaired instead, and the result says so. Arguments
     that may be too much work for the event loop are checked by a helper, and refused if it takes too long.
     """
-    beside = helpers or Helpers()
 
     def layer(subject: Subject, following: Step) -> Step:
         schema = subject.tool.input_schema
@@ -41,7 +40,7 @@ def arguments(on_unchecked: OnUnchecked, emit: Emit = drop, helpers: Helpers | N
                 call.arguments = apply_defaults(schema, call.arguments)
             encoded = _written(call, check)
             if len(encoded) > quick_bytes and not check.is_quick(call.arguments, encoded):
-                return _check_beside(beside, subject, call, encoded, following)
+                return _check_beside(helpers, subject, call, encoded, following)
             if accepts(call.arguments):
                 return following(call)
             if is_native or not _repair(call, subject, check):

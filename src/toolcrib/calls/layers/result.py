@@ -17,13 +17,12 @@ CARRIED_OUT = "The call was carried out; the fault is the tool's."
 _encode = msgspec.json.Encoder().encode
 
 
-def result(on_unchecked: OnUnchecked, helpers: Helpers | None = None) -> Layer:
+def result(on_unchecked: OnUnchecked, helpers: Helpers) -> Layer:
     """Tools without an output schema pass untouched.
 
     A result that may be too much work for the event loop is checked by a helper, and refused if it takes too long: a
     client that checks it, as clients do, would be held up even longer.
     """
-    beside = helpers or Helpers()
 
     def layer(subject: Subject, following: Step) -> Step:
         schema = subject.tool.output_schema
@@ -42,7 +41,7 @@ def result(on_unchecked: OnUnchecked, helpers: Helpers | None = None) -> Layer:
             if _is_quick(outcome, check):
                 wrong = _judge(outcome, check, is_foreign=bool(subject.server))
             else:
-                wrong = await _judge_beside(beside, subject, outcome)
+                wrong = await _judge_beside(helpers, subject, outcome)
             if wrong:
                 raise ToolFailed(f"{call.name} returned data that {wrong}", hint=CARRIED_OUT, details=_shown(outcome))
             return outcome
