@@ -321,3 +321,24 @@ async def test_a_gate_without_a_queue_has_room_while_a_place_is_free():
         visits.gate.check_room(call())
     await empty(visits)
     await inside
+
+
+async def test_time_in_which_nobody_waited_says_nothing_of_the_pace():
+    visits = Visits(1, queue_max=1)
+    first = visits.start("a")
+    await settle()
+    visits.clock.advance(500.0)
+    second = visits.start("a")
+    await settle()
+    visits.clock.advance(2.0)
+    visits.send_out()
+    await settle()
+    third = visits.start("a")
+    await settle()
+
+    with pytest.raises(RateLimited) as refused:
+        visits.gate.check_room(call())
+
+    assert refused.value.details["retry_after_s"] == 1.0
+    await empty(visits)
+    await asyncio.gather(first, second, third)

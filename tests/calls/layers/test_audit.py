@@ -4,7 +4,16 @@ import asyncio
 
 import pytest
 
-from toolcrib.calls.layers.audit import KEY_MAX, KEYS_MAX, VALUES_MAX, facts_of, trace_id_of, trace_ids, witness
+from toolcrib.calls.layers.audit import (
+    KEY_MAX,
+    KEYS_MAX,
+    VALUES_MAX,
+    facts_of,
+    size_of,
+    trace_id_of,
+    trace_ids,
+    witness,
+)
 from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Subject, compose
@@ -266,3 +275,31 @@ def test_values_of_exactly_the_longest_length_are_not_cut(extra, told):
 @pytest.mark.parametrize("length", [KEY_MAX, KEY_MAX + 1])
 def test_a_name_is_cut_beyond_the_longest_length(length):
     assert list(facts_of({"x" * length: 1}, None)["arguments"]) == ["x" * KEY_MAX]
+
+
+@pytest.mark.parametrize(
+    ("result", "size"),
+    [
+        (ToolResult(raw=b"12345"), 5),
+        (ToolResult({"content": [{"type": "text", "text": "abc"}, {"type": "image"}, {"text": None}]}), 3),
+        (ToolResult({"content": [{"text": "abc"}, "no block", 5]}), 3),
+        (ToolResult({"content": []}), 0),
+        (ToolResult({"content": "abc"}), 0),
+        (ToolResult({}), 0),
+    ],
+)
+def test_the_size_of_a_result_is_told_whatever_it_looks_like(result, size):
+    assert size_of(result) == size
+
+
+@pytest.mark.parametrize(("server", "told"), [("srv", "srv"), ("", "native")])
+async def test_what_is_about_to_happen_is_written_with_its_server(server, told):
+    log = MemoryAudit()
+
+    async def source(call: ToolCall) -> ToolResult:
+        return ToolResult(raw=b"{}")
+
+    subject = Subject("work", server, Tool("work", security_level=SecurityLevel.WRITE))
+    await witness(log)(subject, source)(ToolCall("work", "work", {}))
+
+    assert [entry.server for entry in log.committed] == [told]

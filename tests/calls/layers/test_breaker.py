@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolcrib.calls.breaker import Breakers
-from toolcrib.calls.layers.breaker import breaker
+from toolcrib.calls.layers.breaker import breaker, refuse_if_open
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.pipeline import Subject, compose
@@ -330,3 +330,18 @@ async def test_a_server_that_is_configured_anew_starts_afresh():
         result = await made.crib.call("files__read")
 
     assert result.text == "read ran"
+
+
+async def test_who_waits_for_a_place_is_refused_while_the_server_is_left_alone_and_not_after():
+    bench = Bench()
+    refuse_if_open(bench.breakers, "files")
+    for _ in range(5):
+        await bench.call(ProtocolError("no"))
+    found = bench.breakers.of("files")
+    wait_s = found.wait_s(bench.clock())
+
+    assert wait_s > 0
+    with pytest.raises(SourceUnavailable, match="is left alone"):
+        refuse_if_open(bench.breakers, "files")
+    bench.clock.advance(wait_s)
+    refuse_if_open(bench.breakers, "files")

@@ -187,3 +187,8 @@ async def test_a_finished_calls_deadline_passes_without_cancelling_whoever_made_
     await passed.wait()
 
     assert asyncio.current_task().cancelling() == 0
+
+
+async def test_a_deadline_is_kept_however_often_it_was_looked_at_before():
+    with pytest.raises(CallTimeout):
+        await with_deadline(Slow(), 20 * TINY_S)(call())

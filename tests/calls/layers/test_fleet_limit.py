@@ -9,11 +9,11 @@ from tests.stores.coordination.members import Members, quick, redis_members, unt
 
 from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.fleet_gate import PASS_ON_S
-from toolcrib.calls.layers.fleet_limit import fleet_limit
+from toolcrib.calls.layers.fleet_limit import FleetAdmission, fleet_limit
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.coordination import Coordination
+from toolcrib.core.coordination import Claim, Coordination, Full
 from toolcrib.core.errors import CoordinationUnavailable, RateLimited, SourceUnavailable
 from toolcrib.core.limits import UNLIMITED, USUAL, CommonLimits, Limits, Rate
 from toolcrib.core.tool import Tool
@@ -250,3 +250,33 @@ async def test_those_who_wait_for_a_place_are_told_when_the_engine_goes_away():
 
         assert await first is DONE
         await fleet.close()
+
+
+class TwoFull:
+    """A fleet that has no room at first, then some."""
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals, self.asked = refusals, 0
+
+    async def use(self, claims: tuple[Claim, ...]) -> Full | None:
+        self.asked += 1
+        return Full(claims[0], 0.5) if self.asked <= self.refusals else None
+
+
+@pytest.mark.parametrize(("waited_s", "asked"), [(0.05, 0), (0.06, 3)])
+async def test_a_call_let_in_too_long_ago_is_counted_anew_as_soon_as_there_is_room(waited_s, asked):
+    """It waits as long as the refusal says, and asks again."""
+    clock, fleet, slept = ManualClock(100.0), TwoFull(2), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    admission = FleetAdmission("files", fleet, lambda _: (Claim("tool read", Rate(1, 1.0)),), clock, sleep)
+    made = call()
+    made.admitted_at = 100.0
+    clock.advance(waited_s)
+
+    await admission.renew(made)
+
+    assert (fleet.asked, slept) == (asked, [0.5, 0.5] if asked else [])
+    assert made.admitted_at == (clock() if asked else 100.0)

@@ -329,3 +329,13 @@ async def test_of_what_takes_too_long_to_look_into_only_the_handle_is_shown():
     assert 'Read it with result_read {"handle": "r_1"}' in shown.content[0]["text"]
     assert "The call succeeded." in shown.content[1]["text"]
     assert shown.mcp["isError"] is True
+
+
+@pytest.mark.parametrize(("name", "server", "has_layer"), [("add", "", True), ("result_read", "srv", True)])
+def test_only_the_native_tool_of_that_name_is_the_one_that_reads_on(name, server, has_layer):
+    async def source(_call: ToolCall) -> ToolResult:
+        return text_result("")
+
+    step = keep(Shelf(), KeepSettings(LIMIT, 3600), lambda _: None)(Subject(name, server, Tool(name)), source)
+
+    assert (step is not source) is has_layer
