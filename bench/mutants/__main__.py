@@ -29,6 +29,7 @@ def sample(count: int, seed: int, part: str) -> list[Mutant]:
         wanted = max(1, round(count * len(found) / total))
         shuffled = chosen.sample(found, len(found))
         picked += islice((mutant for mutant in shuffled if compiles(mutant, SOURCE / module)), wanted)
+    chosen.shuffle(picked)  # so that a run that is cut short has tried a fair sample, too
     return picked
 
 
