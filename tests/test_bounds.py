@@ -163,16 +163,7 @@ BOUNDS = {
         "_SCHEMA_LISTS": {"allOf", "anyOf", "oneOf", "prefixItems"},
         "_SCHEMA_MAPS": {"$defs", "definitions", "dependentSchemas", "patternProperties"},
     },
-    "wire/strict.py": {
-        "DEPTH_MAX": 100,
-        "QUICK_BYTES": 262_144,
-        "_STRIDE": 32,
-        "_DIGITS": 192,
-        "_ROOM": 8,
-        "_BLOCK": 23,
-        "_MEMBER": 4,
-        "_QUOTE": 34,
-    },
+    "wire/strict.py": {"DEPTH_MAX": 100},
 }
 
 
