@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from toolcrib.catalog.pins import CHANGED, MOVED, NEW
+from toolcrib.catalog.quarantine import Quarantine
+from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.security import SecurityConfig
 from toolcrib.core import events
@@ -218,3 +220,14 @@ async def test_nothing_is_accepted_that_is_no_longer_what_was_looked_at():
         held = made.crib.catalog.routes["files__read"].held
 
     assert held == CHANGED
+
+
+@pytest.mark.parametrize("barred", ["its entry is another", ""])
+async def test_a_server_that_is_let_go_is_asked_anew_and_any_other_is_left_as_it_is(barred):
+    shelf = Shelf(ServerConfig("files", command="files"), None, None, fresh_until=5.0, barred=barred, is_compared=True)
+    shelf.settled.set()
+
+    Quarantine.unbar(shelf)
+
+    assert (shelf.barred, shelf.is_compared, shelf.settled.is_set()) == ("", not barred, not barred)
+    assert shelf.fresh_until == (0.0 if barred else 5.0)

@@ -16,6 +16,7 @@ from toolcrib.core.access import (
     Grants,
     Reach,
     decide,
+    is_granted,
     may_approve,
     may_know,
     may_operate,
@@ -225,3 +226,11 @@ def test_who_may_look_after_the_whole(caller, up_to, wanted):
     allowed = LEVELS[: LEVELS.index(up_to) + 1] if up_to is not None else []
 
     assert may_operate(caller, wanted) is (wanted in allowed)
+
+
+@pytest.mark.parametrize("grants", [Grants(SecurityLevel.READ_ONLY, ("none",), ("none",)), NOTHING])
+def test_whoever_may_call_anything_may_read_results_and_nobody_else(grants):
+    """The store looks at whose a result is."""
+    reads = replace(TOOL, level=SecurityLevel.SYSTEM, reads_results=True)
+
+    assert is_granted(grants, reads) is (grants is not NOTHING)

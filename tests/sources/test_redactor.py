@@ -222,3 +222,10 @@ def test_all_of_a_secret_that_shows_in_base64_is_taken_out(before, size):
     for encoded, text in zip(around, shown, strict=True):
         first = -(-8 * before // 6)
         assert text == encoded[:first] + "***" + encoded[8 * (before + size) // 6 :]
+
+
+@pytest.mark.parametrize("written", [repr, lambda secret: f"'{html.escape(secret)}'"])
+def test_all_of_a_secret_goes_however_it_is_written(written):
+    secret = "pa\nss<word>&1"
+
+    assert Redactor({secret}).text(written(secret)) == "'***'"

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import apsw
@@ -18,7 +19,9 @@ from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit import AuditSettings, QueuedAudit
 from toolcrib.stores.audit_database import FORMAT
 from toolcrib.stores.audit_file import AuditFile
+from toolcrib.stores.audit_log import InDoubtError
 from toolcrib.stores.audit_reading import Query
+from toolcrib.stores.audit_verify import Head
 from toolcrib.stores.sqlite_file import refuse_old_sqlite
 
 QUICK = AuditSettings(linger_s=0.001, retry_s=0.01)
@@ -332,3 +335,60 @@ async def test_nobody_waits_longer_than_the_place_may_take(path: Path):
 
     assert caught.value.retryable
     assert walk(path).fault is None
+
+
+class Doubtful:
+    """A place whose first batch is in doubt: the connection was lost while it was committed."""
+
+    remedy, timeout_s, is_in_place, head = "Wait.", None, True, Head()
+
+    def __init__(self, counts: bool | Exception) -> None:
+        self.counts, self.batches, self.closed = counts, list[int](), 0
+
+    def open(self) -> "Doubtful":
+        return self
+
+    def append(self, bodies: Sequence[bytes]) -> None:
+        self.batches.append(len(bodies))
+        if len(self.batches) == 1:
+            raise InDoubtError("connection lost", Head(2, bytes(32)))
+
+    def has(self, end: Head) -> bool:
+        assert end == Head(2, bytes(32))
+        if isinstance(self.counts, Exception):
+            raise self.counts
+        return self.counts
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize(("counts", "batches", "written"), [(True, [2, 1], 3), (False, [2, 2], 2)])
+async def test_a_batch_in_doubt_is_written_again_only_if_it_does_not_count(counts, batches, written):
+    """What was noted is never lost, and never there twice; whoever waited was refused, and does not come back."""
+    place, told = Doubtful(counts), list[str]()
+    log = QueuedAudit(place, time.time_ns, told.append, AuditSettings(retry_s=1000.0))
+    log.note(AuditEntry("start"))
+    with pytest.raises(AuditUnavailable, match="connection lost"):
+        await log.commit(AuditEntry("start"))
+    in_doubt = log.status()
+    await log.commit(AuditEntry("start"))
+    after = log.status()
+    await log.close()
+
+    assert (in_doubt.backlog, in_doubt.written, after.backlog, after.written) == (1, 0, 0, written)
+    assert (place.batches, place.closed) == (batches, 2)
+    assert [bool(problem) for problem in told] == [True, False]
+
+
+async def test_what_is_in_doubt_when_the_log_is_closed_is_lost_and_told():
+    place, told = Doubtful(OSError("still away")), list[str]()
+    log = QueuedAudit(place, time.time_ns, told.append, AuditSettings(retry_s=1000.0))
+    log.note(AuditEntry("start"))
+    with pytest.raises(AuditUnavailable):
+        await log.commit(AuditEntry("start"))
+
+    await log.close()
+
+    assert (log.status().lost, log.status().written) == (1, 0)
+    assert told[-1].endswith("1 entries were not written")

@@ -5,8 +5,8 @@ import hmac
 
 import pytest
 
-from toolcrib.transports.http_guard import NO_TOKEN, Guard
-from toolcrib.transports.http_message import Refusal, Request
+from toolcrib.transports.http_guard import NO_TOKEN, SINGLE_HEADERS, Guard, join_repeated
+from toolcrib.transports.http_message import MOST_REPEATS, Refusal, Request, RequestRefused
 from toolcrib.transports.http_server import GuardPolicy, HttpServer
 
 ROUTES = ["/", "/mcp", "/healthz", "/nothing/there?x=y"]
@@ -261,3 +261,19 @@ def test_only_options_with_a_wanted_method_is_a_browsers_question(method: bytes,
     refusal = Guard(GuardPolicy()).refusal(Request(method, b"/", headers, None))
 
     assert (refusal.status if refusal else None) == status
+
+
+@pytest.mark.parametrize("name", sorted(SINGLE_HEADERS))
+def test_a_header_with_one_meaning_is_not_sent_twice(name: bytes):
+    with pytest.raises(RequestRefused, match="too often"):
+        join_repeated(name, b"a", b"a")
+
+
+def test_other_headers_may_be_repeated_so_often_and_no_more():
+    joined = b"0"
+    for number in range(1, MOST_REPEATS):
+        joined = join_repeated(b"accept", joined, b"%d" % number)
+
+    assert len(joined.parts) == MOST_REPEATS
+    with pytest.raises(RequestRefused, match="too often"):
+        join_repeated(b"accept", joined, b"x")
