@@ -19,6 +19,7 @@ from toolcrib.core.access import (
     is_granted,
     may_approve,
     may_know,
+    may_know_server,
     may_operate,
 )
 from toolcrib.core.tool import SecurityLevel
@@ -234,3 +235,25 @@ def test_whoever_may_call_anything_may_read_results_and_nobody_else(grants):
     reads = replace(TOOL, level=SecurityLevel.SYSTEM, reads_results=True)
 
     assert is_granted(grants, reads) is (grants is not NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("servers", "tools", "known"),
+    [
+        (("*",), ("*",), True),
+        (("files",), ("*",), True),
+        (("other",), ("*",), False),
+        (("*",), ("files__*",), True),
+        (("*",), ("files__read",), True),
+        (("*",), ("fi*",), True),
+        (("*",), ("f?les__read",), True),
+        (("*",), ("[f]iles__read",), True),
+        (("*",), ("other__*",), False),
+        (("*",), ("files",), False),
+        (("*",), ("filesystem*",), False),
+        (("*",), ("other__*", "files__x"), True),
+    ],
+)
+def test_a_server_is_known_to_whoever_could_reach_one_of_its_tools(servers, tools, known):
+    assert may_know_server(Grants(SecurityLevel.READ_ONLY, servers, tools), "files") is known
+    assert not may_know_server(Grants(None, servers, tools), "files")

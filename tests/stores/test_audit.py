@@ -373,8 +373,8 @@ async def test_a_batch_in_doubt_is_written_again_only_if_it_does_not_count(count
         await log.commit(AuditEntry("start"))
     in_doubt = log.status()
     await log.commit(AuditEntry("start"))
-    after = log.status()
     await log.close()
+    after = log.status()
 
     assert (in_doubt.backlog, in_doubt.written, after.backlog, after.written) == (1, 0, 0, written)
     assert (place.batches, place.closed) == (batches, 2)
