@@ -62,7 +62,7 @@ def test_an_entry_says_everything_a_program_wants(used: Program):
         "level": "read_only",
         "decision": "allowed",
         "outcome": "success",
-        "details": {"arguments_size": 16, "arguments": {"text": "string 5"}, "result_size": 46},
+        "details": {"arguments_size": 16, "arguments": {"text": "string 5"}, "result_size": 160},
     }
 
 

@@ -27,7 +27,7 @@ def test_commands_and_groups_come_first(toolcrib):
     assert set(completed(toolcrib, "")) == {name.split()[0] for name in COMMANDS}
     assert completed(toolcrib, "se") == ["serve", "servers"]
     assert completed(toolcrib, "servers", "re") == ["refresh"]
-    assert completed(toolcrib, "tokens", "") == ["create", "ls", "revoke"]
+    assert completed(toolcrib, "tokens", "") == ["create", "ls", "revoke", "reset"]
     assert completed(toolcrib, "tokens", "--d") == ["--days"]
 
 

@@ -187,15 +187,15 @@ def test_a_damaged_lock_stops_everything_instead_of_accepting_everything(box):
 
 def test_a_policy_that_has_no_effect_is_no_success(box):
     """What is stronger is named."""
-    text = box.config.read_text() + '[servers.box.tools.get_thing]\npolicy = "allow"\n'
+    text = box.config.read_text() + '[servers.box.tools.get_thing]\npolicy = "deny"\n'
     user = box.home / ".config" / "toolcrib"
     user.mkdir(parents=True)
     (user / "toolcrib.toml").write_text(text.replace("[connect]\nattempts = 1\n", ""))
     box.config.write_text('[security]\npolicy = "allow"\n')
 
-    tool = box.run("policy", "box__get_thing", "deny")
+    tool = box.run("policy", "box__get_thing", "allow")
     server = box.run("policy", "box", "deny")
 
     assert (tool.returncode, server.returncode) == (1, 0)
-    assert "box__get_thing still is allow" in tool.stderr
+    assert "box__get_thing still is deny" in tool.stderr
     assert '"box__*" = "deny"' in box.config.read_text()
