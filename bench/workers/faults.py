@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.faults.cuts import CUTS as CUT_LINES
 from bench.faults.cuts import TableTrials
+from bench.faults.full import try_gateway
 from bench.faults.stores import STORES
 from bench.faults.tables import TABLES
 from bench.faults.trials import CUTS, FAILURES, Tally, Trials
@@ -22,12 +23,16 @@ from tests.fleet.engines import a_postgres
 from toolcrib.stores.postgres.database import StoreSettings
 
 MEMORY = Path("/dev/shm")
+GATEWAY = "running gateway"
 
 
 async def main() -> None:
-    wanted = sys.argv[1:] or [*STORES, *TABLES]
+    wanted = sys.argv[1:] or [*STORES, GATEWAY, *TABLES]
     logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
     await try_disks([name for name in wanted if name in STORES])
+    if GATEWAY in wanted:
+        with tempfile.TemporaryDirectory() as directory:
+            tell(GATEWAY, try_gateway(Path(directory)))
     if tables := [name for name in wanted if name in TABLES]:
         await cut_tables(tables)
 
