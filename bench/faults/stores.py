@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +19,10 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.knowledge import Arrival, Change, Collection, Document, Place, Stamp, document_id
 from toolcrib.core.worklist import TaskChange
+from toolcrib.doors.cli.exporting import export_to
 from toolcrib.doors.cli.tokens import kept_token
+from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.isolate.proof import Proof, Trial, recall, remember
 from toolcrib.knowledge.indexing import build_segment
 from toolcrib.stores.audit import QueuedAudit
 from toolcrib.stores.audit_file import AuditFile
@@ -34,6 +38,7 @@ from toolcrib.stores.origins import Origins
 from toolcrib.stores.projects import KnownProject, ProjectFile
 from toolcrib.stores.records import FileLedger
 from toolcrib.stores.results import ResultStore
+from toolcrib.stores.run_files import RunFiles, Written
 from toolcrib.stores.token_file import TokenFile
 from toolcrib.stores.tokens import TokenWish
 from toolcrib.stores.worklist import SqliteWorkList
@@ -139,7 +144,7 @@ class OwnerToken(_Store):
         self.outside[key] = kept_token(self.home / self.file).value, value
 
     async def read(self) -> dict[str, str]:
-        if not (self.home / self.file).exists():
+        if not os.path.lexists(self.home / self.file):
             return {}
         token = kept_token(self.home / self.file).value
         return {key: value for key, (known, value) in self.outside.items() if known == token}
@@ -275,13 +280,13 @@ class Audit(_Store):
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> dict[str, str]:
-        if not self._file.path.exists():
+        if not os.path.lexists(self._file.path):
             return {}
         with self._place.reading() as log:
             return {entry.tool: entry.execution_id for entry in in_order(log) if entry.event == "call.begun"}
 
     async def faults(self) -> list[str]:
-        if not self._file.path.exists():
+        if not os.path.lexists(self._file.path):
             return []
         with self._place.reading() as log:
             tools = [entry.tool for entry in in_order(log) if entry.event == "call"]
@@ -386,6 +391,63 @@ class Workspace(_Store):
             return _only(file.read())
 
 
+class Exports(_Store):
+    """What an export wrote, in many parts: all of it, or what was there before."""
+
+    async def put(self, key: str, value: str) -> None:
+        with export_to(str(self.home / "exports" / key)) as write:
+            for _ in range(100):
+                write(value.encode())
+
+    async def read(self) -> dict[str, str]:
+        texts = {key: read_text(self.home / "exports" / key) for key in "abcde"}
+        return {key: _only(text.encode()) for key, text in texts.items() if text is not None}
+
+
+class Running(_Store):
+    """Who serves, for as long as they do."""
+
+    survives = False
+
+    def __init__(self, home: Path, outside: Outside) -> None:
+        super().__init__(home, outside)
+        self._files = RunFiles({"XDG_STATE_HOME": str(home / "state")})
+        self._written: dict[str, Written] = {}
+
+    async def put(self, key: str, value: str) -> None:
+        written = self._files.write(f"http://127.0.0.1/{key}/{value}", self.home / "toolcrib.toml", "1")
+        if key in self._written:
+            self._written[key].remove()
+        self._written[key] = written
+
+    async def read(self) -> dict[str, str]:
+        found = {entry.url: entry for entry in self._files.read()}
+        urls = {key: written.entry.url for key, written in self._written.items()}
+        return {key: url.rpartition("/")[2] for key, url in urls.items() if url in found}
+
+
+class SelfTest(_Store):
+    """What the self-test of the isolation found: it may be lost, and is found anew; it is never half there."""
+
+    survives = False
+
+    def __init__(self, home: Path, outside: Outside) -> None:
+        super().__init__(home, outside)
+        self._found: dict[str, str] = {}
+
+    async def put(self, key: str, value: str) -> None:
+        path, said = self.home / "state" / "isolation.json", {"key": key}
+        proof = Proof({IsolationLevel.LIMITS: Trial({}, value)})
+        remember(path, said, proof)
+        found = recall(path, said)
+        if found is None:
+            raise ConfigError("It is not kept.", hint="It is measured again.")
+        self._found[key] = found.trials[IsolationLevel.LIMITS].missing
+
+    async def read(self) -> dict[str, str]:
+        return dict(self._found)
+
+
 def _only(content: bytes) -> str:
     """The one character that is there a hundred times; all of it if it is not so."""
     return content[:1].decode() if content == content[:1] * 100 else repr(content)
@@ -410,6 +472,9 @@ STORES: dict[str, Callable[[Path, Outside], Store]] = {
     "tasks": Tasks,
     "results": Results,
     "workspace": Workspace,
+    "exports": Exports,
+    "run files": Running,
+    "self-test": SelfTest,
 }
 
 

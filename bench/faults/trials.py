@@ -312,6 +312,12 @@ def _make_directory(path: Path, _whole: bytes) -> None:
     path.mkdir()
 
 
+def _make_loop(path: Path, _whole: bytes) -> None:
+    """What cannot be opened, not even by root."""
+    path.unlink()
+    path.symlink_to(path.name)
+
+
 DAMAGES: dict[str, Callable[[Path, bytes], None]] = {
     "cut in half": _cut_in_half,
     "emptied": _empty,
@@ -321,4 +327,5 @@ DAMAGES: dict[str, Callable[[Path, bytes], None]] = {
     "with flipped bits": _flip,
     "full of nonsense": _write_nonsense,
     "a directory": _make_directory,
+    "a link to itself": _make_loop,
 }

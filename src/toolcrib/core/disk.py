@@ -12,6 +12,7 @@ _REMEDIES = {
     errno.EROFS: "Its disk is read-only: mount it for writing, or keep the file elsewhere.",
     errno.EISDIR: "A directory is in its place: move that away.",
     errno.ENOTDIR: "A file is in the place of its directory: move that away.",
+    errno.ELOOP: "A link that leads to itself is in its place: move that away.",
     errno.EMFILE: "Too many files are open: raise the limit (`ulimit -n`), then try again.",
     errno.ENFILE: "Too many files are open on this machine: end a program, then try again.",
     errno.EIO: "The disk reports an error: look at the system's log, and keep a copy of the file elsewhere.",

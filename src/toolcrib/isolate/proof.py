@@ -123,11 +123,23 @@ def remember(path: Path, circumstances: Mapping[str, Any], proof: Proof) -> None
     """Keep the outcome for the next start; where nothing can be kept, it is measured again."""
     trials = {level: {"verdicts": trial.verdicts, "missing": trial.missing} for level, trial in proof.trials.items()}
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with contextlib.suppress(OSError):
+    try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft.write_text(json.dumps({"circumstances": circumstances, "trials": trials}))
-        draft.chmod(0o600)
+        _write(draft, json.dumps({"circumstances": circumstances, "trials": trials}).encode())
         draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A new file that only this user reads."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        while content:
+            content = content[os.write(descriptor, content) :]
+    finally:
+        os.close(descriptor)
 
 
 def _to_trial(kept: Mapping[str, Any]) -> Trial:

@@ -10,7 +10,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -48,12 +48,23 @@ def replace_text(path: Path, text: str, mode: int = 0o644, *, keep: int = 0o7777
 
 def replace_bytes(path: Path, content: bytes, mode: int = 0o644, *, keep: int = 0o7777) -> None:
     """Put ``content`` in place of the file, byte for byte, as ``replace_text`` does."""
-    target = path.resolve()
-    try:
-        make_directory(target.parent)
-        _replace(target, content, mode, keep)
-    except OSError as error:
-        raise _cannot("written", path, error, "What was there before is unchanged.") from error
+    with writing(path, mode, keep=keep) as write:
+        write(content)
+
+
+@contextmanager
+def writing(path: Path, mode: int = 0o644, *, keep: int = 0o7777) -> Iterator[Callable[[bytes], None]]:
+    """Write a file part by part. Once all is written it takes the place of the old one, which is unchanged until then.
+
+    What is no file, such as a pipe, is written as it is.
+    """
+    target = place_of(path)
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with _named(path), target.open("wb", buffering=0) as stream:
+            yield lambda part: write_all(stream.fileno(), part)
+        return
+    with _drafted(path, target, mode, keep) as descriptor:
+        yield lambda part: _write_part(path, descriptor, part)
     try:
         sync_directory(target.parent)
     except OSError as error:
@@ -62,10 +73,18 @@ def replace_bytes(path: Path, content: bytes, mode: int = 0o644, *, keep: int = 
         ) from error
 
 
+def place_of(path: Path) -> Path:
+    """Where the file really is; links are followed."""
+    try:
+        return path.resolve()
+    except (RuntimeError, OSError):  # before Python 3.13, links that lead to themselves are no OSError
+        raise _cannot("found", path, OSError(errno.ELOOP, os.strerror(errno.ELOOP))) from None
+
+
 @contextmanager
 def locked(path: Path, timeout_s: float = GUARD_TIMEOUT_S) -> Iterator[None]:
     """Keep every other process and thread that asks for the same file waiting outside."""
-    target = path.resolve()
+    target = place_of(path)
     descriptor = _open_guard(target)
     try:
         _wait_for(descriptor, target, time.monotonic() + timeout_s)
@@ -76,7 +95,7 @@ def locked(path: Path, timeout_s: float = GUARD_TIMEOUT_S) -> Iterator[None]:
 
 def try_lock(path: Path) -> int | None:
     """A descriptor that keeps everybody else out until it is closed; nothing if somebody else has one."""
-    descriptor = _open_guard(path.resolve())
+    descriptor = _open_guard(place_of(path))
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -87,29 +106,49 @@ def try_lock(path: Path) -> int | None:
 
 def discard_leftovers(path: Path) -> None:
     """Remove what writers left behind when they were killed; only for who holds the file ``locked``."""
-    target = path.resolve()
+    target = place_of(path)
     for leftover in target.parent.glob(f".{target.name}.*{_TEMPORARY}"):
         with suppress(OSError):
             leftover.unlink()
 
 
-def _replace(target: Path, content: bytes, mode: int, keep: int) -> None:
-    if not target.exists():
-        force_path(target.parent)
+@contextmanager
+def _drafted(path: Path, target: Path, mode: int, keep: int) -> Iterator[int]:
+    """A file beside the one that is wanted, which takes its place at the end, if there is a good one."""
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_TEMPORARY}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    with _named(path):
+        make_directory(target.parent)
+        if not target.exists():
+            force_path(target.parent)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         try:
-            _keep_mode(target, descriptor, keep)
-            write_all(descriptor, content)
-            os.fsync(descriptor)
+            with _named(path):
+                _keep_mode(target, descriptor, keep)
+            yield descriptor
+            with _named(path):
+                os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        temporary.replace(target)
+        with _named(path):
+            temporary.replace(target)
     except BaseException:
         with suppress(OSError):  # the next writer discards it
             temporary.unlink()
         raise
+
+
+def _write_part(path: Path, descriptor: int, part: bytes) -> None:
+    with _named(path):
+        write_all(descriptor, part)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _cannot("written", path, error, "What was there before is unchanged.") from error
 
 
 def write_all(descriptor: int, content: bytes) -> None:

@@ -5,6 +5,7 @@ file, so that a command sends nothing that matters to a stranger. The secret its
 code of a fresh number with it, and of the address, so that an answer fetched elsewhere proves nothing here.
 """
 
+import errno
 import hashlib
 import hmac
 import os
@@ -17,11 +18,15 @@ from typing import Literal
 
 import msgspec
 
+from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import ConfigError
+from toolcrib.stores.files import write_all
 from toolcrib.stores.paths import state_directory
 
 SUFFIX = ".json"
 BYTES_MAX = 64 * 1024
+_STRANGE = frozenset({errno.ENOENT, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO})
+"""Said of a file that is gone, that somebody else wrote, or that is none."""
 
 Side = Literal["server", "client"]
 
@@ -83,7 +88,7 @@ class RunFiles:
             self._prepare()
             _write_private(path, msgspec.json.encode(entry))
         except OSError as error:
-            raise ConfigError(f"The run file cannot be written: {error.strerror}.", where=str(path)) from error
+            raise _cannot("written", path, error) from error
         return Written(entry, path)
 
     def read(self) -> list[RunFile]:
@@ -98,6 +103,8 @@ class RunFiles:
             return sorted(paths, key=lambda path: path.lstat().st_mtime_ns, reverse=True)
         except FileNotFoundError:
             return []
+        except OSError as error:
+            raise _cannot("read", self.directory, error) from error
 
     def _is_running(self, entry: RunFile) -> bool:
         """A process of another namespace of this machine cannot be seen, so it may be running."""
@@ -140,17 +147,26 @@ def _write_private(path: Path, content: bytes) -> None:
     """Write beside and link into place, so that nobody reads half of it."""
     draft = path.with_name(f".{path.name}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    with os.fdopen(os.open(draft, flags, 0o600), "wb") as file:
-        file.write(content)
-    draft.rename(path)
+    descriptor = os.open(draft, flags, 0o600)
+    try:
+        try:
+            write_all(descriptor, content)
+        finally:
+            os.close(descriptor)
+        draft.rename(path)
+    except OSError:
+        _remove(draft)
+        raise
 
 
 def _read_private(path: Path) -> RunFile | None:
     """What a file says; ``None`` for one that somebody else wrote or can read, or that says nothing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
+    except OSError as error:
+        if error.errno in _STRANGE:
+            return None
+        raise _cannot("read", path, error) from error
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         is_ours = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
@@ -160,6 +176,12 @@ def _read_private(path: Path) -> RunFile | None:
             return msgspec.json.decode(file.read(BYTES_MAX), type=RunFile)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
+        except OSError as error:
+            raise _cannot("read", path, error) from error
+
+
+def _cannot(verb: str, path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"The run file cannot be {verb}: {error.strerror}.", where=str(path), hint=remedy_of(error))
 
 
 def _remove(path: Path) -> bool:

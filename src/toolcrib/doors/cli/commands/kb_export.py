@@ -1,12 +1,7 @@
 """``toolcrib kb export``: documents as JSON lines."""
 
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO
-
 from toolcrib.doors.cli.console import Console
+from toolcrib.doors.cli.exporting import export_to
 from toolcrib.doors.cli.failures import OK
 from toolcrib.doors.cli.invoke import Options, Parser, add_common
 from toolcrib.doors.cli.knowledge import open_kb
@@ -37,21 +32,10 @@ async def _export(options: Options, console: Console) -> int:
     async with open_kb(options) as library:
         await check_collections(library.store, options.collections)
         chosen = options.collections or [collection.id for collection in await library.store.collections()]
-        with _target(options.output) as target:
+        with export_to(options.output) as write:
             async for line in export_lines(library.store, chosen):
-                target.write(line + b"\n")
+                write(line + b"\n")
                 count += line.startswith(b'{"document"')
     if options.output:
         console.say(f"{count} documents written to {options.output}.")
     return OK
-
-
-@contextmanager
-def _target(path: str | None) -> Iterator[BinaryIO]:
-    if path is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        yield file
