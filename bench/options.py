@@ -11,7 +11,7 @@ FIGURES = {
     "memory": "memory of the gateway with 1,000 tools",
     "fault": "ten servers, one of them dead or hanging",
     "front": "the HTTP server under 20,000 pipelined requests and 1,000 silent connections",
-    "faults": "every store on a disk that fails at each step, fills up, loses power or damages files",
+    "faults": "every store on a disk that fails, fills up, loses power or damages files, or over a line that is cut",
     "help": "`toolcrib --help` against `python -c pass`",
     "register": "registering one native tool",
     "durability": "kill -9 in the middle of writes: nothing acknowledged may be lost",

@@ -1,4 +1,7 @@
-"""Every store on a disk that fails at each step, fills up, loses power after each step, or damages what it holds."""
+"""Every store on a disk that fails at each step, fills up, loses power after each step, or damages what it holds.
+
+Those in PostgreSQL over a line that is cut at each question; a running gateway whose disk fills up.
+"""
 
 import asyncio
 import json

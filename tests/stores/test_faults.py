@@ -3,13 +3,23 @@
 ``./dev bench faults`` does the same with every kind of failure; here each step fails in one of them.
 """
 
+import errno
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bench.faults import sqlite
+from bench.faults.disk import Disk, Failing
 from bench.faults.stores import STORES
 from bench.faults.trials import Trials
+from tests.stores.audit_logs import find, walk
+
+from toolcrib.core.tool import Tool
+from toolcrib.stores.audit import AuditSettings, QueuedAudit
+from toolcrib.stores.audit_file import AuditFile
+from toolcrib.testing import FakeSource, memory_crib
 
 MEMORY = Path("/dev/shm")
 
@@ -44,3 +54,30 @@ async def test_a_damaged_file_is_named_with_the_way_out_and_never_begun_anew(nam
     tally = await Trials(name, place).damage_each()
 
     assert tally.wrong == []
+
+
+async def test_a_full_disk_refuses_what_must_be_recorded_and_nothing_else(place: Path):
+    """Reads go on, health says so, and when there is room again everything runs, and all that ran is recorded."""
+    disk, log = Disk(place), AuditFile(place / "audit.db")
+    save = Tool("save", annotations={"readOnlyHint": False})
+    files = FakeSource("files", [Tool("read", annotations={"readOnlyHint": True}), save])
+    with disk.watching(), sqlite.registered(disk):
+        audit = QueuedAudit(log, time.time_ns, settings=AuditSettings(retry_s=0.001))
+        async with memory_crib(files, audit=audit) as made:
+            await made.crib.refresh()
+            before = await made.crib.call("files__save")
+            disk.failing = Failing(0, errno.ENOSPC, lasting=True)
+            refused, read = await made.crib.call("files__save"), await made.crib.call("files__read")
+            health = made.crib.health()
+            disk.mend()
+            while not (after := await made.crib.call("files__save")).success:
+                assert after.error.code == "TOOL_UNAVAILABLE"
+            recovered = made.crib.health()["status"]
+        await audit.close()
+
+    assert (before.success, read.success, health["status"], recovered) == (True, True, "degraded", "healthy")
+    assert refused.error.code == "TOOL_UNAVAILABLE"
+    assert "Make room" in refused.error.message
+    ran = [entry.tool for entry in find(place / "audit.db") if entry.outcome == "success"]
+    assert ran == ["files__save", "files__read", "files__save"]
+    assert walk(place / "audit.db").fault is None

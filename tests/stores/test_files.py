@@ -11,7 +11,7 @@ import pytest
 from tests.stores.processes import SPAWN, has_changed, started, until_at_work
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
+from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text, writing
 
 DAMAGED = "It is damaged, or of another program: put a good copy in its place, or move it away."
 DIRECTORY = "A directory is in its place: move that away."
@@ -183,3 +183,44 @@ def test_a_process_that_dies_gives_the_file_free(tmp_path):
 
     with locked(path, timeout_s=0):
         assert died.returncode == -signal.SIGKILL
+
+
+def test_what_is_written_in_parts_is_there_as_a_whole_or_not_at_all(tmp_path):
+    """Until the end, and after a failure, what was there before is there; nothing is left beside it."""
+    path = tmp_path / "export.jsonl"
+    path.write_bytes(b"old")
+    with pytest.raises(KeyError), writing(path, 0o600) as write:  # noqa: PT012 - it breaks off in the middle
+        write(b"half of it")
+        raise KeyError
+    broken = path.read_bytes()
+    with writing(path, 0o600, keep=0o600) as write:
+        write(b"one ")
+        meanwhile = path.read_bytes()
+        write(b"two")
+
+    assert (broken, meanwhile, path.read_bytes()) == (b"old", b"old", b"one two")
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_pipe_is_written_as_it_is(tmp_path):
+    """Such as ``-o >(gzip)``: it cannot be replaced."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with writing(path) as write:
+        write(b"through")
+
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+
+
+def test_a_link_that_leads_to_itself_is_named(tmp_path):
+    """Whether it is read, locked or written."""
+    path = tmp_path / "loop"
+    path.symlink_to("loop")
+
+    for use in (lambda: read_text(path), lambda: replace_text(path, "x"), lambda: locked(path).__enter__()):
+        with pytest.raises(ConfigError, match="loop") as caught:
+            use()
+        assert "leads to itself" in caught.value.hint
