@@ -10,7 +10,7 @@ from tests.running.worker import borrow_engine
 
 from toolcrib.stores.postgres.database import StoreSettings
 
-QUICK_TIMEOUT_S = 30
+QUICK_TIMEOUT_S = 60
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

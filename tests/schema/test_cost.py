@@ -198,6 +198,14 @@ def test_the_weight_counts_what_looks_at_the_same_piece():
     assert weigh({"properties": {"a": alternatives, "b": {}, "c": {}}}).cost == 4
 
 
+def test_what_is_looked_at_again_for_what_nothing_spoke_of_counts_twice():
+    """``unevaluatedProperties`` has the schemas beside it evaluated once more."""
+    beside = {"allOf": [{"type": "object"}]}
+
+    assert weigh(beside).cost == 2
+    assert weigh({**beside, "unevaluatedProperties": False}).cost == 3
+
+
 def test_the_weight_counts_the_ways_back():
     """Two alternatives that both come back to the schema on the same field are two loops; a tree is one."""
     back = {"properties": {"a": {"$ref": "#"}}}

@@ -229,3 +229,8 @@ def test_all_of_a_secret_goes_however_it_is_written(written):
     secret = "pa\nss<word>&1"
 
     assert Redactor({secret}).text(written(secret)) == "'***'"
+
+
+def test_escapes_that_hide_nothing_stay_as_they_are_in_a_text():
+    """What somebody wrote is shown as it was written."""
+    assert Redactor({PLAIN}).text(r"\u0041\u0042 and so on") == r"\u0041\u0042 and so on"

@@ -32,7 +32,9 @@ def test_the_same_holds_in_the_clothes_of_ipv6(name):
     assert [may_connect(inet6(name, port), PORTS) for port in (80, 5432)] == [False, True]
 
 
-@pytest.mark.parametrize("address", [inet("192.0.2.1", 443), inet6("2001:db8::1", 443), inet6("::ffff:192.0.2.1", 80)])
+@pytest.mark.parametrize(
+    "address", [inet("192.0.2.1", 443), inet("1.2.3.4", 80), inet6("2001:db8::1", 443), inet6("::ffff:192.0.2.1", 80)]
+)
 def test_others_are_reached_at_any_port(address):
     """Whether there is a road to them is the kernel's to say."""
     assert may_connect(address, PORTS)

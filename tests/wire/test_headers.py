@@ -118,7 +118,9 @@ def test_declarations_are_found_at_any_depth_of_properties():
     assert declared_headers(SCHEMA) == DECLARED
 
 
-@pytest.mark.parametrize("schema", [True, None, 5, [], {}, {"properties": []}, {"type": "object"}])
+@pytest.mark.parametrize(
+    "schema", [True, None, 5, [], {}, {"properties": [1]}, {"allOf": 5}, {"$defs": 5}, {"type": "object"}]
+)
 def test_a_schema_without_declarations_has_none(schema):
     """Whatever it is."""
     assert declared_headers(schema) == {}

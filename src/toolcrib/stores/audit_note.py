@@ -167,11 +167,10 @@ class NotedLog:
             self._fits, self._is_checked = False, True
             self._noted.tell(error.message)
             return
-        self._fits = noted is None or self._log.has(noted)
-        self._is_checked = True
-        self._last = noted or Head()
-        if noted is not None and not self._fits:
-            self._misfit(noted)
+        lost = noted if noted is not None and not self._log.has(noted) else None
+        self._fits, self._is_checked, self._last = lost is None, True, noted or Head()
+        if lost is not None:
+            self._misfit(lost)
 
     def _write(self) -> None:
         """Note the head, unless the log is no longer the one that was noted before.

@@ -339,3 +339,14 @@ def test_only_the_native_tool_of_that_name_is_the_one_that_reads_on(name, server
     step = keep(Shelf(), KeepSettings(LIMIT, 3600), lambda _: None)(Subject(name, server, Tool(name)), source)
 
     assert (step is not source) is has_layer
+
+
+@pytest.mark.parametrize(("error", "is_encoded"), [(None, True), (ErrorInfo("X", "no"), False)])
+async def test_a_result_that_was_encoded_to_be_weighed_is_not_encoded_again(error, is_encoded):
+    """Unless it is an error, which doors put in words of their own."""
+    result = {"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    outcome = ToolResult(result, error=error)
+
+    await layered(outcome, Shelf())(call())
+
+    assert outcome.raw == (msgspec.json.encode(result) if is_encoded else None)

@@ -141,3 +141,11 @@ def test_spans_are_made_where_they_are_wanted(wanted: bool, env: dict[str, str])
 def test_spans_are_off_otherwise(env: dict[str, str]):
     """Nothing is imported, nothing is asked."""
     assert find_tracer(Config(), env) is None
+
+
+async def test_the_result_passes_as_it_is():
+    """A span is no reason to change it."""
+    traced = Traced()
+    traced.outcome = FINE
+
+    assert await traced._step(ToolCall("srv__work", "work", {}, "id-1", Caller("me"))) is FINE
