@@ -62,7 +62,7 @@ CASES = {
         },
         lambda: [99] * 100_000,
     ),
-    "all_of_ladder": _items(_ladder(40), lambda: [7] * 60_000),
+    "all_of_ladder": _items(_ladder(25), lambda: [7] * 60_000),
     "recursive_choice": Case(
         {
             "$ref": "#/properties/value/$defs/t",

@@ -18,6 +18,7 @@ LIMIT_S = 2.0
 PATIENCE = 5
 """By the clock, a piece of work may take so many times its limit."""
 HELPERS_MAX = 2
+PIECE = 1 << 18
 REST_S = 60.0
 """How long a helper is kept that has nothing to do."""
 _PROGRAM = f"import sys; limit_s, *sys.path = sys.argv[1:]; from {helper.__name__} import serve; serve(float(limit_s))"
@@ -112,11 +113,12 @@ async def _exchange(process: Process, message: Sequence[bytes]) -> tuple[bytes, 
     assert process.stdout is not None
     process.stdin.write(helper.head_of(message))
     for part in message:
-        process.stdin.write(part)
-    await process.stdin.drain()
+        for start in range(0, len(part), PIECE):  # the loop has a turn between two pieces of a large one
+            process.stdin.write(part[start : start + PIECE])
+            await process.stdin.drain()
     head = await process.stdout.readexactly(helper.HEAD)
-    answer = await process.stdout.readexactly(int.from_bytes(head, "big"))
-    return answer[:1], answer[1:]
+    status = await process.stdout.readexactly(len(helper.DONE))
+    return status, await process.stdout.readexactly(int.from_bytes(head, "big") - len(status))
 
 
 async def _end(process: Process) -> None:

@@ -23,7 +23,7 @@ from toolcrib.wire.results import LARGE_BYTES, Block, PlainHead, ResultHead, nee
 DEPTH_MAX = 100
 """Of a result; the official Python client reads messages of at most 200 levels."""
 TIDY = f"{__name__}:tidy_beside"
-_FINE, _FLAWED = b"+", b"-"
+_FLAWED = b"-"
 
 _STRIDE = 24
 _DIGITS = 8 * _STRIDE
@@ -148,7 +148,7 @@ def tidy_beside(raw: bytes) -> bytes:
     """``tidy`` for a helper process; what stays as it is need not come back."""
     try:
         tidied = tidy(raw, read_head(raw))
-        return _FINE + (tidied if tidied != raw else b"")
+        return tidied if tidied != raw else b""
     except (Unreadable, ProtocolError) as error:
         return _FLAWED + str(error).encode(errors="replace")
 
@@ -157,7 +157,7 @@ def tidied(raw: bytes, answer: bytes) -> bytes:
     """What the helper made of a result; raises ``Unreadable``."""
     if answer.startswith(_FLAWED):
         raise Unreadable(answer[1:].decode())
-    return answer[1:] or raw
+    return answer or raw
 
 
 def flaw_of(raw: bytes) -> str:
