@@ -5,7 +5,6 @@ what is known or go in circles, and compositions whose work multiplies.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -14,7 +13,8 @@ from toolcrib.schema.document import Document, Edge, Node, UnsafeSchema
 from toolcrib.schema.prices import FREE, VISIT, Price, own_price
 
 MAX_BYTES = 256 * 1024
-MAX_PARTS = 20_000
+MAX_PARTS = 6_000
+"""Of a schema: with more, reading it at a tool's first call would hold up the event loop for more than 50 ms."""
 MAX_DEPTH = 64
 MAX_COST = 2_000
 _DEPTH_COUNTED = 64
@@ -24,8 +24,7 @@ _TWICE = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 """Keywords for which a validator goes through the composition a second time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Weight:
+class Weight(msgspec.Struct, frozen=True):
     """How much work a schema makes of one piece of a value."""
 
     cost: int = 1
@@ -140,7 +139,7 @@ class _Scale:
         if not any(known.loops for known in self._known.values() if known is not None):
             return weight
         together = sum((known.price for known in self._known.values() if known is not None), FREE)
-        return replace(weight, loops=max(1, weight.loops), price=weight.price | together)
+        return msgspec.structs.replace(weight, loops=max(1, weight.loops), price=weight.price | together)
 
     def weigh(self, node: Node) -> Weight:
         key = id(node)

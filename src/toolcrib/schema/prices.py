@@ -6,8 +6,9 @@ fractions, which makes ``multipleOf``, ``enum`` and ``uniqueItems`` hundreds of 
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 STEPS_PER_MS = 10_000
 
@@ -24,8 +25,7 @@ _REPEAT = re.compile(r"\{(\d{1,6})?,?(\d{1,6})?\}")
 _SCALARS = frozenset({"string", "boolean", "null"})
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(msgspec.Struct, frozen=True):
     """Steps for each piece of a value (an item, a member, a name), and for each byte of it."""
 
     piece: int = 0

@@ -148,9 +148,9 @@ def tidy_beside(raw: bytes) -> bytes:
     """``tidy`` for a helper process; what stays as it is need not come back."""
     try:
         tidied = tidy(raw, read_head(raw))
-        return tidied if tidied != raw else b""
     except (Unreadable, ProtocolError) as error:
         return _FLAWED + str(error).encode(errors="replace")
+    return tidied if tidied != raw else b""
 
 
 def tidied(raw: bytes, answer: bytes) -> bytes:

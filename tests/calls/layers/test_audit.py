@@ -7,6 +7,7 @@ import pytest
 from toolcrib.calls.layers.audit import (
     KEY_MAX,
     KEYS_MAX,
+    LOOKED_THROUGH,
     VALUES_MAX,
     facts_of,
     size_of,
@@ -233,6 +234,17 @@ def test_values_are_written_only_redacted_and_cut():
 
     assert facts["values"].startswith('{"token":"***","text":"xxx')
     assert len(facts["values"]) == VALUES_MAX + 1
+
+
+def test_of_large_values_only_the_beginning_is_looked_through():
+    """More than is shown; where so much of it is secret that the end would show, all is withheld."""
+    looked_at = []
+    facts = facts_of({"text": "x" * 1_000_000}, lambda text: looked_at.append(len(text)) or text)
+    secret = facts_of({"text": "s" * 1_000_000}, lambda text: text.replace("s" * 100, "*"))
+
+    assert looked_at == [LOOKED_THROUGH]
+    assert len(facts["values"]) == VALUES_MAX + 1
+    assert secret["values"] == "***"
 
 
 def test_values_too_deep_to_be_looked_through_are_withheld():

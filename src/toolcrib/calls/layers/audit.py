@@ -18,6 +18,7 @@ KEYS_MAX = 32
 KEY_MAX = 64
 REPAIR_MAX = 240
 VALUES_MAX = 4_096
+LOOKED_THROUGH = 16 * VALUES_MAX
 
 _KINDS: Mapping[type, str] = {
     bool: "boolean",
@@ -105,12 +106,19 @@ def facts_of(
 
 
 def _values(encoded: bytes, redact: Callable[[str], str]) -> str:
-    """The values without secrets, cut to a length; what is too deep to be looked through is withheld."""
+    """The values without secrets, cut to a length; what is too deep to be looked through is withheld.
+
+    Only the beginning of large ones is looked through: more than is shown, so that no secret is cut there. If so much
+    was taken out that the cut would show, nothing is.
+    """
+    is_cut = len(encoded) > LOOKED_THROUGH
     try:
-        values = redact(encoded.decode())
+        values = redact(encoded[:LOOKED_THROUGH].decode(errors="ignore"))
     except RecursionError:
         return "***"
-    return values if len(values) <= VALUES_MAX else values[:VALUES_MAX] + "…"
+    if len(values) > VALUES_MAX:
+        return values[:VALUES_MAX] + "…"
+    return "***" if is_cut else values
 
 
 def plain_names(schema: Mapping[str, Any]) -> frozenset[str]:
