@@ -21,6 +21,7 @@ from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
 from toolcrib.core.errors import TOOL_CODES
 from toolcrib.doors.cli.main import GROUPS
+from toolcrib.doors.cli.main import run as run_command
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -167,14 +168,13 @@ def test_console_examples_print_what_they_show(text: str, tmp_path: Path, enviro
 
 
 @pytest.mark.parametrize("text", blocks("sh"))
-def test_shell_examples_name_commands_that_exist(text: str, environment: dict[str, str]):
-    """Examples that need a network are not run, but each command and option in them exists."""
+def test_shell_examples_name_commands_that_exist(text: str):
+    """Examples that need a network are not run, but each command in them exists."""
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["toolcrib"]:
             group = words[1:3] if words[1] in GROUPS else words[1:2]
-            done = run(["toolcrib", *group, "--help"], environment)
-            assert done.returncode == 0, done.stderr
+            assert run_command([*group, "--help"]) == 0
         elif words:
             assert words[0] == "./dev"
             assert f"{words[1]})" in (ROOT / "dev").read_text()
