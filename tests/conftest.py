@@ -1,16 +1,23 @@
 """The engines that replicas share, started when the first test needs them and kept for the rest of the run."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from tests.fleet.engines import Postgres, Redis, a_postgres, a_redis, redis_program, valkey_program
-from tests.running.plan import QUICK
+from tests.running.plan import QUICK, QUICK_VARIABLE
 from tests.running.worker import borrow_engine
 
 from toolcrib.stores.postgres.database import StoreSettings
 
 QUICK_TIMEOUT_S = 60
+QUICK_EXAMPLES = 20
+
+if os.environ.get(QUICK_VARIABLE):
+    settings.register_profile("quick", max_examples=QUICK_EXAMPLES)
+    settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.running.crew import ROOT, Bounds, Task
-from tests.running.plan import everything, named, quick
+from tests.running.plan import QUICK_VARIABLE, everything, named, quick
 from tests.running.runner import Runner, SharedEngines
 from tests.running.tally import last_failed
 
@@ -59,6 +59,8 @@ def main() -> int:
     options, others = parser.parse_known_args()
     if others:
         os.execv(sys.executable, [sys.executable, "-m", "pytest", *sys.argv[1:]])
+    if options.which == ["quick"]:
+        os.environ[QUICK_VARIABLE] = "1"
     tasks = chosen(options.which)
     if not tasks:
         print("Nothing failed last time." if options.which == ["failed"] else "There are no such tests.")

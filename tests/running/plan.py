@@ -7,6 +7,8 @@ from pathlib import Path
 from tests.running.crew import ROOT, Task
 from tests.running.tally import last_times
 
+QUICK_VARIABLE = "QUICK_TESTS"
+"""Set in the environment of a quick run, which tries fewer examples of each property."""
 QUICK = (
     "tests/agents",
     "tests/calls",
