@@ -69,3 +69,16 @@ async def test_one_owner_has_one_helper_at_a_time(helpers):
     for task in stuck:
         task.cancel()
     await asyncio.wait(stuck)
+
+
+async def test_a_helper_that_is_at_work_while_all_are_closed_ends_with_its_work():
+    """Its answer still counts, and nobody keeps it."""
+    helpers = Helpers(limit_s=60.0)
+    asked = asyncio.create_task(helpers.run(ENCODE, (b"one",)))
+    while not helpers.started:
+        await asyncio.sleep(0)
+
+    await helpers.close()
+
+    assert await asked == b"b25l"
+    assert helpers.idle == 0

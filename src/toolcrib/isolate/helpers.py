@@ -39,8 +39,14 @@ class Helpers:
         self._waiting: dict[str, int] = {}
         self._idle: list[Process] = []
         self._resting: asyncio.TimerHandle | None = None
+        self._is_open = True
         self.started = 0
         """How many processes were started so far."""
+
+    @property
+    def idle(self) -> int:
+        """How many are kept for the next piece of work."""
+        return len(self._idle)
 
     async def run(self, target: str, parts: Sequence[bytes], owner: str = "") -> bytes:
         """What ``module:function`` makes of ``parts``; raises ``TookTooLong``.
@@ -87,6 +93,9 @@ class Helpers:
 
     def _leave(self, process: Process) -> None:
         """Keep it for the next piece of work, or until there was none for a while."""
+        if not self._is_open:
+            process.kill()
+            return
         self._idle.append(process)
         if self._resting is not None:
             self._resting.cancel()
@@ -100,7 +109,8 @@ class Helpers:
             process.stdin.close()
 
     async def close(self) -> None:
-        """End the idle ones; those at work end with what they work for."""
+        """End the idle ones; those at work end with their work."""
+        self._is_open = False
         if self._resting is not None:
             self._resting.cancel()
         idle, self._idle = self._idle, []

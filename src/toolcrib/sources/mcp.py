@@ -60,6 +60,7 @@ class McpSource:
         self._offer = offer
         self._is_http = is_http
         self._helpers = helpers or Helpers()
+        self._has_own_helpers = helpers is None
         self._encoded_meta = "", b""
         self._mirrored: dict[str, headers.ParamHeaders] = {}
 
@@ -275,6 +276,8 @@ class McpSource:
     async def close(self) -> None:
         """Stop the server."""
         await self.supervisor.close()
+        if self._has_own_helpers:
+            await self._helpers.close()
 
 
 def _tidy(encoded: bytes, head: ResultHead) -> bytes:

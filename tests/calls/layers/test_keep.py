@@ -46,7 +46,7 @@ def layered(outcome: Any, shelf: Shelf, tool: Tool | None = None, told: list[Eve
         return outcome
 
     events = [] if told is None else told
-    layer = keep(shelf, KeepSettings(LIMIT, 3600), events.append)
+    layer = keep(shelf, KeepSettings(LIMIT, 3600), events.append, Helpers())
     return layer(Subject("srv__read", "srv", tool or Tool("read")), source)
 
 
@@ -242,7 +242,7 @@ def test_the_tool_that_reads_on_has_no_such_layer():
     async def source(_call: ToolCall) -> ToolResult:
         return ToolResult({})
 
-    layer = keep(Shelf(), KeepSettings(LIMIT, 3600), [].append)
+    layer = keep(Shelf(), KeepSettings(LIMIT, 3600), [].append, Helpers())
 
     assert layer(Subject("result_read", "", Tool("result_read")), source) is source
     assert layer(Subject("srv__result_read", "srv", Tool("result_read")), source) is not source
@@ -336,7 +336,9 @@ def test_only_the_native_tool_of_that_name_is_the_one_that_reads_on(name, server
     async def source(_call: ToolCall) -> ToolResult:
         return text_result("")
 
-    step = keep(Shelf(), KeepSettings(LIMIT, 3600), lambda _: None)(Subject(name, server, Tool(name)), source)
+    step = keep(Shelf(), KeepSettings(LIMIT, 3600), lambda _: None, Helpers())(
+        Subject(name, server, Tool(name)), source
+    )
 
     assert (step is not source) is has_layer
 

@@ -37,7 +37,7 @@ def test_requests_may_come_from_a_file_and_answers_go_to_one(tiny):
     with asked.open() as source, answered.open("w") as target:
         process = tiny.start("stdio", "--no-prefix", stdin=source, stdout=target, stderr=subprocess.PIPE)
 
-    assert process.wait(150) == 0
+    assert process.wait(150) == 0, process.stderr.read().decode()
     assert json.loads(answered.read_text())["result"]["tools"][0]["name"] == "echo"
 
 
@@ -63,7 +63,7 @@ def test_a_signal_ends_it_although_the_client_stays(tiny):
 
     process.send_signal(signal.SIGTERM)
 
-    assert process.wait(150) == 0
+    assert process.wait(150) == 0, process.stderr.read().decode()
 
 
 def test_a_broken_configuration_is_told_on_stderr(toolcrib):

@@ -36,9 +36,8 @@ class KeepSettings:
     keep_s: float
 
 
-def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Helpers | None = None) -> Layer:
+def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Helpers) -> Layer:
     """Results up to the limit pass untouched; what cannot be kept passes whole, and is told."""
-    beside = helpers or Helpers()
 
     def layer(subject: Subject, following: Step) -> Step:
         limit = settings.limit if subject.tool.result_limit is None else subject.tool.result_limit
@@ -48,7 +47,7 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
         def trade() -> "Trade":
             from toolcrib.calls.results.trade import Trade  # late: most programs never see a large result
 
-            return Trade(results, KeepSettings(limit, settings.keep_s), emit, subject, beside)
+            return Trade(results, KeepSettings(limit, settings.keep_s), emit, subject, helpers)
 
         async def step(call: ToolCall) -> ToolResult:
             try:
