@@ -315,6 +315,47 @@ async def test_a_lease_is_kept_while_its_holder_lives_and_ends_with_it(members: 
     await until(lambda: other.lead("discovery", 0.3), deadline_s=5)
 
 
+async def test_an_engine_clock_that_is_set_back_keeps_nothing_closed_for_longer_than_its_own_time(members: Members):
+    """An hour back: rates, places, turns in a line and leases of replicas that died are free in their usual time."""
+    one, waiting, other = await members.several(3)
+    claim, rare = Claim("tool read", Rate(2, 0.8)), Claim("tool write", Rate(1, 60.0))
+    for use in (claim, claim, rare):
+        await one.use([use])
+    await one.take_place("server files", 1)
+    await waiting.take_place("server files", 1)
+    await one.lead("discovery", 0.3)
+    for dead in (one, waiting):
+        await members.kill(dead)
+    await members.set_back()
+
+    still_full = await other.use([rare])
+
+    assert still_full is not None
+    assert 0 < still_full.wait_s <= 60
+    await until(lambda: _is_none(other.use([claim])), deadline_s=150)
+    await until(lambda: other.take_place("server files", 1), deadline_s=150)
+    await until(lambda: other.lead("discovery", 0.3), deadline_s=150)
+
+
+async def test_an_engine_clock_that_is_set_back_after_a_loss_prolongs_no_settling(members: Members):
+    one = await members.join()
+    claim = Claim("tool read", Rate(3, 0.8))
+    await one.use([claim])
+    await members.lose()
+    await one.use([claim])
+    await members.set_back()
+
+    full = await one.use([claim])
+
+    assert full is not None
+    assert 0 < full.wait_s <= 0.8
+    await until(lambda: _is_none(one.use([claim])), deadline_s=150)
+
+
+async def _is_none(answer: Awaitable[object]) -> bool:
+    return await answer is None
+
+
 async def test_news_reach_all_others_once_and_in_order(anybody: Hub | Members):
     three = await anybody.several(3)
     heard: list[list[bytes]] = [[], [], []]

@@ -18,6 +18,7 @@ from toolcrib.stores.redis.engine import RedisEngine
 
 SETTLE_S = 0.5
 WHOLE_WINDOW_S = 1.0
+HOUR_US = 3_600_000_000
 _NUMBERS = itertools.count(1)
 _DATABASES: dict[int, str] = {}
 """One database for all fleets of a test run, by the port of its engine: names keep them apart."""
@@ -62,6 +63,8 @@ class Members:
     make: Callable[[Habits, EpochMemory | None], Coordinator]
     lose: Callable[[], Awaitable[None]]
     engine: str
+    set_back: Callable[[], Awaitable[None]]
+    """Leaves everything as if the engine's clock had just been set back by an hour."""
     all: list[Coordinator] = field(default_factory=list)
     closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
@@ -97,12 +100,40 @@ async def redis_members(engine: Redis, name: str = "") -> Members:
     async def lose() -> None:
         await client.flushdb()
 
+    async def set_back() -> None:
+        for key in await client.keys("*"):
+            kind = await client.type(key)
+            if kind == b"list":
+                for i, stamp in enumerate(await client.lrange(key, 0, -1)):
+                    await client.lset(key, i, int(stamp) + HOUR_US)
+            elif kind == b"zset":
+                await client.zadd(
+                    key, {member: at + HOUR_US for member, at in await client.zrange(key, 0, -1, withscores=True)}
+                )
+            elif kind == b"hash":
+                moments = {name: int(await client.hget(key, name)) for name in ("lost", "shut")}
+                await client.hset(key, mapping={name: at and at + HOUR_US for name, at in moments.items()})
+            if (left_ms := await client.pttl(key)) > 0:
+                await client.pexpire(key, left_ms + HOUR_US // 1000)
+
     await until(is_old)
-    made = Members(lambda habits, memory: Coordinator(RedisEngine(settings, habits), habits, memory), lose, "redis")
+    made = Members(
+        lambda habits, memory: Coordinator(RedisEngine(settings, habits), habits, memory), lose, "redis", set_back
+    )
     made.closing.append(client.aclose)
     return made
 
 
+MOMENTS = [
+    ("use_count", "until"),
+    ("use_stamp", "at"),
+    ("place", "until"),
+    ("place_line", "since"),
+    ("place_line", "seen"),
+    ("agreement", "shut"),
+    ("agreement", "lost"),
+    ("lease", "until"),
+]
 UNLOGGED = "agreement, put_back, use_count, use_stamp, place, place_line, lease, kept_value, parcel"
 
 
@@ -125,4 +156,12 @@ async def postgres_members(engine: Postgres, name: str = "", timeout_s: float = 
         tables = ", ".join(f"toolcrib.{table}" for table in UNLOGGED.split(", "))
         await own.rows(f"TRUNCATE {tables}")
 
-    return Members(make, lose, "postgresql", closing=closing)
+    async def set_back() -> None:
+        for table, column in MOMENTS:
+            later = "interval '1 hour'" if table == "lease" else str(HOUR_US)
+            which = "AND agreement.lost > 0" if table == "agreement" else ""
+            await own.rows(
+                f"UPDATE toolcrib.{table} SET {column} = {column} + {later} WHERE fleet = %s {which}", (settings.name,)
+            )
+
+    return Members(make, lose, "postgresql", set_back, closing=closing)

@@ -158,7 +158,7 @@ class PgEngine:
 
     async def lease(self, name: str, token: str, for_s: float) -> bool:
         """Take a lease, or keep it."""
-        return bool(await self._do(read_sql("lease"), name=name, token=token, seconds=for_s))
+        return (True,) in await self._do(read_sql("lease"), name=name, token=token, seconds=for_s)
 
     async def end_lease(self, name: str, token: str) -> None:
         """Give a lease back, if it is still ours."""

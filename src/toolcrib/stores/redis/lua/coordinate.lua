@@ -12,6 +12,25 @@ local stored = redis.call('HMGET', epoch, 'id', 'number', 'lost', 'shut', 'run')
 local id, number = stored[1], tonumber(stored[2] or 0)
 local lost, shut, run = tonumber(stored[3] or 0), tonumber(stored[4] or 0), stored[5] or ''
 
+-- A clock that was set back leaves moments behind that have yet to come: they count, and are kept, as the latest
+-- that could be there by the clock as it is now, else limits would stay closed for as long as it was set back.
+if lost > now or shut > now + ask.settle then
+  lost, shut = math.min(lost, now), math.min(shut, now + ask.settle)
+  redis.call('HSET', epoch, 'lost', whole(lost), 'shut', whole(shut))
+end
+
+local function not_after(key, latest)
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', key, '(' .. whole(latest), '+inf')) do
+    redis.call('ZADD', key, whole(latest), member)
+  end
+end
+
+local function stamps_not_after(key, latest)
+  for i, stamp in ipairs(redis.call('LRANGE', key, 0, -1)) do
+    if tonumber(stamp) > latest then redis.call('LSET', key, i - 1, whole(latest)) end
+  end
+end
+
 local function begin(noticed, closed)
   id, number, lost, shut, run = ask.fresh, 0, noticed, closed, ask.run
   redis.call('DEL', epoch, marks)
@@ -43,7 +62,10 @@ local function use(wish)
     local window, closed = wish[i][3], shut
     if lost > 0 and window <= ask.whole then closed = math.max(closed, lost + window) end
     local wait, oldest = closed - now, redis.call('LINDEX', KEYS[wish[i][1]], -wish[i][2])
-    if oldest then wait = math.max(wait, oldest + window - now) end
+    if oldest then
+      if tonumber(oldest) > now then stamps_not_after(KEYS[wish[i][1]], now) end
+      wait = math.max(wait, math.min(oldest, now) + window - now)
+    end
     if wait > longest then longest, which = wait, i - 2 end
   end
   if longest == 0 then
@@ -63,7 +85,7 @@ local function back(wish)
     local all = {}
     for _, stamp in ipairs(redis.call('LRANGE', key, 0, -1)) do all[#all + 1] = tonumber(stamp) end
     for _, part in ipairs(wish[6]) do
-      for _ = 1, math.min(part[2], count) do all[#all + 1] = part[1] end
+      for _ = 1, math.min(part[2], count) do all[#all + 1] = math.min(part[1], now) end
     end
     table.sort(all)
     redis.call('DEL', key)
@@ -110,6 +132,8 @@ local function take(wish)
     end
     say(1, 0)
   else
+    not_after(KEYS[gate], now + ask.lease)
+    for i = 1, 2 do not_after(KEYS[gate + i], now) end
     redis.call('ZADD', KEYS[gate + 1], 'NX', whole(now), ask.replica)
     redis.call('ZADD', KEYS[gate + 2], whole(now), ask.replica)
     for i = 1, 2 do redis.call('PEXPIRE', KEYS[gate + i], whole(ask.patience / 500)) end

@@ -1,5 +1,7 @@
 -- What replicas agree on while they run. Counts, places and values are unlogged: a crash empties them, the epoch with
 -- them, and toolcrib.epoch, which is logged, tells that there was one.
+-- A clock that was set back leaves moments behind that have yet to come: they count, and are kept, as the latest that
+-- could be there by the clock as it is now, else limits would stay closed for as long as it was set back.
 CREATE TABLE toolcrib.epoch (
     fleet text,
     engine text,
@@ -75,7 +77,9 @@ DECLARE
     state toolcrib.agreement;
     remembered text;
 BEGIN
-    UPDATE toolcrib.agreement SET number = number + 1 WHERE fleet = fleet_ RETURNING * INTO state;
+    UPDATE toolcrib.agreement SET
+        number = number + 1, lost = least(lost, now_), shut = least(shut, now_ + (ask ->> 'settle')::bigint)
+        WHERE fleet = fleet_ RETURNING * INTO state;
     IF state.fleet IS NOT NULL THEN
         RETURN state;
     END IF;
@@ -111,6 +115,10 @@ BEGIN
         nth := nth - (claim ->> 1)::bigint + 1;
         SELECT at INTO oldest FROM toolcrib.use_stamp
             WHERE fleet = state.fleet AND key = claim ->> 0 AND number = nth;
+        IF oldest > now_ THEN
+            UPDATE toolcrib.use_stamp SET at = now_ WHERE fleet = state.fleet AND key = claim ->> 0 AND at > now_;
+            oldest := now_;
+        END IF;
         wait := greatest(state.shut - now_, oldest + stretch - now_);
         IF state.lost > 0 AND stretch <= whole THEN
             wait := greatest(wait, state.lost + stretch - now_);
@@ -142,7 +150,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION toolcrib.agree_back(fleet_ text, wish jsonb) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION toolcrib.agree_back(fleet_ text, now_ bigint, wish jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     stamps bigint[];
 BEGIN
@@ -152,7 +160,7 @@ BEGIN
     END IF;
     SELECT array_agg(stamp ORDER BY stamp) INTO stamps FROM (
         SELECT stamp FROM (
-            SELECT (part ->> 0)::bigint AS stamp
+            SELECT least((part ->> 0)::bigint, now_) AS stamp
             FROM jsonb_array_elements(wish -> 5) AS part,
                 generate_series(1, least((part ->> 1)::integer, (wish ->> 2)::integer))
             UNION ALL
@@ -201,6 +209,10 @@ BEGIN
         END IF;
         RETURN 1;
     END IF;
+    UPDATE toolcrib.place SET until = now_ + (ask ->> 'lease')::bigint
+        WHERE fleet = state.fleet AND gate = gate_ AND until > now_ + (ask ->> 'lease')::bigint;
+    UPDATE toolcrib.place_line SET since = least(since, now_), seen = least(seen, now_)
+        WHERE fleet = state.fleet AND gate = gate_ AND (since > now_ OR seen > now_);
     INSERT INTO toolcrib.place_line VALUES (state.fleet, gate_, own, now_, now_)
         ON CONFLICT (fleet, gate, replica) DO UPDATE SET seen = excluded.seen;
     IF free > 0 AND now_ >= state.shut THEN
@@ -255,7 +267,7 @@ BEGIN
             IF wish ->> 0 = 'use' THEN
                 said := said || toolcrib.agree_use(state, (ask ->> 'whole')::bigint, now_, wish);
             ELSIF wish ->> 0 = 'back' THEN
-                PERFORM toolcrib.agree_back(fleet_, wish);
+                PERFORM toolcrib.agree_back(fleet_, now_, wish);
                 said := said || ARRAY[1, 0]::bigint[];
             ELSE
                 said := said || ARRAY[toolcrib.agree_on_place(state, ask, now_, wish), 0]::bigint[];
