@@ -32,10 +32,9 @@ from toolcrib.stores.connections import (
     digest,
     keep_backup,
     missing_folders,
-    read_bytes,
     remove_file,
 )
-from toolcrib.stores.files import replace_bytes, sync_directory
+from toolcrib.stores.files import read_bytes, replace_bytes, sync_directory
 from toolcrib.stores.paths import state_directory
 from toolcrib.surroundings import Surroundings
 

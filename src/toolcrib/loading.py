@@ -74,7 +74,7 @@ def load(
     """Find, read and merge the configuration: user's file, project's file, environment, flags."""
     around = surroundings or Surroundings()
     files = config_files(chosen, around)
-    if files.project is not None and not files.project.is_file():
+    if files.project is not None and not files.project.exists():
         named = str(chosen or chosen_config(around.env))
         raise ConfigError(f"There is no configuration file {named!r}.", hint="Check the path given to --config.")
     layers = _layers(files)
@@ -84,7 +84,7 @@ def load(
 
 
 def _layers(files: ConfigFiles) -> list[Layer]:
-    found = {path: _parse_file(path) for path in files.paths if path.is_file()}
+    found = {path: _parse_file(path) for path in files.paths if path.exists()}
     if files.is_chosen and files.user in found and files.user != files.project:
         found[files.user] = _rules_of(found[files.user])
     return list(found.values())
@@ -93,7 +93,7 @@ def _layers(files: ConfigFiles) -> list[Layer]:
 def user_rules(around: Surroundings) -> Layer:
     """The rules of the user's file, for servers that come from elsewhere; none without such a file."""
     path = user_config_path(around.env)
-    return _rules_of(_parse_file(path)) if path.is_file() else Layer("")
+    return _rules_of(_parse_file(path)) if path.exists() else Layer("")
 
 
 def _rules_of(layer: Layer) -> Layer:

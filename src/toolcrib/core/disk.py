@@ -10,6 +10,7 @@ _REMEDIES = {
     errno.EACCES: "Give this user the right to it, then try again.",
     errno.EPERM: "Give this user the right to it, then try again.",
     errno.EROFS: "Its disk is read-only: mount it for writing, or keep the file elsewhere.",
+    errno.ENXIO: "A pipe, a socket or a device is in its place: move that away.",
     errno.EISDIR: "A directory is in its place: move that away.",
     errno.ENOTDIR: "A file is in the place of its directory: move that away.",
     errno.ELOOP: "A link that leads to itself is in its place: move that away.",

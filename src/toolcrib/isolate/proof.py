@@ -17,6 +17,7 @@ from toolcrib.isolate.plan import Host
 from toolcrib.isolate.selftest import Proof, Trial, measure
 from toolcrib.transports.spawn import Spawner
 
+KEPT_MAX = 64 * 1024
 _TRAITS = ("CapEff", "Seccomp", "NoNewPrivs")
 
 
@@ -111,7 +112,7 @@ def describe_circumstances(host: Host, version: str) -> dict[str, Any]:
 def recall(path: Path, circumstances: Mapping[str, Any]) -> Proof | None:
     """The outcome of an earlier self-test under the same circumstances; ``None`` if there is none to be read."""
     try:
-        kept = json.loads(path.read_text())
+        kept = json.loads(_read(path))
         if kept["circumstances"] != circumstances:
             return None
         return Proof({IsolationLevel(level): _to_trial(trial) for level, trial in kept["trials"].items()})
@@ -130,6 +131,15 @@ def remember(path: Path, circumstances: Mapping[str, Any], proof: Proof) -> None
     except OSError:
         with contextlib.suppress(OSError):
             draft.unlink()
+
+
+def _read(path: Path) -> bytes:
+    """What was kept; a pipe in its place keeps nobody waiting."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return os.read(descriptor, KEPT_MAX)
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -49,9 +49,9 @@ def find_manifest(around: Whereabouts, chosen: str = "") -> Path | None:
     """The manifest that was chosen, here or by the variable, else the first that is found, if any."""
     named = chosen or around.env.get(VARIABLE, "").strip()
     if not named:
-        return next((path for path in places(around) if path.is_file()), None)
+        return next((path for path in places(around) if path.exists() and not path.is_dir()), None)
     path = around.cwd / Path(named).expanduser()
-    if not path.is_file():
+    if not path.exists():
         raise ConfigError(
             f"There is no manifest {str(path)!r}.", hint=f"Check `manifest` in [platform], or {VARIABLE}."
         )

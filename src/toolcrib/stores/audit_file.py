@@ -51,10 +51,11 @@ class AuditFile:
         """For reading only; trouble with the file is told in plain words."""
         import apsw
 
-        if self.path.is_dir():
-            raise AuditUnavailable(f"The audit log {self.path} is a directory.", hint="Move it away.")
-        if not self.path.is_file():
+        if not self.path.exists():
             raise NoAuditLog(f"There is no audit log at {self.path}.")
+        if not self.path.is_file():
+            kind = "directory" if self.path.is_dir() else "pipe or a device"
+            raise AuditUnavailable(f"The audit log {self.path} is a {kind}.", hint="Move it away.")
         try:
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
             try:

@@ -76,17 +76,6 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_bytes(path: Path) -> bytes | None:
-    """A file as it is; ``None`` if there is none."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        message = f"The file cannot be read: {error.strerror}."
-        raise ConfigError(message, where=str(path), hint=remedy_of(error)) from None
-
-
 def keep_backup(path: Path, content: bytes) -> Path:
     """Put a copy beside a file, under a name that is free."""
     names = (path.with_name(f"{path.name}{BACKUP}{number or ''}") for number in range(1000))

@@ -27,15 +27,50 @@ _CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
 
 def read_text(path: Path) -> str | None:
     """The text of a file, without a byte order mark; ``None`` if there is no such file."""
+    content = read_bytes(path)
+    return None if content is None else _decoded(path, content)
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """A file as it is; ``None`` if there is none.
+
+    Anything else in its place, such as a pipe, is refused: it could keep the reader waiting for ever.
+    """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+            refuse_others(os.fstat(descriptor).st_mode)
+            return file.read()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise _cannot("read", path, error) from error
+
+
+def read_named(path: Path) -> str | None:
+    """The text of what somebody named on the command line, which may be a pipe; ``None`` if there is no such file."""
+    try:
+        return _decoded(path, path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _cannot("read", path, error) from error
+
+
+def refuse_others(mode: int) -> None:
+    """An error of the system for everything that is not a regular file."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.ENXIO, "it is a pipe" if stat.S_ISFIFO(mode) else "it is a device")
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         hint = "It is damaged, or of another program: put a good copy in its place, or move it away."
         raise ConfigError(f"The file is not UTF-8: byte {error.start}.", where=str(path), hint=hint) from None
-    except OSError as error:
-        raise _cannot("read", path, error) from error
 
 
 def replace_text(path: Path, text: str, mode: int = 0o644, *, keep: int = 0o7777) -> None:

@@ -38,8 +38,11 @@ def witness_directory(env: Mapping[str, str]) -> Path:
 
 
 def find_project(start: Path) -> Path | None:
-    """The project's file: the closest toolcrib.toml here or above, otherwise another program's file here."""
-    return next((path for path in _candidates(start.absolute()) if path.is_file()), None)
+    """The project's file: the closest toolcrib.toml here or above, otherwise another program's file here.
+
+    A pipe or a device is found too, so that whoever reads it says what is wrong instead of going on without.
+    """
+    return next((path for path in _candidates(start.absolute()) if path.exists() and not path.is_dir()), None)
 
 
 def lock_path(config: Path) -> Path:

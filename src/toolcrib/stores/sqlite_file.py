@@ -1,9 +1,7 @@
 """A SQLite file of our own: made for its owner alone, opened to survive power cuts, brought up to date by steps."""
 
-import errno
 import os
 import secrets
-import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.disk import remedy_of
 from toolcrib.core.errors import ToolcribError
-from toolcrib.stores.files import force_path, make_directory, sync_directory
+from toolcrib.stores.files import force_path, make_directory, refuse_others, sync_directory
 
 if TYPE_CHECKING:
     import apsw
@@ -69,8 +67,7 @@ def _make_file(path: Path, format: Format) -> None:  # noqa: A002
 def _refuse_empty(path: Path, format: Format) -> None:  # noqa: A002
     """Also see to it that nobody else may read it; SQLite gives its side files the same mode."""
     status = path.stat()
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    refuse_others(status.st_mode)
     if not status.st_size:
         message = f"The {format.shown} {path.name} is empty: it was cut, and what it held is gone."
         raise format.error(message, hint=_DAMAGED, details={"reason": "the file is empty"})

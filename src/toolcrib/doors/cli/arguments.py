@@ -9,7 +9,7 @@ import msgspec
 from toolcrib.core.errors import ConfigError
 from toolcrib.doors.cli.failures import UsageError
 from toolcrib.doors.cli.invoke import read_stdin
-from toolcrib.stores.files import read_text
+from toolcrib.stores.files import read_named
 
 Schema = Mapping[str, Any]
 
@@ -85,7 +85,7 @@ def types_of(schema: Any) -> list[str]:
 
 
 def _file(name: str) -> str:
-    text = read_text(Path(name).expanduser())
+    text = read_named(Path(name).expanduser())
     if text is None:
         raise ConfigError(f"There is no file {name!r}.", hint="To send a text that begins with @, use key:='\"@…\"'.")
     return text
