@@ -3,9 +3,11 @@
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.lookalikes import MOST_NAMED, find_lookalikes, pairs, skeleton
+from toolcrib.catalog.lookalikes import MOST_NAMED, LookalikeIndex, find_lookalikes, new_pairs, pairs, skeleton
 from toolcrib.core import events
 from toolcrib.core.names import join_name
 from toolcrib.core.tool import Tool
@@ -101,3 +103,56 @@ async def test_an_imitation_is_told_once_and_explained():
 
     assert told == [{"tool": "files__read", "resembles": "other__Read"}]
     assert "It resembles files__read: make sure which one is meant." in story.reasons
+
+
+def compared_with_all(routes) -> dict[str, list[str]]:
+    """What resembles what, found by holding each against every other."""
+
+    def resembles(one: str, other: str) -> bool:
+        return bool(one and other) and one != other and skeleton(one) == skeleton(other)
+
+    spellings = (
+        lambda route: route.name,
+        lambda route: route.original_name,
+        lambda route: route.tool.title.casefold(),
+    )
+    ordered = sorted(routes, key=lambda route: route.name)
+    found = {
+        route.name: {
+            other.name for spelled in spellings for other in ordered if resembles(spelled(route), spelled(other))
+        }
+        for route in ordered
+    }
+    return {name: sorted(others) for name, others in found.items() if others}
+
+
+ROUTES = [
+    route(server, name, title)
+    for server in ("a", "fi1es", "files")
+    for name in ("read", "Read", "rеad")
+    for title in ("", "Send mail", "Sеnd mail")
+]
+
+
+@given(st.lists(st.lists(st.sampled_from(ROUTES), max_size=8), max_size=5))
+def test_an_index_that_follows_changes_finds_what_holding_all_against_all_finds(catalogs):
+    """Names come, go, and change their titles; no name is told of more than a few others."""
+    index, known = LookalikeIndex(), {}
+    for routes in catalogs:
+        new = {made.name: made for made in routes}
+        found = index.follow(known, new)
+        known = new
+
+        expected = compared_with_all(new.values())
+        assert found.keys() == expected.keys()
+        assert all(set(others) <= set(expected[name]) for name, others in found.items())
+        assert {name: len(others) for name, others in found.items()} == {
+            name: min(MOST_NAMED, len(others)) for name, others in expected.items()
+        }
+
+
+def test_pairs_are_new_only_where_neither_name_was_said_to_resemble_the_other():
+    """Of two names one may be told of the other only."""
+    old = {"a": ("b",), "c": ("d",)}
+
+    assert new_pairs(old, {"b": ("a",), "c": ("d", "e"), "x": ("a",)}) == [("a", "x"), ("c", "e")]

@@ -53,30 +53,61 @@ class Leveled:
         return True if self.is_configured and self.level is READ_ONLY else None
 
 
+@dataclass(frozen=True, slots=True)
+class Policed:
+    """A policy, and why it is that one."""
+
+    policy: str
+    reason: str
+
+
+class ToolRules:
+    """What holds for the tools of one server (``None`` for native ones, whose authors state their level)."""
+
+    def __init__(self, server: ServerConfig | None, security: SecurityConfig) -> None:
+        self._server = "" if server is None else server.name
+        self._is_native = server is None
+        self._own, self._places = as_place(server, security), security.places
+        self._general = Policed(security.policy, "")
+
+    def level(self, name: str, tool: Tool) -> Leveled:
+        """The level of a tool under its exposed name; where several files give it one, the highest counts."""
+        said = level_said(self._own, name, self._server, tool.name)
+        found = self._by_source(tool) if said is None else Leveled(*said, is_configured=True)
+        for place in self._places:
+            other = level_said(place, name, self._server, tool.name)
+            if other is not None and other[0].rank > found.level.rank:
+                found = Leveled(other[0], f"{other[1]}, in {place.where}", is_configured=True)
+        is_own = (self._server, tool.name) in self._own.tool_levels or name in self._own.levels
+        return found if self._is_native or is_own else _heeding_claims(found, tool.annotations)
+
+    def _by_source(self, tool: Tool) -> Leveled:
+        if self._is_native:
+            return Leveled(tool.security_level, "stated by the native tool itself")
+        return level_of_name(tool.name)
+
+    def policy(self, name: str, tool: str) -> Policed:
+        """The policy of a tool: its own, else the most careful pattern's, else its server's, else the general one.
+
+        Where several files have something to say of it, each by that order, the strictest counts.
+        """
+        said = policy_said(self._own, name, self._server, tool)
+        found = self._general if said is None else Policed(*said)
+        for place in self._places:
+            other = policy_said(place, name, self._server, tool)
+            if other is not None and is_stricter_policy(other[0], found.policy):
+                found = Policed(other[0], f"{other[1]}, in {place.where}")
+        return found
+
+
 def level_of(name: str, tool: Tool, server: ServerConfig | None, security: SecurityConfig) -> Leveled:
-    """The level of a tool under its exposed name; ``server`` is ``None`` for native tools, whose authors state it.
-
-    Where several files give it one, the highest counts.
-    """
-    own = as_place(server, tool.name, security)
-    said = level_said(own, name, _name_of(server), tool.name)
-    found = Leveled(*said, is_configured=True) if said is not None else _by_source(tool, server)
-    for place in security.places:
-        other = level_said(place, name, _name_of(server), tool.name)
-        if other is not None and other[0].rank > found.level.rank:
-            found = Leveled(other[0], f"{other[1]}, in {place.where}", is_configured=True)
-    is_own = (_name_of(server), tool.name) in own.tool_levels or name in security.levels
-    return found if server is None or is_own else _heeding_claims(found, tool.annotations)
+    """The level of a single tool."""
+    return ToolRules(server, security).level(name, tool)
 
 
-def _by_source(tool: Tool, server: ServerConfig | None) -> Leveled:
-    if server is None:
-        return Leveled(tool.security_level, "stated by the native tool itself")
-    return level_of_name(tool.name)
-
-
-def _name_of(server: ServerConfig | None) -> str:
-    return server.name if server is not None else ""
+def policy_of(name: str, tool: str, server: ServerConfig | None, security: SecurityConfig) -> Policed:
+    """The policy of a single tool."""
+    return ToolRules(server, security).policy(name, tool)
 
 
 @lru_cache(maxsize=8192)
@@ -101,26 +132,4 @@ def _heeding_claims(found: Leveled, claims: Mapping[str, Any]) -> Leveled:
         return Leveled(WRITE, "the server says that it can destroy")
     if claims.get("readOnlyHint") is False:
         return Leveled(WRITE, "the server says that it does not only read")
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class Policed:
-    """A policy, and why it is that one."""
-
-    policy: str
-    reason: str
-
-
-def policy_of(name: str, tool: str, server: ServerConfig | None, security: SecurityConfig) -> Policed:
-    """The policy of a tool: its own, else the most careful pattern's, else its server's, else the general one.
-
-    Where several files have something to say of it, each by that order, the strictest counts.
-    """
-    said = policy_said(as_place(server, tool, security), name, _name_of(server), tool)
-    found = Policed(*said) if said is not None else Policed(security.policy, "")
-    for place in security.places:
-        other = policy_said(place, name, _name_of(server), tool)
-        if other is not None and is_stricter_policy(other[0], found.policy):
-            found = Policed(other[0], f"{other[1]}, in {place.where}")
     return found

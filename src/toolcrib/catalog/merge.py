@@ -1,6 +1,6 @@
 """Many listings into one catalog: prefixes, conflicts, order."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolcrib.catalog.catalog import Catalog, Route
@@ -39,33 +39,67 @@ class Offering:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class SourceRoutes:
+    """The routes to one source's tools, as far as they do not depend on other sources."""
+
+    server: str
+    routes: Mapping[str, Route]
+    """By exposed name, in the order of the source's own names."""
+    left_out: Mapping[str, str]
+
+
+def native_routes(offer: Offering) -> SourceRoutes:
+    """The routes to native tools, which keep their names."""
+    offered = {tool.name: offer.route(tool.name, "", tool) for tool in offer.tools}
+    routes = {name: route for name, route in offered.items() if route is not None}
+    return SourceRoutes("", routes, {name: _DISABLED for name, route in offered.items() if route is None})
+
+
+def server_routes(offer: Offering, *, prefix: bool) -> SourceRoutes:
+    """The routes to one server's tools; of two tools with one name the first stays."""
+    server, routes, left_out = offer.source.name, dict[str, Route](), dict[str, str]()
+    for tool in sorted(offer.tools, key=lambda tool: tool.name):
+        name = join_name(server, tool.name) if prefix else tool.name
+        route = offer.route(name, server, tool)
+        if route is None:
+            left_out[name] = _DISABLED
+        elif name in routes:
+            left_out[join_name(server, tool.name)] = _conflict(server, routes[name])
+        else:
+            routes[name] = route
+    return SourceRoutes(server, routes, left_out)
+
+
 def merge(
-    native: Offering, servers: Sequence[Offering], *, prefix: bool = True, capacity: int = CAPACITY, version: int = 0
+    native: Offering, servers: Iterable[Offering], *, prefix: bool = True, capacity: int = CAPACITY, version: int = 0
 ) -> Catalog:
     """One catalog of all offers; native tools are never shadowed, and the first server by name keeps a shared name.
 
     Beyond ``capacity`` the tools of the servers that come last by name are left out, and of each the last by name.
     """
-    offered = {tool.name: native.route(tool.name, "", tool) for tool in native.tools}
-    routes = {name: route for name, route in offered.items() if route is not None}
-    left_out = dict.fromkeys(offered.keys() - routes.keys(), _DISABLED)
-    for offer in sorted(servers, key=lambda offer: offer.source.name):
-        _add_server(offer, routes, left_out, prefix=prefix, capacity=capacity)
-    return Catalog(dict(sorted(routes.items())), left_out, version)
+    return join_routes(
+        native_routes(native), [server_routes(offer, prefix=prefix) for offer in servers], capacity, version
+    )
 
 
-def _add_server(
-    offer: Offering, routes: dict[str, Route], left_out: dict[str, str], *, prefix: bool, capacity: int
-) -> None:
-    server = offer.source.name
-    for tool in sorted(offer.tools, key=lambda tool: tool.name):
-        name = join_name(server, tool.name) if prefix else tool.name
-        route = offer.route(name, server, tool)
+def join_routes(native: SourceRoutes, servers: Iterable[SourceRoutes], capacity: int, version: int) -> Catalog:
+    """One catalog of what all sources have, by the same rules."""
+    routes, left_out = dict(native.routes), dict(native.left_out)
+    for part in sorted(servers, key=lambda part: part.server):
+        left_out.update(part.left_out)
+        if len(routes) + len(part.routes) <= capacity and routes.keys().isdisjoint(part.routes):
+            routes.update(part.routes)  # nearly always so, and a hundred times faster than one by one
+        else:
+            _add_server(part, routes, left_out, capacity)
+    return Catalog({name: routes[name] for name in sorted(routes)}, left_out, version)
+
+
+def _add_server(part: SourceRoutes, routes: dict[str, Route], left_out: dict[str, str], capacity: int) -> None:
+    for name, route in part.routes.items():
         taken = routes.get(name)
-        if route is None:
-            left_out[name] = _DISABLED
-        elif taken is not None:
-            left_out[join_name(server, tool.name)] = _conflict(server, taken)
+        if taken is not None:
+            left_out[join_name(part.server, route.original_name)] = _conflict(part.server, taken)
         elif len(routes) >= capacity:
             left_out[name] = f"{FULL} at {capacity} tools ([catalog] capacity)"
         else:

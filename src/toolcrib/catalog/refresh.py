@@ -239,7 +239,8 @@ class Refresher:
             pins=self.quarantine.settle(shelf, definitions, is_new),
             entry=shelf.record.entry or shelf.config.entry,
         )
-        shelf.tools, shelf.is_known = listing.tools, True
+        if is_new:  # else what was made of the old ones need not be made again
+            shelf.tools, shelf.is_known = listing.tools, True
         is_new = self.quarantine.hold(shelf) or is_new
         self._emit(
             Event(events.DISCOVERY_SERVER_SUCCESS, fields={"server": shelf.config.name, "tools": len(listing.tools)})

@@ -71,7 +71,9 @@ def as_first_said(one: Any, other: Any) -> Any:
 
 _POLICY = _ordered(*POLICIES)
 """``disable`` last: it forbids as ``deny`` does, and does not even show the tool."""
-_LEVEL = _ordered(*SecurityLevel)
+LEVELS = tuple(SecurityLevel)
+"""Mildest first."""
+_LEVEL = _ordered(*LEVELS)
 _ISOLATION = _ordered("none", "limits", "auto", "confined", "isolated")
 """By what is sure: ``auto`` takes what there is, so anything that must be there is stricter."""
 _OFF, _ON = _ordered(True, False), _ordered(False, True)
@@ -221,7 +223,7 @@ def level_said(place: PlaceRules, name: str, server: str, tool: str) -> tuple[Se
     own = place.tool_levels.get((server, tool)) or place.levels.get(name)
     if own is not None:
         return own, "set for this tool in the configuration"
-    highest = strictest_pattern(name, place.levels, tuple(SecurityLevel))
+    highest = strictest_pattern(name, place.levels, LEVELS)
     if highest is not None:
         return place.levels[highest], f"set by the pattern {highest!r} of security.levels"
     by_server = place.server_levels.get(server)
@@ -257,11 +259,11 @@ def _rules_of(layer: Layer) -> PlaceRules:
     )
 
 
-def as_place(server: ServerConfig | None, tool: str, security: SecurityConfig) -> PlaceRules:
-    """What the merged configuration says of a tool, as if one place said it all."""
+def as_place(server: ServerConfig | None, security: SecurityConfig) -> PlaceRules:
+    """What the merged configuration says of a server's tools, as if one place said it all."""
     if server is None:
         return PlaceRules("", security.policy, security.policies, security.levels)
-    wishes, name = server.tools.get(tool), server.name
+    name, tools = server.name, server.tools.items()
     return PlaceRules(
         "",
         security.policy,
@@ -269,8 +271,8 @@ def as_place(server: ServerConfig | None, tool: str, security: SecurityConfig) -
         security.levels,
         {name: server.policy} if server.policy else {},
         {name: server.level} if server.level else {},
-        {(name, tool): wishes.policy} if wishes is not None and wishes.policy else {},
-        {(name, tool): wishes.level} if wishes is not None and wishes.level else {},
+        {(name, tool): wishes.policy for tool, wishes in tools if wishes.policy},
+        {(name, tool): wishes.level for tool, wishes in tools if wishes.level},
     )
 
 
