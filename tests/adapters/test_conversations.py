@@ -1,10 +1,14 @@
-"""Each adapter inside its real framework: what a model asked for is done, and what came of it is told."""
+"""Each adapter inside its real framework: what a model asked for is done, what came of it is told, examples run."""
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+from tests.adapters.conftest import Inside, environment
 from tests.adapters.conversations import AWKWARD, NAMES, PIXEL
+from tests.adapters.examples import framework_blocks
 from tests.doubles.llm import LlmDouble, Step
 
 Converse = Callable[[str, str], Any]
@@ -20,6 +24,25 @@ ODD_INPUTS = {
     "node": {"type": "object", "properties": NODE, "description": "-", "nullable": True},
     "t_class": {"type": "string", "enum": ["a"], "description": "Which."},
 }
+
+
+@pytest.fixture
+def converse(inside: Inside, tmp_path: Path) -> Converse:
+    """Has one conversation inside a framework, with the model at a URL, and returns what it prints."""
+
+    def run(name: str, url: str) -> Any:
+        command = ["-m", f"tests.adapters.conversations.in_{name}", url]
+        done = inside(name).run(command, env=environment(tmp_path), cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.mark.parametrize("code", framework_blocks(over_mcp=False))
+def test_examples_run_inside_their_framework(code: str, run_example: Callable[[str], str]):
+    """An example of the docs is a whole program that ends well and says something."""
+    assert run_example(code).strip()
 
 
 def turn(*renamed: str) -> Step:

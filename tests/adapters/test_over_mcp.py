@@ -3,19 +3,21 @@
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.adapters.conftest import Inside, conversation_of
+from tests.adapters.examples import framework_blocks
+from tests.adapters.over_mcp import shop
 from tests.adapters.over_mcp.shop import PIXEL
 from tests.doubles.llm import LlmDouble, Step
-from tests.fleet import install
 from tests.fleet.frameworks import with_model
 from tests.fleet.gateway import serving
 
-HERE = Path(__file__).parent / "over_mcp"
+SERVED = "http://127.0.0.1:7337/mcp"
+"""Where `toolcrib serve` answers unless it is told otherwise; in the tests it does so on a free port."""
 CONFIG = 'native = ["shop"]\n\n[kb]\nenabled = false\n'
 TOOLS = ["fail", "picture", "result_read", "shop_stock"]
 ALL_DONE = Step("All done.")
@@ -28,25 +30,31 @@ Converse = Callable[[str, str], Any]
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where a real `toolcrib serve` answers."""
     home = tmp_path_factory.mktemp("shop")
-    shutil.copy(HERE / "shop.py", home)
+    shutil.copy(str(shop.__file__), home)
     (home / "toolcrib.toml").write_text(CONFIG)
     with serving(home / "toolcrib.toml") as (url, _):
         yield url
 
 
 @pytest.fixture
-def converse(address: str, tmp_path: Path) -> Converse:
+def converse(address: str, inside: Inside, tmp_path: Path) -> Converse:
     """Has one conversation inside a framework, with the model at a URL, and returns what it prints."""
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TMPDIR")}
 
     def run(name: str, model: str) -> Any:
-        command = [str(install.ensure_env(name)), str(HERE / f"in_{name}.py"), address]
         env = {**kept, **with_model(model), "HOME": str(tmp_path)}
-        done = subprocess.run(command, env=env, cwd=tmp_path, check=False, capture_output=True, text=True, timeout=150)
+        done = inside(name).run([str(conversation_of(name)), address], env=env, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     return run
+
+
+@pytest.mark.parametrize("code", framework_blocks(over_mcp=True))
+def test_examples_run_inside_their_framework(code: str, address: str, run_example: Callable[[str], str]):
+    """An example of the docs is a whole program that ends well and says something."""
+    assert SERVED in code
+    assert run_example(code.replace(SERVED, address)).strip()
 
 
 def turn(**optional: Any) -> Step:

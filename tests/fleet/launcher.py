@@ -2,11 +2,14 @@
 
 One process has all modules of the command line imported; it forks for each start. What is started has its own
 process, environment, directory, streams and signals, as after ``python -m toolcrib``. Where interpreter options are
-set in the environment, it is really started that way.
+set in the environment, it is really started that way. The same for programs of other Pythons, where a test has several
+that import the same: see `Launcher`.
 """
 
+import ast
 import atexit
 import contextlib
+import functools
 import importlib
 import json
 import os
@@ -18,7 +21,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,11 @@ MAX_REQUEST = 1 << 20
 
 
 class Launched(subprocess.Popen[bytes]):
-    """toolcrib under way, forked from the launcher; used like any other `subprocess.Popen`."""
+    """A program under way, forked from a launcher; used like any other `subprocess.Popen`."""
+
+    def __init__(self, launcher: "Launcher", argv: "list[str] | tuple[str, ...]", **settings: Any) -> None:
+        self._launcher = launcher
+        super().__init__(argv, **settings)
 
     def _execute_child(self, args: Any, *settings: Any) -> None:
         names = EXECUTE_CHILD.split()
@@ -46,7 +53,7 @@ class Launched(subprocess.Popen[bytes]):
         }
         self._status, theirs = os.pipe()
         try:
-            self.pid = _launcher().start(request, [*streams, theirs])
+            self.pid = self._launcher.start(request, [*streams, theirs])
             self._child_created = True
         finally:
             os.close(theirs)
@@ -80,67 +87,105 @@ def popen(
     env: Mapping[str, str] | None = settings.get("env")
     is_ours = tuple(argv[:2]) == TOOLCRIB[:2] and argv[2].partition(".")[0] in ("toolcrib", "tests")
     if (is_ours or is_example) and _interpreter_options(env or os.environ) == _interpreter_options(os.environ):
-        return Launched(argv, **settings)
+        return Launched(shared_launcher(), argv, **settings)
     return subprocess.Popen(argv, **settings)
 
 
 def run(argv: "list[str] | tuple[str, ...]", *, stdin: str, timeout_s: float, **settings: Any) -> Any:
     """Run a program to its end, with what it printed as text."""
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     is_example = argv[0] == sys.executable and argv[1].endswith(".py")
-    with popen(argv, is_example=is_example, **pipes, **settings) as process:
+    return _finish(popen(argv, is_example=is_example, **PIPES, **settings), stdin, timeout_s)
+
+
+PIPES = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+
+
+def _finish(started: "subprocess.Popen[bytes]", stdin: str, timeout_s: float) -> "subprocess.CompletedProcess[str]":
+    with started as process:
         try:
             out, err = process.communicate(stdin.encode(), timeout_s)
         except BaseException:
             process.kill()
             raise
     said = [text.decode().replace("\r\n", "\n") for text in (out, err)]
-    return subprocess.CompletedProcess(argv, process.returncode, *said)
+    return subprocess.CompletedProcess(process.args, process.returncode, *said)
 
 
 def _interpreter_options(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name.startswith("PYTHON")}
 
 
-class _Launcher:
-    def __init__(self) -> None:
+class Launcher:
+    """A Python that has imported something once, and forks for each program that is to run with it.
+
+    It has the environment ``env``, for what is looked at while importing; each program is given its own.
+    """
+
+    def __init__(
+        self,
+        python: str = sys.executable,
+        imports: str = "",
+        env: Mapping[str, str] | None = None,
+        base: "Launcher | None" = None,
+    ) -> None:
+        """``base`` has imported a part of it already."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MAX_REQUEST)
-        command = [sys.executable, str(Path(__file__).resolve()), str(theirs.fileno())]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
+        command = [python, str(Path(__file__).resolve()), imports]
+        start = functools.partial(Launched, base) if base else subprocess.Popen
+        self.python, self.process = python, start(command, cwd=ROOT, env=env, stdin=theirs.fileno())
         theirs.close()
         self._line = ours
         self._turn = threading.Lock()
+        _UNDER_WAY.append(self)
 
     def start(self, request: dict[str, Any], streams: list[int]) -> int:
         with self._turn:
             socket.send_fds(self._line, [json.dumps(request).encode()], streams)
             told = self._line.recv(100)
-        assert told, "the launcher of toolcrib has ended"
+        assert told, "the launcher has ended"
         return int(told)
+
+    def run(self, argv: list[str], *, timeout_s: float = 150, **settings: Any) -> "subprocess.CompletedProcess[str]":
+        """Run a script, or a module after ``-m``, to its end, with what it printed as text."""
+        return _finish(Launched(self, [self.python, *argv], **PIPES, **settings), "", timeout_s)
 
     def close(self) -> None:
         self._line.close()
         self.process.wait()
+        _UNDER_WAY.remove(self)
 
 
-_LAUNCHERS: dict[int, _Launcher] = {}
+def imports_of(programs: Iterable[str]) -> str:
+    """The import statements at the top of some programs, each once."""
+    found = [
+        ast.unparse(part)
+        for program in programs
+        for part in ast.parse(program).body
+        if isinstance(part, ast.Import | ast.ImportFrom)
+    ]
+    return "\n".join(dict.fromkeys(found))
+
+
+_UNDER_WAY: list[Launcher] = []
+_SHARED: dict[tuple[int, str, str], Launcher] = {}
 _MAKING = threading.Lock()
 
 
-def _launcher() -> _Launcher:
-    """The one of this process, which ends with it."""
+def shared_launcher(python: str = sys.executable, imports: str = "", env: Mapping[str, str] | None = None) -> Launcher:
+    """One that lives as long as this process; with toolcrib, unless other imports are named."""
+    place = (os.getpid(), python, imports)
     with _MAKING:
-        if os.getpid() not in _LAUNCHERS:
-            _LAUNCHERS[os.getpid()] = _Launcher()
-            atexit.register(_LAUNCHERS[os.getpid()].close)
-        return _LAUNCHERS[os.getpid()]
+        if place not in _SHARED:
+            _SHARED[place] = Launcher(python, imports, env)
+            atexit.register(_SHARED[place].close)
+        return _SHARED[place]
 
 
 def launcher_pids() -> list[int]:
-    """The process that starts others, if there is one."""
-    return [launcher.process.pid for launcher in _LAUNCHERS.values()]
+    """The processes that start others."""
+    return [launcher.process.pid for launcher in _UNDER_WAY]
 
 
 def serve(line: socket.socket) -> str:
@@ -208,14 +253,14 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
     sys.argv = request["argv"]
 
 
-def main(line: socket.socket) -> None:
+def main(line: socket.socket, imports: str) -> None:
     """Import everything once, then serve; a child goes on as ``python -m`` would."""
     import gc
 
-    import toolcrib.doors.cli.commands
-
-    for module in pkgutil.iter_modules(toolcrib.doors.cli.commands.__path__):
-        importlib.import_module(f"toolcrib.doors.cli.commands.{module.name}")
+    if imports:
+        exec(imports, {})
+    else:
+        _import_commands()
     gc.freeze()
     if module := serve(line):
         runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -224,6 +269,14 @@ def main(line: socket.socket) -> None:
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
+def _import_commands() -> None:
+    """All of toolcrib that the command line needs."""
+    import toolcrib.doors.cli.commands
+
+    for module in pkgutil.iter_modules(toolcrib.doors.cli.commands.__path__):
+        importlib.import_module(f"toolcrib.doors.cli.commands.{module.name}")
+
+
 if __name__ == "__main__":
     sys.path.insert(1, str(ROOT))
-    main(socket.socket(fileno=int(sys.argv[1])))
+    main(socket.socket(fileno=os.dup(0)), sys.argv[1])

@@ -1,6 +1,7 @@
 """Real MCP clients: the official SDK, 1.x and 2.x, and the MCP Inspector, each in a process of its own."""
 
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.fleet import servers
+from tests.fleet.launcher import imports_of, shared_launcher
 from tests.fleet.running import homely
 
 Json = dict[str, Any]
 HERE = Path(__file__).resolve().parent
+TIMEOUT_S = 90
 
 
 class ClientFailedError(AssertionError):
@@ -37,9 +40,11 @@ class SdkClient:
     def converse(self, place: Place, operations: Sequence[Json]) -> Json:
         """Perform the operations over one connection; see `conversation` for their shape."""
         where = ["--url", place.url] if place.url else ["--stdio", json.dumps(place.argv)]
-        script = str(HERE / f"sdk{self.major}_client.py")
-        argv = [servers.sdk_python(self.major), script, "--mode", self.mode, *where, json.dumps(operations)]
-        return _ask(argv, place.home)
+        script = HERE / f"sdk{self.major}_client.py"
+        env = {**os.environ, "PYTHONPATH": str(HERE)}
+        launcher = shared_launcher(servers.sdk_python(self.major), imports_of([script.read_text()]), env)
+        argv = [str(script), "--mode", self.mode, *where, json.dumps(operations)]
+        return _understand(launcher.run(argv, timeout_s=TIMEOUT_S, cwd=place.home, env=homely(place.home)))
 
 
 @dataclass(frozen=True)
@@ -66,22 +71,27 @@ class InspectorClient:
         return ["--config", str(config), "--server", "server"]
 
 
-def _ask(argv: Sequence[str], home: Path, *, timeout_s: float = 90) -> Json:
-    done = subprocess.run(
-        argv,
-        cwd=home,
-        env=homely(home),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
+def _ask(argv: Sequence[str], home: Path) -> Json:
+    return _understand(
+        subprocess.run(
+            argv,
+            cwd=home,
+            env=homely(home),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
     )
-    said = f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+
+
+def _understand(done: "subprocess.CompletedProcess[str]") -> Json:
+    said = f"{done.args[1]}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     if done.returncode:
-        raise ClientFailedError(f"{argv[1]} ended with {done.returncode}:\n{said}")
+        raise ClientFailedError(f"ended with {done.returncode}: {said}")
     try:
         answer: Json = json.loads(done.stdout)
     except ValueError:
-        raise ClientFailedError(f"{argv[1]} did not print JSON:\n{said}") from None
+        raise ClientFailedError(f"did not print JSON: {said}") from None
     return answer
