@@ -8,7 +8,9 @@ import queue
 import random
 import sys
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -65,23 +67,52 @@ def main() -> int:
         for number in range(jobs):
             copies.put(life.enter_context(Copy.make(folder / str(number))))
         pool = life.enter_context(ThreadPoolExecutor(jobs))
-        running = {pool.submit(_try, trial, mutant, copies): mutant for mutant in mutants}
-        for done, future in enumerate(as_completed(running), 1):
-            _tell(running[future], *future.result(), f"{done}/{len(running)}")
+        tally = Tally(len(mutants))
+        running = [pool.submit(_try, trial, of_module, copies, tally) for of_module in _by_module(mutants)]
+        for future in as_completed(running):
+            future.result()
+    print(tally.summary(), file=sys.stderr, flush=True)
     return 0
 
 
-def _tell(mutant: Mutant, verdict: Verdict, test: str, progress: str) -> None:
-    said = {"mutant": mutant.key, "line": mutant.line, "verdict": verdict.value, "by": test}
-    print(json.dumps(said), flush=True)
-    if verdict in (Verdict.SURVIVED, Verdict.UNKNOWN) or progress.partition("/")[0].endswith("0"):
-        print(f"{progress} {verdict.value}: {mutant.key} (line {mutant.line})", file=sys.stderr, flush=True)
+def _by_module(mutants: list[Mutant]) -> list[list[Mutant]]:
+    """Those of one module together, so that its tests are collected once; the modules stay in mixed order."""
+    grouped: dict[str, list[Mutant]] = {}
+    for mutant in mutants:
+        grouped.setdefault(mutant.module, []).append(mutant)
+    return list(grouped.values())
 
 
-def _try(trial: Trial, mutant: Mutant, copies: "queue.SimpleQueue[Copy]") -> tuple[Verdict, str]:
+@dataclass
+class Tally:
+    """What became of those tried so far."""
+
+    wanted: int
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+
+    def add(self, mutant: Mutant, verdict: Verdict, test: str) -> None:
+        """Count one, and tell of it."""
+        self.verdicts[verdict] += 1
+        said = {"mutant": mutant.key, "line": mutant.line, "verdict": verdict.value, "by": test}
+        print(json.dumps(said), flush=True)
+        done = self.verdicts.total()
+        if verdict in (Verdict.SURVIVED, Verdict.UNKNOWN) or done % 10 == 0:
+            print(
+                f"{done}/{self.wanted} {verdict.value}: {mutant.key} (line {mutant.line})", file=sys.stderr, flush=True
+            )
+
+    def summary(self) -> str:
+        """How many were noticed of those that were tried."""
+        noticed = self.verdicts[Verdict.NOTICED] + self.verdicts[Verdict.HUNG]
+        tried = noticed + self.verdicts[Verdict.SURVIVED]
+        return f"{noticed} of {tried} noticed, {self.verdicts[Verdict.UNKNOWN]} not tried"
+
+
+def _try(trial: Trial, mutants: list[Mutant], copies: "queue.SimpleQueue[Copy]", tally: Tally) -> None:
     copy = copies.get()
     try:
-        return trial.judge(mutant, copy)
+        for mutant in mutants:
+            tally.add(mutant, *trial.judge(mutant, copy))
     finally:
         copies.put(copy)
 

@@ -129,6 +129,10 @@ class _Finder(ast.NodeVisitor):
         if node.value is not None and not is_alias:
             self.visit(node.value)
 
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if not any(isinstance(target, ast.Name) and target.id == "__slots__" for target in node.targets):
+            self.generic_visit(node)  # a fault in the slots of a class shows at any start
+
     def visit_Assert(self, node: ast.Assert) -> None: ...
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None: ...

@@ -44,11 +44,15 @@ class Notes:
 
 def main() -> None:
     """Answer until nothing more is asked."""
-    _end_with_the_parent()
+    end_with_the_parent()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     for line in sys.stdin:
-        answer = _in_a_fork(json.loads(line))
+        asked = json.loads(line)
+        answer, writing = in_a_fork(asked["within_s"])
+        if answer is None:
+            _run(asked, writing)
+            continue
         for name in answer.pop("imported", ()):
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
@@ -56,22 +60,23 @@ def main() -> None:
         answers.flush()
 
 
-def _end_with_the_parent() -> None:
+def end_with_the_parent() -> None:
+    """Have the kernel end this process when the one that started it ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _in_a_fork(asked: dict[str, Any]) -> dict[str, Any]:
-    """Run it where nothing it does stays, and end all that it started."""
+def in_a_fork(within_s: float) -> tuple[dict[str, Any] | None, int]:
+    """Fork: the child gets where to write its answer, the parent that answer, when all the child started is ended."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
         os.setsid()
-        _end_with_the_parent()
-        _run(asked, writing)
+        end_with_the_parent()
+        return None, writing
     os.close(writing)
     try:
-        return _read(reading, asked["within_s"])
+        return _read(reading, within_s), -1
     finally:
         os.close(reading)
         with contextlib.suppress(ProcessLookupError):

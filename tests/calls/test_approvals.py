@@ -7,6 +7,7 @@ import pytest
 
 from toolcrib.calls import approvals
 from toolcrib.calls.approvals import Answer, Desk, DeskSettings, MemoryAnswers, Question, Reply
+from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
 from toolcrib.core.access import EVERYTHING, Caller, Reach
 from toolcrib.core.audit import AuditEntry
@@ -16,6 +17,7 @@ from toolcrib.core.events import Event
 from toolcrib.stores.coordination_memory import MemoryHub
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.records import FileLedger
+from toolcrib.testing import ManualClock, RecordingChannel
 
 REACH = Reach("files__write", "files", policy="ask")
 ANN = Caller("ann", grants=EVERYTHING, session="s1")
@@ -342,3 +344,53 @@ def test_questions_that_travel_are_signed_with_what_the_replicas_have_in_common(
     marks = Marks(MemoryHub().join("a"), b"common")
 
     assert (desk().secret, desk(marks=marks).secret) == (b"", b"common")
+
+
+SESSIONLESS, IN_SESSION = Caller("ann", grants=EVERYTHING), ANN
+
+
+@pytest.mark.parametrize(
+    ("caller", "takes_rounds", "reply", "decision"),
+    [
+        (SESSIONLESS, True, Reply.SESSION, "approved once"),
+        (SESSIONLESS, True, Reply.ALWAYS, "approved always"),
+        (IN_SESSION, True, Reply.SESSION, "approved for this session"),
+        (SESSIONLESS, False, Reply.SESSION, "approved for this session"),
+    ],
+)
+async def test_for_this_session_counts_once_where_nothing_ties_calls_together(caller, takes_rounds, reply, decision):
+    """A client without sessions would otherwise have answered for everybody who comes as the same caller."""
+    call, ledger = write(caller), Ledger()
+    call.channel = RecordingChannel(takes_input_required=takes_rounds)
+    asking = desk(audit=ledger)
+    await asking.take(call, REACH, Answer(reply, ""), "person")
+
+    assert (call.decision, ledger.entries[0].decision) == (decision, f"{decision} by person")
+    assert await asking.recall(caller, "files__write") == ("" if decision == "approved once" else decision)
+
+
+async def test_how_long_a_call_waited_for_a_person_is_shown():
+    """From when they were asked until they answered."""
+    clock = ManualClock()
+    person, live, call = Person(at_once=False), Live(clock, clock), write()
+    entry = call.live = live.open(call, ("files", "write"), {}, clock())
+    clock.advance(1.0)
+    clearing = asyncio.create_task(desk(person).clear(call, REACH))
+    await person.reached.wait()
+    clock.advance(2.0)
+    person.say(Reply.ONCE)
+    await clearing
+
+    assert [step.to_dict() for step in entry.steps] == [{"name": "approval", "startMs": 1000.0, "endMs": 3000.0}]
+
+
+async def test_what_one_replica_was_told_for_a_session_holds_at_the_others():
+    """Asked once for all of them; another session is asked again."""
+    hub = MemoryHub()
+    person = Person(reply=Reply.SESSION)
+    here, there = (desk(person, marks=Marks(hub.join(name), b"common")) for name in "ab")
+    await here.clear(write(), REACH)
+    await there.clear(again := write(), REACH)
+    await there.clear(write(Caller("ann", session="s2")), REACH)
+
+    assert (again.decision, len(person.asked)) == ("approved for this session", 2)

@@ -240,3 +240,14 @@ def test_what_was_used_is_remembered_up_to_the_very_moment_it_ends(monkeypatch):
     for state in (second, first):
         with pytest.raises(PermissionDenied):
             seal.open(answer(state))
+
+
+@pytest.mark.parametrize(
+    ("sessions", "offered"), [(True, ["once", "session", "always", "no"]), (False, ["once", "always", "no"])]
+)
+def test_without_sessions_nothing_is_offered_for_one(sessions, offered):
+    """Each answer with its words beside it."""
+    form = elicitation(QUESTION, sessions=sessions)["requestedSchema"]
+
+    answer = form["properties"]["answer"]
+    assert (answer["enum"], len(answer["enumNames"]), form["required"]) == (offered, len(offered), ["answer"])

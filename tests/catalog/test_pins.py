@@ -20,8 +20,10 @@ from toolcrib.catalog.pins import (
     join_pins,
     keep_definitions,
     settle,
+    why_barred,
 )
 from toolcrib.config.lock import Pin, Record
+from toolcrib.config.model import ServerConfig
 
 TOOL = {
     "name": "search",
@@ -326,3 +328,45 @@ def test_pins_another_process_made_of_tools_we_do_not_see_are_kept():
     joined = join_pins(first(), Record("srv", tools=(version("b", 1),)), HOW)
 
     assert joined.pins["a"] == Pin(fingerprint(version("a", 1)), "id", HOW.now, version("a", 1))
+
+
+@pytest.mark.parametrize(("stored", "ours", "joined"), [("", "b", "b"), ("a", "b", "a"), ("a", "", "a")])
+def test_of_two_accepted_entries_of_a_server_the_stored_one_counts(stored, ours, joined):
+    """And where nothing is stored, ours stays as it is."""
+    seen_here = replace(first(), entry=ours)
+
+    assert join_pins(replace(first(), entry=stored), seen_here, HOW).entry == joined
+    assert join_pins(None, seen_here, HOW) is seen_here
+
+
+IN_MANIFEST = "manifest:srv"
+
+
+@pytest.mark.parametrize(
+    ("entry", "accepted", "others", "why"),
+    [
+        ("", "", (), ""),
+        ("", IN_MANIFEST, (), ""),
+        (IN_MANIFEST, IN_MANIFEST, ("manifest:other",), ""),
+        (IN_MANIFEST, "manifest:else", (), MOVED),
+        (IN_MANIFEST, "", (), ""),
+        (IN_MANIFEST, "", ("", "listed elsewhere"), ""),
+        (IN_MANIFEST, "", ("", "manifest:other"), NEW),
+        ("listed elsewhere", "", ("manifest:other",), ""),
+    ],
+)
+def test_which_servers_of_a_platform_are_not_connected_to(entry, accepted, others, why):
+    """Those whose entry is another than was accepted, and those that join a manifest whose servers were accepted."""
+    server = ServerConfig("srv", command="x", entry=entry)
+    records = {str(number): Record(str(number), entry=other) for number, other in enumerate(others)}
+
+    assert why_barred(server, Record("srv", entry=accepted), records) == why
+
+
+def test_what_is_held_here_stays_held_when_another_process_pinned_something_else():
+    """What is joined is what they accepted, and nothing of what only we see."""
+    theirs = replace(first(), pins={**first().pins, "b": Pin("hash of b", HOW.identity, HOW.now)})
+
+    joined = join_pins(theirs, seen(first(), [version("a", 2)]), HOW)
+
+    assert (held_tools(joined, HOW), set(joined.pins)) == ({"a": CHANGED}, {"a", "b"})

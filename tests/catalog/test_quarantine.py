@@ -1,12 +1,14 @@
 """Quarantine in a running Crib: exactly the changed tool is neither listed nor called until somebody accepts it."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from toolcrib.catalog.pins import CHANGED, MOVED, NEW
 from toolcrib.catalog.quarantine import Quarantine
 from toolcrib.catalog.shelf import Shelf
+from toolcrib.config.lock import Pin, Record
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.security import SecurityConfig
 from toolcrib.core import events
@@ -231,3 +233,67 @@ async def test_a_server_that_is_let_go_is_asked_anew_and_any_other_is_left_as_it
 
     assert (shelf.barred, shelf.is_compared, shelf.settled.is_set()) == ("", not barred, not barred)
     assert shelf.fresh_until == (0.0 if barred else 5.0)
+
+
+LISTED, OTHER = "manifest:files=one", "manifest:files=other"
+READ = {"name": "read", "description": "first"}
+
+
+def shelf_of(entry: str = "", accepted: str = "", **more: object) -> Shelf:
+    """What is known of a server that shows one tool, as nobody has accepted it yet."""
+    record = Record("files", tools=(READ,), entry=accepted)
+    return Shelf(ServerConfig("files", command="files", entry=entry), None, record, (tool("read"),), **more)
+
+
+@pytest.mark.parametrize(("mode", "barred"), [("off", ""), ("first", MOVED), ("strict", MOVED)])
+def test_a_server_of_which_the_list_says_something_else_is_in_quarantine_unless_that_is_off(mode, barred):
+    shelf = shelf_of(OTHER, accepted=LISTED)
+
+    Quarantine(mode, events.drop).bar(shelf, shelf.record, {})
+
+    assert shelf.barred == barred
+
+
+@pytest.mark.parametrize(
+    ("is_compared", "is_new", "is_pinned", "is_looked_at"),
+    [
+        (False, False, True, True),
+        (True, True, True, True),
+        (True, False, False, True),
+        (True, False, True, False),
+    ],
+    ids=["first of a run", "another listing", "a tool nobody pinned", "as it was"],
+)
+def test_tools_are_compared_with_their_pins_only_where_something_may_be_different(
+    is_compared, is_new, is_pinned, is_looked_at
+):
+    """What is looked at differs from what the lock holds here, so one can tell."""
+    quarantine, shelf = Quarantine("first", events.drop), shelf_of(is_compared=is_compared)
+    wrong = Pin("another hash", quarantine.comparison(shelf).identity, "then")
+    shelf.record = replace(shelf.record, pins={"read": wrong} if is_pinned else {})
+
+    pins = quarantine.settle(shelf, [READ], is_new)
+
+    assert (pins != shelf.record.pins, shelf.is_compared) == (is_looked_at, True)
+
+
+@pytest.mark.parametrize(
+    ("barred", "stored", "is_changed", "still_barred"),
+    [
+        ("", None, False, ""),
+        (MOVED, None, False, MOVED),
+        (MOVED, Record("files", entry=LISTED), False, MOVED),
+        (MOVED, Record("files", entry=OTHER), True, ""),
+        ("", Record("files", pins={"read": Pin("else", "", "then")}), True, ""),
+        (MOVED, Record("files", entry=LISTED, pins={"read": Pin("else", "", "then")}), True, MOVED),
+    ],
+    ids=["nothing stored", "nobody accepted it", "accepted as it was", "accepted as it is", "a pin", "a pin only"],
+)
+def test_what_another_process_accepted_is_taken_over(barred, stored, is_changed, still_barred):
+    """A server is let go only if it is the one that was accepted; and whether anything is different is told."""
+    shelf = shelf_of(OTHER, accepted=LISTED, barred=barred)
+    before = shelf.record
+
+    assert Quarantine("first", events.drop).take_over(shelf, stored) is is_changed
+    assert (shelf.barred, shelf.record is before) == (still_barred, not is_changed)
+    assert bool(shelf.held) is bool(is_changed and (still_barred or stored.pins))

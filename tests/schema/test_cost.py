@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.schema.cost import MAX_BYTES, MAX_DEPTH, MAX_PARTS, refusal, refuse_oversize, weigh
+from toolcrib.schema.cost import MAX_BYTES, MAX_COST, MAX_DEPTH, MAX_PARTS, Weight, refusal, refuse_oversize, weigh
 from toolcrib.schema.document import UnsafeSchema, is_linear
+from toolcrib.schema.prices import Price
 
 
 def doubling(keyword, levels):
@@ -253,3 +254,47 @@ def test_a_schema_may_have_so_many_bytes_and_no_more(extra):
             refuse_oversize(schema)
     else:
         refuse_oversize(schema)
+
+
+@pytest.mark.parametrize(
+    ("weight", "depth", "steps"),
+    [
+        (Weight(9, 0, Price(3, 2)), 5, 230),
+        (Weight(9, 1, Price(3, 2)), 0, 230),
+        (Weight(9, 1, Price(3, 2)), 5, 230 * 5),
+        (Weight(9, 2, Price(3, 2)), 3, 230 * 3 * 2**3),
+        (Weight(9, 2, Price(3, 2)), 65, 230 * 65 * 2**64),
+    ],
+)
+def test_the_work_of_a_check_grows_with_pieces_bytes_and_each_way_back_with_depth(weight, depth, steps):
+    assert weight.work(10, 100, depth) == steps
+
+
+STRING = {"type": "string"}
+RULED = {"minLength": 1}
+BACK = {"$ref": "#"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "weight"),
+    [
+        (True, Weight(1, 0, Price(1, 0))),
+        ({}, Weight(1, 0, Price(1, 0))),
+        ({"not": RULED}, Weight(2, 0, Price(3, 1))),
+        ({"$defs": {"a": RULED}}, Weight(1, 0, Price(1, 0))),
+        ({"properties": {"a": RULED, "b": {"anyOf": [STRING, STRING]}}}, Weight(4, 0, Price(4, 1))),
+        ({"allOf": [RULED], "unevaluatedItems": False}, Weight(3, 0, Price(9, 4))),
+        ({"items": BACK}, Weight(3, 1, Price(3 + 2, 0))),
+        ({"properties": {"a": BACK, "b": RULED}}, Weight(3, 1, Price(3 + 2 + 2, 1 + 1))),
+        ({"items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"items": BACK}}}, Weight(5, 1, Price(5 + 4 + 3 + 2, 0))),
+    ],
+)
+def test_a_schema_weighs_what_its_parts_weigh_together(schema, weight):
+    """Cost, ways back to itself, and the price of a piece and of a byte; where it comes back, of all parts together."""
+    assert weigh(schema) == weight
+
+
+@pytest.mark.parametrize(("alternatives", "passes"), [(MAX_COST - 1, True), (MAX_COST, False)])
+def test_so_many_schemas_may_look_at_one_piece_and_no_more(alternatives, passes):
+    """The schema itself is one of them."""
+    assert (refusal({"anyOf": [STRING] * alternatives}) is None) is passes

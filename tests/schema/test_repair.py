@@ -172,3 +172,54 @@ def test_types_are_looked_for_through_so_many_forms_and_no_more(forms, read):
     found = repair({"properties": {"value": schema}}, {"value": "[1]"}, lambda _: True)
 
     assert (found and found[0]["value"]) == read
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "read"),
+    [
+        ({"type": "number"}, "1e999", None),
+        ({"type": "number"}, "2.5", 2.5),
+        ({"type": "integer"}, "2.5", None),
+        ({"type": "integer"}, "[2]", None),
+        ({}, "5", None),
+        ({"type": ["string", "integer"]}, "5", None),
+        ({"anyOf": []}, "5", None),
+        ({"anyOf": [{"type": "integer"}, {}]}, "5", None),
+        ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, "5", 5),
+        ({"type": "boolean"}, "true", None),
+    ],
+)
+def test_text_is_read_only_as_what_the_schema_takes_and_says_so(schema, text, read):
+    """Whatever would be accepted then: a finite number, an object or an array, where no text is taken."""
+    found = repair({"properties": {"value": schema}}, {"value": text}, lambda _: True)
+
+    assert (found and found[0]["value"]) == read
+
+
+@pytest.mark.parametrize(
+    ("required", "is_left_out"), [([], True), (["other"], True), (["value"], False), ("other", False), (None, False)]
+)
+def test_a_null_is_left_out_only_where_it_is_said_what_must_be_there(required, is_left_out):
+    """A schema whose ``required`` is no list says nothing that one could go by."""
+    schema = {"properties": {"value": {"type": "integer"}}, "required": required}
+
+    assert (repair(schema, {"value": None}, lambda _: True) is not None) is is_left_out
+
+
+@pytest.mark.parametrize(
+    ("given_", "meant"), [("tagsb", "tagsa"), ("tagsab", "tagsba"), ("tag", "tags"), ("ta", "tags")]
+)
+def test_the_last_letter_of_a_name_can_be_a_slip_too(given_, meant):
+    """Another one, two in each other's place, or one that is missing; not two."""
+    assert near_name(given_, {meant: {}}) == ("" if given_ == "ta" else meant)
+
+
+@pytest.mark.parametrize(("strange", "is_compared"), [(50, True), (51, False)])
+def test_so_many_names_are_compared_and_no_more(strange, is_compared):
+    """Each strange one with each that is declared, here with a hundred."""
+    declared = {"filePath": {}, **{f"{number}": {} for number in range(99)}}
+    arguments = {"filePaht": "x", **{f"unlike{number}": 1 for number in range(strange - 1)}}
+
+    found = repair({"properties": declared, "additionalProperties": False}, arguments, lambda _: True)
+
+    assert (found is not None) is is_compared

@@ -392,3 +392,70 @@ async def test_what_is_in_doubt_when_the_log_is_closed_is_lost_and_told():
 
     assert (log.status().lost, log.status().written) == (1, 0)
     assert told[-1].endswith("1 entries were not written")
+
+
+@pytest.mark.parametrize(("counts", "batches"), [(True, [3, 1]), (False, [3, 4])])
+async def test_a_gap_in_a_batch_in_doubt_is_told_once(counts, batches):
+    """With the batch if that counts, and with the next one if it does not."""
+    place, troubled, loop = Doubtful(counts), asyncio.Event(), asyncio.get_running_loop()
+    settings = AuditSettings(linger_s=0.001, retry_s=1000.0, backlog_max=2)
+    log = QueuedAudit(place, time.time_ns, lambda _: loop.call_soon_threadsafe(troubled.set), settings)
+    for entry in numbered(3):
+        log.note(entry)
+    await troubled.wait()
+    in_doubt = log.status()
+    await log.commit(AuditEntry("start"))
+    await log.close()
+    after = log.status()
+
+    assert (in_doubt.backlog, in_doubt.lost, in_doubt.failures, in_doubt.opened) == (2, 1, 1, False)
+    assert (place.batches, after.written, after.lost, after.opened) == (batches, 4, 1, True)
+
+
+async def test_what_comes_to_a_closed_log_is_counted_as_lost(path: Path):
+    log = QueuedAudit(AuditFile(path), time.time_ns)
+    await log.close()
+
+    log.note(AuditEntry("start"))
+
+    assert (log.status().lost, log.status().backlog, path.exists()) == (1, 0, False)
+
+
+def test_without_an_event_loop_what_is_noted_is_written_at_once(path: Path):
+    log = QueuedAudit(AuditFile(path), time.time_ns, settings=AuditSettings(linger_s=600))
+
+    log.note(AuditEntry("start"))
+
+    until(lambda: log.status().written == 1, deadline_s=150, what="written")
+    asyncio.run(log.close())
+
+
+def test_how_the_log_is_written_unless_somebody_says_otherwise():
+    assert AuditSettings() == AuditSettings(linger_s=0.05, retry_s=1.0, batch_max=1_000, backlog_max=10_000)
+
+
+class Slow(Doubtful):
+    """A place that takes one batch after the other when it is told to, and whose log is never lost."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+        self.reached, self.let_go = threading.Event(), threading.Event()
+
+    def append(self, bodies: Sequence[bytes]) -> None:
+        self.reached.set()
+        self.let_go.wait()
+        self.batches.append(len(bodies))
+
+
+async def test_what_is_being_written_counts_as_waiting_and_goes_out_in_batches():
+    """Not more at once than a batch may have, and all that waits with one call."""
+    place = Slow()
+    log = QueuedAudit(place, time.time_ns, settings=AuditSettings(batch_max=2))
+    waiting = [asyncio.ensure_future(log.commit(entry)) for entry in numbered(5)]
+    await asyncio.to_thread(place.reached.wait)
+    while_written = log.status().backlog
+    place.let_go.set()
+    await asyncio.gather(*waiting)
+    await log.close()
+
+    assert (while_written, log.status().backlog, place.batches) == (5, 0, [2, 2, 1])

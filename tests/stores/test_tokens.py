@@ -14,7 +14,7 @@ from toolcrib.core.access import Caller, Grants
 from toolcrib.core.errors import CallerError, ConfigError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.stores import tokens
-from toolcrib.stores.token_file import TokenFile
+from toolcrib.stores.token_file import TokenFile, _check_owner, token_file
 from toolcrib.stores.tokens import NoSuchToken, TokenWish
 from toolcrib.testing import ManualClock
 
@@ -285,3 +285,53 @@ def test_a_note_that_cannot_be_written_keeps_nobody_from_making_tokens(noted):
     token, _ = noted.create(TokenWish("ci", READ))
 
     assert noted.read() == (token,)
+
+
+def test_a_token_without_a_level_is_not_made(kept):
+    with pytest.raises(CallerError, match="A token needs a level"):
+        kept.create(TokenWish("ci", Grants()))
+
+    assert not kept.path.exists()
+
+
+@pytest.mark.parametrize("same", [("size", "inode"), ("time", "inode"), ("time", "size")])
+def test_whatever_tells_a_file_from_what_it_was_has_it_read_again(kept, same):
+    """Its time, its size or its place on the disk: one of them is enough."""
+    _, text = kept.create(TokenWish("ci", READ))
+    assert kept.identify(text.encode()) is not None
+    before, content = kept.path.stat(), kept.path.read_text()
+    other = content.replace('"sha256": "', '"sha256": "0', 1)
+    other = other[: other.index('"sha256": "0') + 75] + other[other.index('"sha256": "0') + 76 :]
+    other += "" if "size" in same else "\n"
+    if "inode" in same:
+        kept.path.write_text(other)
+    else:
+        beside = kept.path.with_name("beside")
+        beside.write_text(other)
+        beside.chmod(0o600)
+        beside.replace(kept.path)
+    later_ns = 0 if "time" in same else 1_000_000_000
+    os.utime(kept.path, ns=(before.st_atime_ns, before.st_mtime_ns + later_ns))
+    after = kept.path.stat()
+
+    found = {"time": after.st_mtime_ns == before.st_mtime_ns, "size": after.st_size == before.st_size}
+    found["inode"] = after.st_ino == before.st_ino
+    assert {name for name, is_same in found.items() if is_same} == set(same)
+    assert kept.identify(text.encode()) is None
+
+
+def test_a_file_nobody_can_look_at_lets_nobody_in(tmp_path):
+    """With what is wrong, and a way out."""
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ConfigError, match=r"The tokens cannot be read: Not a directory\."):
+        _check_owner(tmp_path / "file" / "tokens.json")
+
+
+def test_the_users_tokens_and_the_note_that_there_are_some_are_kept_apart(tmp_path, clock):
+    """Whoever removes the one directory opens no door."""
+    token_file({"XDG_STATE_HOME": str(tmp_path)}, clock).create(TokenWish("ci", READ))
+
+    found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert {"toolcrib/tokens.json"} < found
+    assert [path for path in found if path.startswith("toolcrib-witness/")]

@@ -1,6 +1,7 @@
 """JWTs at the door: the good ones are let in, each bad one for one reason only is not."""
 
 import json
+import sys
 
 import pytest
 from tests.transports.issuer import (
@@ -17,10 +18,12 @@ from tests.transports.issuer import (
     unsigned,
 )
 
+from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import drop
 from toolcrib.testing import ManualClock
+from toolcrib.transports import jwt_gate
 from toolcrib.transports.jwt import Claims, JwtPolicy
-from toolcrib.transports.jwt_gate import KEYS_PENDING, JwtGate
+from toolcrib.transports.jwt_gate import KEYS_PENDING, JwtGate, require_joserfc
 from toolcrib.transports.jwt_keys import KeyRing
 
 USUAL = ("RS256", "ES256", "EdDSA")
@@ -247,3 +250,32 @@ async def test_without_any_key_nobody_is_told_that_the_token_is_wrong():
     await ring.refresh()
 
     assert JwtGate(JwtPolicy(ISSUER, AUDIENCE, USUAL), ring, ManualClock(NOW)).check(signed()) is KEYS_PENDING
+
+
+async def test_so_many_good_tokens_are_remembered_and_one_more_has_them_forgotten(monkeypatch):
+    """What is remembered is the very same; one that has expired makes room."""
+    monkeypatch.setattr(jwt_gate, "KNOWN_MAX", 2)
+    clock = ManualClock(NOW)
+    gate = await opened(jwks("rsa"), clock=clock)
+    short, second, third, fourth = (signed(claims(jti=str(n), exp=NOW + (60 if n == 0 else 600))) for n in range(4))
+    first_seen = [gate.check(token) for token in (short, second)]
+    both = [gate.check(token) for token in (short, second)]
+    clock.advance(91)
+    ended = gate.check(short)
+    gate.check(third)
+    in_its_place = gate.check(second)
+    gate.check(fourth)
+    forgotten = gate.check(second)
+
+    assert [known is seen for known, seen in zip(both, first_seen, strict=True)] == [True, True]
+    assert (ended, in_its_place is first_seen[1]) == (None, True)
+    assert (forgotten == first_seen[1], forgotten is first_seen[1]) == (True, False)
+
+
+def test_what_is_needed_for_jwts_is_asked_for_by_name(monkeypatch):
+    """Where it is installed nothing is said."""
+    require_joserfc()
+    monkeypatch.setitem(sys.modules, "joserfc", None)
+
+    with pytest.raises(ConfigError, match=r"toolcrib\[jwt\]"):
+        require_joserfc()

@@ -203,3 +203,25 @@ def test_headers_that_disagree_with_the_arguments_are_refused(arguments, sent):
 def test_whole_numbers_agree_however_they_are_written(written):
     """Numbers are compared as numbers."""
     check_params(DECLARED, {"deep": {"size": 3}}, {b"mcp-param-size": written}.get)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ({"region": "3"}, {b"mcp-param-region": b"3.0"}),
+        ({"deep": {"size": 3.5}}, {b"mcp-param-size": b"3"}),
+        ({"dry": True}, {b"mcp-param-dry-run": b"1"}),
+        ({"deep": {"size": 4}}, {b"mcp-param-size": b"3.0"}),
+    ],
+)
+def test_only_whole_numbers_are_compared_as_numbers(arguments, sent):
+    """Texts, fractions and booleans say what they say."""
+    with pytest.raises(RpcError):
+        check_params(DECLARED, arguments, sent.get)
+
+
+@pytest.mark.parametrize("keyword", ["enum", "examples", "default", "const", "required"])
+def test_what_stands_in_data_is_no_declaration(keyword):
+    data = {"x-mcp-header": "Region"}
+
+    assert declared_headers({"type": "object", keyword: [data] if keyword != "default" else data}) == {}

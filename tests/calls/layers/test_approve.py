@@ -7,12 +7,13 @@ import pytest
 
 from toolcrib.calls.approvals import Question, Reply
 from toolcrib.calls.elicit import ELICIT, REQUEST, Seal
+from toolcrib.calls.layers.approve import Rounds, _digest
 from toolcrib.calls.layers.approve import _open as open_seal
 from toolcrib.calls.marks import Marks
 from toolcrib.config.model import Config
 from toolcrib.config.security import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, PermissionDenied
 from toolcrib.stores.coordination_memory import MemoryHub
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
@@ -328,3 +329,46 @@ async def test_an_answer_counts_once_at_whichever_replica_as_long_as_its_seal_is
     clock.advance(passed_s)
     with pytest.raises(PermissionDenied, match="not valid"):
         await open_seal(seals[1], again[1], marks[1])
+
+
+ASKED_BACK = ToolResult({"resultType": "input_required", "requestState": "one"})
+
+
+def round_of(**changes: object) -> ToolCall:
+    """The round after one that asked back, or another."""
+    usual = {"name": "srv__work", "tool": "work", "arguments": {"n": 1}, "more": {"requestState": "one"}}
+    return ToolCall(**(usual | changes))
+
+
+@pytest.mark.parametrize("replicas", ["a", "ab"], ids=["alone", "at another replica"])
+async def test_the_round_that_was_asked_for_goes_on_once_wherever_it_comes_to(replicas):
+    """Nothing else does: no other tool, arguments, state, caller or session."""
+    hub = MemoryHub()
+    all_rounds = [Rounds(Marks(hub.join(name), b"common") if len(replicas) > 1 else None) for name in replicas]
+    others = [
+        round_of(name="srv__other"),
+        round_of(arguments={"n": 2}),
+        round_of(more={"requestState": "two"}),
+        round_of(more={}),
+        round_of(caller=Caller("bob")),
+        round_of(caller=Caller(LOCAL_USER.id, session="s2")),
+    ]
+    await all_rounds[0].note(_digest(round_of()), ASKED_BACK)
+
+    assert [await all_rounds[-1].goes_on(other) for other in others] == [False] * len(others)
+    assert [await all_rounds[-1].goes_on(round_of()) for _ in range(2)] == [True, False]
+    assert not await all_rounds[0].goes_on(round_of())
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        ToolResult({"resultType": "complete", "requestState": "one"}),
+        ToolResult(dict(ASKED_BACK.mcp), error=ErrorInfo("TOOL_EXECUTION_FAILED", "no")),
+    ],
+)
+async def test_a_tool_that_did_not_ask_back_has_no_further_round(result):
+    rounds_open = Rounds()
+    await rounds_open.note(_digest(round_of()), result)
+
+    assert not await rounds_open.goes_on(round_of())

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from toolcrib.calls.layers.audit import (
     KEY_MAX,
@@ -13,12 +14,13 @@ from toolcrib.calls.layers.audit import (
     size_of,
     trace_id_of,
     trace_ids,
+    unknown_call,
     witness,
 )
 from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Subject, compose
-from toolcrib.core.access import Caller
+from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.audit import AuditEntry, NoAudit
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import AuditUnavailable, CallTimeout, PermissionDenied
@@ -315,3 +317,31 @@ async def test_what_is_about_to_happen_is_written_with_its_server(server, told):
     await witness(log)(subject, source)(ToolCall("work", "work", {}))
 
     assert [entry.server for entry in log.committed] == [told]
+
+
+@pytest.mark.parametrize(("extra", "values"), [(0, "short"), (1, "***")])
+def test_values_looked_through_to_their_end_are_shown_however_much_was_taken_out(extra, values):
+    """Those that go on beyond what was looked through are withheld."""
+    arguments = {"x": "a" * (LOOKED_THROUGH - len('{"x":""}') + extra)}
+
+    assert facts_of(arguments, lambda _: "short")["values"] == values
+
+
+@pytest.mark.parametrize(
+    ("grants", "meta", "decision", "trace_id"),
+    [
+        (EVERYTHING, {"traceparent": PARENT}, "unknown", TRACE),
+        (Grants(SecurityLevel.WRITE), {"traceparent": PARENT}, "hidden", TRACE),
+        (EVERYTHING, {}, "unknown", None),
+    ],
+)
+def test_a_call_of_no_tool_is_noted_with_its_caller_and_its_trace(grants, meta, decision, trace_id):
+    """Without a trace of its caller's it gets one of its own; a long name is cut, and values are not written."""
+    call = ToolCall("n" * 201, "", {"a": "value"}, "id-1", Caller("me", "token", grants), meta=meta)
+
+    entry = unknown_call(call, "TOOL_NOT_FOUND")
+
+    told = {"arguments_size": 13, "arguments": {"a": "string 5"}}
+    whole = AuditEntry("call", "n" * 200, "", "me", "token", "id-1", trace_id or entry.trace_id)
+    assert entry == replace(whole, decision=decision, outcome="TOOL_NOT_FOUND", details=told)
+    assert len(entry.trace_id) == 32

@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-from toolcrib.calls.layers.deadline import deadline
+from toolcrib.calls.layers.deadline import Alarm, Alarms, deadline
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, ToolFailed
@@ -141,7 +141,7 @@ async def test_a_tool_that_swallows_the_cancellation_leaves_none_behind(outcome)
 
 
 async def test_a_deadline_works_in_a_task_that_is_already_being_cancelled():
-    """Cleaning up after a cancellation may call tools too."""
+    """Cleaning up after a cancellation may call tools too; only the deadline's own is taken back."""
 
     async def clean_up() -> str:
         try:
@@ -149,14 +149,14 @@ async def test_a_deadline_works_in_a_task_that_is_already_being_cancelled():
         except asyncio.CancelledError:
             with pytest.raises(CallTimeout):
                 await with_deadline(Slow(), TINY_S)(call())
-            return "cleaned up"
+            return f"cleaned up, cancelled {asyncio.current_task().cancelling()} time"
         raise AssertionError
 
     task = asyncio.create_task(clean_up())
     await asyncio.sleep(0)
     task.cancel()
 
-    assert await task == "cleaned up"
+    assert await task == "cleaned up, cancelled 1 time"
 
 
 async def test_many_deadlines_of_one_layer_each_end_their_own_call():
@@ -192,3 +192,58 @@ async def test_a_finished_calls_deadline_passes_without_cancelling_whoever_made_
 async def test_a_deadline_is_kept_however_often_it_was_looked_at_before():
     with pytest.raises(CallTimeout):
         await with_deadline(Slow(), 20 * TINY_S)(call())
+
+
+class Timers:
+    """What of an event loop the shared timer uses, with a clock that stands still."""
+
+    def __init__(self, now: float) -> None:
+        self.now, self.asked = now, list[float]()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay_s: float, *_: object) -> None:
+        self.asked.append(delay_s)
+
+
+async def late_task(alarms: Alarms) -> tuple[Alarm, "asyncio.Task[object]"]:
+    """A task with a long deadline that does not end when it is cancelled."""
+    ready: asyncio.Future[Alarm] = asyncio.get_running_loop().create_future()
+
+    async def work() -> None:
+        ready.set_result(alarms.set(60.0, call()))
+        for _ in range(2):
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                continue
+
+    task = asyncio.ensure_future(work())
+    return await ready, task
+
+
+async def test_a_long_deadline_rings_once_and_from_its_very_moment_on():
+    """One look before it rings nothing and looks again; one after it does not ring a second time."""
+    alarms = Alarms()
+    alarm, task = await late_task(alarms)
+    seen = []
+    for now in (alarm.due - TINY_S, alarm.due, alarm.due + 1.0):
+        timers = Timers(now)
+        alarms._sweep(timers)
+        await asyncio.sleep(0)
+        seen.append((task.cancelling(), len(timers.asked)))
+    task.cancel()
+    await task
+
+    assert seen == [(0, 1), (1, 0), (1, 0)]
+
+
+async def test_long_deadlines_share_one_timer(monkeypatch):
+    timers = Timers(0.0)
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", timers.call_later)
+    alarms = Alarms()
+
+    made = [alarms.set(60.0, call()) for _ in range(3)]
+
+    assert (len(timers.asked), {alarm.timer for alarm in made}) == (1, {None})

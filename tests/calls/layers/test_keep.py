@@ -352,3 +352,19 @@ async def test_a_result_that_was_encoded_to_be_weighed_is_not_encoded_again(erro
     await layered(outcome, Shelf())(call())
 
     assert outcome.raw == (msgspec.json.encode(result) if is_encoded else None)
+
+
+@pytest.mark.parametrize("content", [None, {}, {"a": 1}, "x", ["x"], [None], [{"type": "text", "text": 5}]])
+async def test_a_result_of_an_odd_shape_is_weighed_as_it_is(content):
+    """It is not this layer's to say what is wrong with it."""
+    outcome = ToolResult({"content": content})
+
+    assert await layered(outcome, Shelf())(call()) is outcome
+
+
+async def test_plain_text_that_cannot_be_too_large_is_not_encoded_to_be_weighed():
+    outcome = ToolResult({"content": [{"type": "text", "text": "short"}]})
+
+    await layered(outcome, Shelf())(call())
+
+    assert outcome.raw is None

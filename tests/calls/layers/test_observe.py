@@ -1,16 +1,19 @@
 """Observe: whoever looks on at a call, all see the same of it."""
 
 import asyncio
+import weakref
 
 import pytest
 
+from toolcrib.calls.layers import observe as observing
 from toolcrib.calls.layers.observe import Told, Watchers, observe
-from toolcrib.calls.live import Live
+from toolcrib.calls.live import GAVE_UP, UNFIT, Live
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.access import Caller, Decision, Grants
+from toolcrib.core.audit import NoAudit
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
-from toolcrib.core.errors import CallEnded, PermissionDenied, ToolFailed, UnknownTool
+from toolcrib.core.errors import CallEnded, InvalidArguments, PermissionDenied, ToolFailed, UnknownTool
 from toolcrib.core.events import Event
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.testing import ManualClock, MemoryAudit
@@ -180,3 +183,118 @@ async def test_what_is_shown_of_a_tool_depends_on_what_its_caller_may_know(serve
         await step(ToolCall("srv__work", "work", {}, f"id-{number}", Caller("me", grants=Grants(SYSTEM, servers))))
 
     assert {(one.server, one.level) for one in watched.live.recent()} == {shown}
+
+
+TRACEPARENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
+
+
+@pytest.mark.parametrize(
+    ("meta", "already", "is_written", "trace_id"),
+    [
+        ({"traceparent": TRACEPARENT}, "", True, "ab" * 16),
+        ({"progressToken": 1}, "", True, "fresh"),
+        ({}, "", True, "fresh"),
+        ({"traceparent": TRACEPARENT}, "", False, "ab" * 16),
+        ({"traceparent": TRACEPARENT}, "known", False, "known"),
+        ({}, "", False, ""),
+    ],
+)
+async def test_a_call_belongs_to_the_trace_its_caller_named(meta, already, is_written, trace_id):
+    """Without one, the log gives it one of its own; who only looks on makes none up."""
+    watched = Watched()
+    watched.log = watched.log if is_written else NoAudit()
+    watched._watchers = Watchers(watched.metrics, watched.events.append, watched.log, watched.live)
+    asked = call()
+    asked.meta, asked.trace_id = meta, already
+
+    await watched.around(answer_fine)(asked)
+
+    [shown] = watched.live.recent()
+    assert (asked.trace_id, shown.trace_id, shown.arguments) == (trace_id, trace_id, {"path": "string 1"})
+
+
+async def answer_fine(given: ToolCall) -> ToolResult:
+    return FINE
+
+
+class Quiet(list[Event]):
+    """Somebody whom only what matters is told."""
+
+    def __call__(self, event: Event) -> None:
+        self.append(event)
+
+    def hears(self, level: str) -> bool:
+        return level != "debug"
+
+
+@pytest.mark.parametrize(("outcome", "told"), [(FINE, []), (FAILED, ["TOOL_EXECUTION_FAILED"])])
+async def test_only_failures_are_told_to_whoever_does_not_hear_of_successes(outcome, told):
+    heard, clock = Quiet(), ManualClock()
+
+    async def source(given: ToolCall) -> ToolResult:
+        return outcome
+
+    step = observe(Watchers(Metrics(), heard), Told(clock))(Subject("srv__work", "srv", Tool("work")), source)
+    await step(call())
+
+    assert [event.fields["code"] for event in heard] == told
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message"),
+    [
+        (FINE, ""),
+        (FAILED, "no luck"),
+        (ToolResult({}, error=ErrorInfo(InvalidArguments.code, "a secret value")), UNFIT),
+        (ToolFailed("no luck"), "no luck"),
+        (asyncio.CancelledError(), GAVE_UP),
+    ],
+)
+async def test_the_page_says_why_a_call_failed_and_shows_no_values(outcome, message):
+    watched = Watched()
+
+    async def source(given: ToolCall) -> ToolResult:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    await asyncio.gather(watched.around(source)(call()), return_exceptions=True)
+
+    assert watched.live.recent()[0].message == message
+
+
+@pytest.mark.parametrize(("decision", "written"), [("", "allowed"), (Decision.ASK, "ask")])
+async def test_the_log_holds_what_was_decided_and_mended_of_a_call(decision, written):
+    watched = Watched()
+
+    async def source(given: ToolCall) -> ToolResult:
+        given.decision, given.repairs = decision, ("path: number to text",)
+        watched.clock.advance(0.0012346)
+        return FINE
+
+    await watched.around(source)(call())
+
+    [entry] = watched.log.noted
+    assert (entry.decision, entry.duration_ms, "repairs" in entry.details) == (written, 1.235, True)
+    assert (entry.server, entry.caller, entry.execution_id, entry.level) == ("srv", "me", "id-1", "write")
+
+
+class Released(Grants):
+    """Grants of which one can tell when nobody holds them any more."""
+
+
+async def test_what_callers_may_know_is_remembered_for_so_many_of_them_only(monkeypatch):
+    """The next one after that has it forgotten and begun anew."""
+    monkeypatch.setattr(observing, "GRANTS_KEPT", 2)
+    step = observe(Watchers(Metrics(), live=Live(ManualClock(), ManualClock(), keep=0)), Told(ManualClock()))(
+        Subject("srv__work", "srv", Tool("work")), answer_fine
+    )
+    held, counts = [], []
+    for server in ("a", "b", "c"):
+        grants = Released(SYSTEM, (server,))
+        held.append(weakref.ref(grants))
+        await step(ToolCall("srv__work", "work", {}, server, Caller("me", grants=grants)))
+        del grants
+        counts.append(sum(ref() is not None for ref in held))
+
+    assert counts == [1, 2, 1]
