@@ -61,7 +61,7 @@ BOUNDS = {
     },
     "schema/cost.py": {
         "MAX_BYTES": 262_144,
-        "MAX_PARTS": 6_000,
+        "MAX_PARTS": 3_000,
         "MAX_DEPTH": 64,
         "MAX_COST": 2000,
         "_DEPTH_COUNTED": 64,

@@ -12,6 +12,7 @@ import msgspec
 
 from toolcrib.calls.layers.audit import unknown_call
 from toolcrib.calls.pipeline import Step, Subject, compose
+from toolcrib.calls.results.shown import encode_result
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.entries import away_parts, discovery_outcome, overall_health, tool_entry
@@ -286,6 +287,10 @@ class Crib:
         if self.fleet is not None:
             return {"fleet": self.fleet.health()}
         return {} if self.coordination is None else {"fleet": asdict(self.coordination.status())}
+
+    async def show(self, result: ToolResult, call_id: str, duration_ms: float) -> bytes:
+        """A result as JSON for people's programs; a large one is decoded by a helper."""
+        return await encode_result(self._parts.rig.helpers, result, call_id, duration_ms)
 
     async def close(self) -> None:
         """Stop everything; safe to call twice."""

@@ -73,3 +73,37 @@ def test_nothing_is_collected_while_a_large_message_is_read():
 def test_both_doors_take_messages_of_the_same_size():
     """What a client may send does not depend on how it is connected."""
     assert HttpLimits().body_bytes == MESSAGE_BYTES
+
+
+DENSE = {"numbers": b"1,", "lists": b"[],", "objects": b"{},", "texts": b'"",', "members": b'"a":1,'}
+
+
+@pytest.mark.parametrize("kind", DENSE)
+def test_a_servers_message_that_is_long_and_of_nothing_but_small_values_is_not_read(kind):
+    """Whichever bytes are looked at; one that is shorter is read."""
+    unit = DENSE[kind]
+    opening, closing = (b"{", b'"z":1}') if b":" in unit else (b"[", b"1]")
+    long, short = (
+        b'{"id":1,"result":%b%b%b}' % (opening, unit * (size // len(unit)), closing)
+        for size in (15_000_000, bulk.DENSE_BYTES - 100)
+    )
+
+    with pytest.raises(msgspec.DecodeError, match="ask for less at once"):
+        jsonrpc.decode_outbound(long)
+    assert jsonrpc.decode_outbound(short).id == 1
+
+
+@pytest.mark.parametrize(
+    "unit", [b"some words, and others; ", b"iVBORw0KGgo", b"\\n- one: two", b'{\\"name\\":\\"x\\"},']
+)
+def test_a_servers_long_texts_are_read(unit):
+    message = b'{"id":1,"result":["%b"]}' % (unit * (15_000_000 // len(unit)))
+
+    assert jsonrpc.decode_outbound(message).id == 1
+
+
+def test_values_cannot_hide_from_the_samples():
+    """Not even where they keep out of the way of any one step."""
+    for step in range(1, 5):
+        period = b"1," * (60 * step) + b"99,"
+        assert bulk.is_dense(period * (12_000_000 // len(period)))

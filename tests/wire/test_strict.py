@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolcrib.wire import strict
 from toolcrib.wire.results import LARGE_BYTES, read_head
 from toolcrib.wire.strict import (
     DEPTH_MAX,
@@ -15,7 +16,7 @@ from toolcrib.wire.strict import (
     clean_object,
     flaw_of,
     is_plain,
-    needs_helper,
+    suspicions,
     tidied,
     tidy,
     tidy_beside,
@@ -45,7 +46,7 @@ def texts(*said: str, **more: Any) -> dict[str, Any]:
 def test_a_number_beyond_all_bounds_is_a_flaw(number):
     """Some readers refuse it, some make infinity of it; wherever it stands, and whatever stands before it."""
     for raw in (b'{"n":%b}' % number, b'{"s":"%b","n":[%b]}' % (b"x" * 37, number)):
-        assert needs_helper(raw, read_head(raw))
+        assert any(suspicions(raw, read_head(raw)))
         assert "out of range" in flaw_of(raw)
 
 
@@ -201,6 +202,16 @@ def test_as_many_levels_as_are_allowed_pass():
         assert tidy(raw, read_head(raw)) is raw
 
 
+@pytest.mark.parametrize("number", [b"1e999", b"7" * 320, b"9" * 191 + b"e200", b"1e" + b"0" * 180 + b"999"])
+@pytest.mark.parametrize("before", [1, 2, 100, 191, 319])
+def test_a_number_is_found_wherever_a_large_result_is_cut_for_looking(number, before):
+    """Pieces overlap; one that begins within a letter is looked at as well."""
+    opening = b'{"content":[],"structuredContent":{"t":"'
+    filling = "é".encode() * ((strict._PIECE - len(opening) - len(b'","n":') - before) // 2)
+    raw = b'%b%b","n":%b}}' % (opening, filling, number)
+    assert any(list(suspicions(raw, read_head(raw)))[2:])
+
+
 def test_a_large_result_without_anything_suspicious_needs_no_helper():
     """Only one that might have a flaw, or lacks something."""
     long = "x" * LARGE_BYTES
@@ -208,8 +219,8 @@ def test_a_large_result_without_anything_suspicious_needs_no_helper():
         msgspec.json.encode(texts(long, **more)) for more in ({"structuredContent": {"n": 1}}, {"own": [[]] * 100})
     )
 
-    assert not needs_helper(sound, read_head(sound))
-    assert needs_helper(odd, read_head(odd))
+    assert not any(suspicions(sound, read_head(sound)))
+    assert any(suspicions(odd, read_head(odd)))
     assert tidied(odd, tidy_beside(odd)) == odd
 
 

@@ -13,7 +13,7 @@ from toolcrib.schema.document import Document, Edge, Node, UnsafeSchema
 from toolcrib.schema.prices import FREE, VISIT, Price, own_price
 
 MAX_BYTES = 256 * 1024
-MAX_PARTS = 6_000
+MAX_PARTS = 3_000
 """Of a schema: with more, reading it at a tool's first call would hold up the event loop for more than 50 ms."""
 MAX_DEPTH = 64
 MAX_COST = 2_000

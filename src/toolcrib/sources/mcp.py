@@ -176,6 +176,8 @@ class McpSource:
         if link is None:
             link = await self._wait_for_link(call)
         raw = await self._ask(link, call, call.more)
+        if len(raw) > LARGE_BYTES:
+            await asyncio.sleep(0)  # taking so much in was enough for one turn of the loop
         head = read_head(raw)
         if head.result_type == "input_required" and not call.channel.takes_input_required:
             raw = await answer_rounds(call, raw, lambda more: self._ask(link, call, more))
@@ -189,8 +191,11 @@ class McpSource:
 
     async def _tidy(self, encoded: bytes, head: ResultHead) -> bytes:
         """A large result as every client can read it; each look at so many bytes is a turn of the loop of its own."""
-        await asyncio.sleep(0)
-        if not strict.needs_helper(encoded, head):
+        for is_suspicious in strict.suspicions(encoded, head):
+            if is_suspicious:
+                break
+            await asyncio.sleep(0)
+        else:
             return encoded
         try:
             return strict.tidied(encoded, await self._helpers.run(strict.TIDY, (encoded,), self.name))

@@ -145,7 +145,9 @@ def _check_text(data: bytes) -> None:
 
 
 def decode_outbound(data: bytes) -> Outbound:
-    """The message in ``data``; raises ``msgspec.DecodeError`` for what is none."""
+    """The message in ``data``; raises ``msgspec.DecodeError`` for what is none, or too much work to read."""
+    if len(data) > bulk.DENSE_BYTES and bulk.is_dense(data):
+        raise msgspec.DecodeError("it is long and holds too many values: ask for less at once")
     try:
         if not data.isascii():
             _check_text(data)

@@ -9,7 +9,7 @@ together 2 µs for 1 KB.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -25,9 +25,12 @@ DEPTH_MAX = 100
 TIDY = f"{__name__}:tidy_beside"
 _FLAWED = b"-"
 
+_PIECE = 2 * 1024 * 1024
 _STRIDE = 24
 _DIGITS = 8 * _STRIDE
 """A number with fewer digits, and less than three in its exponent, is finite for everybody."""
+_OVERLAP = 2 * _DIGITS
+"""A number that begins in one piece and is suspicious is so in one of the two, whole or by its digits alone."""
 _LARGE_EXPONENT = r"[0-9][eE]\+?[0-9]{3}"
 _ENDING_EXPONENT = r"[eE]\+?[0-9]{3}[0-9]*[,\]}\s]"
 """The first is found ten times as fast, but also in digests; those end with their text."""
@@ -134,14 +137,15 @@ def _rebuild(raw: bytes) -> bytes:
         raise Unreadable(_as_ending(error)) from None
 
 
-def needs_helper(raw: bytes, head: ResultHead) -> bool:
-    """Whether a large result needs more than a look, be it that something suspicious stands in a text."""
-    return (
-        needs_repair(head)
-        or not is_accounted_for(len(raw), head)
-        or raw.count(b"[") + raw.count(b"{") > DEPTH_MAX
-        or _may_have_huge_number(raw)
-    )
+def suspicions(raw: bytes, head: ResultHead) -> Iterator[bool]:
+    """Looks at a large result, one at a time: whether it needs more than that, be it for what stands in a text.
+
+    None takes long, so that whoever has something else to do can do it in between.
+    """
+    yield needs_repair(head) or not is_accounted_for(len(raw), head)
+    yield raw.count(b"[") + raw.count(b"{") > DEPTH_MAX
+    for start in range(0, len(raw), _PIECE):
+        yield _may_have_huge_number(raw[start : start + _PIECE + _OVERLAP])
 
 
 def tidy_beside(raw: bytes) -> bytes:
@@ -189,7 +193,7 @@ def clean_object(raw: bytes) -> bytes:
 
 def _may_have_huge_number(raw: bytes) -> bool:
     """Whether something looks like one, be it in a text; so many digits in a row show in every sample."""
-    text = str(raw, "utf-8")
+    text = str(raw, "utf-8", "replace")  # a piece may begin within a letter
     if _finds(_LARGE_EXPONENT)(text) and _finds(_ENDING_EXPONENT)(text):
         return True
     return _SAMPLED_RUN in raw[::_STRIDE].translate(_DIGITS_ALIKE) and _RUN in raw.translate(_DIGITS_ALIKE)

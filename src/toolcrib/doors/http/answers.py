@@ -31,7 +31,12 @@ class Answer:
 
 def json_answer(value: Any, status: int = 200) -> Answer:
     """Plain data as JSON; nobody keeps a copy."""
-    return Answer(status, _encode(value), JSON, ((b"cache-control", b"no-store"),))
+    return json_bytes(_encode(value), status)
+
+
+def json_bytes(encoded: bytes, status: int = 200) -> Answer:
+    """The same for data that are encoded already."""
+    return Answer(status, encoded, JSON, ((b"cache-control", b"no-store"),))
 
 
 def see_other(place: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
@@ -78,6 +83,7 @@ TITLES = {
     422: "Not valid",
     429: "Too many requests",
     500: "Internal error",
+    502: "Cannot be shown",
     503: "Unavailable",
     504: "Too late",
 }

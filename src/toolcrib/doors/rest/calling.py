@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
-from toolcrib.core.errors import InternalError
-from toolcrib.doors.http.answers import STATUSES, Answer, Problem, json_answer
+from toolcrib.core.call import ErrorInfo, ToolCall
+from toolcrib.core.errors import InternalError, ToolFailed
+from toolcrib.doors.http.answers import STATUSES, Answer, Problem, json_bytes
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
@@ -37,7 +37,11 @@ def calling_routes(premises: Premises) -> list[RouteSpec]:
         result = await premises.crib.run(made)
         if result.error is not None and _never_ran(result.error, made):
             raise _refused(result.error, made.id)
-        return json_answer(_shown(result, made.id, (time.perf_counter() - began) * 1000))
+        took_ms = (time.perf_counter() - began) * 1000
+        try:
+            return json_bytes(await premises.crib.show(result, made.id, took_ms))
+        except ToolFailed as error:
+            raise Problem(502, error.code, str(error), executionId=made.id) from None
 
     about = About(
         "Call a tool",
@@ -48,7 +52,7 @@ def calling_routes(premises: Premises) -> list[RouteSpec]:
         " that does not start (503) or not in time (504). A client that goes away cancels its call.",
         body=CallBody,
         example={"arguments": {"expression": "6 * 7"}, "timeoutSeconds": 10},
-        problems=(403, 404, 415, 422, 429, 503, 504),
+        problems=(403, 404, 415, 422, 429, 502, 503, 504),
         is_open=True,
     )
     return [RouteSpec("POST", f"{PATH}/{{name}}/call", call, about)]
@@ -65,12 +69,3 @@ def _refused(error: ErrorInfo, call_id: str) -> Problem:
     if isinstance(retry_after_s, int | float):
         more["retryAfterSeconds"] = retry_after_s
     return Problem(STATUSES.get(error.code, 500), error.code, error.message, **more)
-
-
-def _shown(result: ToolResult, call_id: str, duration_ms: float) -> dict[str, Any]:
-    shown = result.to_dict()
-    if result.error is None:
-        del shown["error"]
-    if result.structured is not None:
-        shown["structuredContent"] = result.structured
-    return shown | {"durationMs": round(duration_ms, 3), "executionId": call_id}
