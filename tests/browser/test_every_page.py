@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 from tests.browser.chromium import NARROW, WIDE, Person, open_person
 from tests.browser.places import NO_PAGES, Look, looks
 from tests.doors.http.conftest import Doorman
@@ -50,16 +51,22 @@ async def test_no_page_is_left_out(demo):
     assert site.pages.paths == {*looks(demo), *NO_PAGES}
 
 
-async def test_pages_are_quiet_fit_and_can_be_read_by_everybody(demo, chromium):
-    """No complaint, no stranger asked, nothing serious found by axe, nothing to push sideways on a phone."""
-    found = []
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shortcomings(demo, chromium) -> dict[str, list[str]]:
+    """What is wrong with the pages, to look at and by keyboard; each is opened once."""
+    seen, tabbed = [], []
     async with open_person(chromium, demo.page) as person:
         await person.come_back(demo.cookie())
         for look in pages(demo):
             await person.go(look.path)
-            found += unexpected(person, look) + [f"{look.path}: {words}" async for words in obstacles(person)]
+            seen += unexpected(person, look) + [f"{look.path}: {words}" async for words in obstacles(person)]
+            tabbed += [f"{look.path}: {words}" for words in await tab_to(person, look)]
+    return {"seen": seen, "tabbed": tabbed}
 
-    assert found == []
+
+async def test_pages_are_quiet_fit_and_can_be_read_by_everybody(shortcomings):
+    """No complaint, no stranger asked, nothing serious found by axe, nothing to push sideways on a phone."""
+    assert shortcomings["seen"] == []
 
 
 async def obstacles(person: Person) -> AsyncIterator[str]:
@@ -79,16 +86,9 @@ async def obstacles(person: Person) -> AsyncIterator[str]:
     await person.page.set_viewport_size(WIDE)
 
 
-async def test_the_main_action_of_a_page_is_reached_with_the_tab_key(demo, chromium):
+async def test_the_main_action_of_a_page_is_reached_with_the_tab_key(shortcomings):
     """And one sees where one is on the way."""
-    found = []
-    async with open_person(chromium, demo.page) as person:
-        await person.come_back(demo.cookie())
-        for look in pages(demo):
-            await person.go(look.path)
-            found += [f"{look.path}: {words}" for words in await tab_to(person, look)]
-
-    assert found == []
+    assert shortcomings["tabbed"] == []
 
 
 async def tab_to(person: Person, look: Look) -> list[str]:

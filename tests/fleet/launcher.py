@@ -262,19 +262,45 @@ def main(line: socket.socket, imports: str) -> None:
     else:
         _import_commands()
     gc.freeze()
-    if module := serve(line):
+    module = serve(line)
+    try:
+        _run(module)
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            raise
+        _leave(ended.code or 0)
+    _leave(0)
+
+
+def _run(module: str) -> None:
+    if module:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     else:
         sys.path[0] = str(Path(sys.argv[0]).parent)
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
+def _leave(code: int) -> None:
+    """End as Python does, but without taking apart all that was imported, which takes longer than most commands."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)
+
+
+LATER = ("apsw", "encodings.idna", "numpy", "toolcrib.isolate.selftest", "toolcrib.search.hybrid", "uvloop")
+"""What most commands import when they need it."""
+
+
 def _import_commands() -> None:
     """All of toolcrib that the command line needs."""
-    import toolcrib.doors.cli.commands
+    import toolcrib.doors.cli.commands as commands
 
-    for module in pkgutil.iter_modules(toolcrib.doors.cli.commands.__path__):
-        importlib.import_module(f"toolcrib.doors.cli.commands.{module.name}")
+    for module in pkgutil.iter_modules(commands.__path__):
+        importlib.import_module(f"{commands.__name__}.{module.name}")
+    for name in LATER:
+        importlib.import_module(name)
 
 
 if __name__ == "__main__":

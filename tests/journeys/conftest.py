@@ -1,10 +1,14 @@
 """What every journey starts from: the installed fleet, things for its servers to work on, and a running gateway."""
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from tests.fleet import install, servers
 from tests.fleet.clients import Place
+from tests.fleet.forked import forked
 from tests.fleet.gateway import serving, stdio_command
 from tests.journeys.workshop import Workshop, make_repository
 
@@ -22,23 +26,32 @@ def workshop(fleet: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     note.write_text("written by the test\n")
     repository = make_repository(home / "repository")
     with servers.everything_over_http() as remote:
+        in_python = {"time": servers.time(), "git": servers.git(repository), "calculator": servers.calculator()}
         launches = {
             "everything": servers.everything(),
             "filesystem": servers.filesystem(home),
             "memory": servers.memory(home / "memory.jsonl"),
-            "time": servers.time(),
-            "git": servers.git(repository),
-            "calculator": servers.calculator(),
+            **in_python,
             "remote": remote,
         }
-        yield Workshop(home, note, repository, servers.write_config(home / "servers.json", launches))
+        config = servers.write_config(home / "servers.json", launches)
+        yield Workshop(home, note, repository, config, launches, in_python)
 
 
 @pytest.fixture(scope="session")
 def places(workshop: Workshop) -> Iterator[dict[str, Place]]:
-    """The gateway by each of its MCP doors; the one behind HTTP runs for the whole session."""
-    with serving(workshop.config) as (url, _):
+    """The gateway by each of its MCP doors; the one behind HTTP runs for the whole session.
+
+    The one behind stdio is started by each client anew, with servers of Python that are imported only once.
+    """
+    with ExitStack() as life:
+        url, _ = life.enter_context(serving(workshop.config))
+        sockets = Path(life.enter_context(tempfile.TemporaryDirectory()))
+        launches = {name: life.enter_context(forked(launch, sockets)) for name, launch in workshop.in_python.items()}
+        home = workshop.home / "stdio"  # not of the same user: under the same names, the servers are others
+        home.mkdir()
+        config = servers.write_config(home / "servers.json", {**workshop.launches, **launches})
         yield {
-            "stdio": Place(workshop.home, argv=stdio_command(workshop.config)),
+            "stdio": Place(home, argv=stdio_command(config)),
             "http": Place(workshop.home, url=url),
         }

@@ -1,16 +1,32 @@
-"""A stdio MCP server whose every result is too large: ``python large_server.py``."""
+"""A stdio MCP server whose every result is too large: ``python large_server.py [LINES]``, of fewer lines if asked."""
 
 import base64
 import hashlib
 import json
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 Json = dict[str, Any]
 
-TEXT = "".join(f"{number:06} Größe 😀 {hashlib.sha256(b'%d' % number).hexdigest()}\n" for number in range(62_000))
-ROWS = [{"id": number, "name": hashlib.sha256(b"%d" % number).hexdigest()} for number in range(36_000)]
+LINES = [f"{number:06} Größe 😀 {hashlib.sha256(b'%d' % number).hexdigest()}\n" for number in range(52_000)]
 PICTURE = bytes(range(256)) * 4000
+
+
+@dataclass(frozen=True)
+class Content:
+    """What is in the results: a text of some lines, and a table."""
+
+    text: str
+    rows: list[Json]
+
+
+def content_of(lines: int) -> Content:
+    rows = [{"id": number, "name": line.split()[-1]} for number, line in enumerate(LINES[: lines * 3 // 5])]
+    return Content("".join(LINES[:lines]), rows)
+
+
+LARGE = len(LINES)
 
 
 def schema(properties: Json, **more: Any) -> Json:
@@ -35,17 +51,17 @@ def tools() -> list[Json]:
     return [{"name": name, **plain, **({"outputSchema": output} if output else {})} for name, output in OUTPUT.items()]
 
 
-def result(name: str) -> Json:
+def result(name: str, content: Content) -> Json:
     if name == "text":
-        return said(TEXT)
+        return said(content.text)
     if name == "failure":
-        return {**said(TEXT), "isError": True}
+        return {**said(content.text), "isError": True}
     if name == "picture":
         data = base64.b64encode(PICTURE).decode()
         return {"content": [{"type": "image", "mimeType": "image/png", "data": data}]}
     if name == "words":
-        return {**said(TEXT), "structuredContent": {"words": TEXT}}
-    structured = {"rows": ROWS}
+        return {**said(content.text), "structuredContent": {"words": content.text}}
+    structured = {"rows": content.rows}
     return said(json.dumps(structured)) | ({} if name == "data" else {"structuredContent": structured})
 
 
@@ -53,26 +69,27 @@ def said(text: str) -> Json:
     return {"content": [{"type": "text", "text": text}]}
 
 
-def answer(request: Json) -> Json:
+def answer(request: Json, content: Content) -> Json:
     if request["method"] == "initialize":
         info = {"name": "large", "version": "1"}
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
-    return {"tools": tools()} if request["method"] == "tools/list" else result(request["params"]["name"])
+    return {"tools": tools()} if request["method"] == "tools/list" else result(request["params"]["name"], content)
 
 
 KNOWN = ("initialize", "tools/list", "tools/call")
 
 
-def main() -> None:
+def main(lines: int = LARGE) -> None:
+    content = content_of(lines)
     for line in sys.stdin:
         request = json.loads(line)
         if "id" not in request:
             continue
         refused = {"error": {"code": -32601, "message": "Method not found"}}
-        told = {"result": answer(request)} if request["method"] in KNOWN else refused
+        told = {"result": answer(request, content)} if request["method"] in KNOWN else refused
         sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": request["id"], **told}) + "\n")
         sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

@@ -1,8 +1,11 @@
 """Things for real servers to work on, made fresh for each session."""
 
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.fleet.servers import Launch, Remote
 
 
 @dataclass(frozen=True)
@@ -13,6 +16,9 @@ class Workshop:
     note: Path
     repository: Path
     config: Path
+    launches: Mapping[str, Launch | Remote]
+    in_python: Mapping[str, Launch]
+    """Those of the servers that are slow to import."""
 
 
 def make_repository(path: Path) -> Path:

@@ -51,7 +51,7 @@ def run(tmp_path, monkeypatch):
     root, scratch = tmp_path / "project", tmp_path / "scratch"
     root.mkdir()
     scratch.mkdir()
-    (root / "pytest.ini").write_text("[pytest]\n")
+    (root / "pytest.ini").write_text("[pytest]\naddopts = --disable-plugin-autoload\n")
     monkeypatch.setattr(tally, "MEMORY", tmp_path)
 
     def run(files: dict[str, str], *, workers: int = 1, only: tuple[str, ...] = (), **bounds: float) -> tally.Tally:
