@@ -342,3 +342,51 @@ async def test_time_in_which_nobody_waited_says_nothing_of_the_pace():
     assert refused.value.details["retry_after_s"] == 1.0
     await empty(visits)
     await asyncio.gather(first, second, third)
+
+
+async def test_one_who_gives_up_leaves_the_rest_of_their_line_in_the_queue():
+    """Their other call is let in, and so is everybody else."""
+    visits = Visits(1)
+    tasks = [visits.start(caller) for caller in "xaab"]
+    await settle()
+    tasks[1].cancel()
+    await settle()
+    waiting = visits.gate.waiting
+    await empty(visits)
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert (waiting, visits.entered, visits.gate.waiting, visits.gate.busy) == (2, ["x", "a", "b"], 0, 0)
+
+
+async def test_who_is_turned_away_from_the_queue_leaves_no_place_behind():
+    """They had none."""
+    visits = Visits(1, queue_max=3)
+    tasks = [visits.start("busy") for _ in range(4)]
+    await settle()
+    tasks.append(visits.start("quiet"))
+    await settle()
+
+    assert (visits.gate.busy, len(visits.inside), visits.gate.waiting) == (1, 1, 3)
+    await empty(visits)
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_the_pace_of_the_queue_comes_nearer_to_what_it_was_lately():
+    """By a fifth each time: at ten seconds a call 2.0, 3.6, then 4.88; five wait that long each."""
+    visits = Visits(1, queue_max=5)
+    tasks = [visits.start("a") for _ in range(6)]
+    await settle()
+    told = []
+    for _ in range(3):
+        visits.clock.advance(10.0)
+        visits.send_out()
+        await settle()
+        tasks.append(visits.start("a"))
+        await settle()
+        with pytest.raises(RateLimited) as refused:
+            visits.gate.check_room(call())
+        told.append(refused.value.details["retry_after_s"])
+    await empty(visits)
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert told == [10.0, 18.0, 24.5]

@@ -126,3 +126,17 @@ def test_a_full_table_never_grants_more_than_the_rate(uses):
     assert len(windows) <= 3
     for key, start in granted:
         assert sum(other == key and start <= use < start + 1.0 for other, use in granted) <= 2
+
+
+def test_a_use_that_is_taken_back_makes_room():
+    """One that is not there any more changes nothing."""
+    window = MovingWindow(Rate(2, 10.0))
+    for now in (1.0, 2.0):
+        window.use(now)
+
+    full = window.wait_s(3.0)
+    window.take_back(5.0)
+    still_full = window.wait_s(3.0)
+    window.take_back(1.0)
+
+    assert (full, still_full, window.wait_s(3.0)) == (8.0, 8.0, 0.0)

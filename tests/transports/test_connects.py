@@ -3,12 +3,26 @@
 import ctypes
 import errno
 import os
+import queue
 import socket
 import struct
+import threading
+from collections.abc import Iterator
 
 import pytest
 
-from toolcrib.transports.connects import ADDRESS_MAX, Connects, may_connect, read_memory, take_socket
+from toolcrib.transports import connects
+from toolcrib.transports.connects import (
+    ADDRESS_MAX,
+    ANSWER,
+    IS_VALID,
+    NOTICE,
+    RECEIVE,
+    Connects,
+    may_connect,
+    read_memory,
+    take_socket,
+)
 
 PORTS = frozenset({53, 5432})
 
@@ -83,3 +97,165 @@ def test_memory_is_read_as_far_as_it_was_asked_for():
     held = ctypes.create_string_buffer(b"address!")
 
     assert read_memory(os.getpid(), ctypes.addressof(held), 7) == b"address"
+
+
+class Kernel:
+    """Hands out connections to decide about and takes the answers, as a seccomp listener does."""
+
+    def __init__(self) -> None:
+        self.reading, self.writing = os.pipe()
+        self.notices, self.held = list[bytes | None](), list[object]()
+        self.answers: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
+        self.may_check, self.is_gone = threading.Event(), False
+        self.may_check.set()
+
+    def ask(self, identity: int, sock: socket.socket, address: bytes, size: int | None = None) -> None:
+        """One ``connect`` of this process; the kernel hands over 64 bits where 32 count."""
+        self.held.append(held := ctypes.create_string_buffer(address))
+        arguments = (sock.fileno() | 7 << 32, ctypes.addressof(held), (size or len(address)) | 7 << 32, 0, 0, 0)
+        self.put(NOTICE.pack(identity, os.getpid(), 0, 42, 0, 0, *arguments))
+
+    def put(self, notice: bytes | None) -> None:
+        self.notices.append(notice)
+        os.write(self.writing, b"!")
+
+    def ioctl(self, fd: int, request: int, argument: bytearray | bytes) -> None:
+        assert fd == self.reading
+        if request == RECEIVE:
+            os.read(self.reading, 1)
+            notice = self.notices.pop(0)
+            if notice is None:
+                raise OSError(errno.ENOENT, "whoever asked is gone")
+            argument[:] = notice
+        elif request == IS_VALID:
+            assert self.may_check.wait(150)
+            if self.is_gone:
+                raise OSError(errno.ENOENT, "the number is somebody else's by now")
+        else:
+            assert request == ANSWER
+            identity, value, error, flags = struct.unpack("=QqiI", argument)
+            assert (value, flags) == (0, 0)
+            self.answers.put((identity, -error))
+
+    def answer(self) -> tuple[int, int]:
+        return self.answers.get(timeout=150)
+
+
+class Attended(Connects):
+    """One that tells when it has nobody left to attend to."""
+
+    def __init__(self, listener: int, ports: frozenset[int]) -> None:
+        self.has_ended = threading.Event()
+        super().__init__(listener, ports)
+
+    def attend(self) -> None:
+        super().attend()
+        self.has_ended.set()
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernel]:
+    made = Kernel()
+    monkeypatch.setattr(connects, "fcntl", made)
+    yield made
+    os.close(made.reading)
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+@pytest.fixture
+def client() -> Iterator[socket.socket]:
+    with socket.socket() as made:
+        yield made
+
+
+@pytest.fixture
+def attended(kernel: Kernel, server: socket.socket) -> Iterator[Attended]:
+    """Connections to this server are granted, others on this machine are not."""
+    made = Attended(kernel.reading, frozenset({server.getsockname()[1]}))
+    yield made
+    os.close(kernel.writing)
+    assert made.has_ended.wait(150)
+
+
+def test_a_granted_connection_is_made_for_the_server_itself(kernel, server, client, attended):
+    """With the very socket it asked for."""
+    kernel.ask(5, client, inet(*server.getsockname()))
+
+    assert kernel.answer() == (5, 0)
+    assert client.getpeername() == server.getsockname()
+
+
+def test_a_connection_that_is_not_granted_is_refused_and_not_made(kernel, server, client, attended):
+    kernel.ask(6, client, inet("127.0.0.1", 1))
+
+    assert kernel.answer() == (6, errno.EACCES)
+    with pytest.raises(OSError, match="not connected"):
+        client.getpeername()
+
+
+def test_what_the_kernel_says_of_a_granted_connection_is_handed_on(kernel, server, client, attended):
+    """Here that nobody listens any more."""
+    address = server.getsockname()
+    server.close()
+    kernel.ask(7, client, inet(*address))
+
+    assert kernel.answer() == (7, errno.ECONNREFUSED)
+
+
+def test_an_address_that_cannot_be_read_is_the_servers_own_error(kernel, client, attended):
+    """It is told what the kernel said, and that it may not if the kernel said nothing."""
+    kernel.put(NOTICE.pack(8, os.getpid(), 0, 42, 0, 0, client.fileno(), 0, 16, 0, 0, 0))
+
+    assert kernel.answer() == (8, errno.EIO)
+
+
+def test_nothing_is_connected_for_a_thread_that_has_ended(kernel, server, client, attended):
+    """Its number may be another one's by now."""
+    kernel.is_gone = True
+    kernel.ask(9, client, inet(*server.getsockname()))
+
+    assert kernel.answer() == (9, errno.ENOENT)
+    with pytest.raises(OSError, match="not connected"):
+        client.getpeername()
+
+
+def test_a_question_that_was_withdrawn_does_not_end_the_keeper(kernel, server, client, attended):
+    kernel.put(None)
+    kernel.ask(10, client, inet(*server.getsockname()))
+
+    assert kernel.answer() == (10, 0)
+
+
+def test_so_many_connections_may_be_under_way_and_no_more(kernel, server, client, attended, monkeypatch):
+    """One more is to be tried again; and there is room when one of them is settled."""
+    monkeypatch.setattr(connects, "AT_ONCE", 1)
+    kernel.may_check.clear()
+    kernel.ask(11, client, inet(*server.getsockname()))
+    with socket.socket() as second:
+        kernel.ask(12, second, inet(*server.getsockname()))
+        refused = kernel.answer()
+        kernel.may_check.set()
+        made = kernel.answer()
+        while attended.under_way:
+            os.sched_yield()
+        kernel.ask(13, second, inet(*server.getsockname()))
+
+        assert (refused, made, kernel.answer()) == ((12, errno.EAGAIN), (11, 0), (13, 0))
+
+
+def test_an_address_of_this_machine_is_here_whatever_it_is():
+    """The one from which it would speak to others, where there are any."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            own = probe.getsockname()[0]
+        except OSError:
+            own = "127.0.0.1"
+
+    assert not may_connect(inet(own, 80), PORTS)
+    assert not may_connect(inet6(f"::ffff:{own}", 80), PORTS)

@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.transports.issuer import claims, jwks, key, public, signed
+from tests.transports.issuer import AUDIENCE, ISSUER, NOW, claims, jwks, key, public, signed
 
 from toolcrib.core.errors import ConfigError, SourceUnavailable
 from toolcrib.core.events import Event, drop
@@ -200,3 +201,26 @@ def test_each_algorithm_has_its_keys():
 def test_a_token_may_be_so_long_and_no_longer(size, why):
     with pytest.raises(Unfit, match=why):
         read_jwt(b"x" * size, POLICY, 0.0)
+
+
+@pytest.mark.parametrize(("kind", "alg"), [("ec", "RS256"), ("rsa", "ES256"), ("p384", "ES256"), ("ed", "RS256")])
+def test_a_key_of_another_kind_has_signed_nothing(kind, alg):
+    """It is not even tried with the algorithm."""
+    token = read_jwt(signed(), JwtPolicy(ISSUER, AUDIENCE, ("RS256",)), NOW)
+    [other] = read_keys(jwks(kind))
+
+    assert not is_signed_by(replace(token, algorithm=alg), other)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(SourceUnavailable("It is away."), "It is away."), (TimeoutError(), "no answer within 10 s")]
+)
+async def test_why_keys_could_not_be_fetched_is_told(error, told):
+    events: list[Event] = []
+
+    async def fetch() -> bytes:
+        raise error
+
+    await KeyRing(fetch, events.append, ManualClock()).refresh()
+
+    assert [event.fields for event in events] == [{"error": told, "kept": 0}]

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from toolcrib.calls.layers.observe import Told, Watchers, observe
+from toolcrib.calls.layers.record import count_raised, slow
 from toolcrib.calls.metrics import RECENT, Metrics
 from toolcrib.calls.pipeline import Subject
 from toolcrib.core import events
@@ -193,3 +194,18 @@ async def test_where_only_warnings_are_heard_success_is_not_put_into_words(outco
 
     assert [event.level for event in heard] == told
     assert metrics.of("a").executed == 1
+
+
+@pytest.mark.parametrize(("error", "told"), [(KeyError("x"), "'x'"), (ValueError(), "ValueError")])
+def test_an_error_without_words_is_told_by_its_kind(error, told):
+    tally = Metrics().of("srv__work")
+
+    count_raised(tally, 0.5, error)
+
+    assert (tally.failed, tally.last_error) == (1, told)
+
+
+def test_how_long_a_slow_call_took_is_told_to_the_millisecond():
+    told = slow(ToolCall("srv__work", "work", {}, "id-1"), 1.23456)
+
+    assert (told.level, told.fields) == ("warning", {"tool": "srv__work", "id": "id-1", "seconds": 1.235})

@@ -3,12 +3,13 @@
 import msgspec
 import pytest
 
-from toolcrib.calls.layers.result import result
+from toolcrib.calls.layers.result import QUICK_BYTES, result
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ToolFailed
 from toolcrib.core.tool import Tool
 from toolcrib.isolate.helpers import Helpers
+from toolcrib.schema.check import compile_check
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 CALL = ToolCall("count", "count", {})
@@ -140,3 +141,52 @@ async def test_data_pass_as_they_were_checked():
     passed_on = await checked(answering(outcome))(CALL)
 
     assert passed_on.raw == b'{"content":[],"structuredContent":{"n":1,"of":[{"a":2}]}}'
+
+
+class Beside:
+    """Somebody who checks what is handed over, and notes that it was."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+
+    async def run(self, kind: str, parts: tuple[bytes, bytes], subject: str) -> bytes:
+        self.asked.append(parts[1])
+        return b""
+
+
+UNIQUE = {"type": "object", "properties": {"n": {"type": "array", "uniqueItems": True}}}
+
+
+@pytest.mark.parametrize(
+    ("size", "items", "is_here"),
+    [
+        (compile_check(UNIQUE).quick_bytes, 0, True),
+        (compile_check(UNIQUE).quick_bytes + 1, 0, True),
+        (QUICK_BYTES + 1, 0, False),
+        (QUICK_BYTES, 1000, False),
+    ],
+    ids=["small", "larger, with little to check", "larger", "much to check"],
+)
+async def test_a_result_is_checked_here_if_it_is_small_or_has_little_to_check(size, items, is_here):
+    """Anything else is handed over as it is."""
+    parts = b'{"content":[],"structuredContent":{"n":%s},"more":"' % msgspec.json.encode(list(range(items)))
+    raw = parts + b"x" * (size - len(parts) - 2) + b'"}'
+    beside, subject = Beside(), Subject("count", "", Tool("count", output_schema=UNIQUE))
+
+    await result(lambda *_: None, beside)(subject, answering(ToolResult(raw=raw)))(CALL)
+
+    assert len(raw) == size
+    assert beside.asked == ([] if is_here else [raw])
+
+
+def deep(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("odd", [object(), "\ud800", deep(5000)], ids=["object", "text", "deep"])
+async def test_data_that_are_no_json_fail_in_plain_words(odd):
+    with pytest.raises(ToolFailed, match="returned data that does not fit"):
+        await checked(answering(ToolResult({"content": [], "structuredContent": {"n": odd}})))(CALL)
