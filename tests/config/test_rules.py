@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.config.model import Layer, ToolConfig
+from toolcrib.config.model import Layer, Origin, Overruled, ToolConfig
 from toolcrib.config.rules import (
     PREFERENCES,
     SERVER_PREFERENCES,
@@ -10,10 +10,17 @@ from toolcrib.config.rules import (
     SETTING_RULES,
     TOOL_PREFERENCES,
     TOOL_RULES,
+    PlaceRules,
+    as_place,
     default_rules,
+    is_stricter_policy,
+    level_said,
     only_rules,
+    policy_said,
     stricter_setting,
 )
+from toolcrib.config.security import SecurityConfig
+from toolcrib.config.strictest import Findings, Said
 from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.core.limits import Rate
 from toolcrib.core.tool import SecurityLevel
@@ -183,3 +190,62 @@ def test_of_two_patterns_the_narrower_stays_where_that_is_certain(one, other, ke
     within = SETTING_RULES["access.tools"]
 
     assert within(one, other) == within(other, one) == kept
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_stricter"),
+    [("deny", "ask", True), ("ask", "deny", False), ("ask", "ask", False), ("allow", "ask", False)],
+)
+def test_a_policy_is_stricter_if_it_forbids_more(one, other, is_stricter):
+    assert is_stricter_policy(one, other) is is_stricter
+
+
+PLACE = PlaceRules(
+    "here",
+    "ask",
+    {"db__drop": "deny", "db__*": "allow", "*__r*": "ask"},
+    {"db__drop": ADMIN, "db__*": WRITE, "*__r*": READ_ONLY},
+    {"web": "deny"},
+    {"web": SYSTEM},
+    {("db", "own"): "disable"},
+    {("db", "own"): SYSTEM},
+)
+
+
+@pytest.mark.parametrize(
+    ("server", "tool", "policy", "level"),
+    [
+        ("db", "own", "disable", SYSTEM),
+        ("db", "drop", "deny", ADMIN),
+        ("db", "read", "ask", WRITE),
+        ("db", "else", "allow", WRITE),
+        ("web", "fetch", "deny", SYSTEM),
+        ("mail", "send", "ask", None),
+    ],
+)
+def test_the_nearest_word_of_a_place_counts_and_of_several_patterns_the_strictest(server, tool, policy, level):
+    """The tool's own, then patterns, then the server's, then the general one."""
+    said = [rule(PLACE, f"{server}__{tool}", server, tool) for rule in (policy_said, level_said)]
+
+    assert [one and one[0] for one in said] == [policy, level]
+    assert policy_said(PlaceRules(""), "a__b", "a", "b") is None
+
+
+def test_without_a_server_the_merged_configuration_says_what_it_says_of_all():
+    security = SecurityConfig(policy="ask", policies={"a": "deny"}, levels={"b": ADMIN})
+
+    assert as_place(None, security) == PlaceRules("", "ask", {"a": "deny"}, {"b": ADMIN})
+
+
+def test_what_is_overruled_is_found_with_where_it_was_said():
+    """Nothing is where both say the same."""
+    here, there = Origin("here"), Origin("there")
+    found = Findings()
+
+    kept = found.strictest("a", [Said(1, here), Said(2, there)], max)
+    same = found.strictest("b", [Said(1, here), Said(1, there)], max)
+
+    assert (kept, same) == (Said(2, there), Said(1, here))
+    assert found.overruled == {"a": (Overruled(1, here),)}
+    assert found.origins == {"a": there, "b": here}
+    assert found.strictest("c", [], max) is None

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from toolcrib.config.model import ServerConfig
-from toolcrib.config.secrets import EVERYBODYS_WORDS, secret_values, secrets_of
+from toolcrib.config.secrets import EVERYBODYS_WORDS, _in_basic, _in_url, secret_values, secrets_of
 
 ENV = {
     "TOKEN": "token-from-env",
@@ -92,3 +92,23 @@ def test_what_cannot_be_taken_apart_does_no_harm(odd):
 def test_the_words_that_are_everybodys_are_written_as_they_are_compared():
     """In small letters, and long enough to be looked for at all."""
     assert all(word == word.lower() and len(word) >= 8 for word in EVERYBODYS_WORDS)
+
+
+def test_what_stands_in_an_address_and_looks_like_nothing_secret_is_none():
+    """Only the password, what is called a secret, and what looks like one."""
+    url = "https://me:hunter2pass@host.example/v1/tools/ghp_0123456789abcdefghijABCDEFGHIJ012345?q=words&token=abcd1234"
+
+    assert set(_in_url(url)) == {"hunter2pass", "ghp_0123456789abcdefghijABCDEFGHIJ012345", "abcd1234"}
+
+
+@pytest.mark.parametrize(
+    ("encoded", "found"),
+    [
+        ("dXNlcjpwYXNzd29yZA==", ["user:password", "password"]),
+        ("dXNlcjpw!YXNzd29yZA==", []),
+        ("dXNlcg==", []),
+        ("//8=", []),
+    ],
+)
+def test_user_and_password_are_read_only_from_what_is_basic(encoded, found):
+    assert list(_in_basic(encoded)) == found

@@ -231,3 +231,8 @@ def test_prices_add_up_and_the_higher_counts_of_two():
     assert Price(1, 2) * 3 == Price(3, 6)
     assert Price(1, 5) | Price(4, 2) == Price(4, 5)
     assert (Price(0, 0), Price(1, 0)) == (FREE, VISIT)
+
+
+@pytest.mark.parametrize("limit", ["x", None, [], 1e300])
+def test_a_limit_that_is_no_whole_number_costs_the_usual(limit):
+    assert own_price({"minimum": limit}) == Price(3, 1)

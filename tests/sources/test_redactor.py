@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import RemoteError
-from toolcrib.sources.redactor import WITHHELD, Redactor, withheld
+from toolcrib.sources.redactor import WITHHELD, Redactor, _in_dialects, _in_json, withheld
 
 SECRET = 's3cr3t/+"&<key>\\ü'
 PLAIN = "ghp_0123456789abcdefXYZ"
@@ -234,3 +234,10 @@ def test_all_of_a_secret_goes_however_it_is_written(written):
 def test_escapes_that_hide_nothing_stay_as_they_are_in_a_text():
     """What somebody wrote is shown as it was written."""
     assert Redactor({PLAIN}).text(r"\u0041\u0042 and so on") == r"\u0041\u0042 and so on"
+
+
+def test_each_way_of_writing_a_secret_is_whole_from_its_first_character_to_its_last():
+    secret = '"é</"'
+
+    assert list(_in_json(secret)) == ['\\"\\u00e9</\\"', '\\"é</\\"']
+    assert list(_in_dialects(secret))[:2] == ['\\"\\u00e9<\\/\\"', '\\"é\\u003c/\\"']

@@ -1,5 +1,6 @@
 """The head of an audit log, noted elsewhere: what was deleted, emptied or cut is noticed, in every engine."""
 
+import stat
 from pathlib import Path
 
 import psycopg
@@ -11,7 +12,7 @@ from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit_database import body_of
 from toolcrib.stores.audit_file import AuditFile
 from toolcrib.stores.audit_note import NOTE_EVERY_S, HeadNote, NotedLog, NotedPlace
-from toolcrib.stores.audit_verify import Head
+from toolcrib.stores.audit_verify import Fault, Head
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.testing import ManualClock
 
@@ -192,3 +193,35 @@ def test_a_noted_log_tells_the_head_of_the_log(in_file):
     log.close()
 
     assert (head, head.seq) == (in_file.note.read(), 1)
+
+
+async def test_a_log_whose_head_nobody_noted_is_as_whole_as_its_chain(in_file):
+    await written(in_file.place, numbered(3))
+
+    assert (in_file.note.read(), in_file.verify().fault) == (None, None)
+
+
+async def test_the_first_fault_of_a_chain_is_told_whatever_was_noted(in_file):
+    """Where it is, not only that the end is another."""
+    await written(in_file, numbered(5))
+    tamper(in_file.place.path, "UPDATE entry SET body = '{}' WHERE seq = 2", "DELETE FROM entry WHERE seq = 5")
+
+    assert in_file.verify().fault == Fault(2, "edited", "record 2 was edited")
+
+
+def test_a_note_is_the_users_own(in_file):
+    in_file.note.write(Head(1, bytes(32)))
+
+    assert stat.S_IMODE(in_file.note.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(in_file.note.path.parent.stat().st_mode) == 0o700
+
+
+def test_a_note_that_is_no_head_is_told_once_and_not_written_over(in_file, told):
+    in_file.note.path.parent.mkdir(parents=True)
+    in_file.note.path.write_text("nonsense")
+    log = in_file.open()
+    for number in range(2):
+        log.append([body_of(number, AuditEntry("start"))])
+    log.close()
+
+    assert (len(told), in_file.note.path.read_text()) == (1, "nonsense")

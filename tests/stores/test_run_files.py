@@ -10,7 +10,15 @@ import msgspec
 import pytest
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.run_files import RunFile, RunFiles, choose, make_code, process_began, this_system
+from toolcrib.stores.run_files import (
+    RunFile,
+    RunFiles,
+    _read_private,
+    choose,
+    make_code,
+    process_began,
+    this_system,
+)
 
 URL = "http://127.0.0.1:7337"
 
@@ -144,3 +152,29 @@ def test_a_code_belongs_to_a_side_an_address_and_a_number():
     }
 
     assert len(codes) == 16
+
+
+def test_a_file_in_the_place_of_the_directory_is_refused(runs: RunFiles, tmp_path: Path):
+    runs.directory.parent.mkdir(parents=True)
+    runs.directory.write_text("")
+    runs.directory.chmod(0o600)
+
+    with pytest.raises(ConfigError, match="not yours alone"):
+        runs.write(URL, tmp_path / "toolcrib.toml", "1")
+
+
+def test_what_belongs_to_another_user_does_not_count(runs: RunFiles, tmp_path: Path, monkeypatch):
+    """Neither a file nor the directory."""
+    written = runs.write(URL, tmp_path / "toolcrib.toml", "1")
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+    assert _read_private(written.path) is None
+    with pytest.raises(ConfigError, match="not yours alone"):
+        runs.read()
+
+
+def test_the_system_is_told_by_its_boot():
+    boot = Path("/proc/sys/kernel/random/boot_id")
+
+    told = this_system().split()
+    assert told[0] == (boot.read_text().strip() if boot.exists() else os.uname().nodename.replace(" ", "-"))

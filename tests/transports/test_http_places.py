@@ -1,8 +1,12 @@
 """Who keeps a place and who makes room, decided without a socket."""
 
+import resource
+
 import pytest
 
 from toolcrib.transports.http_places import (
+    BATCH,
+    FILES_KEPT,
     IN_BODY,
     IN_HEAD,
     JUST_CAME,
@@ -168,3 +172,29 @@ def test_a_place_is_given_back_once():
 def test_an_ipv6_network_counts_as_one_address(peer: object, address: str | bytes):
     """Whoever has one IPv6 address has 2^64 of them."""
     assert address_of(peer) == address
+
+
+@pytest.mark.parametrize(
+    ("soft", "most"),
+    [(1000, 1000 - FILES_KEPT), (20, 16), (resource.RLIM_INFINITY, 1_000_000), (10_000_000, 5_000_000)],
+)
+def test_there_are_no_more_places_than_descriptors(monkeypatch, soft, most):
+    """Some are kept for everything else; a few places there always are."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, resource.RLIM_INFINITY))
+
+    assert Places(5_000_000).most == most
+
+
+@pytest.mark.parametrize(("kind", "dropped"), [(KEPT_ALIVE, 3), (IN_BODY, 1)])
+def test_one_look_makes_room_for_several_but_of_those_at_work_one_goes_only(kind, dropped):
+    """A twentieth of all places at once, so that a flood pays for few looks."""
+    places = Places(3 * BATCH)
+    guests = filled(places, [Guest(kind, 1.0) for _ in range(3 * BATCH)])
+
+    places.take(Guest(), HERE)
+
+    assert [guest.dropped for guest in guests].count(True) == dropped
+
+
+def test_what_is_no_address_counts_for_itself():
+    assert address_of(("a pipe", 1)) == "a pipe"

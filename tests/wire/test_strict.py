@@ -13,6 +13,7 @@ from toolcrib.wire.results import LARGE_BYTES, read_head
 from toolcrib.wire.strict import (
     DEPTH_MAX,
     Unreadable,
+    _as_ending,
     clean_object,
     flaw_of,
     is_plain,
@@ -230,3 +231,23 @@ def test_what_is_passed_on_is_encoded_anew():
     for unreadable in (b'{"a":1e999}', b'{"a":%b}' % nested(101), b"[]", b'{"a":1e999,"b":"%b"}' % (b"x" * 300_000)):
         with pytest.raises(msgspec.DecodeError):
             clean_object(unreadable)
+
+
+def test_the_words_of_a_flaw_end_a_sentence():
+    assert _as_ending(ValueError("Number out of range")) == "number out of range"
+
+
+@pytest.mark.parametrize(("size", "is_anew"), [(LARGE_BYTES, True), (LARGE_BYTES + 1, False)])
+def test_only_a_small_object_is_encoded_anew(size, is_anew):
+    """A larger one passes as it came, if nothing about it is suspicious."""
+    raw = b'{ "a": "' + b"x" * (size - 10) + b'"}'
+
+    assert len(raw) == size
+    assert (clean_object(raw) != raw) is is_anew
+
+
+def test_content_that_is_no_list_of_texts_is_not_plain():
+    head = read_head(b'{"content":[1]}')
+
+    assert not is_plain(len(b'{"content":[1]}'), head)
+    assert not is_plain(len(b'{"content":5}'), read_head(b'{"content":5}'))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolcrib.calls.breaker import Breakers
-from toolcrib.calls.layers.breaker import breaker, refuse_if_open
+from toolcrib.calls.layers.breaker import Watch, breaker, refuse_if_open
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.replay import replay
 from toolcrib.calls.pipeline import Subject, compose
@@ -22,7 +22,7 @@ from toolcrib.core.errors import (
     ToolcribError,
     ToolFailed,
 )
-from toolcrib.core.events import Event
+from toolcrib.core.events import Event, drop
 from toolcrib.core.tool import Tool
 from toolcrib.testing import FakeSource, ManualClock, memory_crib
 
@@ -345,3 +345,33 @@ async def test_who_waits_for_a_place_is_refused_while_the_server_is_left_alone_a
         refuse_if_open(bench.breakers, "files")
     bench.clock.advance(wait_s)
     refuse_if_open(bench.breakers, "files")
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "waited_s", "counts"),
+    [(30.0, 0.0, True), (29.9, 0.0, False), (None, 30.0, True), (None, 30.1, False), (25.0, 0.0, False)],
+)
+def test_a_late_call_counts_if_the_server_had_half_its_usual_time_or_more(timeout_s, waited_s, counts):
+    breakers = Breakers(ManualClock())
+    watch = Watch(Subject("files__read", "files", Tool("read", timeout_s=60.0)), breakers, drop)
+    call = ToolCall("files__read", "read", {}, timeout_s=timeout_s, waited_s=waited_s)
+    call.is_late = True
+
+    watch.judge(call, asyncio.CancelledError(), watch.breaker.round, is_try=False)
+
+    assert watch.breaker.failures == counts
+
+
+@pytest.mark.parametrize(
+    ("is_try", "rounds_ago", "details", "is_counted"),
+    [(False, 0, {}, 1), (False, 1, {}, 0), (True, 1, {}, 1), (True, 0, {"retry_after_s": 1.0}, 0)],
+)
+def test_a_failure_is_news_to_a_try_and_to_whoever_began_since_the_last_one(is_try, rounds_ago, details, is_counted):
+    """Not a refusal by somebody who knows when to try again."""
+    watch = Watch(Subject("files__read", "files", Tool("read")), Breakers(ManualClock()), drop)
+    began, before = watch.breaker.round - rounds_ago, watch.breaker.round
+    error = SourceUnavailable("The server 'files' went away.", hint="", details=details)
+
+    watch.judge(ToolCall("files__read", "read", {}), error, began, is_try=is_try)
+
+    assert watch.breaker.round - before == is_counted

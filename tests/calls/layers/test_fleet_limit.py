@@ -266,17 +266,17 @@ class TwoFull:
 @pytest.mark.parametrize(("waited_s", "asked"), [(0.05, 0), (0.06, 3)])
 async def test_a_call_let_in_too_long_ago_is_counted_anew_as_soon_as_there_is_room(waited_s, asked):
     """It waits as long as the refusal says, and asks again."""
-    clock, fleet, slept = ManualClock(100.0), TwoFull(2), list[float]()
+    clock, fleet, slept = ManualClock(0.0), TwoFull(2), list[float]()
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
     admission = FleetAdmission("files", fleet, lambda _: (Claim("tool read", Rate(1, 1.0)),), clock, sleep)
     made = call()
-    made.admitted_at = 100.0
+    made.admitted_at = 0.0
     clock.advance(waited_s)
 
     await admission.renew(made)
 
     assert (fleet.asked, slept) == (asked, [0.5, 0.5] if asked else [])
-    assert made.admitted_at == (clock() if asked else 100.0)
+    assert made.admitted_at == (clock() if asked else 0.0)

@@ -2,9 +2,13 @@
 
 import pytest
 
+from toolcrib.calls.layers.permit import permit
+from toolcrib.calls.pipeline import Subject
 from toolcrib.config.model import Config
 from toolcrib.config.security import SecurityConfig
-from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants, Reach
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.testing import FakeSource, memory_crib
 
@@ -86,3 +90,29 @@ async def test_without_prefixes_a_caller_of_one_server_finds_its_tools_at_the_fi
         foreign = await made.crib.call("put", caller=caller)
 
     assert (own.text, foreign.error.code) == ("get ran", "TOOL_PERMISSION_DENIED")
+
+
+@pytest.mark.parametrize(
+    ("reach", "decision"),
+    [
+        (Reach("srv__work", "srv", policy="allow"), "allowed"),
+        (Reach("srv__work", "srv", policy="ask"), "ask"),
+        (Reach("srv__work", "srv", policy="deny"), None),
+        (Reach("srv__work", "srv", policy="ask", held="it is new"), None),
+    ],
+)
+@pytest.mark.parametrize("grants", [EVERYTHING, Grants(SecurityLevel.SYSTEM, ("srv",))])
+async def test_what_is_allowed_or_asked_for_goes_on_and_nothing_else(reach, decision, grants):
+    """Whoever is to be asked is the next layer's part."""
+    done = ToolResult({"content": []})
+
+    async def following(_: ToolCall) -> ToolResult:
+        return done
+
+    call = ToolCall("srv__work", "work", {}, caller=Caller("me", grants=grants))
+    step = permit()(Subject("srv__work", "srv", Tool("work"), reach), following)
+    if decision is None:
+        with pytest.raises(PermissionDenied):
+            await step(call)
+    else:
+        assert (await step(call), call.decision) == (done, decision)

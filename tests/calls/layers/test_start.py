@@ -221,3 +221,40 @@ async def test_a_call_waits_for_room_as_long_as_it_may_and_says_for_what(wait_s)
         await pause(call, refused, sleep)
         assert seen == [(WAIT_MAX_S, "never ran: its limits had no room for it")]
         assert (call.waits_for, call.waited_s) == ("", 1.0 + WAIT_MAX_S)
+
+
+@pytest.mark.parametrize(
+    ("limits", "common", "has_layer"),
+    [
+        (Limits(), USUAL, False),
+        (Limits(rate=Rate(1, 1.0)), USUAL, True),
+        (Limits(server_rate=Rate(1, 1.0)), USUAL, True),
+        (Limits(), CommonLimits(caller_rate=Rate(1, 1.0)), True),
+    ],
+)
+def test_whatever_is_counted_is_counted_anew(limits, common, has_layer):
+    """A rate of the tool, of its server, or of its callers; without one there is nothing to do."""
+
+    async def run(_: ToolCall) -> ToolResult:
+        return DONE
+
+    step = start(common, ManualClock())(Subject("db__write", "db", Tool("write", limits=limits)), run)
+
+    assert (step is not run) is has_layer
+
+
+async def test_how_fresh_a_call_is_counts_from_when_it_was_let_in():
+    """Whatever the clock said then."""
+    clock, asked = ManualClock(100.0), list[ToolCall]()
+
+    async def run(_: ToolCall) -> ToolResult:
+        return DONE
+
+    async def renew(call: ToolCall) -> None:
+        asked.append(call)
+
+    call = ToolCall("db__write", "write", {})
+    call.renew, call.admitted_at = renew, 100.0
+    await start(USUAL, clock)(Subject("db__write", "db", Tool("write", limits=A_SECOND)), run)(call)
+
+    assert asked == []

@@ -149,3 +149,21 @@ async def test_the_result_passes_as_it_is():
     traced.outcome = FINE
 
     assert await traced._step(ToolCall("srv__work", "work", {}, "id-1", Caller("me"))) is FINE
+
+
+@pytest.mark.parametrize(("server", "told"), [("srv", ("extension", "srv")), ("", ("function", "native"))])
+async def test_a_span_says_whose_tool_it_is_and_only_context_is_passed_on(server, told):
+    """A long message is cut; other words of the caller's ``_meta`` are no context."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    async def source(call: ToolCall) -> ToolResult:
+        raise CallTimeout("x" * 600)
+
+    step = trace(provider.get_tracer("test"))(Subject("work", server, Tool("work")), source)
+    with suppress(CallTimeout):
+        await step(ToolCall("work", "work", {}, "id-1", meta={"baggage": "a=b", "traceparent": 5}))
+
+    [span] = exporter.get_finished_spans()
+    assert (span.attributes["gen_ai.tool.type"], span.attributes["toolcrib.server"]) == told
+    assert (span.parent, span.status.description) == (None, "x" * 500)

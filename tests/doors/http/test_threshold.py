@@ -4,6 +4,7 @@ import pytest
 
 from toolcrib.doors.http.answers import Problem
 from toolcrib.doors.http.entering import Entering
+from toolcrib.doors.http.sign_in import refuse_strangers
 from toolcrib.doors.http.threshold import STRANGER, Threshold, is_own_origin, wanted_place
 from toolcrib.transports.http_message import Request
 
@@ -59,3 +60,27 @@ def test_a_form_comes_from_this_address_or_not(origin: bytes, expected: bool):
 
 def test_the_wish_keeps_its_query():
     assert wanted_place(request(target=b"/a%20b?x=1&y=2")) == "/a%20b?x=1&y=2"
+
+
+@pytest.mark.parametrize(
+    ("method", "headers", "passes"),
+    [
+        (b"POST", {}, True),
+        (b"POST", {"sec_fetch_site": b"same-origin"}, True),
+        (b"POST", {"sec_fetch_site": b"none"}, True),
+        (b"POST", {"sec_fetch_site": b"cross-site"}, False),
+        (b"GET", {"sec_fetch_site": b"cross-site"}, False),
+        (b"GET", {"sec_fetch_site": b"cross-site", "sec_fetch_mode": b"navigate"}, True),
+        (b"POST", {"sec_fetch_site": b"cross-site", "sec_fetch_mode": b"navigate"}, False),
+        (b"POST", {"sec_fetch_site": b"same-site", "origin": b"http://other"}, True),
+    ],
+)
+def test_what_a_page_of_another_address_sends_is_stopped(method, headers, passes):
+    """Following a link is fine, and who names an origin is judged by that elsewhere."""
+    if passes:
+        refuse_strangers(request(method, **headers))
+        return
+    with pytest.raises(Problem) as refused:
+        refuse_strangers(request(method, **headers))
+
+    assert (refused.value.status, refused.value.code) == (403, "HTTP_WRONG_ORIGIN")
