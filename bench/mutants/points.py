@@ -215,7 +215,8 @@ class _Finder(ast.NodeVisitor):
         if isinstance(node.ctx, ast.Load) and len(node.elts) > 2:
             for place in range(len(node.elts)):
                 parts = [self._text(item) if other != place else "None" for other, item in enumerate(node.elts)]
-                yield node, "(" + ", ".join(parts) + ",)"
+                if self._text(node.elts[place]) != "None":
+                    yield node, "(" + ", ".join(parts) + ",)"
 
     def _each_left_out(self, node: ast.AST, items: list[ast.expr], opening: str, closing: str) -> Iterator:
         for place in range(len(items) if len(items) > 1 else 0):

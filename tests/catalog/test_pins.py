@@ -367,6 +367,8 @@ def test_what_is_held_here_stays_held_when_another_process_pinned_something_else
     """What is joined is what they accepted, and nothing of what only we see."""
     theirs = replace(first(), pins={**first().pins, "b": Pin("hash of b", HOW.identity, HOW.now)})
 
-    joined = join_pins(theirs, seen(first(), [version("a", 2)]), HOW)
+    ours = seen(first(), [version("a", 2)])
+    joined = join_pins(theirs, ours, HOW)
 
     assert (held_tools(joined, HOW), set(joined.pins)) == ({"a": CHANGED}, {"a", "b"})
+    assert joined.pins["a"] == ours.pins["a"]

@@ -112,3 +112,9 @@ def test_what_stands_in_an_address_and_looks_like_nothing_secret_is_none():
 )
 def test_user_and_password_are_read_only_from_what_is_basic(encoded, found):
     assert list(_in_basic(encoded)) == found
+
+
+def test_a_secret_inside_what_is_referred_to_in_the_middle_of_a_text_is_found():
+    found = secrets_of([("NOTE", "see ${DB} now")], {"DB": "https://me:hunter2pass@host.example/x"})
+
+    assert "hunter2pass" in found

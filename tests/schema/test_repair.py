@@ -223,3 +223,16 @@ def test_so_many_names_are_compared_and_no_more(strange, is_compared):
     found = repair({"properties": declared, "additionalProperties": False}, arguments, lambda _: True)
 
     assert (found is not None) is is_compared
+
+
+@pytest.mark.parametrize(("length", "is_near"), [(100, True), (101, False)])
+def test_a_name_is_compared_up_to_the_longest_length(length, is_near):
+    name = "x" * length
+
+    assert bool(near_name(name, {name.upper(): {}})) is is_near
+
+
+@pytest.mark.parametrize("given_", ["page11", "pag1", "page2", "pages"])
+def test_a_digit_is_never_a_slip(given_):
+    """Wherever it is too many, missing or another; a letter in its place is none either."""
+    assert near_name(given_, {"page1": {}}) == ""

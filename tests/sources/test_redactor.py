@@ -241,3 +241,11 @@ def test_each_way_of_writing_a_secret_is_whole_from_its_first_character_to_its_l
 
     assert list(_in_json(secret)) == ['\\"\\u00e9</\\"', '\\"é</\\"']
     assert list(_in_dialects(secret))[:2] == ['\\"\\u00e9<\\/\\"', '\\"é\\u003c/\\"']
+
+
+def test_a_secret_as_python_shows_it_is_taken_out_whole():
+    """With its tabs and quotation marks written as letters."""
+    secret = "\ttop\t'\"secret\t"
+    redactor = Redactor(frozenset({secret}))
+
+    assert redactor.text(f"failed: {secret!r}") == "failed: '***'"

@@ -178,3 +178,17 @@ def test_the_system_is_told_by_its_boot():
 
     told = this_system().split()
     assert told[0] == (boot.read_text().strip() if boot.exists() else os.uname().nodename.replace(" ", "-"))
+
+
+def test_where_nobody_ever_served_nobody_is_found(runs: RunFiles):
+    assert runs.read() == []
+
+
+def test_a_place_where_no_directory_can_be_is_told(tmp_path: Path):
+    (tmp_path / "toolcrib").write_text("")
+    runs = RunFiles({"XDG_STATE_HOME": str(tmp_path)})
+
+    with pytest.raises(ConfigError, match="The run file cannot be written: File exists"):
+        runs.write(URL, tmp_path / "toolcrib.toml", "1")
+    with pytest.raises(ConfigError, match="The run file cannot be read: Not a directory"):
+        runs.read()

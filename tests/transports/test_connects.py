@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import mmap
 import os
 import queue
 import socket
@@ -259,3 +260,27 @@ def test_an_address_of_this_machine_is_here_whatever_it_is():
 
     assert not may_connect(inet(own, 80), PORTS)
     assert not may_connect(inet6(f"::ffff:{own}", 80), PORTS)
+
+
+@pytest.mark.parametrize(("name", "passes"), [("2001:db8::1", True), ("::1", False)])
+def test_an_address_of_ipv6_may_come_without_its_scope(name, passes):
+    """24 bytes are enough; with fewer, or of another family, it is none."""
+    assert may_connect(inet6(name, 443)[:24], PORTS) is passes
+    assert not may_connect(inet6(name, 443)[:23], PORTS)
+    assert not may_connect(b"\x10\0" + inet6(name, 443)[2:], PORTS)
+
+
+def test_memory_that_ends_before_the_address_does_is_an_error():
+    """Nothing is made of half an address."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype, libc.mmap.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 4]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    page = os.sysconf("SC_PAGE_SIZE")
+    start = libc.mmap(None, 2 * page, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    assert libc.munmap(start + page, page) == 0
+
+    with pytest.raises(OSError) as refused:
+        read_memory(os.getpid(), start + page - 6, 16)
+
+    assert refused.value.errno == errno.EFAULT
+    libc.munmap(start, page)

@@ -5,7 +5,7 @@ import hmac
 
 import pytest
 
-from toolcrib.transports.http_guard import NO_TOKEN, SINGLE_HEADERS, Guard, join_repeated
+from toolcrib.transports.http_guard import NO_TOKEN, SINGLE_HEADERS, Guard, _Names, join_repeated
 from toolcrib.transports.http_message import MOST_REPEATS, Refusal, Request, RequestRefused
 from toolcrib.transports.http_server import GuardPolicy, HttpServer
 
@@ -277,3 +277,20 @@ def test_other_headers_may_be_repeated_so_often_and_no_more():
     assert len(joined.parts) == MOST_REPEATS
     with pytest.raises(RequestRefused, match="too often"):
         join_repeated(b"accept", joined, b"x")
+
+
+@pytest.mark.parametrize(
+    ("value", "is_named"),
+    [
+        (b"example.com:8080", True),
+        (b"Example.COM:8080", True),
+        (b"example.com:81", False),
+        (b"local.example:81", True),
+        (b"LOCAL.example", True),
+        (b"local.example:x", False),
+        (b"local.example:", False),
+    ],
+)
+def test_names_count_with_their_port_whatever_their_case(value, is_named):
+    """With an asterisk, any port or none."""
+    assert (value in _Names(["example.com:8080", "local.example:*"], 8080)) is is_named

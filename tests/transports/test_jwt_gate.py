@@ -52,6 +52,7 @@ GOOD = {
     "audiences": claims(aud=["other", AUDIENCE]),
     "no iat": claims(iat=None),
     "nbf": claims(nbf=NOW),
+    "nbf long ago": claims(nbf=0),
     "clocks that differ": claims(iat=NOW + 20, nbf=NOW + 20, exp=NOW - 20 + 600),
     "just expired": claims(iat=NOW - 600, exp=NOW - 20),
     "jti": claims(jti="1"),
@@ -124,6 +125,7 @@ BAD = {
     "iat in the future": signed(claims(iat=NOW + 60)),
     "iat a string": signed(claims(iat="now")),
     "nbf in the future": signed(claims(nbf=NOW + 60)),
+    "nbf negative": signed(claims(nbf=-1)),
     "wrong iss": signed(claims(iss="https://issuer.example/")),
     "no iss": signed(claims(iss=None)),
     "iss a list": signed(claims(iss=[ISSUER])),
@@ -279,3 +281,10 @@ def test_what_is_needed_for_jwts_is_asked_for_by_name(monkeypatch):
 
     with pytest.raises(ConfigError, match=r"toolcrib\[jwt\]"):
         require_joserfc()
+
+
+@pytest.mark.parametrize("length", [1, 128])
+async def test_a_subject_has_one_character_at_least_and_so_many_at_most(length):
+    gate = await opened(jwks("rsa"))
+
+    assert gate.check(signed(claims(sub="x" * length))) == Claims("x" * length, (), NOW + 600)

@@ -224,3 +224,24 @@ async def test_why_keys_could_not_be_fetched_is_told(error, told):
     await KeyRing(fetch, events.append, ManualClock()).refresh()
 
     assert [event.fields for event in events] == [{"error": told, "kept": 0}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "curve", "algorithm", "fits"),
+    [
+        ("RSA", None, None, {"RS256", "PS256"}),
+        ("RSA", None, "RS256", {"RS256"}),
+        ("EC", "P-256", None, {"ES256"}),
+        ("EC", "P-384", None, {"ES384"}),
+        ("EC", "P-384", "ES256", set()),
+        ("OKP", "Ed25519", None, {"EdDSA"}),
+        ("OKP", "X25519", None, set()),
+        ("oct", None, None, set()),
+    ],
+)
+def test_a_key_fits_the_algorithms_of_its_kind_and_curve(kind, curve, algorithm, fits):
+    """And of those only the one it names, if it names one; symmetric ones fit none."""
+    asked = ("RS256", "PS256", "ES256", "ES384", "EdDSA", "HS256", "none")
+    found = jwt_keys.PublicKey(None, kind, curve, algorithm, None)
+
+    assert {one for one in asked if found.fits(one)} == fits

@@ -16,6 +16,7 @@ from toolcrib.wire.strict import (
     _as_ending,
     clean_object,
     flaw_of,
+    is_accounted_for,
     is_plain,
     suspicions,
     tidied,
@@ -251,3 +252,26 @@ def test_content_that_is_no_list_of_texts_is_not_plain():
 
     assert not is_plain(len(b'{"content":[1]}'), head)
     assert not is_plain(len(b'{"content":5}'), read_head(b'{"content":5}'))
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"content": []},
+        texts("a", "b"),
+        {"content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}]},
+        {"content": [], "isError": True},
+        {"content": [], "isError": False},
+        {"content": [], "resultType": "complete"},
+        {"content": [], "_meta": {"a": 1}},
+        {"content": [], "structuredContent": {"a": 1, "b": [2]}},
+        {"content": [], "structuredContent": {}, "_meta": {}, "isError": True, "resultType": "x"},
+    ],
+)
+def test_every_byte_of_what_is_read_of_a_result_is_accounted_for(result):
+    """One more is not."""
+    raw = msgspec.json.encode(result)
+    head = read_head(raw)
+
+    assert (is_accounted_for(len(raw), head), is_accounted_for(len(raw) + 1, head)) == (True, False)

@@ -23,7 +23,7 @@ _FOLDERS = frozenset(path[0] for path in _SERVER_FILES if len(path) > 1)
 def is_server_file(path: Sequence[str]) -> bool:
     """Whether toolcrib would read servers from a file of this path, at its start or for an import; by its last steps,
     for it looks for them in whatever directory it is started in. Upper and lower case are one to some file systems."""
-    steps = tuple(step.casefold() for step in path[-3:])
+    steps = tuple(map(str.casefold, path))
     return any(steps[-size:] in _SERVER_FILES for size in (1, 2, 3))
 
 

@@ -180,3 +180,35 @@ async def test_ordinary_arguments_need_no_helper():
     await step(ToolCall("t", "t", {"value": [0.5]}))
 
     assert helpers.started == 0
+
+
+def deep(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("odd", [object(), "\ud800", deep(5000)], ids=["object", "text", "deep"])
+@pytest.mark.parametrize("server", ["", "met"])
+async def test_arguments_that_are_no_json_are_refused_in_plain_words(odd, server):
+    layered = Layered(SCHEMA, server)
+
+    with pytest.raises(InvalidArguments, match="weather: "):
+        await layered.run({"city": odd})
+
+    assert layered.received == []
+
+
+@pytest.mark.parametrize(("withheld", "is_repaired"), [(frozenset(), True), (frozenset({"city"}), False)])
+async def test_no_slip_is_read_as_an_argument_that_was_withheld(withheld, is_repaired):
+    """What the caller may not say itself is not put into its mouth."""
+    layered = Layered(SCHEMA, "met")
+    call = ToolCall("weather", "weather", {"citi": "Ulm"}, withheld=withheld)
+    if is_repaired:
+        await layered._step(call)
+    else:
+        with pytest.raises(InvalidArguments):
+            await layered._step(call)
+
+    assert layered.received == ([{"city": "Ulm"}] if is_repaired else [])

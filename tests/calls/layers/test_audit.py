@@ -9,9 +9,11 @@ from toolcrib.calls.layers.audit import (
     KEY_MAX,
     KEYS_MAX,
     LOOKED_THROUGH,
+    REPAIR_MAX,
     VALUES_MAX,
     facts_of,
     size_of,
+    told_repairs,
     trace_id_of,
     trace_ids,
     unknown_call,
@@ -189,6 +191,13 @@ async def test_a_call_belongs_to_its_callers_trace():
         f"00-{'0' * 32}-00f067aa0ba902b7-01",
         f"00-{TRACE}-{'0' * 16}-01",
         PARENT.replace("-", "_"),
+        "0g" + PARENT[2:],
+        "g0" + PARENT[2:],
+        PARENT[:53] + "g1",
+        PARENT[:54] + "g",
+        PARENT[:36] + "g" + PARENT[37:],
+        PARENT[:51] + "g" + PARENT[52:],
+        "01" + PARENT[2:] + "x",
         PARENT + "-extra",
     ],
 )
@@ -345,3 +354,9 @@ def test_a_call_of_no_tool_is_noted_with_its_caller_and_its_trace(grants, meta, 
     whole = AuditEntry("call", "n" * 200, "", "me", "token", "id-1", trace_id or entry.trace_id)
     assert entry == replace(whole, decision=decision, outcome="TOOL_NOT_FOUND", details=told)
     assert len(entry.trace_id) == 32
+
+
+def test_what_was_put_right_is_told_up_to_a_length_and_a_number():
+    call = ToolCall("srv__work", "work", {}, repairs=("x" * (REPAIR_MAX + 1),) * (KEYS_MAX + 1))
+
+    assert told_repairs(call) == ["x" * REPAIR_MAX] * KEYS_MAX

@@ -280,3 +280,21 @@ async def test_a_call_let_in_too_long_ago_is_counted_anew_as_soon_as_there_is_ro
 
     assert (fleet.asked, slept) == (asked, [0.5, 0.5] if asked else [])
     assert made.admitted_at == (clock() if asked else 0.0)
+
+
+async def test_a_call_beyond_a_servers_rate_is_told_whose_it_is():
+    claims = (Claim("server files", Rate(2, 1.0)),)
+    admission = FleetAdmission("files", TwoFull(1), lambda _: claims, ManualClock(), asyncio.sleep)
+
+    with pytest.raises(RateLimited, match="server 'files' has used up its 2 calls per 1s") as refused:
+        await admission.admit(call())
+
+    assert refused.value.details == {"limit": "server", "rate": "2/1s", "retry_after_s": 0.5}
+
+
+async def test_what_was_let_in_is_run_and_its_result_handed_on():
+    fleet = TwoFull(0)
+    layer = fleet_limit(USUAL, Breakers(ManualClock()), fleet)
+    step = layer(Subject("files__read", "files", Tool("read", limits=Limits(rate=Rate(1, 1.0)))), do)
+
+    assert (await step(made := call()), fleet.asked, made.renew is not None) == (DONE, 1, True)

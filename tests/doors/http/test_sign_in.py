@@ -6,12 +6,15 @@ import pytest
 from tests.doors.http.conftest import GUEST, GUEST_TOKEN, OWNER, OWNER_TOKEN, Doorman, request_to
 
 from toolcrib.core.access import EVERYTHING, Caller
+from toolcrib.core.errors import InternalError
 from toolcrib.core.tool import SecurityLevel
+from toolcrib.doors.http import sign_in
 from toolcrib.doors.http.answers import json_answer
 from toolcrib.doors.http.page_address import MOST_NAMES, OwnNames, PublicAddress, host_of
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.sign_in import CONFIRMED_S, COOKIE, IDLE_S, KEPT_S, LINK_S, MOST_LINKS, MOST_SESSIONS
 from toolcrib.doors.http.visit import NOT_CONFIRMED
+from toolcrib.transports.http_message import Request
 
 
 async def who(visit):
@@ -330,3 +333,44 @@ def test_who_may_stay_is_the_tokens_to_say(at_home, doorman, is_revoked):
     doorman.is_revoked = is_revoked
 
     assert at_home.may_stay(GUEST) is not is_revoked
+
+
+def test_a_link_works_up_to_the_moment_it_ends(at_home, doorman):
+    word = link_word(at_home.make_link())
+    doorman.clock.now += LINK_S - 1
+    before = at_home.place_of(word)
+    doorman.clock.now += 1
+
+    assert (before is not None, at_home.place_of(word)) == (True, None)
+
+
+def test_sessions_that_are_over_make_room_before_any_other(at_home, doorman, monkeypatch):
+    """Not whoever came first, if they are still there."""
+    monkeypatch.setattr(sign_in, "MOST_SESSIONS", 2)
+    there, gone = (cookie_of(at_home, OWNER) for _ in range(2))
+    home = home_of(at_home, OWNER)
+    for _ in range(2):
+        doorman.clock.now += IDLE_S * 0.6
+        assert at_home.of(request_to(home, cookie=there), is_seen=True)
+    new = cookie_of(at_home, OWNER)
+
+    found = [at_home.of(request_to(home, cookie=cookie)) is not None for cookie in (there, gone, new)]
+    assert found == [True, False, True]
+
+
+def test_a_request_without_a_host_is_nobodys(at_home):
+    cookie = cookie_of(at_home, OWNER)
+
+    assert at_home.of(Request(b"GET", b"/", {b"cookie": cookie.encode()}, None)) is None
+
+
+def test_the_owners_name_is_there_from_the_beginning(signing):
+    admitted: list[str] = []
+    signing.open(OwnNames("key", 7337, admitted.extend))
+
+    assert len(admitted) == 1
+
+
+def test_nobody_signs_in_before_it_is_said_where_the_page_is(signing):
+    with pytest.raises(InternalError, match="where the page is"):
+        signing.make_link()

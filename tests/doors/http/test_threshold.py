@@ -84,3 +84,11 @@ def test_what_a_page_of_another_address_sends_is_stopped(method, headers, passes
         refuse_strangers(request(method, **headers))
 
     assert (refused.value.status, refused.value.code) == (403, "HTTP_WRONG_ORIGIN")
+
+
+@pytest.mark.parametrize("origin", [None, b"http://", b"http://127.0.0.1:7337"])
+def test_without_a_host_nothing_but_no_origin_is_ones_own(origin):
+    """``http://`` followed by nothing is what such a request has as its own."""
+    sent = Request(b"POST", b"/", {} if origin is None else {b"origin": origin}, None)
+
+    assert is_own_origin(sent) is (origin in (None, b"http://"))
