@@ -1,4 +1,4 @@
-import time
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -201,7 +201,7 @@ def test_the_age_of_a_record_is_known_unless_there_is_none():
 
 
 def test_a_lock_with_a_thousand_tools_is_read_in_a_moment():
-    """Starting up with a large catalogue must not be felt, and all of it is there; what others use is not counted."""
+    """All of it is there, and Python takes no step for each of them: starting with a large catalogue is not felt."""
     schema = {
         "type": "object",
         "properties": {f"parameter_{n}": {"type": "string", "description": "x" * 40} for n in range(6)},
@@ -209,10 +209,18 @@ def test_a_lock_with_a_thousand_tools_is_read_in_a_moment():
     many = tuple({"name": f"tool_{n:04}", "description": "d" * 100, "inputSchema": schema} for n in range(1000))
     text = write_lock(Lock({"big": Record("big", "success", many)}))
 
-    started = time.process_time()
-    read = read_lock(text, "toolcrib.lock")
-    took_s = time.process_time() - started
+    steps = 0
+
+    def count(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+
+    sys.setprofile(count)
+    try:
+        read = read_lock(text, "toolcrib.lock")
+    finally:
+        sys.setprofile(None)
 
     assert len(text) > 700_000
-    assert took_s < 0.5
+    assert steps < len(many)
     assert write_lock(read) == text

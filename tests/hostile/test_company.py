@@ -6,7 +6,6 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.fleet.running import until
@@ -20,11 +19,11 @@ from toolcrib.surroundings import Surroundings
 Hostile = Callable[[str], HostileServer]
 
 ALONE = "[kb]\nenabled = false\n"
-QUICK = "[catalog]\ngrace = 20\n[connect]\nattempts = 2\ndelays = [0, 0]\n"
+QUICK = "[catalog]\ngrace = 150\n[connect]\nattempts = 2\ndelays = [0, 0]\n"
 
 
 class Company:
-    """A Crib over a proper server and a bad one, with what it told."""
+    """A Crib over a proper server and bad ones, with what it told; where one is bad, its name is ``bad``."""
 
     def __init__(self, crib: toolcrib.Crib, events: list[Event]) -> None:
         self.crib, self.events = crib, events
@@ -32,8 +31,8 @@ class Company:
     async def names(self) -> list[str]:
         return [tool.name for tool in await self.crib.tools()]
 
-    async def bad_call(self, **arguments: Any) -> toolcrib.ToolResult:
-        return await self.crib.call("bad__echo", {"text": "hi", **arguments})
+    async def bad_call(self, name: str = "bad") -> toolcrib.ToolResult:
+        return await self.crib.call(f"{name}__echo", {"text": "hi"})
 
     async def good_call(self) -> str:
         return (await self.crib.call("good__echo", {"text": "still here"})).text
@@ -41,11 +40,15 @@ class Company:
 
 @pytest.fixture
 def company(tmp_path: Path, hostile: Hostile):
-    """``async with company(mode)``: the Crib, its processes checked to be gone at the end."""
+    """``async with company(mode)``: the Crib, its processes checked to be gone at the end.
+
+    With several modes, each server is named after its own.
+    """
 
     @asynccontextmanager
-    async def open_company(mode: str, settings: str = QUICK, bad: str = "") -> AsyncIterator[Company]:
-        servers = {"good": hostile("proper"), "bad": hostile(mode)}
+    async def open_company(*modes: str, settings: str = QUICK, bad: str = "") -> AsyncIterator[Company]:
+        servers = {mode if len(modes) > 1 else "bad": hostile(mode) for mode in modes}
+        servers = {"good": hostile("proper"), **servers}
         config = tmp_path / "toolcrib.toml"
         config.write_text(settings + ALONE + "".join(_entry(name, server) for name, server in servers.items()) + bad)
         events: list[Event] = []
@@ -93,7 +96,7 @@ async def test_a_command_that_does_not_exist_is_named(company):
 
 async def test_a_server_that_hangs_in_its_list_delays_the_list_by_no_more_than_the_grace(company):
     """The list is there while the bad server is still being waited for in the background, and then waits no more."""
-    async with company("hang_in_list", QUICK.replace("grace = 20", "grace = '300ms'")) as gathering:
+    async with company("hang_in_list", settings=QUICK.replace("grace = 150", "grace = '300ms'")) as gathering:
         await gathering.crib.refresh("good")
 
         assert await gathering.names() == ["good__echo"]
@@ -122,73 +125,85 @@ async def test_rubbish_on_stdout_is_counted_and_survived(company):
         assert gathering.crib.health()["servers"]["bad"]["stdoutNoise"] > 0
 
 
-@pytest.mark.parametrize("mode", ["exit_in_call", "killed_in_call", "half_answer"])
-async def test_a_server_that_dies_in_a_call_leaves_the_outcome_open_and_comes_back(company, mode):
+DYING = ["exit_in_call", "killed_in_call", "half_answer"]
+
+
+async def test_a_server_that_dies_in_a_call_leaves_the_outcome_open_and_comes_back(company):
     """The call says that its outcome is unknown; calls to others go on; the next call finds the server restarted."""
-    async with company(mode) as gathering:
+    async with company(*DYING) as gathering:
         await gathering.names()
-        failed, others = await asyncio.gather(
-            gathering.bad_call(), asyncio.gather(*(gathering.good_call() for _ in range(5)))
-        )
+        for mode in DYING:
+            failed, others = await asyncio.gather(
+                gathering.bad_call(mode), asyncio.gather(*(gathering.good_call() for _ in range(5)))
+            )
 
-        assert failed.error.code == "TOOL_EXECUTION_FAILED"
-        assert failed.error.details["outcome"] == "unknown"
-        assert others == ["still here"] * 5
-        await gathering.crib.refresh("bad")
-        assert gathering.crib.health()["servers"]["bad"]["restarts"] == 1
+            assert failed.error.code == "TOOL_EXECUTION_FAILED", mode
+            assert failed.error.details["outcome"] == "unknown", mode
+            assert others == ["still here"] * 5, mode
+            await gathering.crib.refresh(mode)
+        assert {gathering.crib.health()["servers"][mode]["restarts"] for mode in DYING} == {1}
 
 
-@pytest.mark.parametrize(
-    "mode",
-    ["invalid_utf8", "surrogate_result", "huge_line", "deep_result", "not_a_number", "wrong_types", "result_and_error"],
-)
-async def test_an_answer_that_cannot_be_read_fails_at_once_and_only_itself(company, mode):
+UNREADABLE = [
+    "invalid_utf8",
+    "surrogate_result",
+    "huge_line",
+    "deep_result",
+    "not_a_number",
+    "wrong_types",
+    "result_and_error",
+]
+
+
+async def test_an_answer_that_cannot_be_read_fails_at_once_and_only_itself(company):
     """No waiting for the time limit: the call fails with the reason, the connection goes on."""
-    async with company(mode) as gathering:
+    async with company(*UNREADABLE) as gathering:
         await gathering.names()
-        failed = await gathering.bad_call()
+        for mode in UNREADABLE:
+            failed = await gathering.bad_call(mode)
 
-        assert failed.error.code == "TOOL_EXECUTION_FAILED"
-        assert gathering.crib.health()["servers"]["bad"]["state"] == "connected"
-        assert await gathering.good_call() == "still here"
+            assert failed.error.code == "TOOL_EXECUTION_FAILED", mode
+            assert gathering.crib.health()["servers"][mode]["state"] == "connected", mode
+            assert await gathering.good_call() == "still here", mode
 
 
-@pytest.mark.parametrize(
-    ("mode", "text"),
-    [
-        ("double_answer", "hi"),
-        ("slow_drip", "hi"),
-        ("null_fields", ""),
-        ("unknown_content", ""),
-        ("no_content", ""),
-        ("notification_flood", "hi"),
-        ("progress_flood", "hi"),
-        ("ping_flood", "hi"),
-        ("list_changed_storm", "hi"),
-        ("ignore_discover", "hi"),
-        ("exit_on_discover", "hi"),
-        ("stderr_flood", "hi"),
-        ("cursor_loop", "hi"),
-        ("duplicate_names", "hi"),
-        ("invalid_schema", "hi"),
-        ("missing_schema", "hi"),
-        ("exploding_schema", "hi"),
-        ("cyclic_schema", "hi"),
-        ("remote_ref", "hi"),
-        ("file_ref", "hi"),
-        ("invisible_description", "hi"),
-        ("ansi_description", "hi"),
-    ],
-)
-async def test_oddities_are_survived(company, mode, text):
-    """What a strict client would stumble over still gives the answer."""
-    async with company(mode) as gathering:
-        assert "bad__echo" in await gathering.names()
-        result = await gathering.bad_call()
+ODDITIES = {
+    "double_answer": "hi",
+    "slow_drip": "hi",
+    "null_fields": "",
+    "unknown_content": "",
+    "no_content": "",
+    "notification_flood": "hi",
+    "progress_flood": "hi",
+    "ping_flood": "hi",
+    "list_changed_storm": "hi",
+    "ignore_discover": "hi",
+    "exit_on_discover": "hi",
+    "stderr_flood": "hi",
+    "cursor_loop": "hi",
+    "duplicate_names": "hi",
+    "invalid_schema": "hi",
+    "missing_schema": "hi",
+    "exploding_schema": "hi",
+    "cyclic_schema": "hi",
+    "remote_ref": "hi",
+    "file_ref": "hi",
+    "invisible_description": "hi",
+    "ansi_description": "hi",
+}
 
-        assert result.success, result.error
-        assert result.text == text
-        assert await gathering.good_call() == "still here"
+
+async def test_oddities_are_survived(company):
+    """What a strict client would stumble over still gives the answer, and disturbs nobody: all of them at once."""
+    async with company(*ODDITIES) as gathering:
+        listed = await gathering.names()
+        for mode, text in ODDITIES.items():
+            result = await gathering.bad_call(mode)
+
+            assert f"{mode}__echo" in listed
+            assert result.success, (mode, result.error)
+            assert result.text == text, mode
+            assert await gathering.good_call() == "still here", mode
 
 
 async def test_never_answering_is_a_timeout_that_tells_the_server(company):
@@ -281,14 +296,19 @@ async def test_secrets_in_a_servers_error_do_not_come_back(company):
         assert "x" * 12 not in str(failed.mcp)
 
 
-@pytest.mark.parametrize(
-    "mode",
-    ["ignore_sigterm", "ignore_end_of_input", "grandchild", "grandchild_ignores_sigterm", "grandchild_in_own_session"],
-)
-async def test_unwilling_processes_are_gone_when_the_crib_is(company, mode):
+UNWILLING = [
+    "ignore_sigterm",
+    "ignore_end_of_input",
+    "grandchild",
+    "grandchild_ignores_sigterm",
+    "grandchild_in_own_session",
+]
+
+
+async def test_unwilling_processes_are_gone_when_the_crib_is(company):
     """Whatever a server started or ignores, nothing is left (the fixture looks)."""
-    async with company(mode) as gathering:
-        assert "bad__echo" in await gathering.names()
+    async with company(*UNWILLING) as gathering:
+        assert {f"{mode}__echo" for mode in UNWILLING} <= set(await gathering.names())
 
 
 async def test_a_server_that_hangs_is_left_alone_after_five_calls_and_nobody_else_is_disturbed(company):

@@ -73,11 +73,30 @@ async def connected(server: HttpServer) -> AsyncIterator[Client]:
         writer.transport.abort()
 
 
+class Clock:
+    """The server's clock: it stands still until it is put forward."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._seen = asyncio.Event()
+
+    def __call__(self) -> float:
+        self._seen.set()
+        return self._now
+
+    async def advance(self, seconds: float) -> None:
+        """Put it forward; returns when the server has acted on it."""
+        self._now += seconds
+        self._seen.clear()
+        await self._seen.wait()
+
+
 @contextlib.asynccontextmanager
 async def serving(
-    handler, *, limits: HttpLimits = HASTE, policy: GuardPolicy | None = None
+    handler, *, limits: HttpLimits = HASTE, policy: GuardPolicy | None = None, clock: Clock | None = None
 ) -> AsyncIterator[HttpServer]:
-    server = HttpServer({"/": handler, "/healthz": handler}, limits=limits, policy=policy)
+    routes = {"/": handler, "/healthz": handler}
+    server = HttpServer(routes, limits=limits, policy=policy, clock=clock or Clock())
     await server.start("127.0.0.1", 0)
     try:
         yield server
@@ -681,20 +700,17 @@ async def test_a_client_that_sends_without_end_is_cut_off():
 
 async def test_a_refused_client_that_stays_is_let_go():
     """It has time to read the refusal, not more."""
-
-    async def drip(client: Client) -> None:
-        while True:
-            client.send(b"x")
-            await client.writer.drain()
-            await asyncio.sleep(0.01)
-
-    async with serving(echo, limits=replace(HASTE, linger_s=0.05)) as server, connected(server) as client:
+    clock = Clock()
+    async with serving(echo, clock=clock) as server, connected(server) as client:
         client.send(b"nonsense\r\n\r\n")
         answer = await client.answer()
-        with pytest.raises(ConnectionError):
-            await asyncio.wait_for(drip(client), 150)
+        await clock.advance(HASTE.linger_s * 0.9)
+        client.send(b"x")
+        stayed = server.connections
+        await clock.advance(HASTE.linger_s * 0.2)
+        await client.closed()
 
-    assert answer.status == 501
+    assert (answer.status, stayed) == (501, 1)
 
 
 async def test_a_client_may_ask_before_it_sends_a_body():
@@ -732,57 +748,66 @@ async def test_a_target_may_name_the_whole_address():
 
 
 SLOW = {
-    "no byte at all": (b"", {"head_s": 0.05}, None),
-    "half a head": (get()[:20], {"head_s": 0.05}, 408),
-    "half a body": (post(b"hello")[:-2], {"body_idle_s": 0.05}, 408),
-    "half a chunk": (chunked(b"hello")[:-9], {"body_idle_s": 0.05}, 408),
-    "nothing after an answer": (get(), {"keep_alive_s": 0.05}, 200),
+    "no byte at all": (b"", HASTE.head_s, None),
+    "half a head": (get()[:20], HASTE.head_s, 408),
+    "half a body": (post(b"hello")[:-2], HASTE.body_idle_s, 408),
+    "half a chunk": (chunked(b"hello")[:-9], HASTE.body_idle_s, 408),
+    "nothing after an answer": (get(), HASTE.keep_alive_s, 200),
 }
 
 
-@pytest.mark.parametrize(("data", "limit", "status"), SLOW.values(), ids=SLOW)
-async def test_a_client_that_stops_talking_is_let_go(data: bytes, limit: dict[str, float], status: int | None):
+@pytest.mark.parametrize(("data", "limit_s", "status"), SLOW.values(), ids=SLOW)
+async def test_a_client_that_stops_talking_is_let_go(data: bytes, limit_s: float, status: int | None):
     """Every silence has its limit; one in the middle of a request is told."""
-    async with serving(echo, limits=replace(HASTE, **limit)) as server, connected(server) as client:
+    clock = Clock()
+    async with serving(echo, clock=clock) as server, connected(server) as client:
         client.send(data)
-        received = await asyncio.wait_for(client.closed(), 150)
+        closed = asyncio.create_task(client.closed())
+        await settled(server)
+        await clock.advance(limit_s - 0.1)
+        stayed = server.connections
+        await clock.advance(0.2)
+        received = await closed
 
-    assert received[9:12] == (str(status).encode() if status else b"")
+    assert (received[9:12], stayed) == (str(status).encode() if status else b"", 1)
+
+
+async def settled(server: HttpServer) -> None:
+    """Until the server has taken what was sent before: it answers one who came after."""
+    async with connected(server) as later:
+        later.send(get(path="/healthz"))
+        await later.answer()
 
 
 @pytest.mark.parametrize(
-    ("start", "limit"),
+    ("start", "limit_s"),
     [
-        (b"GET / HTTP/1.1\r\nX-A: ", {"head_s": 0.1}),
-        (get("Content-Length: 100000", method="POST"), {"body_total_s": 0.1}),
+        (b"GET / HTTP/1.1\r\nX-A: ", HASTE.head_s),
+        (get("Content-Length: 100000", method="POST"), HASTE.body_total_s),
     ],
     ids=["head", "body"],
 )
-async def test_dripping_bytes_buys_no_time(start: bytes, limit: dict[str, float]):
+async def test_dripping_bytes_buys_no_time(start: bytes, limit_s: float):
     """A client that sends a byte now and then is let go like one that sends none."""
-
-    async def drip(client: Client) -> None:
-        while True:
-            client.send(b"x")
-            await asyncio.sleep(0.01)
-
-    async with serving(echo, limits=replace(HASTE, **limit)) as server, connected(server) as client:
+    clock = Clock()
+    async with serving(echo, clock=clock) as server, connected(server) as client:
         client.send(start)
-        dripping = asyncio.create_task(drip(client))
+        for _ in range(20):
+            client.send(b"x")
+            await settled(server)
+            await clock.advance(limit_s / 19)
         answer = await asyncio.wait_for(client.answer(), 150)
-        dripping.cancel()
 
     assert answer.status == 408
 
 
 async def test_work_on_an_answer_has_no_limit_here():
     """While a request is being worked on, silence of the client is as it should be."""
-    keeper = Keeper()
-    limits = replace(HASTE, head_s=0.02, body_idle_s=0.02, body_total_s=0.02, keep_alive_s=0.02)
-    async with serving(keeper, limits=limits) as server, connected(server) as client:
+    keeper, clock = Keeper(), Clock()
+    async with serving(keeper, clock=clock) as server, connected(server) as client:
         client.send(get())
         _, exchange = await keeper.next()
-        await asyncio.sleep(0.1)
+        await clock.advance(1_000_000)
         exchange.answer(200, b"{}")
         answer = await client.answer()
 
@@ -791,11 +816,11 @@ async def test_work_on_an_answer_has_no_limit_here():
 
 async def test_a_client_is_not_late_while_we_do_not_read():
     """A request whose second half cannot be read yet is not refused for being slow."""
-    keeper = Keeper()
-    async with serving(keeper, limits=replace(HASTE, head_s=0.05)) as server, connected(server) as client:
+    keeper, clock = Keeper(), Clock()
+    async with serving(keeper, clock=clock) as server, connected(server) as client:
         client.send(post(b"1") + post(b"2") + get()[:20])
         _, exchange = await keeper.next()
-        await asyncio.sleep(0.15)
+        await clock.advance(HASTE.head_s + 1)
         exchange.answer(200, b"{}")
         client.send(get()[20:])
         for _ in range(2):
@@ -807,16 +832,17 @@ async def test_a_client_is_not_late_while_we_do_not_read():
 
 async def test_a_client_that_does_not_read_is_let_go():
     """What we write is not kept for ever; whoever waits for room to write goes on."""
-    keeper, gone = Keeper(), asyncio.Event()
-    async with serving(keeper, limits=replace(HASTE, write_idle_s=0.05)) as server, connected(server) as client:
+    keeper, clock, gone = Keeper(), Clock(), asyncio.Event()
+    async with serving(keeper, clock=clock) as server, connected(server) as client:
         client.send(get())
         _, exchange = await keeper.next()
         exchange.on_disconnect(gone.set)
         exchange.start_stream(200)
-        while not exchange.disconnected:
-            exchange.write(b"x" * 1_000_000)
-            await asyncio.wait_for(exchange.drain(), 150)
+        exchange.write(b"x" * 50_000_000)
+        waiting = asyncio.create_task(exchange.drain())
+        await clock.advance(HASTE.write_idle_s + 1)
         await asyncio.wait_for(gone.wait(), 150)
+        await asyncio.wait_for(waiting, 150)
 
     assert server.connections == 0
 

@@ -7,9 +7,11 @@ later. Requests that break a rule or a limit are answered before any handler is 
 import asyncio
 import errno
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from toolcrib.core.clocks import Clock
 from toolcrib.core.errors import ConfigError
 from toolcrib.transports.http_connection import ServerConnection
 from toolcrib.transports.http_exchange import Exchange
@@ -50,11 +52,13 @@ class HttpServer:
         fallback: Handler = answer_not_found,
         policy: GuardPolicy | None = None,
         limits: HttpLimits | None = None,
+        clock: Clock = time.monotonic,
     ) -> None:
         by_path = {path.encode(): handler for path, handler in routes.items()}
         self._policy = policy or GuardPolicy()
         limits = limits or HttpLimits()
         self._site = Site(by_path, fallback, Guard(self._policy), limits, Places(limits.connections))
+        self._clock = clock
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self.host = self._bound = ""
@@ -130,7 +134,7 @@ class HttpServer:
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Keep the clock of all connections, and end those that take too long."""
-        self._site.now = now = loop.time()
+        self._site.now = now = self._clock()
         for connection in tuple(self._site.places.taken):
             connection.check_time(now)
         self._sweeping = loop.call_later(self._site.limits.sweep_s, self._sweep, loop)

@@ -100,7 +100,7 @@ LISTS = (SCALARS | choices()).map(lambda found: ({"type": "array", "items": foun
 PARTS = st.recursive(SCALARS | NULLABLE | choices() | LISTS | st.just(({}, ANYTHING)), objects, max_leaves=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 @given(objects(PARTS), st.data())
 def test_arguments_survive_the_way_through_a_form(found, data):
     """Whatever fits a schema can be put into its form, and comes back from a browser as it was."""
@@ -113,7 +113,7 @@ def test_arguments_survive_the_way_through_a_form(found, data):
     assert json.dumps(again, sort_keys=True) == json.dumps(arguments, sort_keys=True)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 @given(objects(PARTS), st.dictionaries(NAMES.map("a/{}".format) | NAMES.map("j/{}".format), TEXTS, max_size=6))
 def test_whatever_is_sent_is_read_or_refused_by_field(found, sent):
     """No field brings the page down, and what is wrong is never passed on."""
@@ -238,7 +238,7 @@ ODD = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 @given(st.dictionaries(WORDS, ODD, max_size=6))
 def test_no_schema_is_too_odd_for_a_page(schema):
     """Servers send what they like; a form and a table come of it all the same."""
