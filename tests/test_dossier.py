@@ -72,6 +72,22 @@ async def told(dossier: Dossier, caller: Caller | None = None) -> dict[str, Any]
     return msgspec.json.decode(msgspec.json.encode(document))["configuration"]
 
 
+async def test_a_rule_that_overrules_another_says_so(place: Place):
+    """The milder value with its place, as ``config show --origin`` does."""
+    user = place.directory.parent / ".config" / "toolcrib" / "toolcrib.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text('[security]\npolicy = "ask"\n')
+    written = place.directory / "toolcrib.toml"
+    written.write_text(f'{WRITTEN}\n[security]\npolicy = "allow"\n')
+
+    configuration = await told(Dossier(place))
+
+    shown = next(one for one in configuration["settings"] if one["setting"] == "security.policy")
+    assert (shown["value"], shown["origin"]) == ("ask", f"{user}:2")
+    assert [text.startswith(f"allow ({written}:") for text in shown["overrules"]] == [True]
+    assert shown["overruledBy"] is None
+
+
 async def test_the_configuration_tells_settings_servers_and_tools(place: Place):
     """With where each setting came from, and without any secret."""
     configuration = await told(Dossier(place))

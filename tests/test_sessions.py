@@ -366,8 +366,41 @@ async def test_a_journal_keeps_the_latest_and_says_what_it_forgot(bench: Bench):
         journal.close()
         await waiting
 
-    assert (journal.forgotten, len(journal.after(0))) == (3, HAPPENINGS_KEPT)
+    assert (journal.forgotten(), len(journal.after(0))) == (3, HAPPENINGS_KEPT)
     assert [one.kind for one in journal.after(journal.last - 1)] == ["server.changed"]
+
+
+async def test_numbers_in_a_journal_tell_nobody_what_happened_to_other_servers(bench: Bench):
+    """Whoever is told of one server counts only what concerns it, also after much was forgotten; a wait, too."""
+
+    def sees(servers: frozenset[str]) -> bool:
+        return "x" in servers
+
+    async with bench.serving(bench.project("mine")) as sessions:
+        project = sessions.projects.served
+        journal = Journal(project.crib)
+
+        async def change(**urls: int) -> None:
+            servers = (f'[servers.{name}]\nurl = "http://127.0.0.1:1/{number}"' for name, number in urls.items())
+            bench.project("mine", "\n".join(servers))
+            project.loaded = load(None, project.around)
+            await project.crib.servers.apply(project.loaded.config.servers)
+
+        await change(x=0, other=0)
+        first, waiting = journal.latest(sees), asyncio.ensure_future(journal.wait(journal.latest(sees), 60, sees))
+        for number in range(HAPPENINGS_KEPT):
+            await change(x=0, other=number)
+        is_still_waiting, unmoved = not waiting.done(), (journal.latest(sees), journal.after(first, sees))
+        await change(x=1, other=number)
+        await waiting
+        told = journal.after(first, sees)
+        journal.close()
+
+    assert (is_still_waiting, unmoved) == (True, (first, []))
+    assert "x" in {one.server for one in told} <= {"", "x"}
+    assert [one.id for one in told] == list(range(first + 1, first + 1 + len(told)))
+    assert (journal.latest(sees), journal.latest()) == (first + len(told), journal.last)
+    assert journal.forgotten(sees) <= first < journal.forgotten()
 
 
 async def test_questions_of_another_project_say_where_they_come_from(bench: Bench):

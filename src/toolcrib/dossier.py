@@ -149,7 +149,16 @@ def shown_to(caller: Caller | None, catalog: Catalog) -> list[Route]:
 
 
 def _settings(config: Config) -> list[Document]:
-    return [{"setting": one.setting, "value": one.value, "origin": one.origin} for one in explain(config)]
+    return [
+        {
+            "setting": one.setting,
+            "value": one.value,
+            "origin": one.origin,
+            "overrules": list(one.overrules),
+            "overruledBy": one.overruled_by or None,
+        }
+        for one in explain(config)
+    ]
 
 
 def _server(server: ServerConfig, known: Known | None, tools: int, *, full: bool) -> Document:

@@ -131,8 +131,10 @@ class SourceMaker:
 
 
 def _own_secrets(config: Config, around: Surroundings) -> frozenset[str]:
-    """The secrets that toolcrib itself is given: for models, the platform, and what replicas share."""
-    model, platform = config.model, config.platform
-    keys = [("key", text) for text in (platform.token, *platform.tokens.values())]
-    addresses = [("", text) for text in (model.url, platform.endpoint, config.store.url, config.redis.url)]
+    """The secrets that toolcrib itself is given: for models, embedders, the platform, and what replicas share."""
+    model, platform, kb, embedders = config.model, config.platform, config.kb, config.kb.embedders.values()
+    tokens = (platform.token, *platform.tokens.values())
+    keys = [("key", text) for text in (*tokens, kb.key, *(one.api_key for one in embedders))]
+    places = (model.url, platform.endpoint, config.store.url, config.redis.url, kb.url, *(one.url for one in embedders))
+    addresses = [("", text) for text in places]
     return secrets_of([*keys, *addresses], around.env)

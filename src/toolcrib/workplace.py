@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,6 +18,7 @@ from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.tool import Tool
 from toolcrib.crib import Crib
 from toolcrib.dossier import Document, Place, Snapshot, Stamp, shown_to, stamp_of
 from toolcrib.loading import load
@@ -43,44 +44,76 @@ class Happening:
         return {"id": self.id, "kind": self.kind, "at": self.at, "server": self.server or None}
 
 
+Sees = Callable[[frozenset[str]], bool]
+"""Whether somebody is told of what happened to these servers; of what concerns none in particular everybody is."""
+
+
+def see_all(_: frozenset[str]) -> bool:
+    """For who may know of every server."""
+    return True
+
+
 class Journal:
-    """The latest happenings, for whoever asks."""
+    """The latest happenings, for whoever asks.
+
+    Everybody is told numbers of their own: those of all happenings would tell how much happened elsewhere.
+    """
 
     def __init__(self, crib: Crib, wall: Callable[[], float] = time.time) -> None:
-        self._wall = wall
-        self._kept: deque[Happening] = deque(maxlen=HAPPENINGS_KEPT)
+        self._wall, self._crib = wall, crib
+        self._kept: deque[tuple[Happening, frozenset[str]]] = deque(maxlen=HAPPENINGS_KEPT)
+        self._counts: Counter[frozenset[str]] = Counter()
+        """How much has happened to which servers, so far."""
+        self._tools = self._listed()
         self.last = 0
         self._news = asyncio.Event()
         self._closed = False
-        self._forget = (crib.on_change(lambda: self._note(CATALOG_CHANGED)), crib.servers.on_change(self._note_server))
+        self._forget = (crib.on_change(self._note_catalog), crib.servers.on_change(self._note_server))
+
+    def _listed(self) -> dict[str, Sequence[Tool]]:
+        return {name: shelf.tools for name, shelf in self._crib.shelves.items()}
+
+    def _note_catalog(self) -> None:
+        before, now = self._tools, self._listed()
+        self._tools = now
+        changed = (name for name in before.keys() | now.keys() if before.get(name) is not now.get(name))
+        self._note(CATALOG_CHANGED, "", frozenset(changed))
 
     def _note_server(self, event: Event) -> None:
-        self._note(event.name, str(event.fields["server"]))
+        server = str(event.fields["server"])
+        self._note(event.name, server, frozenset({server}))
 
-    def _note(self, kind: str, server: str = "") -> None:
+    def _note(self, kind: str, server: str, concerned: frozenset[str]) -> None:
         self.last += 1
+        self._counts[concerned] += 1
         at = timestamp(datetime.fromtimestamp(self._wall(), UTC))
-        self._kept.append(Happening(self.last, kind, at, server))
+        self._kept.append((Happening(self.last, kind, at, server), concerned))
         self._wake()
 
     def _wake(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
-    @property
-    def forgotten(self) -> int:
-        """The id of the last happening that is not kept any more; zero if all are."""
-        return self.last - len(self._kept)
+    def latest(self, sees: Sees = see_all) -> int:
+        """The number of the last happening that somebody is told of."""
+        return sum(number for servers, number in self._counts.items() if not servers or sees(servers))
 
-    def after(self, number: int) -> list[Happening]:
-        """What is kept of what happened after that."""
-        return [happening for happening in self._kept if happening.id > number]
+    def forgotten(self, sees: Sees = see_all) -> int:
+        """The number of the last one that is not kept any more; zero if all are."""
+        return self.latest(sees) - sum(1 for _, servers in self._kept if not servers or sees(servers))
 
-    async def wait(self, number: int, wait_s: float) -> None:
+    def after(self, number: int, sees: Sees = see_all, since: int = 0) -> list[Happening]:
+        """What is kept of what happened after that, and after the first ``since`` of all."""
+        seen = [happening for happening, servers in self._kept if not servers or sees(servers)]
+        first = self.latest(sees) - len(seen) + 1
+        numbered = [(happening.id, replace(happening, id=own)) for own, happening in enumerate(seen, first)]
+        return [happening for id_, happening in numbered if happening.id > number and id_ > since]
+
+    async def wait(self, number: int, wait_s: float, sees: Sees = see_all) -> None:
         """Return when something has happened after that, or the time is over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                while self.last <= number and not self._closed:
+                while self.latest(sees) <= number and not self._closed:
                     await self._news.wait()
 
     def close(self) -> None:

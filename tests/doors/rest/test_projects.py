@@ -231,7 +231,8 @@ async def test_the_configuration_of_a_project_is_read_without_starting_anything(
 
     assert names(configuration["availableTools"]) == ["tiny__read_file", "tiny__write_file"]
     assert [server["name"] for server in configuration["servers"]] == ["tiny"]
-    assert {"setting": "security.policy", "value": "allow", "origin": "default"} in configuration["settings"]
+    policy = {"setting": "security.policy", "value": "allow", "origin": "default", "overrules": [], "overruledBy": None}
+    assert policy in configuration["settings"]
     assert b"very-secret" not in reply.body
     assert not house.diary.exists()
 

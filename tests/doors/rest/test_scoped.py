@@ -36,7 +36,7 @@ def asked(api: Api, token: str, project: str) -> dict[str, str]:
     for method, path in MATRIX:
         kind = path.split("/")[1]
         given = {"id": ids.get(kind, "1"), "name": "mine__echo" if "tools" in path else "mine", "tool": "mine__echo"}
-        if method != "GET" or path.endswith("/events"):
+        if method != "GET" or path == "/events":
             continue
         wanted = path.format(**given, pattern="mine__*", caller="x")
         found[f"GET {wanted}"] = api.raw("GET", wanted, token=token).body.decode()
@@ -61,6 +61,18 @@ def test_no_route_names_a_server_that_the_token_is_not_for(answers):
     """Neither in what it may see, nor in a refusal, a hint or a page."""
     assert {path: body for path, body in answers.items() if FOREIGN in body and path != "own calls"} == {}
     assert len(answers) > 40
+
+
+def test_a_session_counts_only_what_happens_to_the_servers_of_its_token(answers):
+    """Nothing ever happened to its own; the journal of the project has entries all the same."""
+    path = next(path for path in answers if path.endswith("/events"))
+    told = json.loads(answers[path])
+    shown = next(
+        json.loads(body)["session"] for place, body in answers.items() if re.fullmatch("GET /sessions/[^/]+", place)
+    )
+
+    assert len(told["events"]) == told["last"] == shown["lastEvent"]
+    assert {event["server"] for event in told["events"]} <= {None, "mine"}
 
 
 def test_a_call_that_is_refused_says_the_same_whether_the_tool_is_there_or_not(answers):

@@ -76,6 +76,10 @@ class Setting(Shape):
     value: Any
     origin: str
     """A file and line, the environment, a flag, or ``default``."""
+    overrules: list[str]
+    """Milder values of a rule that do not count, each with its place."""
+    overruled_by: str | None
+    """The stricter rule of another place because of which it does not count."""
 
 
 class ConfiguredServer(Shape):

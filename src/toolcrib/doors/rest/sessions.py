@@ -25,6 +25,7 @@ from toolcrib.doors.rest.project_shapes import (
     SessionView,
 )
 from toolcrib.sessions import Session, Sessions, UnknownSession, working
+from toolcrib.workplace import Sees
 
 PATH = "/api/v1/sessions"
 TAG = "sessions"
@@ -126,22 +127,26 @@ def shown_sessions(visit: Visit, sessions: Sessions, project: str | None = None)
 def session_entry(session: Session, visit: Visit) -> dict[str, Any]:
     """One session, with the tools the visitor can use in it right now."""
     return session.to_dict() | {
-        "lastEvent": session.workplace.journal.last,
+        "lastEvent": session.workplace.journal.latest(_sees(visit)),
         "availableTools": session.workplace.entries(visit.caller),
     }
 
 
 async def _happenings(visit: Visit, session: Session) -> dict[str, Any]:
     """What happened after an id, as far as it concerns the visitor; waits for something if nothing has."""
-    journal, after = session.workplace.journal, max(session.since, visit.number("after", 0, NEWEST))
-    await working(session, journal.wait(after, visit.number("wait", 0, LONGEST_WAIT_S)))
-    patterns = visit.caller.grants.servers
-    happened = [one for one in journal.after(after) if not one.server or matches(one.server, patterns)]
+    journal, after, sees = session.workplace.journal, visit.number("after", 0, NEWEST), _sees(visit)
+    await working(session, journal.wait(after, visit.number("wait", 0, LONGEST_WAIT_S), sees))
     return {
-        "events": [one.to_dict() for one in happened],
-        "last": journal.last,
-        "missed": after < journal.forgotten,
+        "events": [one.to_dict() for one in journal.after(after, sees, session.since)],
+        "last": journal.latest(sees),
+        "missed": after < journal.forgotten(sees) and session.since < journal.forgotten(),
     }
+
+
+def _sees(visit: Visit) -> Sees:
+    """What happens to servers outside of a token's grants does not concern its owner, not even that it does."""
+    patterns = visit.caller.grants.servers
+    return lambda servers: any(matches(server, patterns) for server in servers)
 
 
 async def _call(visit: Visit, session: Session) -> Answer:
