@@ -5,6 +5,7 @@ answered yet is shown as the record knows it (``isLive`` is false).
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +26,6 @@ from toolcrib.doors.rest.project_shapes import (
     SessionView,
 )
 from toolcrib.sessions import Session, Sessions, UnknownSession, working
-from toolcrib.workplace import Sees
 
 PATH = "/api/v1/sessions"
 TAG = "sessions"
@@ -143,7 +143,7 @@ async def _happenings(visit: Visit, session: Session) -> dict[str, Any]:
     }
 
 
-def _sees(visit: Visit) -> Sees:
+def _sees(visit: Visit) -> Callable[[frozenset[str]], bool]:
     """What happens to servers outside of a token's grants does not concern its owner, not even that it does."""
     patterns = visit.caller.grants.servers
     return lambda servers: any(matches(server, patterns) for server in servers)
