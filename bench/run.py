@@ -83,8 +83,9 @@ def run(options: Options) -> int:
 
 
 async def _measure(options: Options) -> report.Report:
-    """A polite kill unwinds like Ctrl-C, so that no contender is left behind."""
+    """Every polite way to stop it unwinds it, so that no contender is left behind."""
     task = asyncio.current_task()
     assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     return await FIGURES[options.figure](options)

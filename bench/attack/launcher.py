@@ -5,11 +5,14 @@ machine's, not toolcrib's.
 """
 
 import asyncio
+import ctypes
+import signal
 import sys
 from pathlib import Path
 
 import uvloop
 
+PR_SET_PDEATHSIG = 1
 TICK_S = 0.005
 WORTH_A_LOOK_S = 0.01
 
@@ -40,7 +43,8 @@ def waited_for_processor_s() -> float:
 
 
 def main() -> int:
-    """Run toolcrib with the meter in every loop it makes."""
+    """Run toolcrib with the meter in every loop it makes; it ends with whoever attacks it, even if that is killed."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     file = Path(sys.argv[1])
     make = uvloop.new_event_loop
 

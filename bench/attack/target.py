@@ -86,10 +86,20 @@ async def a_target(home: Path, modes: list[str]) -> AsyncIterator[Target]:
         tokens["owner"] = (home / "owner").read_text()
         yield Target(home, port, program.pid, tokens, tuple(map(evil_name, modes)))
     finally:
-        if program.returncode is None:
-            program.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(program.wait(), STOP_S)
+        await _end(program)
         log.close()
+
+
+async def _end(program: asyncio.subprocess.Process) -> None:
+    """Let it stop in order; whatever keeps it or us from that, it does not stay."""
+    if program.returncode is not None:
+        return
+    program.send_signal(signal.SIGTERM)
+    try:
+        await asyncio.wait_for(program.wait(), STOP_S)
+    finally:
+        if program.returncode is None:
+            program.kill()
 
 
 TOKENS: dict[str, tuple[str, ...]] = {
