@@ -12,6 +12,8 @@ from toolcrib.catalog.pins import (
     CHANGED,
     MOVED,
     NEW,
+    PINS_MAX,
+    TOO_MANY,
     Comparison,
     accept,
     fingerprint,
@@ -372,3 +374,18 @@ def test_what_is_held_here_stays_held_when_another_process_pinned_something_else
 
     assert (held_tools(joined, HOW), set(joined.pins)) == ({"a": CHANGED}, {"a", "b"})
     assert joined.pins["a"] == ours.pins["a"]
+
+
+def test_a_server_that_never_shows_the_same_tools_is_no_longer_believed_unasked():
+    """Its pins do not grow without end, none is given up, and what comes then is held until a person accepts it."""
+    how = Comparison("server", "first", "now")
+    pins = {f"tool_{number}": Pin("hash", "server", "then") for number in range(PINS_MAX - 1)}
+    tools = tuple({"name": name} for name in ("last", "one_more"))
+    record = Record("files", "success", tools, "now", pins=pins)
+
+    settled = replace(record, pins=settle(record, tools, how))
+    accepted = accept(settled, ["one_more"], how)
+
+    assert settled.pins.keys() == {*pins, "last"}
+    assert held_tools(settled, how) == {"one_more": TOO_MANY}
+    assert held_tools(accepted, how) == {}

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.catalog.pins import CHANGED, MOVED, NEW
+from toolcrib.catalog import pins
+from toolcrib.catalog.pins import CHANGED, MOVED, NEW, TOO_MANY
 from toolcrib.catalog.quarantine import Quarantine
 from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.lock import Pin, Record
@@ -297,3 +298,17 @@ def test_what_another_process_accepted_is_taken_over(barred, stored, is_changed,
     assert Quarantine("first", events.drop).take_over(shelf, stored) is is_changed
     assert (shelf.barred, shelf.record is before) == (still_barred, not is_changed)
     assert bool(shelf.held) is bool(is_changed and (still_barred or stored.pins))
+
+
+async def test_tools_beyond_those_accepted_unasked_are_held_and_told_of_once(monkeypatch):
+    """A server that shows ever more tools fills neither the lock nor the log; a person may accept them."""
+    monkeypatch.setattr(pins, "PINS_MAX", 2)
+    files = FakeSource("files", [tool("a"), tool("b"), tool("c"), tool("d")])
+    async with memory_crib(files) as made:
+        await made.crib.refresh("files")
+        names = await listed(made)
+        await made.crib.servers.approve("files__d")
+        after = await listed(made)
+
+    assert (names, after) == (["files__a", "files__b"], ["files__a", "files__b", "files__d"])
+    assert made.told(events.TOOL_HELD) == [{"server": "files", "tool": "c", "reason": TOO_MANY}]

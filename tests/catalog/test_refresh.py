@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.catalog import refresh, storing
+from toolcrib.catalog import change_pauses, refresh, storing
 from toolcrib.catalog.missing import missing_servers
 from toolcrib.catalog.refresh import Refresher, Shelf
 from toolcrib.config.lock import Record
@@ -285,7 +285,7 @@ async def test_without_grace_nobody_is_waited_for(fresh):
 
 async def test_a_burst_of_changes_is_answered_once(fresh, monkeypatch):
     """The server is asked again after a short pause."""
-    monkeypatch.setattr(refresh, "CHANGE_PAUSE_S", 0.0)
+    monkeypatch.setattr(change_pauses, "CHANGE_PAUSE_S", 0.0)
     files = FakeSource("files", ["read"])
     shelf = fresh.put(files)
     await fresh.refresher.need(LONG_S)
@@ -302,7 +302,7 @@ async def test_a_burst_of_changes_is_answered_once(fresh, monkeypatch):
 
 async def test_a_change_during_a_discovery_is_asked_for_afterwards(fresh, monkeypatch):
     """What the running discovery brings may be out of date already."""
-    monkeypatch.setattr(refresh, "CHANGE_PAUSE_S", 0.0)
+    monkeypatch.setattr(change_pauses, "CHANGE_PAUSE_S", 0.0)
     files = FakeSource("files", ["read"])
     files.listing.hold()
     shelf = fresh.put(files)
@@ -322,7 +322,7 @@ async def test_a_change_during_a_discovery_is_asked_for_afterwards(fresh, monkey
 
 async def test_nothing_is_begun_after_the_end(fresh, monkeypatch):
     """A server may still be talking while everything is closed."""
-    monkeypatch.setattr(refresh, "CHANGE_PAUSE_S", 0.0)
+    monkeypatch.setattr(change_pauses, "CHANGE_PAUSE_S", 0.0)
     files = FakeSource("files", ["read"])
     fresh.put(files)
     await fresh.refresher.close()
@@ -472,3 +472,26 @@ async def test_closing_while_the_shared_database_is_away_waits_for_nothing():
         await fresh.refresher.close()
 
     assert len(fresh.told("lock.not.written")) == 2
+
+
+async def test_of_many_records_that_come_while_one_is_written_only_the_last_is_written(fresh):
+    """A server that changes all the time does not have the lock written each time; who waits, waits for the last."""
+    files = FakeSource("files", ["read"])
+    fresh.put(files)
+    written, hold = [], asyncio.Event()
+    update = fresh.records.update
+
+    async def slowly(server, change):
+        await hold.wait()
+        await update(server, change)
+        written.append([tool["name"] for tool in (await fresh.records.read())["files"].tools])
+
+    fresh.records.update = slowly
+    for number in range(5):
+        files.tools = (Tool(f"tool_{number}"),)
+        await fresh.refresher.start(fresh.refresher.shelves["files"])
+    await asyncio.sleep(0)
+    hold.set()
+    await fresh.refresher.refresh([])
+
+    assert written == [["tool_0"], ["tool_4"]]

@@ -19,6 +19,10 @@ from toolcrib.config.security import PinMode
 CHANGED = "its definition changed since it was accepted"
 MOVED = "the command or address of its server changed since it was accepted"
 NEW = "it is new and has not been accepted yet"
+TOO_MANY = "it is new, and its server has shown so many tools that no more are accepted unasked"
+PINS_MAX = 2_500
+"""Of one server, unless a person accepts more: one that never lists the same would fill the lock without end. No pin is
+given up for another, or a server could have its tools forgotten and come back with others."""
 
 _UNSEEN = frozenset({"_meta"})
 _TEXTS = frozenset({"title", "description"})
@@ -96,7 +100,7 @@ def settle(record: Record, tools: Sequence[Definition], how: Comparison) -> dict
         name = tool["name"]
         pin, found = pins.get(name), fingerprint(tool)
         if pin is None:
-            if how.mode == "first":
+            if how.mode == "first" and len(pins) < PINS_MAX:
                 pins[name] = Pin(found, how.identity, how.now)
         elif pin.hash == found:
             pins[name] = replace(pin, definition=None)
@@ -118,7 +122,8 @@ def held_tools(record: Record, how: Comparison) -> dict[str, str]:
     """The tools of a record that are in quarantine, and why."""
     if how.mode == "off":
         return {}
-    found = {name: _why_held(record.pins.get(name), how) for name in _by_name(record)}
+    unpinned = NEW if how.mode == "strict" else TOO_MANY if len(record.pins) >= PINS_MAX else ""
+    found = {name: _why_held(record.pins.get(name), unpinned, how) for name in _by_name(record)}
     return {name: reason for name, reason in found.items() if reason}
 
 
@@ -137,9 +142,9 @@ def _by_name(record: Record) -> dict[str, Definition]:
     return {tool["name"]: tool for tool in record.tools if isinstance(tool.get("name"), str)}
 
 
-def _why_held(pin: Pin | None, how: Comparison) -> str:
+def _why_held(pin: Pin | None, unpinned: str, how: Comparison) -> str:
     if pin is None:
-        return NEW if how.mode == "strict" else ""
+        return unpinned
     if pin.definition is not None:
         return CHANGED
     return MOVED if pin.identity != how.identity else ""

@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from toolcrib.catalog.pins import Comparison, Definition, accept, comparison, held_tools, join_pins, settle, why_barred
+from toolcrib.catalog.pins import (
+    TOO_MANY,
+    Comparison,
+    Definition,
+    accept,
+    comparison,
+    held_tools,
+    join_pins,
+    settle,
+    why_barred,
+)
 from toolcrib.catalog.shelf import RecordStore, Shelf
 from toolcrib.config.lock import Pin, Record, timestamp
 from toolcrib.config.security import PinMode
@@ -45,7 +55,9 @@ class Quarantine:
     def hold(self, shelf: Shelf) -> bool:
         """Find out what is in quarantine now, and tell of what was not before; whether anything is different."""
         held = self.held(shelf)
-        for name in held.keys() - shelf.held.keys():
+        new = sorted(held.keys() - shelf.held.keys())
+        too_many = [name for name in new if held[name] == TOO_MANY]
+        for name in new if not too_many else [*(set(new) - set(too_many)), too_many[0]]:  # the log is not filled, too
             fields = {"server": shelf.config.name, "tool": name, "reason": held[name]}
             self._emit(Event(events.TOOL_HELD, "warning", fields))
         before, shelf.held = shelf.held, held

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import cast
 
+from toolcrib.catalog.change_pauses import ChangePauses
 from toolcrib.catalog.flights import Flight, Flights
 from toolcrib.catalog.following import follow_record
 from toolcrib.catalog.pins import is_alike
@@ -27,7 +28,6 @@ from toolcrib.core.tool import to_mcp
 
 TTL_FLOOR_S = 1.0
 TTL_CEILING_S = 24 * 3600.0
-CHANGE_PAUSE_S = 0.2
 LONGEST_GRACE = 3
 NEWS_PAUSE_S = 0.05
 AGAIN_S = 2.0
@@ -47,6 +47,7 @@ class Refresher:
         self._loop = asyncio.get_running_loop()
         self._tasks = TaskScope(self._task_failed)
         self._pauses: dict[str, asyncio.TimerHandle] = {}
+        self._change_pauses = ChangePauses()
         self._closed = self._is_behind = False
         self._flights: Flights | None = None
 
@@ -87,6 +88,7 @@ class Refresher:
     def remove(self, name: str) -> Shelf | None:
         """Take a server off the shelf; its source is the caller's to close."""
         shelf = self.shelves.pop(name, None)
+        self._change_pauses.forget(name)
         if shelf is not None:
             if shelf.flight is not None:
                 shelf.flight.cancel()
@@ -337,7 +339,8 @@ class Refresher:
     def _changed_soon(self, name: str) -> None:
         """The server says its tools changed; bursts are answered once."""
         if name in self.shelves and name not in self._pauses and not self._closed:
-            self._pauses[name] = self._loop.call_later(CHANGE_PAUSE_S, self._changed, name)
+            pause_s = self._change_pauses.next_s(name, self._loop.time())
+            self._pauses[name] = self._loop.call_later(pause_s, self._changed, name)
 
     def _changed(self, name: str) -> None:
         self._pauses.pop(name, None)

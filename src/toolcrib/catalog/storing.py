@@ -23,6 +23,8 @@ class Storing:
         self._emit = emit
         self._writes: dict[asyncio.Task[None], str] = {}
         self._newest: dict[str, Record] = {}
+        self._written: dict[str, Record] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
         self._later: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
         self._reading: asyncio.Task[Mapping[str, Record]] | None = None
@@ -42,9 +44,17 @@ class Storing:
         write.add_done_callback(self._writes.pop)
 
     async def _store(self, record: Record, how: Comparison) -> None:
-        """Write a record; while the shared database is away the newest of each server waits for it to come back."""
+        """Have the newest record of a server written: of many that came while one was written, only the last is.
+
+        While the shared database is away it waits for it to come back.
+        """
         self._newest[record.server] = record
-        if not await self._try(record, how):
+        async with self._turns.setdefault(record.server, asyncio.Lock()):
+            record = self._newest[record.server]
+            is_done = record is self._written.get(record.server) or await self._try(record, how)
+            if is_done:
+                self._written[record.server] = record
+        if not is_done:
             again = asyncio.create_task(self._store_later(record, how), name=f"store-later-{record.server}")
             self._later.add(again)
             again.add_done_callback(self._later.discard)

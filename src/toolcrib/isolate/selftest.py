@@ -84,8 +84,8 @@ async def try_level(spawner: Spawner, host: Host, level: IsolationLevel, *, fork
     with open_arena(host.temporary, forks) as arena:
         try:
             async with asyncio.timeout(LEVEL_LIMIT_S):
-                without = arena.judge(await _ask(spawner, _prepare(arena, host, level, network=False)))
-                with_ = arena.judge_network(await _ask(spawner, _prepare(arena, host, level, network=True)))
+                without = arena.judge(await _ask(spawner, await _prepared(arena, host, level, network=False)))
+                with_ = arena.judge_network(await _ask(spawner, await _prepared(arena, host, level, network=True)))
         except (SourceUnavailable, TimeoutError, ValueError) as error:
             return Trial(missing=str(error) or "the probe did not come to an end")
     # What is open either way is open.
@@ -106,9 +106,9 @@ def _unavailable(host: Host, level: IsolationLevel) -> str:
     return ""
 
 
-def _prepare(arena: Arena, host: Host, level: IsolationLevel, *, network: bool) -> ProcessSpec:
+async def _prepared(arena: Arena, host: Host, level: IsolationLevel, *, network: bool) -> ProcessSpec:
     """The probe at one level, with limits that it can run into without doing harm."""
-    tasks = _count_tasks()
+    tasks = await asyncio.to_thread(_count_tasks)  # looks at every process of the machine
     processes = tasks + SPARE_PROCESSES if tasks else None
     limits = Limits(memory_bytes=MEMORY_BYTES, file_bytes=FILE_BYTES, processes=processes)
     read = (str(_PROGRAM),) if level.rank >= IsolationLevel.CONFINED.rank else ()

@@ -106,6 +106,7 @@ class Pages:
         from jinja2 import Environment, PackageLoader, StrictUndefined
 
         from toolcrib.doors.web import charts
+        from toolcrib.doors.web.compiled import CompiledTemplates
         from toolcrib.doors.web.icons import icon
 
         made = Environment(
@@ -115,6 +116,7 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
             auto_reload=False,
+            bytecode_cache=CompiledTemplates(),
         )
         made.globals |= {"icon": icon, "charts": charts, "static": self.static.url, "version": VERSION}
         made.filters |= {

@@ -45,14 +45,25 @@ class Site(Router):
         self.pages.paths = frozenset(route.path for route in routes if route.method == "GET")
         super().__init__(_finished(routes), Threshold(entering, is_open), emit, show=self._show_problem)
         self._beside.spawn(samples.run(), "web.samples")
-        self._is_warm = False
+        self._is_warming, self._warm = False, asyncio.Event()
 
     def handle(self, request: Request, exchange: Exchange) -> None:
         """Take one HTTP request; the first one has all templates compiled, so that no later one waits for that."""
-        if not self._is_warm:
-            self._is_warm = True
-            self._beside.spawn(asyncio.to_thread(self.pages.warm), "web.warm")
+        if not self._is_warming:
+            self._is_warming = True
+            self._beside.spawn(self._compile(), "web.warm")
         super().handle(request, exchange)
+
+    async def _compile(self) -> None:
+        """In a thread, and nobody is answered before: on the loop it would hold up every call for as long."""
+        try:
+            await asyncio.to_thread(self.pages.warm)
+        finally:
+            self._warm.set()
+
+    async def _answer(self, request: Request, exchange: Exchange) -> None:
+        await self._warm.wait()
+        await super()._answer(request, exchange)
 
     async def close(self) -> None:
         """End what is still being answered, and what runs beside it."""
