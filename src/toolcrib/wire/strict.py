@@ -6,6 +6,10 @@ for ever for an answer it cannot read. If the parts that were read of a result a
 there twice, and if it is texts only, there is nothing else to look for. In the others the regex engine of
 ``jsonschema_rs`` looks for large exponents, samples for long numbers, and brackets are counted without their contents:
 together 2 µs for 1 KB.
+
+What stands twice deeper in data that no schema is declared for stays: every reader accepts it, though not all read the
+same, and to find it the data would have to be decoded and encoded anew: 12 µs for 0.7 KB where everything else takes
+10, and 1,100 for 73 KB where it takes 340.
 """
 
 import re

@@ -1,6 +1,14 @@
 """The servers on the page: the table, one of them, and the buttons."""
 
+import json
+import re
+from dataclasses import replace
+
 from tests.doors.web.site import opened
+
+from toolcrib.config.lock import Record
+from toolcrib.config.manifest import LISTED_IN_MANIFEST
+from toolcrib.stores.lockfile import LockFile
 
 
 def test_the_table_shows_every_server_and_its_state(tiny):
@@ -100,3 +108,25 @@ def test_a_sentence_of_somebody_else_is_not_shown(tiny):
     """Addresses can only ask for sentences the page has."""
     with opened(tiny) as visitor:
         assert "toast" not in visitor.get("/servers?done=You+were+hacked").text.partition('class="toasts"')[2][:200]
+
+
+def test_a_held_server_without_tools_is_accepted_as_it_was_looked_at(tiny):
+    """A manifest says something else of it than what was accepted; what was not looked at is not accepted."""
+    tiny.write("[platform]\ndevelopment = true")
+    listed = [{"mcpServerName": "mail", "url": "http://127.0.0.1:1/mcp"}]
+    (tiny.project / "ToolingManifest.json").write_text(json.dumps({"mcpServers": listed}))
+    LockFile(tiny.project / "toolcrib.lock").update(
+        "mail", lambda found: replace(found or Record("mail"), entry=f"{LISTED_IN_MANIFEST} another")
+    )
+    with opened(tiny) as visitor:
+        page = visitor.get("/servers/mail").text
+        unseen = visitor.post("/servers/mail/approve", seen="0" * 64)
+        shown = re.search(r'name="seen" value="(\w+)"', page)
+        assert shown is not None
+        accepted = visitor.post("/servers/mail/approve", seen=shown[1])
+        after, again = visitor.get("/servers/mail").text, visitor.post("/servers/mail/approve", seen=shown[1])
+
+    assert "This server is in quarantine" in page
+    assert (unseen.status, again.status) == (409, 404)
+    assert accepted.place == "/servers/mail?done=accepted&name=mail"
+    assert "in quarantine" not in after

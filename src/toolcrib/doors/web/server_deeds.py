@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable
 
 from toolcrib.config.lock import Record
-from toolcrib.doors.http.answers import Answer, Problem
+from toolcrib.doors.http.answers import Answer, Problem, not_found
 from toolcrib.doors.http.router import Respond, RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.web.ledger import note_server
 from toolcrib.doors.web.notices import go_on
 from toolcrib.doors.web.render import Pages
 from toolcrib.doors.web.server_rows import Costs
-from toolcrib.doors.web.servers_page import known_server
+from toolcrib.doors.web.servers_page import entry_seen, known_server
 from toolcrib.project import Project
 
 Deed = Callable[[Project, str], Awaitable[str]]
@@ -31,10 +31,27 @@ def deed_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
         await pages.premises.project.remove(name)
         return go_on("/servers", "removed", name)
 
+    async def approve(visit: Visit) -> Answer:
+        visit.need_operator()
+        row, seen = known_server(pages, visit, costs), visit.form().get("seen", "")
+        crib = pages.premises.crib
+
+        def check() -> None:
+            shelf = crib.shelves.get(row.name)
+            if shelf is None or not shelf.barred:
+                raise not_found("server in quarantine", row.name, "Somebody may have accepted it already.")
+            if entry_seen(shelf) != seen:
+                raise Problem(409, "HTTP_CONFLICT", f"Server {row.name!r} has changed again. Look at it anew.")
+
+        check()
+        await crib.servers.approve(row.name, by=visit.caller, still=check)
+        return go_on(row.href, "accepted", row.name)
+
     deeds = {"refresh": _refresh, "restart": _restart, "enable": _enable, "disable": _disable}
     return [
         RouteSpec("GET", "/servers/{name}/remove", ask_to_remove),
         RouteSpec("POST", "/servers/{name}/remove", remove),
+        RouteSpec("POST", "/servers/{name}/approve", approve),
         *(RouteSpec("POST", f"/servers/{{name}}/{word}", _doing(pages, costs, deed)) for word, deed in deeds.items()),
     ]
 

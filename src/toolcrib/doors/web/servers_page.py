@@ -1,10 +1,12 @@
 """The servers: all of them, and everything of one."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
+from toolcrib.catalog.shelf import Shelf
 from toolcrib.config.explain import explain
-from toolcrib.config.model import ServerConfig
+from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.written import dotted
 from toolcrib.doors.http.answers import Answer, not_found
 from toolcrib.doors.http.router import RouteSpec
@@ -85,8 +87,14 @@ def _one(pages: Pages, visit: Visit, row: ServerRow) -> dict[str, Any]:
         "settings": _settings(pages, row.name),
         "config": config_of(pages, row.name),
         "metrics": crib.metrics.tools,
+        "held": {"why": shelf.barred, "seen": entry_seen(shelf)} if shelf is not None and shelf.barred else None,
         "has_tool_pages": "/tools/{name}" in pages.paths,
     }
+
+
+def entry_seen(shelf: Shelf) -> str:
+    """Stands for what a platform says of a server and where it leads: what somebody looks at who accepts it."""
+    return sha256(f"{shelf.config.entry} {config_hash(shelf.config)}".encode()).hexdigest()
 
 
 def _autopsy(row: ServerRow, details: Mapping[str, Any]) -> dict[str, Any] | None:
