@@ -22,7 +22,6 @@ from toolcrib.stores.audit_verify import verify
 from toolcrib.surroundings import Surroundings
 
 SERVERS = Path(__file__).resolve().parent / "servers.py"
-TICK_S = 0.005
 CALL_S = 2.0
 SETTINGS = """\
 [catalog]
@@ -43,7 +42,6 @@ class Encounter:
     list_s: float = 0.0
     call_s: float = 0.0
     """The longest of the calls."""
-    stall_s: float = 0.0
     good_calls: int = 0
     good_failures: int = 0
     growth_mb: float = 0.0
@@ -52,30 +50,6 @@ class Encounter:
     audited: list[str] = field(default_factory=list)
     """How each call to the bad server ended, by the audit log."""
     left_files: list[str] = field(default_factory=list)
-
-
-class Stalls:
-    """How long the event loop did not turn although this process had a processor."""
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-        self._loop = asyncio.get_running_loop()
-        self._at, self._waited_s = self._loop.time(), _waited_for_processor_s()
-        self._handle = self._loop.call_later(TICK_S, self._tick)
-
-    def _tick(self) -> None:
-        at, waited_s = self._loop.time(), _waited_for_processor_s()
-        self.longest_s = max(self.longest_s, at - self._at - TICK_S - (waited_s - self._waited_s))
-        self._at, self._waited_s = at, waited_s
-        self._handle = self._loop.call_later(TICK_S, self._tick)
-
-    def stop(self) -> None:
-        self._handle.cancel()
-
-
-def _waited_for_processor_s() -> float:
-    """How long this thread was ready to run and others did; a busy machine is no fault of the loop."""
-    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
 
 
 def resident_mb() -> float:
@@ -134,7 +108,6 @@ async def meet(mode: str, folder: Path) -> Encounter:
         await crib.call("good__echo", {"text": "warm"})
         before_mb = resident_mb()
         forget_peak()
-        stalls = Stalls()
         good = asyncio.create_task(keep_calling(crib, met))
         began = time.monotonic()
         met.listed = [tool.name for tool in await crib.tools()][:3]
@@ -143,8 +116,7 @@ async def meet(mode: str, folder: Path) -> Encounter:
             await call_bad(crib, met)
         await crib.refresh("bad")
         good.cancel()
-        stalls.stop()
-        met.stall_s, met.growth_mb = stalls.longest_s, peak_mb() - before_mb
+        met.growth_mb = peak_mb() - before_mb
     met.audited = audited(folder)
     met.open_files = open_files() - files_before
     met.left_files = [str(path.relative_to(folder)) for path in _files(folder)]

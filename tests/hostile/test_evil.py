@@ -60,8 +60,8 @@ def encounters(request, tmp_path_factory) -> Iterator[dict[str, "Future[Aftermat
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", EVIL)
 def test_an_evil_server_costs_only_itself(encounters, mode):
-    """A typed answer in time, no stalled loop, the good server undisturbed, memory bounded, one audit record for
-    each call, and nothing left behind."""
+    """A typed answer in time, the good server undisturbed, memory bounded, one audit record for each call, and nothing
+    left behind. How long the event loop is held up is a figure: ``./dev bench attack`` measures it."""
     after = encounters[mode].result()
     met = after.met
 
@@ -72,7 +72,6 @@ def test_an_evil_server_costs_only_itself(encounters, mode):
     assert met.call_s <= CALL_S + SLACK_S
     assert met.good_calls > 0
     assert met.good_failures == 0
-    assert met.stall_s <= 0.25
     assert met.growth_mb <= 64
     assert met.open_files <= 0
     assert met.left_files == []

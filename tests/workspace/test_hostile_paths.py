@@ -14,7 +14,7 @@ from toolcrib.core.errors import ToolcribError
 from toolcrib.workspace.files import FileTools
 from toolcrib.workspace.root import Root
 
-TIMEOUT_S = 20
+TIMEOUT_S = 150
 
 
 def build_traps(work, outside):
@@ -108,23 +108,22 @@ async def outcome(use):
 
 
 @pytest.mark.parametrize("tool", USES)
-@pytest.mark.parametrize("path", HOSTILE)
-async def test_no_path_leads_out(tool, path, trapped, work, outside):
+async def test_no_path_leads_out(tool, trapped, work, outside):
     before = snapshot(outside), snapshot(outside.parent / "work-evil")
-    written = HOSTILE[path].format(outside=outside, work=work)
-    said = await outcome(USES[tool](trapped, written))
+    for path, written in HOSTILE.items():
+        said = await outcome(USES[tool](trapped, written.format(outside=outside, work=work)))
 
-    assert CANARY not in said
-    assert "root:x:0" not in said
-    assert (snapshot(outside), snapshot(outside.parent / "work-evil")) == before
+        assert CANARY not in said, path
+        assert "root:x:0" not in said, path
+        assert (snapshot(outside), snapshot(outside.parent / "work-evil")) == before, path
 
 
 @pytest.mark.parametrize("tool", ["file_read", "file_list", "file_find"])
-@pytest.mark.parametrize("path", ["traversal", "absolute", "prefix", "proc_root", "file_link", "dir_link", "chain"])
-async def test_who_wants_out_is_told_so(tool, path, trapped, work, outside):
-    said = await outcome(USES[tool](trapped, HOSTILE[path].format(outside=outside, work=work)))
+async def test_who_wants_out_is_told_so(tool, trapped, work, outside):
+    for path in ("traversal", "absolute", "prefix", "proc_root", "file_link", "dir_link", "chain"):
+        said = await outcome(USES[tool](trapped, HOSTILE[path].format(outside=outside, work=work)))
 
-    assert "leads out of the workspace" in said
+        assert "leads out of the workspace" in said, path
 
 
 async def test_links_that_stay_inside_are_followed(trapped, work):
@@ -148,11 +147,11 @@ async def test_walks_do_not_follow_links(trapped, search):
     assert searched.structured["matches"] == []
 
 
-@pytest.mark.parametrize("path", [".", "src", "../outside", "file_link", "dir_link", "dir_link/deep"])
-async def test_a_search_stays_where_it_is(trapped, search, path):
-    said = await outcome(search.search({"pattern": "canary|x:0", "path": path, "hidden": True, "ignored": True}))
+async def test_a_search_stays_where_it_is(trapped, search):
+    for path in (".", "src", "../outside", "file_link", "dir_link", "dir_link/deep"):
+        said = await outcome(search.search({"pattern": "canary|x:0", "path": path, "hidden": True, "ignored": True}))
 
-    assert CANARY not in said
+        assert CANARY not in said, path
 
 
 SPECIAL = ["pipe", "socket", "zero", "null"]
@@ -192,18 +191,18 @@ OWN = ["toolcrib.toml", "toolcrib.lock", ".mcp.json", "ToolCrib.toml", "src/../t
        ".git/hooks/pre-commit", "src/.git/config", "git_link/hooks/x", "own_link"]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", OWN)
 @pytest.mark.parametrize("opener", openers().values(), ids=openers().keys())
-async def test_what_decides_which_programs_run_is_not_written(path, opener, work):
+async def test_what_decides_which_programs_run_is_not_written(opener, work):
     """At any depth, in any spelling; a manifest that is called otherwise is known by its path."""
     files = FileTools(Root(work, [work / "named" / "list.json"], opener))
     (work / ".git" / "hooks").mkdir(parents=True)
     (work / "git_link").symlink_to(".git")
     (work / "own_link").symlink_to("toolcrib.toml")
-    said = await outcome(files.write({"path": path, "content": "[servers.x]\ncommand = 'sh'"}))
+    for path in OWN:
+        said = await outcome(files.write({"path": path, "content": "[servers.x]\ncommand = 'sh'"}))
 
-    assert "decides which programs are run" in said
-    assert not [found for found in work.rglob("*") if found.is_file() and "servers.x" in found.read_text()]
+        assert "decides which programs are run" in said, path
+        assert not [found for found in work.rglob("*") if found.is_file() and "servers.x" in found.read_text()], path
 
 
 class Swapper:
