@@ -39,13 +39,16 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(ingest, "SECONDS_AT_ONCE", 1000.0)
 
 
+MANY = 24
+"""Files of eight passages each: more than one batch of fifty."""
+
+
 @pytest.fixture
 def many(files):
     def text(n):
         return f"# Number {n}\n\n" + "\n\n".join(f"Part {p} of {n} says word{n * p}. " * 30 for p in range(8))
 
-    texts = {f"f{n:02}_dot_md": text(n) for n in range(40)}
-    return files(**texts)
+    return files(**{f"f{n:02}_dot_md": text(n) for n in range(MANY)})
 
 
 def builders_of(parent: int) -> list[int]:
@@ -154,14 +157,14 @@ async def test_an_addition_completes_though_the_process_is_killed_in_the_middle(
     whole = await Watched(tmp_path / "whole.db", embedder).add(many)
 
     assert (len(killed.seen), killed.told) == (1, [FAILED])
-    assert (killed.report.added, killed.problems) == (40, [])
+    assert (killed.report.added, killed.problems) == (MANY, [])
     assert killed.index == whole.index
 
 
 async def test_a_small_addition_starts_no_process(tmp_path, embedder, many):
     small = await Watched(tmp_path / "kb.db", embedder).add(many)
 
-    assert (small.report.added, small.seen) == (40, set())
+    assert (small.report.added, small.seen) == (MANY, set())
 
 
 async def test_the_process_gets_to_see_no_secrets(tmp_path, embedder, many, small_batches, monkeypatch):
@@ -195,7 +198,7 @@ async def test_a_cancelled_addition_leaves_no_process_and_keeps_what_is_stored(t
     kept = len(await base.store.documents("notes"))
     (many / "zz.html").unlink()
     report = await base.add(many)
-    assert (report.added, report.unchanged) == (40 - kept, kept)
+    assert (report.added, report.unchanged) == (MANY - kept, kept)
     assert await base.store.verify() == []
     await base.store.close()
 

@@ -14,8 +14,8 @@ def kill_round(home, chance):
     """Let a process change the embedder back and forth, kill it somewhere, and look what is left."""
     with subprocess.Popen([sys.executable, str(WORKER), "fill", str(home)], stdout=subprocess.PIPE) as process:
         try:
-            heard = process.stdout.readline()
-            time.sleep(chance.uniform(0, 0.3))
+            heard = b"".join(process.stdout.readline() for _ in range(chance.randint(3, 8)))
+            time.sleep(chance.uniform(0, 0.05))  # nothing depends on how far it comes meanwhile
         finally:
             process.kill()
         heard += process.stdout.read()

@@ -171,20 +171,20 @@ def test_the_addresses_of_this_page_are_all_there_are(house: House):
 
 
 @pytest.mark.parametrize("who", ["owner", "reader"])
-@pytest.mark.parametrize(("method", "path"), ADDRESSES)
-async def test_every_answer_is_as_described(house: House, who: str, method: str, path: str):
+async def test_every_answer_is_as_described(house: House, who: str):
     """Whoever asks: the type in the description holds all there is in the answer, and nothing else."""
-    session = await house.open(who)
-    await house.sessions.find(session).workplace.wake()
-    wanted = path.format(project=house.id, session=session)
-    body = {"arguments": {"text": "x"}} if path.endswith("/call") else {} if method == "POST" else None
-    about = house.router.find(method, f"/api/v1{wanted}".encode())[0].about
-    reply = await house.ask(who, method, wanted, body)
+    for method, path in ADDRESSES:
+        session = await house.open(who)
+        await house.sessions.find(session).workplace.wake()
+        wanted = path.format(project=house.id, session=session)
+        body = {"arguments": {"text": "x"}} if path.endswith("/call") else {} if method == "POST" else None
+        about = house.router.find(method, f"/api/v1{wanted}".encode())[0].about
+        reply = await house.ask(who, method, wanted, body)
 
-    assert reply.status == about.status
-    if about.answer is not None:
-        typed = msgspec.json.decode(reply.body, type=about.answer)
-        assert without_nulls(msgspec.to_builtins(typed)) == without_nulls(reply.json)
+        assert reply.status == about.status, (method, path)
+        if about.answer is not None:
+            typed = msgspec.json.decode(reply.body, type=about.answer)
+            assert without_nulls(msgspec.to_builtins(typed)) == without_nulls(reply.json), (method, path)
 
 
 def without_nulls(value: Any) -> Any:
@@ -193,35 +193,34 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(("method", "path"), ADDRESSES)
-async def test_nobody_looks_or_works_without_a_token(house: House, method: str, path: str):
+async def test_nobody_looks_or_works_without_a_token(house: House):
     """An agent on this machine could be behind it."""
     session = await house.open()
-    reply = await house.ask(
-        "", method, path.format(project=house.id, session=session), {} if method == "POST" else None
-    )
+    for method, path in ADDRESSES:
+        wanted = path.format(project=house.id, session=session)
+        reply = await house.ask("", method, wanted, {} if method == "POST" else None)
 
-    assert (reply.status, reply.json["code"]) == (401, "HTTP_UNAUTHORIZED")
+        assert (reply.status, reply.json["code"]) == (401, "HTTP_UNAUTHORIZED"), (method, path)
 
 
-@pytest.mark.parametrize(("method", "path"), [address for address in ADDRESSES if "{" in address[1]])
-async def test_what_is_not_there_is_not_found(house: House, method: str, path: str):
+async def test_what_is_not_there_is_not_found(house: House):
     """With the code that says so."""
-    wanted = path.format(project="0123456789ab", session="s-0")
-    reply = await house.ask("owner", method, wanted, {} if method == "POST" else None)
+    for method, path in [address for address in ADDRESSES if "{" in address[1]]:
+        wanted = path.format(project="0123456789ab", session="s-0")
+        reply = await house.ask("owner", method, wanted, {} if method == "POST" else None)
 
-    assert (reply.status, reply.json["code"]) == (404, "RESOURCE_NOT_FOUND")
+        assert (reply.status, reply.json["code"]) == (404, "RESOURCE_NOT_FOUND"), (method, path)
 
 
-@pytest.mark.parametrize(("method", "path"), [address for address in ADDRESSES if "{session}" in address[1]])
-async def test_sessions_of_others_are_not_found(house: House, method: str, path: str):
+async def test_sessions_of_others_are_not_found(house: House):
     """Whoever neither opened one nor looks after the whole does not learn that it is there."""
     session = await house.open()
-    reply = await house.ask("reader", method, path.format(session=session), {} if method == "POST" else None)
+    for method, path in [address for address in ADDRESSES if "{session}" in address[1]]:
+        reply = await house.ask("reader", method, path.format(session=session), {} if method == "POST" else None)
 
-    assert (reply.status, reply.json["code"]) == (404, "RESOURCE_NOT_FOUND")
-    assert (await house.ask("reader", "GET", "/sessions")).json == {"sessions": []}
-    assert [one["id"] for one in (await house.ask("admin", "GET", "/sessions")).json["sessions"]] == [session]
+        assert (reply.status, reply.json["code"]) == (404, "RESOURCE_NOT_FOUND"), (method, path)
+        assert (await house.ask("reader", "GET", "/sessions")).json == {"sessions": []}
+        assert [one["id"] for one in (await house.ask("admin", "GET", "/sessions")).json["sessions"]] == [session]
 
 
 async def test_the_configuration_of_a_project_is_read_without_starting_anything(house: House):
