@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.fleet import launcher
 from tests.fleet.running import until
 
@@ -34,6 +35,51 @@ def test_it_has_its_own_directory_environment_streams_and_exit_code(tmp_path):
 
     assert (told.returncode, str(tmp_path) in told.stdout) == (0, True)
     assert (wrong.returncode, wrong.stdout, "nothing" in wrong.stderr) == (2, "", True)
+
+
+PROGRAMS = {
+    "print('done')": (0, "done\n", ""),
+    "import atexit; atexit.register(print, 'at last')": (0, "at last\n", ""),
+    "import threading; threading.Thread(target=print, args=('beside',)).start()": (0, "beside\n", ""),
+    "raise SystemExit(3)": (3, "", ""),
+    "raise SystemExit('in words')": (1, "", "in words\n"),
+}
+
+
+@pytest.mark.parametrize("code", PROGRAMS)
+def test_a_program_ends_as_python_ends_it(code, tmp_path):
+    """What is to happen at the end does, and the exit code is told."""
+    script = tmp_path / "program.py"
+    script.write_text(code)
+
+    done = launcher.run([sys.executable, str(script)], stdin="", timeout_s=150, cwd=tmp_path)
+
+    assert (done.returncode, done.stdout, done.stderr) == PROGRAMS[code]
+
+
+def test_a_program_that_fails_says_where(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("1 / 0")
+
+    done = launcher.run([sys.executable, str(script)], stdin="", timeout_s=150, cwd=tmp_path)
+
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "ZeroDivisionError: division by zero")
+
+
+def test_imports_are_done_once_and_a_launcher_starts_from_another(tmp_path):
+    """Each program has the modules; what one of them does to a module, no other sees."""
+    (tmp_path / "slow.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'a').write('x')")
+    script = tmp_path / "program.py"
+    script.write_text("import colorsys, slow, sys\nprint(hasattr(slow, 'mine'))\nslow.mine = 1")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with (
+        contextlib.closing(launcher.Launcher(imports="import slow", env=env)) as base,
+        contextlib.closing(launcher.Launcher(imports="import colorsys", env=env, base=base)) as above,
+    ):
+        said = [one.run([str(script)], cwd=tmp_path, env=env).stdout for one in (base, above, above)]
+
+    assert said == ["False\n"] * 3
+    assert (tmp_path / "imported").read_text() == "x"
 
 
 def test_that_a_signal_ended_it_is_told(tmp_path):

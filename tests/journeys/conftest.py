@@ -39,19 +39,24 @@ def workshop(fleet: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="session")
-def places(workshop: Workshop) -> Iterator[dict[str, Place]]:
-    """The gateway by each of its MCP doors; the one behind HTTP runs for the whole session.
+def quick_config(workshop: Workshop) -> Iterator[Path]:
+    """The same servers for gateways that are started again and again: those in Python are imported only once.
 
-    The one behind stdio is started by each client anew, with servers of Python that are imported only once.
+    It is in a home of its own, as for one user these would be other servers under the same names.
     """
+    home = workshop.home / "quick"
+    home.mkdir()
     with ExitStack() as life:
-        url, _ = life.enter_context(serving(workshop.config))
         sockets = Path(life.enter_context(tempfile.TemporaryDirectory()))
         launches = {name: life.enter_context(forked(launch, sockets)) for name, launch in workshop.in_python.items()}
-        home = workshop.home / "stdio"  # not of the same user: under the same names, the servers are others
-        home.mkdir()
-        config = servers.write_config(home / "servers.json", {**workshop.launches, **launches})
+        yield servers.write_config(home / "servers.json", {**workshop.launches, **launches})
+
+
+@pytest.fixture(scope="session")
+def places(workshop: Workshop, quick_config: Path) -> Iterator[dict[str, Place]]:
+    """The gateway by each of its MCP doors; the one behind HTTP runs for the whole session."""
+    with serving(workshop.config) as (url, _):
         yield {
-            "stdio": Place(home, argv=stdio_command(config)),
+            "stdio": Place(quick_config.parent, argv=stdio_command(quick_config)),
             "http": Place(workshop.home, url=url),
         }

@@ -53,11 +53,11 @@ def call(tool: str, **arguments: object) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def config(workshop: Workshop, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def config(workshop: Workshop, quick_config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The servers of the workshop, with profiles."""
     path = tmp_path_factory.mktemp("exposure") / "toolcrib.toml"
     tables = ["[kb]\nenabled = false\n"]
-    for name, entry in json.loads(workshop.config.read_text())["mcpServers"].items():
+    for name, entry in json.loads(quick_config.read_text())["mcpServers"].items():
         env = entry.pop("env", {})
         lines = [f"{key} = {json.dumps(value)}" for key, value in entry.items()]
         lines += [f"env.{key} = {json.dumps(value)}" for key, value in env.items()]
