@@ -9,6 +9,7 @@ from tests.journeys.workshop import Workshop
 
 import toolcrib
 from toolcrib.core.call import SilentChannel
+from toolcrib.sources.stdio_link import StdioLink
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -39,9 +40,10 @@ async def count_tools(crib: toolcrib.Crib) -> dict[str, int]:
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_every_real_server_is_listed_and_called_through_both_of_our_ends(
-    door: str, places: dict[str, Place], workshop: Workshop
+    door: str, places: dict[str, Place], workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ):
     """Names gain a prefix at each gateway; results are those of the real server; progress comes all the way."""
+    monkeypatch.setattr(StdioLink, "discover_patience_s", 150.0)  # on a busy machine, a gateway takes seconds to start
     async with toolcrib.open_crib(through(places[door])) as crib:
         while (counts := await count_tools(crib)) != TOOL_COUNTS:  # the gateway lists what is there so far
             assert all(counts[server] in (0, TOOL_COUNTS[server]) for server in SERVERS)
