@@ -1,5 +1,6 @@
 """Schemas and values that are costly only together: none of either is remarkable by itself."""
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,17 @@ def _items(schema: dict[str, Any], value: Callable[[], Any]) -> Case:
     return Case({"items": schema}, value)
 
 
-def _nested(depth: int) -> Any:
-    value: Any = 1
+def _tree(depth: int) -> Any:
+    value: Any = "leaf"
     for _ in range(depth):
-        value = [value, value] if depth < 16 else [value]
+        value = [value, value]
     return value
+
+
+def _bits() -> list[str]:
+    """Texts that fit only at their end: each position may begin another way to match, and all are followed at once."""
+    chance = random.Random(14)
+    return [f"1{chance.getrandbits(2000):02000b}1{chance.getrandbits(400):0400b}z" for _ in range(100)]
 
 
 def _ladder(levels: int) -> dict[str, Any]:
@@ -42,7 +49,7 @@ CASES = {
     "unique_objects": Case({"uniqueItems": True}, lambda: [{"a": [n, n + 0.5]} for n in range(20_000)]),
     "enum_of_fractions": _items({"enum": [n + 0.5 for n in range(500)]}, lambda: [499.5] * 20_000),
     "enum_of_objects": _items({"enum": [{"a": n} for n in range(500)]}, lambda: [{"a": 499}] * 5_000),
-    "pattern_states": _items({"pattern": "[01]*1[01]{400}$"}, lambda: [f"{n * n:b}" * 40 for n in range(500)]),
+    "pattern_states": _items({"pattern": "1[01]{400}[2-9a-z]"}, _bits),
     "pattern_names": Case(
         {"patternProperties": {f"a{n}$": {"type": "integer"} for n in range(50)}},
         lambda: {f"k{n}": n for n in range(50_000)},
@@ -69,14 +76,14 @@ CASES = {
             "$defs": {
                 "t": {
                     "anyOf": [
-                        {"type": "array", "items": {"$ref": "#/properties/value/$defs/t"}, "maxItems": 2},
-                        {"type": "array", "items": {"$ref": "#/properties/value/$defs/t"}, "minItems": 1},
+                        {"items": {"$ref": "#/properties/value/$defs/t"}, "contains": {"const": 1}, "type": "array"},
+                        {"type": "array", "items": {"$ref": "#/properties/value/$defs/t"}},
                         {"type": "string"},
                     ]
                 }
             },
         },
-        lambda: _nested(40),
+        lambda: _tree(15),
     ),
     "many_lists": Case({"type": "array"}, lambda: [[]] * 1_000_000),
     "many_numbers": Case({"items": {"type": "integer"}}, lambda: [1] * 2_000_000),
