@@ -12,7 +12,7 @@ from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.shelf import Shelf
 from toolcrib.core import events
-from toolcrib.core.access import EVERYTHING, may_know
+from toolcrib.core.access import EVERYTHING, Caller, may_know
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, SourceUnavailable, ToolcribError, UnknownTool
 from toolcrib.core.events import Event
@@ -59,7 +59,7 @@ class Finder:
             raise refused
         try:
             async with asyncio.timeout(call.timeout_s):
-                return await self._discover_for(call.name)
+                return await self._discover_for(call.name, call.caller)
         except TimeoutError:
             late = CallTimeout(f"{call.name} was not found within {call.timeout_s:g} s: its server is still starting.")
             self._tell_not_begun(call, late)
@@ -88,7 +88,7 @@ class Finder:
         if self._rig.live is not None:
             self._rig.live.note(call, clean_name(call.name, 200), error, shape_of(call.arguments))
 
-    async def _discover_for(self, name: str) -> Route:
+    async def _discover_for(self, name: str, caller: Caller) -> Route:
         """A tool nobody has seen yet may belong to a server nobody has asked yet."""
         unknown = [shelf for shelf in self._possible_shelves(name) if not shelf.is_known]
         asking = [asyncio.ensure_future(self._fresh.first_record(shelf)) for shelf in unknown]
@@ -106,7 +106,9 @@ class Finder:
             await asyncio.gather(*asking, return_exceptions=True)
         route = self._catalog().routes.get(name)
         if route is None:
-            raise UnknownTool(name, known=[route.name for route in self._catalog().visible_to(EVERYTHING)])
+            # Who may not know of all tools hears of none, so no similar name is looked for.
+            known = self._catalog().visible_to(EVERYTHING) if caller.grants == EVERYTHING else ()
+            raise UnknownTool(name, known=[route.name for route in known])
         return route
 
     def _possible_shelves(self, name: str) -> list[Shelf]:

@@ -46,6 +46,8 @@ Every error has a ``code``; the code is its anchor in ``docs/errors.md``.
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
+from heapq import nsmallest
 from typing import Any
 
 RETRYABLE_CODES = frozenset({"TOOL_UNAVAILABLE", "TOOL_TIMEOUT", "TOOL_RATE_LIMITED"})
@@ -84,9 +86,14 @@ def _likely(name: str, known: Sequence[str]) -> Sequence[str]:
     """The names worth comparing letter by letter: that is slow, so of very many only those that share a word."""
     if len(known) <= CANDIDATES_MAX:
         return known
-    words = set(_WORD.findall(name.casefold()))
-    shared = {candidate: len(words.intersection(_WORD.findall(candidate.casefold()))) for candidate in known}
-    return sorted(known, key=lambda candidate: (-shared[candidate], candidate))[:CANDIDATES_MAX]
+    words = _words(name)
+    return nsmallest(CANDIDATES_MAX, known, key=lambda candidate: (-len(words & _words(candidate)), candidate))
+
+
+@lru_cache(maxsize=16_384)
+def _words(name: str) -> frozenset[str]:
+    """Kept, for whoever asks for what is not there has it compared with the names of all that is."""
+    return frozenset(_WORD.findall(name.casefold()))
 
 
 def did_you_mean(name: str, known: Sequence[str] | set[str] | frozenset[str]) -> str:
