@@ -4,6 +4,7 @@ Session fixtures live as long as the worker. It speaks with the runner in lines 
 """
 
 import json
+import gc
 import os
 import sys
 from collections import deque
@@ -84,7 +85,11 @@ class Worker:
         if not (path := asked.get("path")):
             return False
         only, without = asked["only"], set(asked["without"])
-        items = list(self._collect(session, Path(session.config.rootpath / path)))
+        gc.disable()  # a finalizer that runs while a file is parsed makes Python 3.11 lose count of the parser's depth
+        try:
+            items = list(self._collect(session, Path(session.config.rootpath / path)))
+        finally:
+            gc.enable()
         session.config.hook.pytest_collection_modifyitems(session=session, config=session.config, items=items)
         session.items = items
         chosen = [item for item in items if item.nodeid not in without and (not only or item.nodeid in only)]
