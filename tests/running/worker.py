@@ -3,8 +3,8 @@
 Session fixtures live as long as the worker. It speaks with the runner in lines of JSON over two pipes.
 """
 
-import json
 import gc
+import json
 import os
 import sys
 from collections import deque
