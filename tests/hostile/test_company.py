@@ -313,7 +313,7 @@ async def test_unwilling_processes_are_gone_when_the_crib_is(company):
 
 async def test_a_server_that_hangs_is_left_alone_after_five_calls_and_nobody_else_is_disturbed(company):
     """Each of the five waits its time; the sixth is refused at once, and a refresh lets calls through again."""
-    async with company("hang_in_call", bad='call_timeout = "200ms"\ndiscovery_timeout = "60s"\n') as gathering:
+    async with company("hang_in_call", bad='call_timeout = "200ms"\ndiscovery_timeout = "5s"\n') as gathering:
         await gathering.names()
         late = [await gathering.bad_call() for _ in range(5)]
         refused = await gathering.bad_call()
