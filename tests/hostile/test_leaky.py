@@ -1,11 +1,13 @@
 """Servers that repeat their secrets wherever they can: nobody reads one, in no place and in no encoding."""
 
+import asyncio
 import http.server
 import json
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -14,6 +16,9 @@ from tests.doors.rest.api import Api, owner_token
 from tests.hostile import leaky
 
 from toolcrib.assemble import open_crib
+from toolcrib.core.access import LOCAL_USER
+from toolcrib.doors.mcp.service import McpService, ServerIdentity
+from toolcrib.doors.mcp.stdio import StdioDoor
 from toolcrib.stores.audit_file import AuditFile
 from toolcrib.stores.audit_reading import ask, in_order
 from toolcrib.surroundings import Surroundings
@@ -137,6 +142,73 @@ async def test_no_secret_reaches_a_program_that_uses_the_library(tmp_path, leaky
     assert all("***" in seen[f"{server} {tool}"] for server in ("piped", "remote") for tool in CALLED[:3])
     shown = ("listing", "lock", "told", "asked", "audit", "piped state", "dying state")
     assert [place for place in shown if "***" not in seen[place]] == []
+
+
+class OneWay(asyncio.Transport):
+    """Stdout: whatever is written, and nobody who takes it away."""
+
+    def __init__(self, protocol: asyncio.BaseProtocol) -> None:
+        super().__init__()
+        self.protocol, self.written, self.news = protocol, b"", asyncio.Event()
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+        self.news.set()
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        self.protocol.connection_lost(None)
+
+    async def lines(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first message of that kind, now or later."""
+        while True:
+            messages = [json.loads(line) for line in self.written.splitlines()]
+            if found := next((message for message in messages if wanted(message)), None):
+                return found
+            self.news.clear()
+            await self.news.wait()
+
+
+async def test_no_secret_reaches_a_client_over_stdio(tmp_path, leaky_url):
+    """Every byte that is written: the handshake, the list, results, errors, progress, log messages and questions."""
+    config = tmp_path / "toolcrib.toml"
+    config.write_text("[connect]\nattempts = 1\n[kb]\nenabled = false\n" + tables(leaky_url))
+    env = {**ENV, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t"}}
+    async with open_crib(str(config), emit=lambda _: None, surroundings=Surroundings(tmp_path, env)) as crib:
+        door = StdioDoor(McpService(crib, ServerIdentity("toolcrib", "1")), LOCAL_USER)
+        out = OneWay(door.out)
+        door.out.connection_made(out)
+
+        def send(**message: Any) -> None:
+            door.data_received(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+        async def ask(number: int, method: str, params: dict[str, Any]) -> None:
+            send(id=number, method=method, params=params)
+            await out.lines(lambda message: message.get("id") == number and "method" not in message)
+
+        await ask(0, "initialize", hello)
+        await ask(1, "tools/list", {})
+        called = [f"{server}__{tool}" for server in ("piped", "remote") for tool in ("tell", "fail", "refuse")]
+        for number, name in enumerate(called, 2):
+            await ask(number, "tools/call", {"name": name, "arguments": {}, "_meta": {"progressToken": f"p{number}"}})
+        send(id=99, method="tools/call", params={"name": "piped__ask", "arguments": {}})
+        question = await out.lines(lambda message: message.get("method") == "elicitation/create")
+        send(id=question["id"], result={"action": "accept", "content": {"a": "b"}})
+        await out.lines(lambda message: message.get("id") == 99 and "method" not in message)
+        await door.close()
+    said = [json.loads(line) for line in out.written.splitlines()]
+
+    assert leaks(out.written.decode()) == []
+    masked = [message for message in said if "***" in json.dumps(message)]
+    methods = {message.get("method") for message in masked}
+    assert {"notifications/progress", "elicitation/create", None} <= methods
+    assert {1, *range(2, 8), 99} <= {message["id"] for message in masked if "method" not in message}
 
 
 PAGES = ("/", "/servers", "/servers/piped", "/servers/remote", "/servers/dying", "/tools", "/tools/piped__tell")
