@@ -288,9 +288,9 @@ class Crib:
             return {"fleet": self.fleet.health()}
         return {} if self.coordination is None else {"fleet": asdict(self.coordination.status())}
 
-    async def show(self, result: ToolResult, call_id: str, duration_ms: float) -> bytes:
+    async def show(self, result: ToolResult, more: Mapping[str, Any]) -> bytes:
         """A result as JSON for people's programs; a large one is decoded by a helper."""
-        return await encode_result(self._parts.rig.helpers, result, call_id, duration_ms)
+        return await encode_result(self._parts.rig.helpers, result, more)
 
     async def close(self) -> None:
         """Stop everything; safe to call twice."""

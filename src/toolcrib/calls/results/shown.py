@@ -1,5 +1,6 @@
 """A call's result as REST shows it; a large one is put together by a helper, for it has to be decoded."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,11 +15,10 @@ CARRIED_OUT = "The call was carried out. Ask for less at once, or call the tool 
 SHOW = f"{__name__}:show_beside"
 
 
-async def encode_result(helpers: Helpers, result: ToolResult, call_id: str, duration_ms: float) -> bytes:
-    """The result with the call's number and how long it took."""
-    more = {"durationMs": round(duration_ms, 3), "executionId": call_id}
+async def encode_result(helpers: Helpers, result: ToolResult, more: Mapping[str, Any]) -> bytes:
+    """The result with what else there is to say of the call."""
     if result.raw is None or len(result.raw) <= QUICK_BYTES:
-        return _encode(_show(result) | more)
+        return _encode({**_show(result), **more})
     try:
         return await helpers.run(SHOW, (result.raw, _encode((result.error, more))))
     except TookTooLong:

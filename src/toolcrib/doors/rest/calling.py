@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from toolcrib.core.call import ErrorInfo, ToolCall
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import InternalError, ToolFailed
+from toolcrib.crib import Crib
 from toolcrib.doors.http.answers import STATUSES, Answer, Problem, json_bytes
 from toolcrib.doors.http.premises import Premises
 from toolcrib.doors.http.router import RouteSpec
@@ -37,11 +38,8 @@ def calling_routes(premises: Premises) -> list[RouteSpec]:
         result = await premises.crib.run(made)
         if result.error is not None and _never_ran(result.error, made):
             raise _refused(result.error, made.id)
-        took_ms = (time.perf_counter() - began) * 1000
-        try:
-            return json_bytes(await premises.crib.show(result, made.id, took_ms))
-        except ToolFailed as error:
-            raise Problem(502, error.code, str(error), executionId=made.id) from None
+        took_ms = round((time.perf_counter() - began) * 1000, 3)
+        return await show_result(premises.crib, result, {"durationMs": took_ms, "executionId": made.id})
 
     about = About(
         "Call a tool",
@@ -56,6 +54,14 @@ def calling_routes(premises: Premises) -> list[RouteSpec]:
         is_open=True,
     )
     return [RouteSpec("POST", f"{PATH}/{{name}}/call", call, about)]
+
+
+async def show_result(crib: Crib, result: ToolResult, more: dict[str, Any]) -> Answer:
+    """What a call came to; one whose result is too much work to show was carried out all the same."""
+    try:
+        return json_bytes(await crib.show(result, more))
+    except ToolFailed as error:
+        raise Problem(502, error.code, str(error), executionId=more["executionId"]) from None
 
 
 def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:

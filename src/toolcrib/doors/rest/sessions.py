@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.core.access import matches, may_operate
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.call import ErrorInfo, ToolCall
 from toolcrib.core.errors import InternalError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http.answers import STATUSES, Answer, Problem, json_answer
 from toolcrib.doors.http.router import RouteSpec
 from toolcrib.doors.http.visit import Visit
 from toolcrib.doors.rest.about import About, Param, count
+from toolcrib.doors.rest.calling import show_result
 from toolcrib.doors.rest.project_shapes import (
     HappeningList,
     LiveConfigurationView,
@@ -95,7 +96,7 @@ CALL = About(
     "A tool that fails has a result, with `success` false. A call that never ran is a problem.",
     body=SessionCall,
     example={"arguments": {"text": "hello"}, "timeoutSeconds": 10},
-    problems=(403, 404, 409, 415, 422, 429, 503, 504),
+    problems=(403, 404, 409, 415, 422, 429, 502, 503, 504),
 )
 
 
@@ -159,7 +160,8 @@ async def _call(visit: Visit, session: Session) -> Answer:
     result = await session.workplace.crib.run(made)
     if result.error is not None and _never_ran(result.error, made):
         raise _refused(result.error, made.id)
-    return json_answer(_told(result, made.id, (time.perf_counter() - began) * 1000))
+    more: dict[str, Any] = {"durationMs": round((time.perf_counter() - began) * 1000, 3), "executionId": made.id}
+    return await show_result(session.workplace.crib, result, more if result.error else {"error": None} | more)
 
 
 def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:
@@ -173,8 +175,3 @@ def _refused(error: ErrorInfo, call_id: str) -> Problem:
     if isinstance(retry_after_s, int | float):
         more["retryAfterSeconds"] = retry_after_s
     return Problem(STATUSES.get(error.code, 500), error.code, error.message, **more)
-
-
-def _told(result: ToolResult, call_id: str, duration_ms: float) -> dict[str, Any]:
-    shown = result.to_dict() | {"durationMs": round(duration_ms, 3), "executionId": call_id}
-    return shown if result.structured is None else shown | {"structuredContent": result.structured}
