@@ -262,9 +262,9 @@ def leaky_words(target: Target, chosen: random.Random, count: int) -> Iterator[C
     )
     for number in range(count):
         if number % 3 == 0:
-            yield calling(
-                target.tokens["owner"], f"leaky__{chosen.choice(['tell', 'fail', 'refuse', 'die'])}", {"a": "x"}
-            )
+            # After it died again and again it is left alone for seconds, which the next call waits for.
+            tool = chosen.choices(("tell", "fail", "refuse", "die"), (5, 5, 5, 1))[0]
+            yield calling(target.tokens["owner"], f"leaky__{tool}", {"a": "x"})
         elif number % 3 == 1:
             path = "/api/v1/" + routes[number // 3 % len(routes)] if number % 2 else pages[number // 3 % len(pages)]
             yield looking(target.tokens["owner"], path)
