@@ -29,6 +29,7 @@ BOUNDS = {
     "config/rules.py": {
         "GRANTS": {"loopback", "read", "relay", "write"},
         "OF_PROGRAMS": {"isolation", "loopback", "memory_bytes", "network", "processes", "read", "write"},
+        "TOGETHER": ({"auth.audience", "auth.issuer", "auth.jwks"},),
     },
     "config/secrets.py": {
         "SECRET_MIN": 8,

@@ -17,8 +17,8 @@ from bench.mutants.subjects import ROOT, SOURCE, tests_of
 
 HANG_S, RUN_S = 5.0, 30.0
 """What a test and a run of tests may always take before they hang: without a fault they take a fraction of it."""
-PATIENCE = 10
-"""How many times as long as without a fault it may take where it takes longer."""
+PATIENCE = 5
+"""How many times as long as without a fault, and traced, it may take where it takes longer."""
 SOUND_S = 600.0
 COLLECTED_KEPT = 4
 NOTHING_RUN = 5
@@ -179,10 +179,10 @@ class Trial:
         return self.sound[key]
 
     def _with_fault(self, attempt: "Attempt") -> dict[str, bool]:
-        """The test that fails with the fault, and not without; one that took too long is asked with more patience."""
+        """The test that fails with the fault, and not without; with more patience where the machine is slow now."""
         while True:
             failed = attempt.run(1)
-            if any(failed.values()):
+            if any(map(attempt.is_slow_anyway, (name for name, is_hung in failed.items() if is_hung))):
                 failed = attempt.run(3)
             unsound = [name for name, is_hung in failed.items() if not is_hung and attempt.fails_anyway(name)]
             if not unsound:
@@ -201,9 +201,14 @@ class Attempt:
     sound: Outcome
     is_nearest: bool
 
+    @property
+    def limit_s(self) -> float:
+        """How long a test may take before it hangs."""
+        return max(HANG_S, PATIENCE * self.sound.longest_s)
+
     def run(self, patience: int) -> dict[str, bool]:
         """The tests that fail with the fault in its place, and whether they took too long."""
-        limit_s = patience * max(HANG_S, PATIENCE * self.sound.longest_s)
+        limit_s = patience * self.limit_s
         within_s = patience * max(RUN_S, PATIENCE * self.sound.total_s)
         original = self.copy.source_of(self.mutant.module)
         self.copy.put(self.mutant.module, self.mutant.apply(original))
@@ -224,6 +229,11 @@ class Attempt:
         source = self.mutant.apply(original).decode()
         texts = {"module": self.mutant.module, "original": original.decode(), "source": source}
         return self.copy.run_collected(self.tests, tests=chosen, limit_s=limit_s, within_s=within_s, **texts)
+
+    def is_slow_anyway(self, test: str) -> bool:
+        """Whether the test that took too long takes as long without the fault; or nobody knows which one it was."""
+        again = self.copy.run_collected(self.tests, tests=[test], limit_s=self.limit_s, within_s=SOUND_S)
+        return "::" not in test or again is None or bool(again.failed)
 
     def fails_anyway(self, test: str) -> bool:
         """Whether the test that noticed fails without the fault as well, as on a machine that is too busy."""

@@ -203,8 +203,8 @@ def test_a_policy_is_stricter_if_it_forbids_more(one, other, is_stricter):
 PLACE = PlaceRules(
     "here",
     "ask",
-    {"db__drop": "deny", "db__*": "allow", "*__r*": "ask"},
-    {"db__drop": ADMIN, "db__*": WRITE, "*__r*": READ_ONLY},
+    {"db__drop": "deny", "db__*": "allow", "*__r*": "ask", "db__calm": "allow", "db__c*": "deny"},
+    {"db__drop": ADMIN, "db__*": WRITE, "*__r*": READ_ONLY, "db__calm": READ_ONLY, "db__c*": ADMIN},
     {"web": "deny"},
     {"web": SYSTEM},
     {("db", "own"): "disable"},
@@ -217,6 +217,8 @@ PLACE = PlaceRules(
     [
         ("db", "own", "disable", SYSTEM),
         ("db", "drop", "deny", ADMIN),
+        ("db", "calm", "allow", READ_ONLY),
+        ("db", "crash", "deny", ADMIN),
         ("db", "read", "ask", WRITE),
         ("db", "else", "allow", WRITE),
         ("web", "fetch", "deny", SYSTEM),

@@ -118,3 +118,11 @@ def test_a_secret_inside_what_is_referred_to_in_the_middle_of_a_text_is_found():
     found = secrets_of([("NOTE", "see ${DB} now")], {"DB": "https://me:hunter2pass@host.example/x"})
 
     assert "hunter2pass" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "is_secret"), [("/etc/ssl/key.pem", False), ("ghp_0123456789abcdefghijABCDEFGHIJ012345", True)]
+)
+def test_a_name_that_says_file_hides_no_secret_that_is_none(text, is_secret):
+    """A path is a path only if it looks like one."""
+    assert (text in secrets_of([("TOKEN_FILE", text)], {})) is is_secret

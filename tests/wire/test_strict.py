@@ -275,3 +275,17 @@ def test_every_byte_of_what_is_read_of_a_result_is_accounted_for(result):
     head = read_head(raw)
 
     assert (is_accounted_for(len(raw), head), is_accounted_for(len(raw) + 1, head)) == (True, False)
+
+
+def test_content_of_another_kind_has_each_member_once_as_well():
+    raw = b'{"content":[5,{"a":1,"a":2}]}'
+
+    assert tidy(raw, read_head(raw)) == b'{"content":[5,{"a":2}]}'
+
+
+@pytest.mark.parametrize(("content", "is_suspect"), [(b"[]", False), (b"5", True)])
+def test_a_large_result_that_must_be_repaired_is_suspect(content, is_suspect):
+    """However well its bytes are accounted for."""
+    raw = b'{"content":%b,"structuredContent":{"a":"%b"}}' % (content, b"x" * LARGE_BYTES)
+
+    assert any(suspicions(raw, read_head(raw))) is is_suspect
