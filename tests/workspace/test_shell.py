@@ -250,7 +250,7 @@ async def test_a_command_reads_what_it_is_granted(work, outside, programs):
 )
 async def test_a_command_makes_no_file_that_toolcrib_would_read_its_servers_from(work, programs, command):
     """It is there under another name, and the result says so."""
-    shell = ShellTools(Root(work), programs, ShellSettings(timeout_s=60.0))
+    shell = ShellTools(Root(work), programs, ShellSettings(timeout_s=4.0))
     done = await run(shell, command)
 
     assert find_project(work) is None
