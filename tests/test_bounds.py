@@ -1,5 +1,6 @@
 """The bounds of the modules that decide: whoever changes one changes it here as well, on purpose."""
 
+import errno
 import importlib
 
 import pytest
@@ -10,7 +11,13 @@ BOUNDS = {
     "calls/elicit.py": {"VALUE_SHOWN": 1000, "SPENT_KEPT": 10_000},
     "calls/gate.py": {"PACE_UNKNOWN_S": 1.0, "RETRY_MAX_S": 60.0, "SMOOTHING": 0.2},
     "calls/layers/approve.py": {"ROUNDS_KEPT": 1000, "_ROUND": {"inputResponses", "requestState"}},
-    "calls/layers/audit.py": {"KEYS_MAX": 32, "KEY_MAX": 64, "REPAIR_MAX": 240, "VALUES_MAX": 4096},
+    "calls/layers/audit.py": {
+        "KEYS_MAX": 32,
+        "KEY_MAX": 64,
+        "REPAIR_MAX": 240,
+        "VALUES_MAX": 4096,
+        "LOOKED_THROUGH": 65_536,
+    },
     "calls/layers/deadline.py": {"SWEEP_S": 0.25, "PRECISE_BELOW_S": 2.0},
     "calls/layers/keep.py": {"BYTES_PER_CHARACTER": 6, "ENVELOPE": 128},
     "calls/layers/observe.py": {"GRANTS_KEPT": 256},
@@ -94,7 +101,10 @@ BOUNDS = {
         "WORK_MAX": 16_777_216,
     },
     "stores/audit_note.py": {"NOTE_EVERY_S": 30.0},
-    "stores/run_files.py": {"BYTES_MAX": 65_536},
+    "stores/run_files.py": {
+        "BYTES_MAX": 65_536,
+        "_STRANGE": {errno.EACCES, errno.ELOOP, errno.ENOENT, errno.ENXIO, errno.EPERM},
+    },
     "stores/token_file.py": {"_OTHERS_MAY_WRITE": 18, "_UNSEEN": (-1, -1, -1)},
     "stores/tokens.py": {"SECRET_BYTES": 32, "KNOWN_MAX": 1024, "NAME_MAX": 64, "EARLY_S": 86400.0},
     "transports/connects.py": {

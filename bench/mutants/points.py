@@ -5,8 +5,9 @@ as it was. Words for people (messages, hints, docstrings), annotations and asser
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 COMPARISONS: dict[type[ast.cmpop], tuple[str, str]] = {
@@ -43,11 +44,14 @@ class Mutant:
     end: int
     before: str
     after: str
+    number: int = 1
+    """Which of those it is that read the same in its function."""
 
     @property
     def key(self) -> str:
         """What names it while the lines around it move."""
-        return f"{self.module} {self.function}: {_squeezed(self.before)} -> {_squeezed(self.after)}"
+        again = f" [{self.number}]" if self.number > 1 else ""
+        return f"{self.module} {self.function}: {_squeezed(self.before)} -> {_squeezed(self.after)}{again}"
 
     def apply(self, source: bytes) -> bytes:
         """The module with this fault in it."""
@@ -59,7 +63,17 @@ def find_mutants(path: Path, name: str) -> list[Mutant]:
     source = path.read_bytes()
     finder = _Finder(source, name)
     finder.visit(ast.parse(source))
-    return sorted(finder.found, key=lambda mutant: (mutant.start, mutant.end, mutant.after))
+    return _numbered(sorted(finder.found, key=lambda mutant: (mutant.start, mutant.end, mutant.after)))
+
+
+def _numbered(mutants: list[Mutant]) -> list[Mutant]:
+    """Those that read the same in one function are told apart by a number."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for mutant in mutants:
+        seen[mutant.key] += 1
+        numbered.append(replace(mutant, number=seen[mutant.key]))
+    return numbered
 
 
 def compiles(mutant: Mutant, path: Path) -> bool:

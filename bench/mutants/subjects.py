@@ -47,7 +47,7 @@ PATTERNS = (
 )
 WIDER = {
     "calls": ("tests/calls", "tests/test_stack.py", "tests/test_crib.py"),
-    "config": ("tests/config",),
+    "config": ("tests/config", "tests/catalog"),
     "core": ("tests/core", "tests/calls", "tests/catalog"),
     "doors": ("tests/doors/http",),
     "sources": ("tests/sources",),

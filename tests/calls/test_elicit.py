@@ -251,3 +251,14 @@ def test_without_sessions_nothing_is_offered_for_one(sessions, offered):
 
     answer = form["properties"]["answer"]
     assert (answer["enum"], len(answer["enumNames"]), form["required"]) == (offered, len(offered), ["answer"])
+
+
+def test_what_is_different_in_every_question_is_read_from_its_seal():
+    """And is nothing in what is no seal."""
+    seal = Seal(ManualClock(), LIFETIME_S)
+    states = [asked(seal), asked(seal)]
+    nonces = [base64.urlsafe_b64decode(state.removeprefix("toolcrib.")).decode().split(".")[1] for state in states]
+
+    assert [seal.nonce(answer(state)) for state in states] == nonces
+    assert len({*nonces}) == 2
+    assert [seal.nonce(answer(odd)) for odd in ("toolcrib.!", "toolcrib.YQ==", 5)] == ["", "", ""]

@@ -389,3 +389,12 @@ def test_a_server_that_never_shows_the_same_tools_is_no_longer_believed_unasked(
     assert settled.pins.keys() == {*pins, "last"}
     assert held_tools(settled, how) == {"one_more": TOO_MANY}
     assert held_tools(accepted, how) == {}
+
+
+@pytest.mark.parametrize("definition", [None, version("a", 2)], ids=["of nothing", "of what is there now"])
+def test_a_pin_that_does_not_fit_its_own_definition_says_only_the_name(definition):
+    """A lock whose pins and tools do not go together tells nobody that the tool was always like this."""
+    pin = replace(first().pins["a"], definition=definition)
+    record = Record("srv", pins={"a": pin})
+
+    assert settle(record, [version("a", 2)], HOW)["a"].definition == {"name": "a"}

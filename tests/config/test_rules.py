@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.config.model import Layer, Origin, Overruled, ToolConfig
+from toolcrib.config.model import Layer, Origin, Overruled, ServerConfig, ServerEntry, ToolConfig
 from toolcrib.config.rules import (
     PREFERENCES,
     SERVER_PREFERENCES,
@@ -17,6 +17,7 @@ from toolcrib.config.rules import (
     level_said,
     only_rules,
     policy_said,
+    rules_of_places,
     stricter_setting,
 )
 from toolcrib.config.security import SecurityConfig
@@ -165,6 +166,7 @@ def test_of_a_file_that_only_gives_rules_nothing_milder_than_the_default_counts(
 
     kept = only_rules(Layer("user.toml", said), default_rules() | {"audit.enabled": True})
 
+    assert kept.is_only_rules
     assert kept.settings == {
         "security.policy": "ask",
         "isolation.minimum": {"system": "confined"},
@@ -177,6 +179,7 @@ def test_of_a_file_that_only_gives_rules_nothing_milder_than_the_default_counts(
     ("one", "other", "kept"),
     [
         (("a?",), ("ab",), ("ab",)),
+        (("a[bc]",), ("a[bc]",), ("a[bc]",)),
         (("a[bc]",), ("ab",), ("ab",)),
         (("a*",), ("ab*",), ("ab*",)),
         (("a?",), ("a*",), ("a?",)),
@@ -237,6 +240,37 @@ def test_without_a_server_the_merged_configuration_says_what_it_says_of_all():
     security = SecurityConfig(policy="ask", policies={"a": "deny"}, levels={"b": ADMIN})
 
     assert as_place(None, security) == PlaceRules("", "ask", {"a": "deny"}, {"b": ADMIN})
+
+
+TOOLS = {"drop": ToolConfig(policy="ask"), "calm": ToolConfig(level=READ_ONLY), "slow": ToolConfig(timeout_s=9.0)}
+OF_TOOLS = ({("db", "drop"): "ask"}, {("db", "calm"): READ_ONLY})
+
+
+def test_what_the_merged_configuration_says_of_a_server_is_told_as_one_place_would():
+    """Of a server and its tools only what it does say."""
+    security = SecurityConfig(policy="ask", policies={"a": "deny"}, levels={"b": ADMIN})
+    general = ("", "ask", {"a": "deny"}, {"b": ADMIN})
+    strict = ServerConfig("db", command="db", policy="deny", level=SYSTEM, tools=TOOLS)
+
+    assert as_place(strict, security) == PlaceRules(*general, {"db": "deny"}, {"db": SYSTEM}, *OF_TOOLS)
+    assert as_place(ServerConfig("db", command="db"), security) == PlaceRules(*general)
+
+
+def test_each_place_that_says_something_of_tools_is_asked_if_there_are_several():
+    """Of a single one, the merged configuration says as much."""
+    origin = Origin("here")
+    one = Layer("one", {"security.policy": "ask", "security.policies": {"a": "deny"}, "security.levels": {"b": ADMIN}})
+    servers = {
+        "db": ServerEntry({"command": "db", "policy": "deny", "level": SYSTEM, "tools": TOOLS}, origin),
+        "web": ServerEntry({"command": "web"}, origin),
+    }
+    two, silent = Layer("two", servers=servers), Layer("silent", {"serve.port": 1})
+
+    assert rules_of_places((one, silent, two)) == (
+        PlaceRules("one", "ask", {"a": "deny"}, {"b": ADMIN}),
+        PlaceRules("two", None, {}, {}, {"db": "deny"}, {"db": SYSTEM}, *OF_TOOLS),
+    )
+    assert rules_of_places((silent, two)) == ()
 
 
 def test_what_is_overruled_is_found_with_where_it_was_said():

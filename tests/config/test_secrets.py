@@ -19,6 +19,8 @@ ENV = {
     "AWS_REGION": "eu-central-1",
     "WORD": "password",
     "KEY_FILE": "/run/keys/one.pem",
+    "LOG_MODE": "ghp_0123456789abcdef",
+    "LOGNAME": "somebody-else",
     "PEM": "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF\n-----END KEY-----",
 }
 BASIC = base64.b64encode(b"somebody:pass-word-1").decode()
@@ -70,6 +72,15 @@ CASES = {
     "variables that are everybody's": (stdio("${HOME}", "--region", "${AWS_REGION}", env={"H": "${HOME}"}), set()),
     "paths and addresses": (stdio("${PROJECT}", "${DOCS}", env={"KEY_FILE": "${KEY_FILE}"}), set()),
     "a path under a secret's name": (stdio(env={"API_KEY": "${PROJECT}"}), {"/srv/projects/blue"}),
+    "a secret in the path of the program": (ServerConfig("a", command="/x/${TOKEN}/run"), {"token-from-env"}),
+    "a secret in what may be written": (stdio(write=("/x/${TOKEN}",)), {"token-from-env"}),
+    "an ordinary variable with a secret in it": (stdio("mode ${LOG_MODE}"), {"ghp_0123456789abcdef"}),
+    "the name of whoever runs it": (stdio("user ${LOGNAME}"), set()),
+    "a path within a secret": (
+        stdio(env={"API_KEY": "at ${PROJECT}"}),
+        {"at /srv/projects/blue", "/srv/projects/blue"},
+    ),
+    "headers without a secret": (stdio("--header", "X-Mode: ordinary-words"), set()),
     "short ones": (stdio("--password", "1234567", env={"PIN": "${PIN}"}), set()),
     "words that are everybody's": (stdio("--password", "${WORD}"), set()),
 }
@@ -108,6 +119,7 @@ def test_what_stands_in_an_address_and_looks_like_nothing_secret_is_none():
         ("dXNlcjpw!YXNzd29yZA==", []),
         ("dXNlcg==", []),
         ("//8=", []),
+        ("AXVzZXI6cGFzc3dvcmQ=", []),
     ],
 )
 def test_user_and_password_are_read_only_from_what_is_basic(encoded, found):

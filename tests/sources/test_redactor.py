@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import RemoteError
+from toolcrib.sources import redactor
 from toolcrib.sources.redactor import WITHHELD, Redactor, _in_dialects, _in_json, withheld
 
 SECRET = 's3cr3t/+"&<key>\\ü'
@@ -249,3 +250,14 @@ def test_a_secret_as_python_shows_it_is_taken_out_whole():
     redactor = Redactor(frozenset({secret}))
 
     assert redactor.text(f"failed: {secret!r}") == "failed: '***'"
+
+
+@pytest.mark.parametrize(("spare", "is_cleaned"), [(0, True), (-1, False)])
+def test_a_large_message_is_cleaned_up_to_a_certain_amount_of_work(monkeypatch, spare, is_cleaned):
+    """As much as is searched, once for each way of writing a secret."""
+    found, message = Redactor({PLAIN}), large(f"before {PLAIN} after")
+    assert PLAIN not in found.text(PLAIN)
+    work = sum(end - start for start, end in found._regions(message.decode())) * len(found._forms)
+    monkeypatch.setattr(redactor, "WORK_MAX", work + spare)
+
+    assert (found.clean(message) != withheld(message)) is is_cleaned

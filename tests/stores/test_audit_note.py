@@ -11,7 +11,7 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit_database import body_of
 from toolcrib.stores.audit_file import AuditFile
-from toolcrib.stores.audit_note import NOTE_EVERY_S, HeadNote, NotedLog, NotedPlace
+from toolcrib.stores.audit_note import NOTE_EVERY_S, HeadNote, NotedLog, NotedPlace, fault_of
 from toolcrib.stores.audit_verify import Fault, Head
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.testing import ManualClock
@@ -225,3 +225,12 @@ def test_a_note_that_is_no_head_is_told_once_and_not_written_over(in_file, told)
     log.close()
 
     assert (len(told), in_file.note.path.read_text()) == (1, "nonsense")
+
+
+async def test_a_log_that_was_emptied_is_missing_everything_from_its_first_entry_on(in_file):
+    """Also where not even an end of it is left."""
+    await written(in_file, numbered(2))
+    tamper(in_file.place.path, "DELETE FROM entry", "DELETE FROM head")
+
+    with in_file.place.reading() as log:
+        assert fault_of(log, Head(2, bytes(32))).seq == 1

@@ -160,3 +160,8 @@ def test_calls_that_began_and_did_not_end_are_found():
 
     assert (finding.fault, finding.entries, finding.head) == (None, 4, Head(4, rows[3][1]))
     assert [(entry.event, entry.execution_id, entry.seq) for entry in finding.unfinished] == [("call.begun", "b", 2)]
+
+
+def test_a_head_is_read_as_it_is_written():
+    """That of an empty chain as well."""
+    assert [Head.parse(str(head)) for head in (Head(), END)] == [Head(), END]

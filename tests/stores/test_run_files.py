@@ -192,3 +192,23 @@ def test_a_place_where_no_directory_can_be_is_told(tmp_path: Path):
         runs.write(URL, tmp_path / "toolcrib.toml", "1")
     with pytest.raises(ConfigError, match="The run file cannot be read: Not a directory"):
         runs.read()
+
+
+@pytest.mark.parametrize("path", ["x" * 300, "/proc/self/mem"], ids=["cannot be opened", "cannot be read"])
+def test_a_file_that_cannot_be_read_is_told(path: str):
+    with pytest.raises(ConfigError, match="cannot be read"):
+        _read_private(Path(path))
+
+
+def test_a_run_file_says_which_system_its_process_runs_on(tmp_path: Path):
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    there, here = RunFiles(env, lambda: "boot pid:[1]"), RunFiles(env)
+
+    systems = [runs.write(URL, tmp_path / "toolcrib.toml", "1").entry.system for runs in (there, here)]
+
+    assert systems == ["boot pid:[1]", this_system()]
+
+
+def test_what_is_no_process_never_began():
+    """A number that only a signal understands is none."""
+    assert process_began(0) == ""

@@ -335,3 +335,10 @@ def test_the_users_tokens_and_the_note_that_there_are_some_are_kept_apart(tmp_pa
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert {"toolcrib/tokens.json"} < found
     assert [path for path in found if path.startswith("toolcrib-witness/")]
+
+
+def test_tokens_that_have_no_place_are_refused_in_plain_words(tmp_path, clock):
+    (tmp_path / "state").write_text("a file where the directory should be")
+
+    with pytest.raises(ConfigError, match="Tokens cannot be kept"):
+        TokenFile(tmp_path / "state" / "deep" / "tokens.json", clock).create(TokenWish("ci", READ))

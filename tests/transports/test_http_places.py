@@ -198,3 +198,12 @@ def test_one_look_makes_room_for_several_but_of_those_at_work_one_goes_only(kind
 
 def test_what_is_no_address_counts_for_itself():
     assert address_of(("a pipe", 1)) == "a pipe"
+
+
+def test_when_all_are_busy_nobody_else_has_a_place_wherever_they_come_from():
+    """However small the share of each address is."""
+    places = Places(4)
+    filled(places, [Guest(None), Guest(None)], THERE)
+    filled(places, [Guest(None), Guest(None)], ("192.0.2.8", 1))
+
+    assert not places.take(Guest(None), ("192.0.2.9", 1))

@@ -1,6 +1,7 @@
 """The issuer's keys: which of them are used, where they come from, and how often they are fetched."""
 
 import asyncio
+import gc
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -245,3 +246,38 @@ def test_a_key_fits_the_algorithms_of_its_kind_and_curve(kind, curve, algorithm,
     found = jwt_keys.PublicKey(None, kind, curve, algorithm, None)
 
     assert {one for one in asked if found.fits(one)} == fits
+
+
+async def test_keys_that_could_not_be_had_are_asked_for_soon_again(monkeypatch):
+    """Until there is one, nobody can come in."""
+    monkeypatch.setattr(jwt_keys, "AT_MOST_EVERY_S", 0.01)
+    issuer = Issuer(SourceUnavailable("down"))
+    running = asyncio.create_task(KeyRing(issuer.fetch, drop, ManualClock()).run())
+    for _ in range(3):
+        issuer.answered.clear()
+        await asyncio.wait_for(issuer.answered.wait(), 150)
+    running.cancel()
+
+    assert issuer.asked >= 3
+
+
+async def test_whoever_has_fetched_the_keys_hangs_up():
+    """Before they are used, whoever else is still connected."""
+    hung_up = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        assert await reader.read() == b""
+        hung_up.set()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    gc.disable()  # nobody else may tidy up what was left open
+    try:
+        assert await fetch_from(f"http://127.0.0.1:{port}/keys")() == b"{}"
+        await asyncio.wait_for(hung_up.wait(), 150)
+    finally:
+        gc.enable()
+        server.close()

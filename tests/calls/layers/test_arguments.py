@@ -1,5 +1,6 @@
 """Arguments: what does not fit is refused before anything runs, in words a model can act on."""
 
+import msgspec
 import pytest
 
 from toolcrib.calls.layers.arguments import arguments
@@ -8,6 +9,7 @@ from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.tool import Tool
 from toolcrib.isolate.helpers import Helpers
+from toolcrib.schema.check import compile_check
 
 SCHEMA = {
     "type": "object",
@@ -212,3 +214,16 @@ async def test_no_slip_is_read_as_an_argument_that_was_withheld(withheld, is_rep
             await layered._step(call)
 
     assert layered.received == ([{"city": "Ulm"}] if is_repaired else [])
+
+
+async def test_a_slip_in_large_arguments_that_are_quickly_checked_is_repaired():
+    """Only what is costly to check goes to a helper, which repairs nothing."""
+    answering, city = Answering(ToolResult({})), "x" * 100_000
+    check = compile_check(SCHEMA)
+    encoded = msgspec.json.encode({"citi": city})
+
+    await answering.run({"citi": city})
+
+    assert len(encoded) > check.quick_bytes
+    assert check.is_quick({"citi": city}, encoded)
+    assert answering.received == [{"city": city}]

@@ -16,6 +16,7 @@ from toolcrib.core.errors import (
     ConnectionLost,
     InternalError,
     InvalidArguments,
+    OutcomeUnknown,
     ProtocolError,
     RemoteError,
     SourceUnavailable,
@@ -137,6 +138,17 @@ async def test_a_server_that_went_away_is_not_shut_out():
 
     assert (bench.state, bench.breakers.of("files").failures) == ("closed", 0)
     assert (await bench.call()).text == "fine"
+
+
+@pytest.mark.parametrize("loss", [ConnectionLost("It ended."), OutcomeUnknown("It may have been done.")])
+def test_a_loss_is_no_failure_of_the_server(loss):
+    """Whatever lies between: it is judged as it comes."""
+    breakers = Breakers(ManualClock())
+    watch = Watch(Subject("files__read", "files", Tool("read")), breakers, drop)
+
+    watch.judge(ToolCall("files__read", "read", {}), loss, watch.breaker.round, is_try=False)
+
+    assert watch.breaker.failures == 0
 
 
 @pytest.mark.parametrize(

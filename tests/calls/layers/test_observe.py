@@ -298,3 +298,15 @@ async def test_what_callers_may_know_is_remembered_for_so_many_of_them_only(monk
         counts.append(sum(ref() is not None for ref in held))
 
     assert counts == [1, 2, 1]
+
+
+async def test_a_long_call_is_written_down_with_its_exact_time():
+    watched = Watched()
+
+    async def source(given: ToolCall) -> ToolResult:
+        watched.clock.advance(100.0)
+        return FINE
+
+    await watched.around(source)(call())
+
+    assert [entry.duration_ms for entry in watched.log.noted] == [100_000.0]

@@ -374,3 +374,11 @@ def test_the_owners_name_is_there_from_the_beginning(signing):
 def test_nobody_signs_in_before_it_is_said_where_the_page_is(signing):
     with pytest.raises(InternalError, match="where the page is"):
         signing.make_link()
+
+
+def test_a_cookie_is_kept_for_as_long_as_a_session_and_an_empty_one_is_thrown_away(at_home):
+    """No page can read it, and no other site has it sent."""
+    (_, kept), (_, gone) = at_home.cookie_header("value"), at_home.cookie_header("")
+
+    assert kept.decode() == f"{COOKIE}=value; Path=/; Max-Age={KEPT_S}; HttpOnly; SameSite=Strict"
+    assert gone.decode() == f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
