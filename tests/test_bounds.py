@@ -27,6 +27,7 @@ BOUNDS = {
     "calls/layers/trace.py": {"_CONTEXT_KEYS": {"traceparent", "tracestate"}},
     "calls/limits.py": {"KEYS_MAX": 4096},
     "catalog/pins.py": {
+        "PINS_MAX": 2500,
         "_UNSEEN": {"_meta"},
         "_TEXTS": {"description", "title"},
         "_SETS": {"enum", "required", "type"},
@@ -58,6 +59,7 @@ BOUNDS = {
             "username",
         },
     },
+    "doors/http/run_proof.py": {"KEPT_S": 600.0, "NUMBER_MAX": 128, "DIGITS_MAX": 15},
     "doors/http/sign_in.py": {
         "KEPT_S": 43_200,
         "IDLE_S": 7200,
@@ -91,6 +93,14 @@ BOUNDS = {
         "_SCALARS": {"boolean", "null", "string"},
     },
     "schema/repair.py": {"SHORTEST_TYPO": 4, "LONGEST_NAME": 100, "_MOST_FORMS": 20, "_MOST_COMPARISONS": 5000},
+    "sources/comeback.py": {
+        "STABLE_AFTER_S": 10.0,
+        "BACKOFF_FIRST_S": 0.5,
+        "BACKOFF_MAX_S": 30.0,
+        "GRACE_S": 20.0,
+        "PAUSE_WAITED_S": 5.0,
+        "RESTART_DELAYS_S": (0.0, 0.0, 0.2, 0.5),
+    },
     "sources/redactor.py": {
         "CUT_MIN": 4,
         "PATTERN_BYTES": 268_435_456,
@@ -106,7 +116,13 @@ BOUNDS = {
         "_STRANGE": {errno.EACCES, errno.ELOOP, errno.ENOENT, errno.ENXIO, errno.EPERM},
     },
     "stores/token_file.py": {"_OTHERS_MAY_WRITE": 18, "_UNSEEN": (-1, -1, -1)},
-    "stores/tokens.py": {"SECRET_BYTES": 32, "KNOWN_MAX": 1024, "NAME_MAX": 64, "EARLY_S": 86400.0},
+    "stores/tokens.py": {
+        "SECRET_BYTES": 32,
+        "KNOWN_MAX": 1024,
+        "NAME_MAX": 64,
+        "EARLY_S": 86400.0,
+        "_NOBODY": "0" * 64,
+    },
     "transports/connects.py": {
         "INET": 2,
         "INET6": 10,
@@ -150,6 +166,7 @@ BOUNDS = {
     },
     "transports/jwt_gate.py": {"KNOWN_MAX": 1024},
     "transports/jwt_keys.py": {
+        "RSA_BITS": range(2048, 8193),
         "KEYS_MAX": 64,
         "BODY_MAX": 262_144,
         "FETCH_S": 10.0,
@@ -174,7 +191,24 @@ BOUNDS = {
         "_SCHEMA_LISTS": {"allOf", "anyOf", "oneOf", "prefixItems"},
         "_SCHEMA_MAPS": {"$defs", "definitions", "dependentSchemas", "patternProperties"},
     },
-    "wire/strict.py": {"DEPTH_MAX": 100},
+    "wire/strict.py": {
+        "DEPTH_MAX": 100,
+        "_PIECE": 2_097_152,
+        "_STRIDE": 24,
+        "_DIGITS": 192,
+        "_OVERLAP": 384,
+        "_SMALL": 8192,
+        "_RUN": b"0" * 192,
+        "_SAMPLED_RUN": b"00000000",
+        "_NO_BRACKETS": bytes({*range(256)} - {*b'[]{}"'}),
+        "_NO_BRACKETS_AT_ALL": bytes({*range(256)} - {*b'[]{}"'}) + b'"',
+        "_IS_ERROR": 15,
+        "_RESULT_TYPE": 16,
+        "_META": 9,
+        "_CONTENT": 11,
+        "_STRUCTURED": 21,
+        "_MEMBER": 4,
+    },
 }
 
 

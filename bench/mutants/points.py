@@ -147,6 +147,10 @@ class _Finder(ast.NodeVisitor):
         if not any(isinstance(target, ast.Name) and target.id == "__slots__" for target in node.targets):
             self.generic_visit(node)  # a fault in the slots of a class shows at any start
 
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if not (isinstance(node.value, ast.Name) and node.value.id in ("Literal", "tuple")):  # a type
+            self.generic_visit(node)
+
     def visit_Assert(self, node: ast.Assert) -> None: ...
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None: ...
