@@ -149,7 +149,7 @@ def _strictest_tools(
     name: str, tools: Mapping[str, ToolConfig], layers: tuple[Layer, ...], found: Findings
 ) -> dict[str, ToolConfig]:
     entries = [layer.servers[name] for layer in layers if name in layer.servers]
-    every = {*tools, *(tool for entry in entries for tool in entry.fields.get("tools", {}))}
+    every = {tool for entry in entries for tool in entry.fields.get("tools", {})}
     strict = {tool: _strictest_tool(name, tool, tools.get(tool, _PLAIN), entries, found) for tool in sorted(every)}
     return {tool: wishes for tool, wishes in strict.items() if tool in tools or wishes != _PLAIN}
 
