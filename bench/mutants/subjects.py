@@ -65,9 +65,9 @@ BESIDE = {
     "doors/http/entering.py": ("tests/doors/http/test_threshold.py", "tests/doors/http/test_sign_in.py"),
     "sources/comeback.py": ("tests/sources/test_supervise.py",),
     "stores/token_file.py": ("tests/stores/test_tokens.py",),
-    "transports/jwt.py": ("tests/transports/test_jwt_gate.py", "tests/transports/test_jwt_keys.py"),
+    "transports/jwt.py": ("tests/transports/test_jwt_gate.py",),
 }
-"""The tests of modules that have none under their own name."""
+"""Tests of a module that do not have its name."""
 BOUNDS = "tests/test_bounds.py::test_the_bounds_of_a_module_that_decides_are_as_decided[{}]"
 SLOW = ("browser", "doors/cli", "doors/web", "fleet", "hostile", "journeys", "knowledge", "stores/postgres")
 """Folders of tests that start programs, or engines: too slow to ask of every mutant."""

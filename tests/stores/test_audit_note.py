@@ -1,5 +1,6 @@
 """The head of an audit log, noted elsewhere: what was deleted, emptied or cut is noticed, in every engine."""
 
+import errno
 import stat
 from pathlib import Path
 
@@ -234,3 +235,35 @@ async def test_a_log_that_was_emptied_is_missing_everything_from_its_first_entry
 
     with in_file.place.reading() as log:
         assert fault_of(log, Head(2, bytes(32))).seq == 1
+
+
+def test_what_was_noted_is_forgotten_once_and_for_all(in_file):
+    """Nothing is wrong where there is nothing to forget."""
+    in_file.note.write(Head(2, bytes(32)))
+    in_file.note.forget()
+    in_file.note.forget()
+
+    assert in_file.note.read() is None
+
+
+class FullOnce(HeadNote):
+    """A note on a disk that has no room for the fifth entry's head."""
+
+    def write(self, head: Head) -> None:
+        if head.seq == 5:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(head)
+
+
+async def test_a_cut_is_noticed_by_what_was_noted_before_even_if_nothing_could_be_noted_since(in_file, told):
+    await written(in_file, numbered(4))
+    clock = ManualClock(100.0)
+    log = NotedLog(in_file.place.open(), NotedPlace(in_file.place, FullOnce(in_file.note.path), told.append), clock)
+    log.append(entry())
+    cut(in_file)
+    for _ in range(5):
+        clock.advance(NOTE_EVERY_S)
+        log.append(entry())
+    log.close()
+
+    assert (in_file.note.read().seq, len(told)) == (4, 1)

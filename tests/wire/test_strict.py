@@ -289,3 +289,21 @@ def test_a_large_result_that_must_be_repaired_is_suspect(content, is_suspect):
     raw = b'{"content":%b,"structuredContent":{"a":"%b"}}' % (content, b"x" * LARGE_BYTES)
 
     assert any(suspicions(raw, read_head(raw))) is is_suspect
+
+
+def test_brackets_in_texts_hide_no_level_however_many_empty_texts_stand_beside_them():
+    """Each bracket that opens a level has one in a text that seems to close it."""
+    levels = DEPTH_MAX + 50
+    opening, closing = b'["]",' * levels, b',"["]' * levels
+
+    flaws = {flaw_of(opening + b",".join([b'""'] * empty) + closing) for empty in range(1, 2 * levels * 2 + 2)}
+
+    assert flaws == {f"it nests deeper than {DEPTH_MAX} levels"}
+
+
+def test_digits_here_and_there_in_a_large_object_are_no_huge_number():
+    """However they are sampled."""
+    raw = b'{"a":"' + b"x" * 18 + (b"0" + b"x" * 23) * 12_000 + b'"}'
+
+    assert len(raw) > LARGE_BYTES
+    assert clean_object(raw) == raw

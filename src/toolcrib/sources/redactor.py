@@ -88,7 +88,7 @@ class Redactor:
     def cut_text(self, text: str) -> str:
         """The same for a text that was cut somewhere, perhaps in the middle of a secret."""
         text = self.text(text)
-        for form in self._forms or self._compiled():
+        for form in self._forms:
             for length in range(min(len(form), len(text)), CUT_MIN - 1, -1):
                 if text.endswith(form[:length]):
                     return text[:-length] + MASK
@@ -155,16 +155,13 @@ class Redactor:
         return plain != region and any(plain.count(form) > region.count(form) for form in self._forms)
 
     def _has_any(self, text: str) -> bool:
-        finds = self._finds
-        if finds is None:
-            self._compiled()
-            finds = self._finds
+        finds = self._finds or self._compile()
         try:
-            return finds is None or finds(text)
+            return finds(text)
         except UnicodeEncodeError:  # half a surrogate pair: the slow way then
             return True
 
-    def _compiled(self) -> tuple[str, ...]:
+    def _compile(self) -> Callable[[str], bool]:
         """Build the pattern; the longest form comes first, because one may be the beginning of another."""
         import jsonschema_rs  # only where there are secrets: starting up stays quick
 
@@ -175,7 +172,7 @@ class Redactor:
         options = jsonschema_rs.RegexOptions(size_limit=PATTERN_BYTES)
         schema = {"anyOf": [{"pattern": pattern} for pattern in patterns]}
         self._finds = jsonschema_rs.validator_for(schema, pattern_options=options).is_valid
-        return self._forms
+        return self._finds
 
 
 def spellings(secret: str) -> Iterator[str]:
