@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toolcrib.schema.check import QUICK_STEPS, compile_check
 from toolcrib.schema.cost import nesting, weigh
 from toolcrib.schema.document import UnsafeSchema
-from toolcrib.schema.prices import FREE, VISIT, Price, own_price
+from toolcrib.schema.prices import FREE, VISIT, Price, _states, own_price
 
 HOSTILE = {
     "forty multiples": (
@@ -236,3 +236,23 @@ def test_prices_add_up_and_the_higher_counts_of_two():
 @pytest.mark.parametrize("limit", ["x", None, [], 1e300])
 def test_a_limit_that_is_no_whole_number_costs_the_usual(limit):
     assert own_price({"minimum": limit}) == Price(3, 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "states"),
+    [
+        ("a" * 16, 2),
+        ("a{1}", 0),
+        ("a{0}", 0),
+        ("a{,1}", 0),
+        ("a{3}", 4 + 24),
+        ("a{3,}", 5 + 24),
+        ("a{2,5}", 6 + 40),
+        ("a{,5}", 5 + 40),
+        ("(a{2}){3}", 9 + 48),
+        ("a{9999999}", 10 + (1 << 20)),
+    ],
+)
+def test_repetitions_multiply_what_a_matcher_has_to_follow(pattern, states):
+    """Up to a bound; one that repeats nothing costs what its length costs."""
+    assert _states(pattern) == states

@@ -281,3 +281,18 @@ async def test_whoever_has_fetched_the_keys_hangs_up():
     finally:
         gc.enable()
         server.close()
+
+
+async def test_a_token_that_names_its_key_is_checked_with_no_other():
+    """One that names none is checked only if there is no choice."""
+    issuer = Issuer(jwks("rsa", "other"), jwks("rsa"))
+    ring = KeyRing(issuer.fetch, drop, ManualClock())
+    named_rsa = read_jwt(signed(), POLICY, NOW)
+    nameless = replace(named_rsa, key_id=None)
+
+    await ring.refresh()
+    of_two = [[found.key_id for found in ring.find(token)] for token in (named_rsa, nameless)]
+    await ring.refresh()
+    of_one = [[found.key_id for found in ring.find(token)] for token in (named_rsa, nameless)]
+
+    assert (of_two, of_one) == ([["rsa"], []], [["rsa"], ["rsa"]])
