@@ -301,6 +301,9 @@ def _import_commands() -> None:
         importlib.import_module(f"{commands.__name__}.{module.name}")
     for name in LATER:
         importlib.import_module(name)
+    from toolcrib.doors.web.render import compile_templates, make_environment
+
+    compile_templates(make_environment(static=str, who=str, at_home=str))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Pages: a template and its values become an answer; htmx gets a part of the page, everybody else the whole."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -70,6 +71,39 @@ def me_of(visit: Visit) -> Me:
     )
 
 
+def make_environment(
+    *, static: Callable[[str], str], who: Callable[[str], str], at_home: Callable[[Path | str], str]
+) -> "Environment":
+    """Jinja, with every value escaped and nothing missing passed over."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from toolcrib.doors.web import charts
+    from toolcrib.doors.web.compiled import CompiledTemplates
+    from toolcrib.doors.web.icons import icon
+
+    made = Environment(
+        loader=PackageLoader("toolcrib.doors.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        bytecode_cache=CompiledTemplates(),
+    )
+    made.globals |= {"icon": icon, "charts": charts, "static": static, "version": VERSION}
+    made.filters |= {
+        name: getattr(words, name) for name in ("ago", "at", "clock", "count", "duration", "kind", "short", "span")
+    }
+    made.filters |= {"who": who, "at_home": at_home}
+    return made
+
+
+def compile_templates(environment: "Environment") -> None:
+    """Compile every template; the code is kept for all sites of this process."""
+    for name in environment.list_templates():
+        environment.get_template(name)
+
+
 class Pages:
     """Makes answers of templates; compiled ones are kept."""
 
@@ -102,33 +136,8 @@ class Pages:
 
     @cached_property
     def environment(self) -> "Environment":
-        """Jinja, with every value escaped and nothing missing passed over."""
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-
-        from toolcrib.doors.web import charts
-        from toolcrib.doors.web.compiled import CompiledTemplates
-        from toolcrib.doors.web.icons import icon
-
-        made = Environment(
-            loader=PackageLoader("toolcrib.doors.web", "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            auto_reload=False,
-            bytecode_cache=CompiledTemplates(),
-        )
-        made.globals |= {"icon": icon, "charts": charts, "static": self.static.url, "version": VERSION}
-        made.filters |= {
-            name: getattr(words, name) for name in ("ago", "at", "clock", "count", "duration", "kind", "short", "span")
-        }
-        made.filters |= {"who": self.callers.name_of, "at_home": self.at_home}
-        return made
-
-    def warm(self) -> None:
-        """Compile every template."""
-        for name in self.environment.list_templates():
-            self.environment.get_template(name)
+        """Where the templates of this site are."""
+        return make_environment(static=self.static.url, who=self.callers.name_of, at_home=self.at_home)
 
     def render(self, visit: Visit, template: str, *, status: int = 200, **values: Any) -> Answer:
         """A page for somebody who is signed in; only its content when htmx asks for it."""

@@ -19,7 +19,7 @@ from toolcrib.doors.web.headers import accepts_gzip, finish
 from toolcrib.doors.web.import_page import import_routes
 from toolcrib.doors.web.overview_page import overview_routes
 from toolcrib.doors.web.palette import palette_routes
-from toolcrib.doors.web.render import Pages
+from toolcrib.doors.web.render import Pages, compile_templates
 from toolcrib.doors.web.samples import Samples
 from toolcrib.doors.web.server_deeds import deed_routes
 from toolcrib.doors.web.server_form_page import form_routes
@@ -57,7 +57,7 @@ class Site(Router):
     async def _compile(self) -> None:
         """In a thread, and nobody is answered before: on the loop it would hold up every call for as long."""
         try:
-            await asyncio.to_thread(self.pages.warm)
+            await asyncio.to_thread(lambda: compile_templates(self.pages.environment))
         finally:
             self._warm.set()
 
