@@ -262,3 +262,13 @@ def test_what_is_different_in_every_question_is_read_from_its_seal():
     assert [seal.nonce(answer(state)) for state in states] == nonces
     assert len({*nonces}) == 2
     assert [seal.nonce(answer(odd)) for odd in ("toolcrib.!", "toolcrib.YQ==", 5)] == ["", "", ""]
+
+
+def test_whoever_has_the_same_key_can_open_what_another_one_asked():
+    """And nobody who has another."""
+    asking, same, other = (Seal(ManualClock(), LIFETIME_S, key) for key in (b"k" * 32, b"k" * 32, b"o" * 32))
+    state = asked(asking)
+
+    assert same.open(answer(state)) is Reply.ONCE
+    with pytest.raises(PermissionDenied):
+        other.open(answer(state))

@@ -398,3 +398,12 @@ def test_a_pin_that_does_not_fit_its_own_definition_says_only_the_name(definitio
     record = Record("srv", pins={"a": pin})
 
     assert settle(record, [version("a", 2)], HOW)["a"].definition == {"name": "a"}
+
+
+def test_what_another_process_accepted_as_well_is_shown_as_we_know_it():
+    """Their lock may say less of it than ours."""
+    ours = seen(first(), [version("a", 2), version("b", 1)])
+
+    joined = join_pins(replace(first(), tools=()), ours, HOW)
+
+    assert joined.pins["a"].definition == version("a", 1)

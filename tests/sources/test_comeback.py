@@ -134,3 +134,15 @@ def test_forgiven_failures_are_forgotten(comeback):
     assert comeback.wait_s(NOW) == 0.0
     comeback.note_failed_attempts(NOW, is_final=False)
     assert comeback.wait_s(NOW) == BACKOFF_FIRST_S
+
+
+def test_what_is_over_is_over_at_any_time_of_the_clock(comeback):
+    """A clock may only just have begun."""
+    comeback.has_answered = True
+    comeback.note_loss(0.0, 0.0)
+    after_loss = comeback.wait_s(0.0)
+    comeback.note_failed_attempts(0.0, is_final=True)
+    is_good = comeback.is_known_good(0.0)
+    comeback.forgive()
+
+    assert (after_loss, is_good, comeback.wait_s(0.0)) == (0.0, False, 0.0)

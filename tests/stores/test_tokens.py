@@ -208,7 +208,7 @@ def test_a_token_nobody_has_cannot_be_revoked(kept):
     kept.create(TokenWish("ci", READ))
     kept.revoke("ci")
 
-    with pytest.raises(NoSuchToken):
+    with pytest.raises(NoSuchToken, match="called 'ci'"):
         kept.revoke("ci")
 
 

@@ -76,6 +76,13 @@ def test_an_address_of_no_possible_size_is_refused_before_anything_is_read(size)
     assert Connects.connect(object.__new__(Connects), 1, -1, -1, 0, size) == errno.EINVAL
 
 
+@pytest.mark.parametrize("size", [2, ADDRESS_MAX])
+def test_an_address_of_a_possible_size_is_read(size):
+    """Nobody has the number of this thread, so it cannot be."""
+    with pytest.raises(FileNotFoundError):
+        Connects.connect(object.__new__(Connects), 1, -1, -1, 0, size)
+
+
 def test_a_socket_is_taken_from_the_process_of_a_thread():
     ours, _ = ends = socket.socketpair()
     taken = take_socket(os.getpid(), ours.fileno())

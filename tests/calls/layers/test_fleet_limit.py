@@ -9,7 +9,8 @@ from tests.stores.coordination.members import Members, quick, redis_members, unt
 
 from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.fleet_gate import PASS_ON_S
-from toolcrib.calls.layers.fleet_limit import FleetAdmission, fleet_limit
+from toolcrib.calls.gate import Gate
+from toolcrib.calls.layers.fleet_limit import FleetAdmission, FleetBook, _rated, fleet_limit
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall, ToolResult
@@ -298,3 +299,24 @@ async def test_what_was_let_in_is_run_and_its_result_handed_on():
     step = layer(Subject("files__read", "files", Tool("read", limits=Limits(rate=Rate(1, 1.0)))), do)
 
     assert (await step(made := call()), fleet.asked, made.renew is not None) == (DONE, 1, True)
+
+
+async def test_a_call_for_which_there_is_no_room_uses_up_no_rate():
+    """It is refused before anybody counts it."""
+    fleet, gate = TwoFull(0), Gate("server 'files'", 0, 0, ManualClock())
+    admission = FleetAdmission("files", fleet, lambda _: (), ManualClock(), asyncio.sleep)
+
+    with pytest.raises(RateLimited):
+        await _rated(gate, admission, do)(call())
+
+    assert fleet.asked == 0
+
+
+async def test_the_latest_word_on_the_places_of_a_server_counts():
+    book = FleetBook(USUAL, Breakers(ManualClock()), TwoFull(0))
+    tools = [Tool(name, limits=Limits(parallel=places)) for name, places in (("read", 1), ("write", 3))]
+
+    first, second = (book.placed(Subject(f"files__{tool.name}", "files", tool), do)[0] for tool in tools)
+
+    assert first is second
+    assert first.most == 3

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags, use_span
 
 from toolcrib.calls.layers.observe import Told, Watchers, observe
 from toolcrib.calls.layers.trace import trace
@@ -167,3 +167,13 @@ async def test_a_span_says_whose_tool_it_is_and_only_context_is_passed_on(server
     [span] = exporter.get_finished_spans()
     assert (span.attributes["gen_ai.tool.type"], span.attributes["toolcrib.server"]) == told
     assert (span.parent, span.status.description) == (None, "x" * 500)
+
+
+async def test_a_call_that_brings_no_trace_belongs_to_the_span_it_is_made_in():
+    """Whatever else it brings along."""
+    outer = SpanContext(int(TRACE, 16), int(PARENT, 16), is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+    with use_span(NonRecordingSpan(outer)):
+        span = await Traced().run(meta={"progressToken": "text"})
+
+    assert span.parent == outer

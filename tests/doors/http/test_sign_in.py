@@ -382,3 +382,10 @@ def test_a_cookie_is_kept_for_as_long_as_a_session_and_an_empty_one_is_thrown_aw
 
     assert kept.decode() == f"{COOKIE}=value; Path=/; Max-Age={KEPT_S}; HttpOnly; SameSite=Strict"
     assert gone.decode() == f"{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
+
+
+def test_how_long_ago_something_was_is_told_by_the_clock_of_the_sessions(at_home, doorman):
+    began = doorman.clock.now
+    doorman.clock.now += 5
+
+    assert at_home.age_s(began) == 5
