@@ -298,3 +298,9 @@ def test_a_schema_weighs_what_its_parts_weigh_together(schema, weight):
 def test_so_many_schemas_may_look_at_one_piece_and_no_more(alternatives, passes):
     """The schema itself is one of them."""
     assert (refusal({"anyOf": [STRING] * alternatives}) is None) is passes
+
+
+def test_what_is_looked_at_twice_comes_back_to_itself_twice():
+    again = {"$defs": {"a": {"properties": {"x": {"$ref": "#/$defs/a"}}}}, "allOf": [{"$ref": "#/$defs/a"}]}
+
+    assert [weigh(again).loops, weigh({**again, "unevaluatedProperties": False}).loops] == [1, 2]

@@ -212,3 +212,10 @@ def test_a_run_file_says_which_system_its_process_runs_on(tmp_path: Path):
 def test_what_is_no_process_never_began():
     """A number that only a signal understands is none."""
     assert process_began(0) == ""
+
+
+def test_a_directory_in_the_place_of_a_run_file_says_nothing(tmp_path: Path):
+    """However private it is."""
+    (tmp_path / "run.json").mkdir(mode=0o700)
+
+    assert _read_private(tmp_path / "run.json") is None

@@ -5,7 +5,6 @@ Text is read as JSON where the schema wants an object, an array or a number. A `
 is never ``null``, is left out. Nothing that fits is ever touched.
 """
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -110,7 +109,7 @@ def _as_json(text: str, schema: Any, root: Mapping[str, Any]) -> Any:
         read = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return read if type(read) in wanted and (type(read) is not float or math.isfinite(read)) else None
+    return read if type(read) in wanted else None
 
 
 def _kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> set[str]:

@@ -1,6 +1,7 @@
 """Signing in: a link that works once or a token; a cookie alone changes nothing."""
 
 import re
+from contextlib import nullcontext
 
 import pytest
 from tests.doors.http.conftest import GUEST, GUEST_TOKEN, OWNER, OWNER_TOKEN, Doorman, request_to
@@ -9,10 +10,19 @@ from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.errors import InternalError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.doors.http import sign_in
-from toolcrib.doors.http.answers import json_answer
+from toolcrib.doors.http.answers import Problem, json_answer
 from toolcrib.doors.http.page_address import MOST_NAMES, OwnNames, PublicAddress, host_of
 from toolcrib.doors.http.router import RouteSpec
-from toolcrib.doors.http.sign_in import CONFIRMED_S, COOKIE, IDLE_S, KEPT_S, LINK_S, MOST_LINKS, MOST_SESSIONS
+from toolcrib.doors.http.sign_in import (
+    CONFIRMED_S,
+    COOKIE,
+    IDLE_S,
+    KEPT_S,
+    LINK_S,
+    MOST_LINKS,
+    MOST_SESSIONS,
+    refuse_strangers,
+)
 from toolcrib.doors.http.visit import NOT_CONFIRMED
 from toolcrib.transports.http_message import Request
 
@@ -389,3 +399,21 @@ def test_how_long_ago_something_was_is_told_by_the_clock_of_the_sessions(at_home
     doorman.clock.now += 5
 
     assert at_home.age_s(began) == 5
+
+
+def test_a_session_ends_where_its_caller_is_no_longer_at_home(at_home):
+    cookie, home = cookie_of(at_home, OWNER), home_of(at_home, OWNER)
+
+    at_home.open(OwnNames("another key", 7337, lambda hosts: None))
+
+    assert at_home.of(request_to(home, cookie)) is None
+
+
+@pytest.mark.parametrize("origin", [b"https://elsewhere.example", None])
+def test_what_another_page_sends_is_stopped_unless_its_origin_says_whose_it_is(origin):
+    """Whether that one may is asked elsewhere."""
+    headers = {b"host": b"127.0.0.1:7337", b"sec-fetch-site": b"cross-site", b"sec-fetch-mode": b"cors"}
+    sent = Request(b"GET", b"/", headers if origin is None else {**headers, b"origin": origin}, ("127.0.0.1", 1))
+
+    with pytest.raises(Problem) if origin is None else nullcontext():
+        refuse_strangers(sent)
