@@ -167,17 +167,18 @@ def _read_private(path: Path) -> RunFile | None:
         if error.errno in _STRANGE:
             return None
         raise _cannot("read", path, error) from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         is_ours = found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
         if not stat.S_ISREG(found.st_mode) or not is_ours:
             return None
-        try:
-            return msgspec.json.decode(file.read(BYTES_MAX), type=RunFile)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
-        except OSError as error:
-            raise _cannot("read", path, error) from error
+        return msgspec.json.decode(os.read(descriptor, BYTES_MAX), type=RunFile)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    except OSError as error:
+        raise _cannot("read", path, error) from error
+    finally:
+        os.close(descriptor)
 
 
 def _cannot(verb: str, path: Path, error: OSError) -> ConfigError:
