@@ -114,6 +114,7 @@ class Runner:
         worker.finished.pop(path, None)
         self.tally.files_done += 1
         worker.look_for_strays(path, said["kept"], said["launchers"])
+        worker.answer()
 
     def _look_after(self) -> None:
         self.tally.show([worker.test.partition("::")[0].rpartition("/")[2] for worker in self._workers if worker.test])

@@ -95,7 +95,7 @@ class Worker:
         chosen = [item for item in items if item.nodeid not in without and (not only or item.nodeid in only)]
         self._line.tell("collected", path=path, count=len(chosen))
         if not chosen:
-            self._line.tell("done", path=path, kept=_kept(), launchers=_launchers())
+            self._tell_done(path)
         queue.extend((path, item) for item in chosen)
         return True
 
@@ -107,7 +107,11 @@ class Worker:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         self._line.tell("end", id=item.nodeid, cpu_s=_cpu_s() - began_s)
         if not queue or queue[0][0] != path:
-            self._line.tell("done", path=path, kept=_kept(), launchers=_launchers())
+            self._tell_done(path)
+
+    def _tell_done(self, path: str) -> None:
+        """Wait until it was seen what the file left: what the next one starts must not be taken for it."""
+        self._line.ask("done", path=path, kept=_kept(), launchers=_launchers())
 
     def _collect(self, session: pytest.Session, path: Path) -> Iterator[pytest.Item]:
         """The tests of a file, by way of the nodes of its folders."""
