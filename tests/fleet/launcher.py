@@ -48,7 +48,7 @@ class Launched(subprocess.Popen[bytes]):
             "module": args[2] if args[1] == "-m" else "",
             "argv": list(map(os.fspath, args))[2 if args[1] == "-m" else 1 :],
             "cwd": os.fspath(given["cwd"] or Path.cwd()),
-            "env": dict(os.environ if given["env"] is None else given["env"]),
+            "env": _snapshot() if given["env"] is None else dict(given["env"]),
             "new_session": bool(given["start_new_session"]),
         }
         self._status, theirs = os.pipe()
@@ -86,7 +86,7 @@ def popen(
     """Start a program; toolcrib, modules of the tests and scripts that are examples quickly, where it is the same."""
     env: Mapping[str, str] | None = settings.get("env")
     is_ours = tuple(argv[:2]) == TOOLCRIB[:2] and argv[2].partition(".")[0] in ("toolcrib", "tests")
-    if (is_ours or is_example) and _interpreter_options(env or os.environ) == _interpreter_options(os.environ):
+    if (is_ours or is_example) and _interpreter_options(env or _snapshot()) == _interpreter_options(_snapshot()):
         return Launched(shared_launcher(), argv, **settings)
     return subprocess.Popen(argv, **settings)
 
@@ -109,6 +109,11 @@ def _finish(started: "subprocess.Popen[bytes]", stdin: str, timeout_s: float) ->
             raise
     said = [text.decode().replace("\r\n", "\n") for text in (out, err)]
     return subprocess.CompletedProcess(process.args, process.returncode, *said)
+
+
+def _snapshot() -> dict[str, str]:
+    """The environment of this process; pytest changes it while other threads of a test read it."""
+    return {name: value for name in os.environ if (value := os.environ.get(name)) is not None}
 
 
 def _interpreter_options(env: Mapping[str, str]) -> dict[str, str]:
