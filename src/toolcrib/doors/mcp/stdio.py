@@ -208,8 +208,13 @@ async def serve_stdio(mcp: McpService, stop: asyncio.Event, caller: Caller = LOC
     loop = asyncio.get_running_loop()
     fd_in, fd_out = take_over_stdio()
     door = StdioDoor(mcp, caller)
-    await loop.connect_write_pipe(lambda: door.out, os.fdopen(fd_out, "wb", buffering=0))
-    incoming, _ = await loop.connect_read_pipe(lambda: door, os.fdopen(fd_in, "rb", buffering=0))
+    # uvloop closes the descriptor itself, after the file: the second time it may be a stranger's that another thread
+    # opened meanwhile.
+    is_closed_by_file = not type(loop).__module__.startswith("uvloop")
+    target = os.fdopen(fd_out, "wb", buffering=0, closefd=is_closed_by_file)
+    source = os.fdopen(fd_in, "rb", buffering=0, closefd=is_closed_by_file)
+    await loop.connect_write_pipe(lambda: door.out, target)
+    incoming, _ = await loop.connect_read_pipe(lambda: door, source)
     waits = [asyncio.ensure_future(door.ended.wait()), asyncio.ensure_future(stop.wait())]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
