@@ -1,9 +1,9 @@
 """Starts toolcrib, and programs of tests that use it, without importing everything anew each time.
 
-One process has all modules of the command line imported; it forks for each start. What is started has its own
-process, environment, directory, streams and signals, as after ``python -m toolcrib``. Where interpreter options are
-set in the environment, it is really started that way. The same for programs of other Pythons, where a test has several
-that import the same: see `Launcher`.
+One process has all modules of the command line imported; it forks for each start. What is started has its own process,
+environment, directory, streams and signals, as after ``python -m toolcrib``. Where interpreter options other than the
+path are set in the environment, it is really started that way. The same for programs of other Pythons, where a test
+has several that import the same: see `Launcher`.
 """
 
 import ast
@@ -23,6 +23,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +47,8 @@ class Launched(subprocess.Popen[bytes]):
         ]
         request = {
             "module": args[2] if args[1] == "-m" else "",
-            "argv": list(map(os.fspath, args))[2 if args[1] == "-m" else 1 :],
+            "code": args[2] if args[1] == "-c" else "",
+            "argv": list(map(os.fspath, args))[2 if args[1] in ("-m", "-c") else 1 :],
             "cwd": os.fspath(given["cwd"] or Path.cwd()),
             "env": _snapshot() if given["env"] is None else dict(given["env"]),
             "new_session": bool(given["start_new_session"]),
@@ -93,7 +95,7 @@ def popen(
 
 def run(argv: "list[str] | tuple[str, ...]", *, stdin: str, timeout_s: float, **settings: Any) -> Any:
     """Run a program to its end, with what it printed as text."""
-    is_example = argv[0] == sys.executable and argv[1].endswith(".py")
+    is_example = argv[0] == sys.executable and (argv[1] == "-c" or argv[1].endswith(".py"))
     return _finish(popen(argv, is_example=is_example, **PIPES, **settings), stdin, timeout_s)
 
 
@@ -117,7 +119,7 @@ def _snapshot() -> dict[str, str]:
 
 
 def _interpreter_options(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith("PYTHON")}
+    return {name: value for name, value in env.items() if name.startswith("PYTHON") and name != "PYTHONPATH"}
 
 
 class Launcher:
@@ -193,8 +195,8 @@ def launcher_pids() -> list[int]:
     return [launcher.process.pid for launcher in _UNDER_WAY]
 
 
-def serve(line: socket.socket) -> str:
-    """Fork for each request; returns the module to run, in each child."""
+def serve(line: socket.socket) -> dict[str, Any]:
+    """Fork for each request; returns what to run, in each child."""
     watched: dict[int, int] = {}
 
     def reap(*_: object) -> None:
@@ -224,7 +226,7 @@ def serve(line: socket.socket) -> str:
             os.close(settle)
             for status in (*watched.values(), fds[3]):
                 os.close(status)
-            return str(request["module"])
+            return request
         watched[pid] = fds[3]
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         os.close(settle)
@@ -242,6 +244,7 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
     if request["new_session"]:
         os.setsid()
     os.chdir(request["cwd"])
+    had, has = (where.get("PYTHONPATH", "").split(os.pathsep) for where in (os.environ, request["env"]))
     os.environ.clear()
     os.environ.update(request["env"])
     for own, stream in enumerate(fds[:3]):
@@ -254,7 +257,7 @@ def _become(request: dict[str, Any], fds: list[int]) -> None:
         # As Python opens them itself; nothing may close them with an object.
         setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
     sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
-    sys.path[0] = request["cwd"]
+    sys.path[:] = [request["cwd"], *filter(None, has), *(entry for entry in sys.path[1:] if entry not in had)]
     sys.argv = request["argv"]
 
 
@@ -267,9 +270,9 @@ def main(line: socket.socket, imports: str) -> None:
     else:
         _import_commands()
     gc.freeze()
-    module = serve(line)
+    request = serve(line)
     try:
-        _run(module)
+        _run(request["module"], request.get("code", ""))
     except SystemExit as ended:
         if isinstance(ended.code, str):
             raise
@@ -277,9 +280,13 @@ def main(line: socket.socket, imports: str) -> None:
     _leave(0)
 
 
-def _run(module: str) -> None:
+def _run(module: str, code: str) -> None:
     if module:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+    elif code:
+        sys.argv[0] = "-c"
+        sys.modules["__main__"] = ModuleType("__main__")
+        exec(compile(code, "<string>", "exec"), vars(sys.modules["__main__"]))
     else:
         sys.path[0] = str(Path(sys.argv[0]).parent)
         runpy.run_path(sys.argv[0], run_name="__main__")

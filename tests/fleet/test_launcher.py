@@ -52,9 +52,24 @@ def test_a_program_ends_as_python_ends_it(code, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(code)
 
-    done = launcher.run([sys.executable, str(script)], stdin="", timeout_s=150, cwd=tmp_path)
+    done = [
+        launcher.run([sys.executable, *words], stdin="", timeout_s=150, cwd=tmp_path)
+        for words in ([str(script)], ["-c", code])
+    ]
 
-    assert (done.returncode, done.stdout, done.stderr) == PROGRAMS[code]
+    assert [(one.returncode, one.stdout, one.stderr) for one in done] == [PROGRAMS[code]] * 2
+
+
+def test_it_finds_modules_where_its_own_environment_says(tmp_path):
+    (tmp_path / "elsewhere.py").write_text("print('found')")
+    command = [sys.executable, "-c", "import sys, elsewhere; print(sys.argv)", "word"]
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    with_path = launcher.run(command, stdin="", timeout_s=150, cwd="/", env=env)
+    without = launcher.run(command, stdin="", timeout_s=150, cwd="/")
+
+    assert with_path.stdout == "found\n['-c', 'word']\n"
+    assert "No module named 'elsewhere'" in without.stderr
 
 
 def test_a_program_that_fails_says_where(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from tests.fleet import launcher
 from tests.fleet.gateway import serving, stdio_command
 from tests.fleet.running import homely
 
@@ -47,7 +48,7 @@ class Pipe:
     """A client on the pipes of ``toolcrib stdio``."""
 
     def __init__(self, config: Path) -> None:
-        self.process = subprocess.Popen(
+        self.process = launcher.popen(
             stdio_command(config),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

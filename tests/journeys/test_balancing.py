@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fleet import launcher
 from tests.fleet.balancer import Balancer, balancing
 from tests.fleet.clients import Place, SdkClient
 from tests.fleet.engines import Postgres, a_postgres
@@ -244,8 +244,8 @@ def test_clients_go_on_when_a_replica_drains_and_when_one_is_killed(fleet, postg
 def token_for_an_agent(fleet: Fleet) -> str:
     argv = [*TOOLCRIB, "tokens", "create", "worker", "--agent", "--level", "system"]
     config = ["--config", str(fleet.home / "toolcrib.toml")]
-    made = subprocess.run([*argv, *config], env=homely(fleet.home), cwd=fleet.home, capture_output=True, check=True)
-    return made.stdout.decode().split()[0]
+    made = launcher.run([*argv, *config], stdin="", timeout_s=150, env=homely(fleet.home), cwd=fleet.home)
+    return str(made.stdout.split()[0])
 
 
 def test_a_person_at_one_replica_answers_for_a_call_at_another(postgres, tmp_path):

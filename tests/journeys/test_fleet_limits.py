@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+from tests.fleet import launcher
 from tests.fleet.engines import Redis
 from tests.fleet.running import homely
 
@@ -37,10 +38,9 @@ asyncio.run(main())
 async def run(config: Path) -> dict[str, object]:
     arguments = [sys.executable, "-c", PROGRAM, str(config)]
     env = homely(config.parent)
-    process = await asyncio.create_subprocess_exec(*arguments, stdout=asyncio.subprocess.PIPE, env=env)
-    output, _ = await process.communicate()
-    assert process.returncode == 0
-    found: dict[str, object] = json.loads(output)
+    done = await asyncio.to_thread(launcher.run, arguments, stdin="", timeout_s=150, env=env)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from tests.fleet import launcher
 from tests.fleet.clients import Place, SdkClient
 from tests.fleet.gateway import TOOLCRIB, serving, stdio_command
 from tests.fleet.running import homely
@@ -148,7 +149,7 @@ BAD = [
 
 def command(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     argv = [*TOOLCRIB, *words, "--config", str(home / "toolcrib.toml")]
-    return subprocess.run(argv, cwd=home, env=homely(home), capture_output=True, text=True, timeout=90, check=False)
+    return launcher.run(argv, stdin="", timeout_s=150, cwd=home, env=homely(home))
 
 
 @pytest.fixture(scope="module")

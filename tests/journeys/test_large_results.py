@@ -4,14 +4,13 @@ import base64
 import functools
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fleet import servers
+from tests.fleet import launcher, servers
 from tests.fleet.clients import Place, SdkClient
 from tests.fleet.gateway import TOOLCRIB, serving, stdio_command
 from tests.fleet.running import homely, until
@@ -164,9 +163,9 @@ def test_a_command_that_makes_one_call_prints_the_whole_result(config):
     """Nobody could come back for the rest."""
     argv = [*TOOLCRIB, "call", "large__text", "--config", str(config)]
 
-    done = subprocess.run(argv, env=homely(config.parent), capture_output=True, check=True, timeout=150)
+    done = launcher.run(argv, stdin="", timeout_s=150, env=homely(config.parent))
 
-    assert done.stdout.decode() == f"{THE_LARGE.text}\n"
+    assert done.stdout == f"{THE_LARGE.text}\n"
 
 
 def test_what_a_killed_gateway_kept_is_swept_by_the_next_one(config, large_places, tmp_path):

@@ -5,7 +5,6 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis as redis_client
+from tests.fleet import launcher
 from tests.fleet.engines import Postgres, Redis, a_postgres, a_redis
 from tests.fleet.gateway import TOOLCRIB
 from tests.fleet.running import Running, accepts_connections, free_port, homely, running, until
@@ -218,5 +218,5 @@ def begun(fleet: Fleet) -> int:
 def verify(fleet: Fleet) -> None:
     """The chain of all replicas' entries is whole."""
     command = [*TOOLCRIB, "audit", "verify", "--config", str(fleet.config)]
-    done = subprocess.run(command, env=homely(fleet.home), check=False, capture_output=True, text=True)
+    done = launcher.run(command, stdin="", timeout_s=150, env=homely(fleet.home))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -6,20 +6,23 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+from tests.fleet import launcher
+
 WORKER = Path(__file__).parents[2] / "bench" / "workers" / "kb_embedder.py"
 PASSAGES = 60
 
 
 def kill_round(home, chance):
     """Let a process change the embedder back and forth, kill it somewhere, and look what is left."""
-    with subprocess.Popen([sys.executable, str(WORKER), "fill", str(home)], stdout=subprocess.PIPE) as process:
+    command = [sys.executable, str(WORKER)]
+    with launcher.popen([*command, "fill", str(home)], is_example=True, stdout=subprocess.PIPE) as process:
         try:
             heard = b"".join(process.stdout.readline() for _ in range(chance.randint(3, 8)))
             time.sleep(chance.uniform(0, 0.05))  # nothing depends on how far it comes meanwhile
         finally:
             process.kill()
         heard += process.stdout.read()
-    done = subprocess.run([sys.executable, str(WORKER), "check", str(home)], capture_output=True, text=True, check=True)
+    done = launcher.run([*command, "check", str(home)], stdin="", timeout_s=150)
     told = [int(line.split()[0]) for line in heard[: heard.rfind(b"\n") + 1].splitlines()]
     return told, json.loads(done.stdout)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import stat
-import subprocess
 import sys
 import threading
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import apsw
 import pytest
+from tests.fleet import launcher
 from tests.fleet.running import until
 from tests.stores.audit_logs import find, numbered, tamper, walk, written
 
@@ -103,7 +103,9 @@ asyncio.run(main())
 
 def test_two_processes_keep_one_chain(path: Path):
     """Both begin with a file that does not exist yet, and neither loses an entry."""
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name]) for name in ("one", "two")]
+    writers = [
+        launcher.popen([sys.executable, "-c", WRITER, str(path), name], is_example=True) for name in ("one", "two")
+    ]
 
     codes = [writer.wait(150) for writer in writers]
 
@@ -147,7 +149,7 @@ def test_a_full_disk_refuses_what_must_be_written_and_keeps_what_was_noted(path:
     """A plain sentence, nothing acknowledged lost, and everything goes on once there is room."""
     child = [sys.executable, "-c", FULL, str(path)]
 
-    done = subprocess.run(child, capture_output=True, text=True, timeout=60, check=False)
+    done = launcher.run(child, stdin="", timeout_s=150)
 
     assert done.returncode == 0, done.stderr
     sentence, troubled, mended = done.stdout.splitlines()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.fleet import launcher
 from tests.fleet.running import until
 
 from toolcrib.config.model import ResultsConfig
@@ -182,7 +183,8 @@ asyncio.run(main())
 async def test_what_a_killed_program_left_is_swept_at_the_next_start_and_a_living_ones_is_not(root):
     """The lock on the directory tells the dead from the living."""
     dead, living = [
-        subprocess.Popen([sys.executable, "-c", KEEPS_AND_WAITS, str(root)], stdout=subprocess.PIPE) for _ in range(2)
+        launcher.popen([sys.executable, "-c", KEEPS_AND_WAITS, str(root)], is_example=True, stdout=subprocess.PIPE)
+        for _ in range(2)
     ]
     try:
         assert dead.stdout.readline() == living.stdout.readline() == b"kept\n"

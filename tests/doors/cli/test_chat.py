@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.doubles.llm import LlmDouble, Step
+from tests.fleet import launcher
 from tests.fleet.running import until
 
 TOOLCRIB = Path(sys.executable).with_name("toolcrib")
@@ -145,9 +146,7 @@ def test_what_a_model_writes_cannot_take_over_the_terminal(start):
 
 def run(llm_url, folder, *words, given=""):
     env = {"PATH": os.environ["PATH"], "HOME": str(folder), "OPENAI_API_KEY": "sk-secret", "OPENAI_BASE_URL": llm_url}
-    return subprocess.run(
-        [str(TOOLCRIB), "chat", *words], cwd=folder, env=env, input=given, capture_output=True, text=True, check=False
-    )
+    return launcher.run([*launcher.TOOLCRIB, "chat", *words], stdin=given, timeout_s=150, cwd=folder, env=env)
 
 
 def test_one_question_is_answered_on_stdout_and_what_is_piped_in_goes_with_it(tmp_path):

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 from tests.doors.cli.program import TOOLCRIB, Serving
+from tests.fleet import launcher
 from tests.fleet.running import until
 
 from toolcrib.project import project_id
@@ -145,7 +146,7 @@ def test_everything_that_was_opened_ends_with_toolcrib(tiny):
     log = tiny.home / "elsewhere.log"
     command = [*TOOLCRIB, "serve", "--port", "0"]
     with log.open("wb") as file:
-        process = subprocess.Popen(command, cwd=other, env=tiny.variables(), stdout=file, stderr=file)
+        process = launcher.popen(command, cwd=other, env=tiny.variables(), stdout=file, stderr=file)
     serving = Serving(process, log)
     try:
         serving.wait_for("serving MCP at")

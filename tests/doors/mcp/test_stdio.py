@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.doors.cli.program import Program
+from tests.fleet import launcher
 
 from toolcrib.core.access import LOCAL_USER, Caller, Grants
 from toolcrib.core.bulk import MESSAGE_BYTES
@@ -503,9 +504,7 @@ def test_stdout_carries_the_protocol_and_nothing_else():
     ]
     stdin = "".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in requests)
 
-    done = subprocess.run(
-        [sys.executable, "-c", SERVER], input=stdin, capture_output=True, text=True, timeout=60, check=True
-    )
+    done = launcher.run([sys.executable, "-c", SERVER], stdin=stdin, timeout_s=150)
 
     answers = {message["id"]: message["result"] for message in map(json.loads, done.stdout.splitlines())}
     assert answers[1]["content"] == [{"type": "text", "text": "done"}]

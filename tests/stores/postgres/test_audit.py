@@ -3,13 +3,13 @@
 import asyncio
 import random
 import signal
-import subprocess
 import sys
 import time
 from itertools import count
 
 import psycopg
 import pytest
+from tests.fleet import launcher
 from tests.fleet.engines import a_postgres
 from tests.fleet.lossy_wire import a_lossy_wire
 from tests.fleet.running import until
@@ -188,7 +188,7 @@ def test_replicas_that_are_killed_lose_nothing_acknowledged(store_settings, plac
     for output in outputs:
         with output.open("wb") as file:
             command = [sys.executable, "-c", WRITER, store_settings.url, output.name]
-            replicas.append(subprocess.Popen(command, stdout=file))
+            replicas.append(launcher.popen(command, is_example=True, stdout=file))
     for replica, output in zip(replicas, outputs, strict=True):
         until(lambda output=output: output.read_text().count("\n") > 50, deadline_s=150, what="entries")
         replica.kill()
