@@ -113,6 +113,13 @@ def test_a_name_the_schema_takes_is_nobodys_slip():
     assert repaired(slip, {**SCHEMA, "patternProperties": {"^x": {}}}) is None
 
 
+def test_an_object_is_closed_whichever_way_its_schema_says_so():
+    """``unevaluatedProperties`` is what a schema made of parts has to say."""
+    closed = {"type": "object", "properties": KINDS, "unevaluatedProperties": False, "$defs": SCHEMA["$defs"]}
+
+    assert repaired({"file_path": "/x"}, closed)[0] == {"filePath": "/x"}
+
+
 NAMES = st.sampled_from(["filePath", "file_path", "filepath", "tags", "tag", "max_results", "maxResults", "zzz"])
 
 

@@ -58,6 +58,16 @@ async def test_a_busy_event_loop_does_not_hold_the_writer_up(path: Path):
     assert len(tools(path)) == 25
 
 
+async def test_what_is_still_gathered_when_the_log_is_closed_is_written(path: Path):
+    """However long it would have been gathered otherwise."""
+    log = QueuedAudit(AuditFile(path), time.time_ns, settings=AuditSettings(linger_s=600))
+
+    log.note(AuditEntry("start"))
+    await log.close()
+
+    assert (log.status().opened, log.status().written, tools(path)) == (True, 1, ["start"])
+
+
 async def test_nothing_is_opened_before_the_first_entry(path: Path):
     """A log nobody writes to costs nothing."""
     log = QueuedAudit(AuditFile(path), time.time_ns)

@@ -142,13 +142,24 @@ def test_a_log_that_is_cut_while_it_is_written_keeps_its_note(in_file, told):
     log = NotedLog(in_file.place.open(), in_file, clock)
     log.append(entry() * 4)
     cut(in_file)
+    known = []
     for _ in range(4):
         clock.advance(NOTE_EVERY_S)
         log.append(entry())
+        known.append(len(told))
     log.close()
 
-    assert (in_file.note.read().seq, len(told)) == (4, 1)
+    assert (in_file.note.read().seq, known) == (4, [1, 1, 1, 1])
     assert in_file.verify().fault.kind == "not the noted head"
+
+
+def test_a_head_that_was_noted_is_not_noted_again(in_file):
+    log = NotedLog(in_file.place.open(), in_file, ManualClock(100.0))
+    log.append(entry())
+    noted = in_file.note.path.stat()
+    log.close()
+
+    assert in_file.note.path.stat() == noted
 
 
 def test_a_note_that_cannot_be_written_holds_up_nothing(in_file):

@@ -119,6 +119,14 @@ def test_a_process_in_another_namespace_may_be_running(runs: RunFiles, tmp_path:
     assert [run.began for run in runs.read()] == ["7"]
 
 
+def test_a_process_that_proc_does_not_show_is_there_if_it_takes_signals(runs: RunFiles, tmp_path: Path):
+    """Zero, which is our own group, stands for one that is hidden: it takes signals, and ``/proc`` has no such name."""
+    written = runs.write(URL, tmp_path / "toolcrib.toml", "1")
+    changed(written, pid=0, began="7")
+
+    assert [run.began for run in runs.read()] == ["7"]
+
+
 def test_the_system_tells_when_a_process_began():
     assert process_began(os.getpid()) == process_began(os.getpid()) != ""
     assert process_began(2**22 + 1) == ""

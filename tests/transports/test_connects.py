@@ -9,6 +9,9 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -190,12 +193,22 @@ def attended(kernel: Kernel, server: socket.socket) -> Iterator[Attended]:
     assert made.has_ended.wait(150)
 
 
+def open_sockets() -> list[str]:
+    """What every descriptor of ours leads to."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(os.readlink(descriptor))
+    return found
+
+
 def test_a_granted_connection_is_made_for_the_server_itself(kernel, server, client, attended):
     """With the very socket it asked for."""
     kernel.ask(5, client, inet(*server.getsockname()))
 
     assert kernel.answer() == (5, 0)
     assert client.getpeername() == server.getsockname()
+    assert open_sockets().count(os.readlink(f"/proc/self/fd/{client.fileno()}")) == 1
 
 
 def test_a_connection_that_is_not_granted_is_refused_and_not_made(kernel, server, client, attended):
@@ -267,6 +280,31 @@ def test_an_address_of_this_machine_is_here_whatever_it_is():
 
     assert not may_connect(inet(own, 80), PORTS)
     assert not may_connect(inet6(f"::ffff:{own}", 80), PORTS)
+
+
+class Probe:
+    """A socket that speaks from the very address it is connected to, in the scopes that are this machine's."""
+
+    scopes = frozenset({0x0201})
+
+    def __init__(self, *_: int) -> None:
+        self.address: tuple[str, ...] = ("::",)
+
+    def connect(self, address: tuple[str, int, int, int]) -> None:
+        self.address = (address[0] if address[3] in self.scopes else "fe80::2",)
+
+    def getsockname(self) -> tuple[str, ...]:
+        return self.address
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(("scope", "passes"), [(0x0201, False), (0x0202, True), (0x02, True)])
+def test_an_address_of_ipv6_is_here_in_its_own_scope_alone(monkeypatch, scope, passes):
+    """The same one may be this machine's on one network, and another's on the next."""
+    monkeypatch.setattr(connects, "_socket", SimpleNamespace(**{**vars(connects._socket), "socket": Probe}))
+
+    assert may_connect(inet6("fe80::1", 443)[:24] + scope.to_bytes(4, "little"), PORTS) is passes
 
 
 @pytest.mark.parametrize(("name", "passes"), [("2001:db8::1", True), ("::1", False)])

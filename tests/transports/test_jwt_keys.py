@@ -106,15 +106,18 @@ async def test_keys_are_wanted_at_most_every_half_minute():
     ring = KeyRing(issuer.fetch, drop, clock)
     running = asyncio.create_task(ring.run())
     await issuer.answered.wait()
+    fetched = []
     for seconds in (1, 28, 1, 29):
         issuer.answered.clear()
         clock.advance(seconds)
         ring.want()
+        fetched.append(ring.is_fetching)
         if ring.is_fetching:
             await issuer.answered.wait()
             await asyncio.sleep(0)
     running.cancel()
 
+    assert fetched == [False, False, True, False]
     assert (issuer.asked, ring.is_fetching) == (2, False)
 
 

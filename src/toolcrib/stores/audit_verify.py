@@ -93,7 +93,7 @@ def _missing(first: int, last: int) -> Fault:
 def _misfit(log: AuditLog, seq: int, previous: bytes) -> Fault:
     """Whether what belongs here stands elsewhere in the log; otherwise it was changed."""
     for number, digest, body in log.checked(seq):
-        if number != seq and link(previous, seq, body.encode()) == digest:
+        if link(previous, seq, body.encode()) == digest:
             return Fault(seq, "out of order", f"record {seq} is out of order: what belongs there stands at {number}")
     return Fault(seq, "edited", f"record {seq} was edited")
 

@@ -104,7 +104,7 @@ def take_socket(thread: int, fd: int) -> int:
         taken = libc.syscall(PIDFD_GETFD, handle, fd, 0)
     finally:
         os.close(handle)
-    if taken < 0:
+    if taken == -1:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return int(taken)

@@ -8,7 +8,7 @@ import pytest
 from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.gate import Gate
 from toolcrib.calls.layers.deadline import deadline
-from toolcrib.calls.layers.limit import Admission, current_stay, limit, native
+from toolcrib.calls.layers.limit import Admission, current_stay, holds_place, limit, native
 from toolcrib.calls.limits import MovingWindow, Windows
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.config.model import Config, ServerConfig, ToolConfig
@@ -354,6 +354,7 @@ async def test_a_native_tool_keeps_its_place_after_it_has_called_one_behind_anot
 
     async def work(call: ToolCall) -> ToolResult:
         await beside(call)
+        assert [holds_place(current_stay(), gate) for gate in (inner, outer)] == [False, True]
         return await again(call)
 
     assert await native(outer, work)(call) is DONE

@@ -143,6 +143,15 @@ async def test_data_pass_as_they_were_checked():
     assert passed_on.raw == b'{"content":[],"structuredContent":{"n":1,"of":[{"a":2}]}}'
 
 
+async def test_what_cannot_be_encoded_and_fits_is_left_for_the_door_to_tell():
+    """There is nothing yet in which a member could stand twice."""
+    outcome = ToolResult({"content": [], "structuredContent": {"n": 1, "text": "\ud800"}})
+
+    passed_on = await checked(answering(outcome))(CALL)
+
+    assert (passed_on is outcome, passed_on.raw) == (True, None)
+
+
 class Beside:
     """Somebody who checks what is handed over, and notes that it was."""
 

@@ -1,6 +1,7 @@
 """Signing in: a link that works once or a token; a cookie alone changes nothing."""
 
 import re
+from base64 import urlsafe_b64decode
 from contextlib import nullcontext
 
 import pytest
@@ -196,6 +197,17 @@ def test_only_digests_of_what_browsers_hold_are_kept(at_home):
     cookie = cookie_of(at_home, OWNER).partition("=")[2]
 
     assert cookie not in repr(at_home._sessions)
+
+
+def test_what_lets_a_browser_in_cannot_be_guessed_and_what_it_says_of_itself_is_cut(at_home):
+    """32 random bytes, 16 for its forms; the name of a session only tells it from others."""
+    agent = {b"host": home_of(at_home, OWNER).encode(), b"user-agent": b"x" * 201}
+    value = at_home.begin(OWNER, Request(b"GET", b"/", agent, ("127.0.0.1", 1)))
+    (session,) = at_home.sessions(OWNER)
+
+    assert len(urlsafe_b64decode(value + "=")) == 32
+    assert [len(bytes.fromhex(word)) for word in (session.csrf, session.id)] == [16, 6]
+    assert session.browser == "x" * 200
 
 
 def test_there_are_only_so_many_sessions(at_home):
