@@ -16,6 +16,7 @@ from toolcrib.stores.run_files import (
     _read_private,
     choose,
     make_code,
+    new_number,
     process_began,
     this_system,
 )
@@ -160,6 +161,12 @@ def test_a_code_belongs_to_a_side_an_address_and_a_number():
     }
 
     assert len(codes) == 16
+
+
+def test_a_number_is_used_once():
+    numbers = {new_number() for _ in range(3)}
+
+    assert [len(bytes.fromhex(number)) for number in numbers] == [32] * 3
 
 
 def test_a_file_in_the_place_of_the_directory_is_refused(runs: RunFiles, tmp_path: Path):

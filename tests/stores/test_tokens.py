@@ -76,14 +76,15 @@ def test_a_revoked_token_ends_at_once_wherever_it_is_known(kept, clock):
     token, text = kept.create(TokenWish("ci", READ))
     _, other = kept.create(TokenWish("other", READ))
     server = TokenFile(kept.path, clock)
-    before = server.identify(text.encode())
+    before = server.identify(text.encode()), server.has_ended(token.id)
 
     revoked = kept.revoke("ci")
 
-    assert before == token.caller
+    assert before == (token.caller, False)
     assert server.identify(text.encode()) is None
     assert server.identify(other.encode()) is not None
-    assert (server.is_active(token.id), revoked.state(clock())) == (False, "revoked")
+    assert (server.is_active(token.id), server.has_ended(token.id)) == (False, True)
+    assert revoked.state(clock()) == "revoked"
 
 
 def test_a_token_expires_by_the_clock(kept, clock):
@@ -176,6 +177,19 @@ def test_a_file_that_others_may_write_is_not_used(kept):
 
     with pytest.raises(ConfigError, match="Others may write"):
         kept.identify(text.encode())
+
+
+def test_a_file_of_another_user_is_not_used(kept, monkeypatch):
+    """However narrow its mode is; a file of ours is, and so is one of root's."""
+    kept.create(TokenWish("ci", READ))
+    owner = kept.path.stat().st_uid or 4242  # root's own would be fine
+    os.chown(kept.path, owner, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: owner)
+    _check_owner(kept.path)
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+    with pytest.raises(ConfigError, match="Others may write"):
+        _check_owner(kept.path)
 
 
 def test_a_removed_file_is_no_token(kept):

@@ -154,6 +154,15 @@ def test_a_place_is_given_back_once():
     assert not places.taken
 
 
+def test_whoever_leaves_frees_one_place_of_their_address_and_no_more():
+    places = Places(8)
+    busy = filled(places, [Guest(None) for _ in range(6)], THERE)
+
+    places.leave(busy[0])
+
+    assert [places.take(Guest(None), THERE) for _ in range(2)] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("peer", "address"),
     [

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tests.transports.issuer import AUDIENCE, ISSUER, NOW, as_text, b64, claims
 
-from toolcrib.transports.jwt import Claims, JwtPolicy, Unfit, read_jwt
+from toolcrib.transports.jwt import SIZE_MAX, Claims, JwtPolicy, Unfit, read_jwt
 
 POLICY = JwtPolicy(ISSUER, AUDIENCE, ("RS256",), max_age_s=1000.0, leeway_s=30.0)
 
@@ -14,6 +14,12 @@ def read(body: dict[str, Any] | None = None, **header: Any) -> Claims:
     """What is taken from a token with this body and header; its signature is of no interest here."""
     head = {"alg": "RS256", **header}
     return read_jwt(b".".join(b64(as_text(part)) for part in (head, body or claims(), b"x")), POLICY, NOW).claims
+
+
+@pytest.mark.parametrize(("size", "why"), [(SIZE_MAX, "not three parts"), (SIZE_MAX + 1, "too long")])
+def test_a_token_may_be_so_long_and_no_longer(size, why):
+    with pytest.raises(Unfit, match=why):
+        read_jwt(b"x" * size, POLICY, 0.0)
 
 
 @pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt", None])
