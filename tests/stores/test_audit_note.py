@@ -4,6 +4,7 @@ import errno
 import stat
 from pathlib import Path
 
+import apsw
 import psycopg
 import pytest
 from tests.stores.audit_logs import numbered, tamper, tamper_table, written
@@ -205,6 +206,14 @@ def test_a_noted_log_tells_the_head_of_the_log(in_file):
     log.close()
 
     assert (head, head.seq) == (in_file.note.read(), 1)
+
+
+def test_a_noted_log_that_is_closed_lets_go_of_the_log(in_file):
+    log = in_file.place.open()
+    NotedLog(log, in_file, ManualClock()).close()
+
+    with pytest.raises(apsw.ConnectionClosedError):
+        log.append(entry())
 
 
 async def test_a_log_whose_head_nobody_noted_is_as_whole_as_its_chain(in_file):
