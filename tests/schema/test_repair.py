@@ -190,6 +190,7 @@ def test_types_are_looked_for_through_so_many_forms_and_no_more(forms, read):
         ({"type": "integer"}, "[2]", None),
         ({}, "5", None),
         ({"type": ["string", "integer"]}, "5", None),
+        ({"type": ["integer", {}]}, "5", 5),
         ({"anyOf": []}, "5", None),
         ({"anyOf": [{"type": "integer"}, {}]}, "5", None),
         ({"oneOf": [{"type": "integer"}, {"type": "null"}]}, "5", 5),
