@@ -250,14 +250,28 @@ async def test_who_has_as_many_in_the_queue_as_anybody_displaces_nobody():
     await asyncio.gather(*tasks)
 
 
+class Watched:
+    """What somebody who looks on is told of a call."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def begin(self, step: str) -> None:
+        self.told.append(f"{step} begins")
+
+    def end(self, step: str) -> None:
+        self.told.append(f"{step} ends")
+
+
 async def test_a_call_knows_what_it_waits_for_and_how_long_it_did():
-    """For the words of its deadline, and for whoever judges the server."""
+    """For the words of its deadline, for whoever judges the server, and for whoever looks on."""
     visits = Visits(1)
     first, waiting = visits.start("a"), call("b")
+    waiting.live = watched = Watched()
     await settle()
     task = asyncio.create_task(visits.gate.wait(waiting))
     await settle()
-    during = waiting.waits_for
+    during, told = waiting.waits_for, list(watched.told)
     visits.clock.advance(3.0)
     visits.send_out()
     await task
@@ -267,6 +281,7 @@ async def test_a_call_knows_what_it_waits_for_and_how_long_it_did():
         "",
         3.0,
     )
+    assert (told, watched.told) == (["queue begins"], ["queue begins", "queue ends"])
     await first
 
 

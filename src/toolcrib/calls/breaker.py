@@ -37,7 +37,7 @@ class Breaker:
         """``closed``, ``open``, or ``half-open`` when one call is, or would be, let through to see."""
         if self.is_closed:
             return CLOSED
-        return HALF_OPEN if self._is_trying or now >= self._until else OPEN
+        return HALF_OPEN if now >= self._until else OPEN
 
     def wait_s(self, now: float) -> float:
         """How long until a call would be let through; while one is trying, nobody knows, so a first pause."""
