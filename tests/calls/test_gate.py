@@ -22,7 +22,7 @@ class Visits:
     """Calls that go in, stay until they are told to leave, and are noted in the order they got in."""
 
     def __init__(self, places: int, queue_max: int = 1000) -> None:
-        self.clock = ManualClock()
+        self.clock = ManualClock(100.0)
         self.gate = Gate("server 'x'", places, queue_max, self.clock)
         self.inside: list[str] = []
         self.entered: list[str] = []

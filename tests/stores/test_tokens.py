@@ -84,6 +84,7 @@ def test_a_revoked_token_ends_at_once_wherever_it_is_known(kept, clock):
     assert server.identify(text.encode()) is None
     assert server.identify(other.encode()) is not None
     assert (server.is_active(token.id), server.has_ended(token.id)) == (False, True)
+    assert not server.is_active("never made")
     assert revoked.state(clock()) == "revoked"
 
 
