@@ -89,7 +89,7 @@ class Places:
         """Drop the least deserving, of ``address`` alone where that has too many."""
         crowded = self.most // 2
         waiting = [
-            (address is None and self._per_address[place] <= crowded, *found, number, guest)
+            (self._per_address[place] <= crowded, *found, number, guest)
             for number, (guest, place) in enumerate(self.taken.items())
             if guest is not newcomer and (address is None or place == address) and (found := guest.waits()) is not None
         ]

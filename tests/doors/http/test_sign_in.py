@@ -86,6 +86,15 @@ def test_a_link_followed_elsewhere_is_not_used_up(at_home):
     assert at_home.use_link(word, request_to(home_of(at_home, OWNER)))
 
 
+def test_a_link_signs_in_whom_it_was_made_for(at_home):
+    word, home = link_word(at_home.make_link(GUEST)), home_of(at_home, GUEST)
+
+    assert at_home.place_of(word) == at_home.address.base(GUEST)
+    cookie = f"{COOKIE}={at_home.use_link(word, request_to(home))}"
+    assert at_home.of(request_to(home, cookie)).caller is GUEST
+    assert len(urlsafe_b64decode(word)) == 24
+
+
 def test_there_are_only_so_many_links(at_home):
     first = link_word(at_home.make_link())
     for _ in range(MOST_LINKS):
