@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+from dataclasses import replace
 
 import pytest
 
@@ -106,6 +107,15 @@ def test_health_needs_no_token_but_the_right_host():
     assert refused(policy, "/healthz", host="localhost") is None
     assert refused(policy, "/healthz", host="evil.example") == 421
     assert refused(policy, "/healthz/more", host="localhost") == 401
+
+
+def test_a_route_that_asks_itself_is_open_to_whoever_sends_no_token_at_all():
+    """A wrong one is refused there as anywhere."""
+    policy = replace(with_token(b"secret"), asks_itself=lambda request: request.path == b"/page")
+
+    assert refused(policy, "/page", host="localhost") is None
+    assert refused(policy, "/page", host="localhost", authorization="Bearer wrong") == 401
+    assert refused(policy, "/other", host="localhost") == 401
 
 
 async def ask(path: str, *headers: str, policy: GuardPolicy | None = None) -> tuple[int, bytes]:
