@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.calls import elicit
-from toolcrib.calls.approvals import Question, Reply
+from toolcrib.calls.approvals import Answer, Question, Reply
 from toolcrib.calls.elicit import REQUEST, ClientSurface, Seal, can_elicit, elicitation, read_reply
 from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall
@@ -98,6 +98,14 @@ def test_only_a_client_that_shows_forms_to_a_person_is_asked(capabilities, kind,
 def test_only_a_plain_accepted_choice_allows(response, reply):
     """Whatever else a client sends allows nothing, and breaks nothing."""
     assert read_reply(response) is reply
+
+
+@pytest.mark.parametrize(("action", "expected"), [("accept", Answer(Reply.ONCE)), ("cancel", None)])
+async def test_a_client_is_shown_the_form_and_says_what_the_person_chose(action, expected):
+    channel = RecordingChannel({elicit.ELICIT: {"action": action, "content": {"answer": "once"}}})
+
+    assert await ClientSurface().put(QUESTION, call(channel=channel)) == expected
+    assert channel.asked == [("elicitation/create", elicitation(QUESTION))]
 
 
 @given(st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=2)))

@@ -1,6 +1,7 @@
 """Run files: who serves what, told to nobody but the user who serves it."""
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.stores.run_files import (
     RunFile,
     RunFiles,
+    _is_there,
     _read_private,
     choose,
     make_code,
@@ -126,6 +128,17 @@ def test_a_process_that_proc_does_not_show_is_there_if_it_takes_signals(runs: Ru
     changed(written, pid=0, began="7")
 
     assert [run.began for run in runs.read()] == ["7"]
+
+
+def test_looking_for_a_process_disturbs_nobody():
+    heard: list[int] = []
+    before = signal.signal(signal.SIGHUP, lambda number, _: heard.append(number))
+    try:
+        found = _is_there(os.getpid())
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+    assert (found, heard) == ("there", [])
 
 
 def test_the_system_tells_when_a_process_began():
