@@ -36,6 +36,8 @@ def test_only_keys_that_can_check_signatures_are_taken():
         private,
         public("other", use="enc"),
         public("other", key_ops=["encrypt"]),
+        public("other", key_ops="verify"),
+        public("other", key_ops=5),
         {"kty": "RSA", "n": "A" * 400, "e": "!!"},
         {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "kid": "off the curve"},
         {"kty": "new"},
