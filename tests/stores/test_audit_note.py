@@ -230,6 +230,13 @@ async def test_the_first_fault_of_a_chain_is_told_whatever_was_noted(in_file):
     assert in_file.verify().fault == Fault(2, "edited", "record 2 was edited")
 
 
+def test_a_note_makes_the_directories_it_stands_in(tmp_path):
+    note = HeadNote(tmp_path / "not" / "there" / "note")
+    note.write(Head(1, bytes(32)))
+
+    assert note.read() == Head(1, bytes(32))
+
+
 def test_a_note_is_the_users_own(in_file):
     in_file.note.write(Head(1, bytes(32)))
 

@@ -55,7 +55,7 @@ class Rounds:
     """Calls that were approved and whose tool asked back itself: the next round is the same call, not a new one."""
 
     def __init__(self, marks: Marks | None = None) -> None:
-        self._open: dict[bytes, None] = {}
+        self._open: dict[bytes, bool] = {}
         self._marks = marks
         """Where the next round may come to another replica."""
 
@@ -68,7 +68,7 @@ class Rounds:
             return
         if len(self._open) >= ROUNDS_KEPT:
             self._open.pop(next(iter(self._open)))
-        self._open[asked + _state(result.mcp)] = None
+        self._open[asked + _state(result.mcp)] = True
 
     async def goes_on(self, call: ToolCall) -> bool:
         """Whether this is such a round; it counts once."""
@@ -78,7 +78,7 @@ class Rounds:
         if self._marks is not None:
             name = _named(asked)
             return await self._marks.holds(name) and await self._marks.spend(name, ROUND_S)
-        return self._open.pop(asked, False) is None
+        return self._open.pop(asked, False)
 
 
 async def _open(seal: Seal, call: ToolCall, marks: Marks | None) -> Reply | None:
