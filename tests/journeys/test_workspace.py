@@ -86,7 +86,6 @@ def test_an_agent_that_wants_out_stays_in(place: Place):
     assert SECRET not in str(answer)
     assert [outcome["result"]["isError"] for outcome in answer["outcomes"] if "result" in outcome].count(False) == 1
     assert "Permission denied" in said[7] or "No such file" in said[7]  # confined, or isolated
-    assert "[exit code 1, " in said[7]
     assert "There is no model here" in said[9]
     assert (place.home / "toolcrib.toml").read_text() == CONFIG
     assert (place.home / "secret.txt").read_text() == SECRET
