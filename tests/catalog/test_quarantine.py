@@ -300,6 +300,15 @@ def test_what_another_process_accepted_is_taken_over(barred, stored, is_changed,
     assert bool(shelf.held) is bool(is_changed and (still_barred or stored.pins))
 
 
+@pytest.mark.parametrize(("entry", "kept"), [(OTHER, OTHER), ("", LISTED)], ids=["listed elsewhere", "not listed"])
+async def test_a_server_is_accepted_as_it_is_listed_now_or_was_before(entry, kept):
+    shelf, records = shelf_of(entry, accepted=LISTED), MemoryRecords()
+
+    await Quarantine("first", events.drop).accept(shelf, ["read"], records)
+
+    assert (shelf.record.entry, shelf.stored.entry, (await records.read())["files"].entry) == (kept, kept, kept)
+
+
 async def test_tools_beyond_those_accepted_unasked_are_held_and_told_of_once(monkeypatch):
     """A server that shows ever more tools fills neither the lock nor the log; a person may accept them."""
     monkeypatch.setattr(pins, "PINS_MAX", 2)

@@ -221,6 +221,19 @@ async def test_a_backlog_that_is_full_refuses_instead_of_forgetting(path: Path):
     assert find(path)[-1].details == {"lost": 2}
 
 
+async def test_a_full_backlog_takes_nobody_who_waits(path: Path):
+    """Although nothing is wrong with the disk yet."""
+    log = QueuedAudit(AuditFile(path), time.time_ns, settings=AuditSettings(linger_s=600, backlog_max=2))
+    for entry in numbered(2):
+        log.note(entry)
+
+    with pytest.raises(AuditUnavailable, match="more waits to be written than the disk takes"):
+        await log.commit(AuditEntry("call.begun"))
+
+    await log.close()
+    assert tools(path) == ["tool1", "tool2"]
+
+
 async def test_nobody_waits_for_a_log_that_was_closed_in_trouble(path: Path):
     """Whoever still waits is refused, whichever batch they were in; so is whoever comes later."""
     path.mkdir(parents=True)

@@ -234,6 +234,12 @@ def test_a_name_is_short_and_printable(kept, name):
         kept.create(TokenWish(name, READ))
 
 
+def test_a_name_may_be_so_long(kept):
+    name = "x" * tokens.NAME_MAX
+
+    assert kept.create(TokenWish(name, READ))[0].name == name
+
+
 def test_tokens_made_at_the_same_time_are_all_kept(kept, clock):
     """Each writer waits for the others."""
 
