@@ -140,3 +140,12 @@ def test_a_use_that_is_taken_back_makes_room():
     window.take_back(1.0)
 
     assert (full, still_full, window.wait_s(3.0)) == (8.0, 8.0, 0.0)
+
+
+def test_a_window_that_nothing_was_counted_in_makes_room_at_once():
+    """Somebody who was refused for another reason keeps nobody out."""
+    windows = Windows(Rate(1, 60.0), keys_max=1)
+    windows.of("refused", 0.0)
+
+    assert windows.room_in_s(0.0) == 0.0
+    assert windows.of("next", 0.0) is not None
