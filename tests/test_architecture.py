@@ -1,198 +1,157 @@
-"""The dependency rule: this table is the rule, the test reads every import."""
+"""The dependency rule: this table is the rule, the tests read every import."""
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "src" / "toolcrib"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "toolcrib"
 
+LEVELS = (
+    {"core", "version"},
+    {"wire", "schema", "search", "config"},
+    {"transports", "stores"},
+    {"isolate", "models"},
+    {"sources", "catalog", "calls", "knowledge", "workspace", "agents"},
+    {"platform", "adapters"},
+    {"crib", "compat"},
+    {"project", "testing"},
+    {"server/answers", "server/views", "server/mcp"},
+    {"server/identity"},
+    {"server/visit"},
+    {"server/router"},
+    {"server/rest"},
+    {"server/web"},
+    {"cli"},
+)
+"""From the ground up; rooms of one level do not know each other."""
 MAY_IMPORT = {
     "core": set(),
+    "version": set(),
     "wire": {"core"},
     "schema": {"core"},
     "search": {"core"},
     "config": {"core"},
     "transports": {"core"},
-    "isolate": {"core", "transports"},
     "stores": {"core", "search", "config"},
-    "sources": {"core", "wire", "schema", "transports", "config", "isolate"},
-    "catalog": {"core", "search", "schema", "config"},
-    "calls": {"core", "schema", "isolate"},
+    "isolate": {"core", "transports"},
     "models": {"core", "transports"},
+    "sources": {"core", "wire", "schema", "config", "transports", "isolate"},
+    "catalog": {"core", "schema", "search", "config"},
+    "calls": {"core", "schema", "isolate"},
     "knowledge": {"core", "search", "transports", "isolate", "models"},
-    "agents": {"core", "schema", "models"},
-    "adapters": {"core", "schema", "models", "agents", "version"},
     "workspace": {"core", "config", "transports", "isolate"},
+    "agents": {"core", "schema", "models"},
     "platform": {"core", "config", "transports", "stores", "sources", "version"},
+    "adapters": {"core", "schema", "models", "agents", "version"},
     "compat": {"core", "config", "platform"},
-    "onlookers": {"core", "config", "stores", "calls", "shared", "surroundings", "version"},
-    "maker": {"core", "config", "calls", "isolate", "sources", "transports", "surroundings", "version"},
-    "kb": {
+    "crib": {
         "core",
-        "config",
-        "stores",
+        "schema",
         "search",
-        "isolate",
-        "transports",
-        "sources",
-        "knowledge",
-        "models",
-        "shared",
-        "surroundings",
-        "version",
-    },
-    "outfit": {
-        "core",
         "config",
+        "transports",
         "stores",
         "isolate",
-        "transports",
+        "models",
         "sources",
+        "catalog",
+        "calls",
+        "knowledge",
         "workspace",
-        "surroundings",
-        "version",
-    },
-    "loading": {"core", "config", "stores", "surroundings"},
-    "stack": {"core", "config", "calls", "isolate", "onlookers"},
-    "oversize": {"core", "config", "calls", "stores", "sources", "shared", "surroundings"},
-    "thinking": {"core", "config", "models", "agents"},
-    "finding": {"core", "catalog", "calls"},
-    "surroundings": set(),
-    "shared": {"core", "config", "stores"},
-    "keeping": {"core", "config", "stores", "shared"},
-    "importing": {"core", "config", "stores", "catalog", "surroundings"},
-    "connecting": {"core", "config", "stores", "importing", "surroundings"},
-    "fleet": {"core", "catalog", "calls", "shared"},
-    "parts": {"core", "catalog", "calls", "config", "fleet"},
-    "servers": {"core", "catalog", "config", "parts"},
-    "crib": {"core", "catalog", "calls", "config", "finding", "parts", "servers"},
-    "bulletin": {"core", "calls", "crib"},
-    "meta": {"core", "catalog"},
-    "window": {"core", "schema", "config", "catalog", "calls", "crib", "meta"},
-    "doors/mcp": {"core", "config", "crib", "wire", "transports", "window"},
-    "project": {"core", "config", "stores", "crib", "loading", "onlookers", "surroundings", "window"},
-    "dossier": {
-        "core",
-        "config",
-        "catalog",
-        "stores",
-        "sources",
-        "kb",
-        "keeping",
-        "loading",
-        "outfit",
-        "project",
-        "surroundings",
-    },
-    "projects": {"core", "config", "stores", "sources", "dossier", "project"},
-    "workplace": {"core", "config", "catalog", "calls", "crib", "assemble", "dossier", "loading", "project", "sources"},
-    "sessions": {"core", "config", "dossier", "projects", "workplace"},
-    "doors/http": {"core", "crib", "project", "sessions", "stores", "transports", "bulletin"},
-    "doors/views": {"core", "crib", "catalog", "config", "stores"},
-    "doors/rest": {
-        "core",
-        "crib",
-        "calls",
-        "catalog",
-        "config",
-        "stores",
-        "project",
-        "bulletin",
-        "transports",
-        "doors/http",
-        "doors/views",
-        "dossier",
-        "projects",
-        "sessions",
-        "version",
-    },
-    "doors/web": {
-        "importing",
-        "core",
-        "crib",
-        "calls",
-        "catalog",
-        "config",
-        "stores",
-        "schema",
-        "project",
-        "doors/http",
-        "doors/rest",
-        "doors/views",
-        "transports",
-        "version",
-    },
-    "doors/cli": {
-        "core",
-        "bulletin",
-        "crib",
-        "catalog",
-        "config",
-        "stores",
-        "schema",
-        "sources",
-        "transports",
-        "isolate",
-        "doors/http",
-        "doors/mcp",
-        "doors/rest",
-        "doors/views",
-        "doors/web",
-        "project",
-        "projects",
-        "sessions",
-        "calls",
-        "surroundings",
-        "window",
-        "importing",
-        "connecting",
-        "assemble",
-        "loading",
-        "onlookers",
-        "kb",
-        "keeping",
-        "knowledge",
-        "search",
-        "models",
         "agents",
-        "fleet",
-        "shared",
-        "thinking",
+        "platform",
         "version",
     },
-    "doors": set(),
-    "testing": {
+    "testing": {"core", "wire", "config", "stores", "sources", "calls", "crib"},
+    "project": {"core", "config", "stores", "sources", "catalog", "calls", "crib"},
+    "server/answers": {"core", "transports"},
+    "server/views": {"core", "config", "stores", "catalog", "crib"},
+    "server/mcp": {"core", "wire", "config", "transports", "crib"},
+    "server/identity": {"core", "transports", "stores", "server/answers"},
+    "server/visit": {"core", "transports", "stores", "crib", "project", "server/answers", "server/identity"},
+    "server/router": {"core", "transports", "server/answers", "server/identity", "server/visit"},
+    "server/rest": {
         "core",
         "config",
-        "wire",
         "transports",
-        "sources",
+        "stores",
+        "catalog",
         "calls",
         "crib",
-        "fleet",
-        "parts",
-        "stores",
-        "stack",
+        "project",
+        "server/answers",
+        "server/identity",
+        "server/router",
+        "server/views",
+        "server/visit",
+        "version",
     },
-    "version": set(),
+    "server/web": {
+        "core",
+        "schema",
+        "config",
+        "transports",
+        "stores",
+        "catalog",
+        "calls",
+        "crib",
+        "project",
+        "server/answers",
+        "server/identity",
+        "server/rest",
+        "server/router",
+        "server/views",
+        "server/visit",
+        "version",
+    },
+    "cli": {
+        "core",
+        "schema",
+        "search",
+        "config",
+        "transports",
+        "stores",
+        "isolate",
+        "models",
+        "sources",
+        "catalog",
+        "calls",
+        "knowledge",
+        "agents",
+        "crib",
+        "project",
+        "server/answers",
+        "server/identity",
+        "server/mcp",
+        "server/rest",
+        "server/router",
+        "server/views",
+        "server/visit",
+        "server/web",
+        "version",
+    },
 }
-EVERYBODY = {"assemble", "__init__", "__main__"}
+EVERYBODY = {"__init__", "__main__"}
 
 
 def room_of(module: str) -> str:
     parts = [*module.split(".")[1:], ""]
-    return "/".join(parts[:2]) if parts[0] == "doors" and parts[1] else parts[0] or "__init__"
+    return "/".join(parts[:2]) if parts[0] == "server" and parts[1] else parts[0] or "__init__"
 
 
-def imports_of(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+def module_of(path: Path) -> str:
+    return ".".join(("toolcrib", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def imports_of(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "toolcrib":
-            if node.module == "toolcrib":
-                yield from (f"toolcrib.{alias.name}" for alias in node.names)
-            else:
-                yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "toolcrib")
 
@@ -204,15 +163,69 @@ def modules() -> list[Path]:
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_down_the_levels(path: Path):
     """A room imports itself and the rooms its line of the table names, nothing else."""
-    relative = path.relative_to(PACKAGE)
-    room = room_of(".".join(("toolcrib", *relative.with_suffix("").parts)).removesuffix(".__init__"))
-    if room in EVERYBODY:
+    room = room_of(module_of(path))
+    if room in EVERYBODY or path.relative_to(PACKAGE).as_posix() == "server/__init__.py":
         return
     allowed = MAY_IMPORT[room] | {room}
 
-    foreign = {room_of(module) for module in imports_of(path)} - allowed
+    foreign = {room_of(module) for module in imports_of(ast.walk(ast.parse(path.read_text())))} - allowed
 
     assert not foreign
+
+
+def test_every_line_of_the_table_names_rooms_of_lower_levels_only():
+    """So no room can come to need itself, however the table grows."""
+    height = {room: level for level, rooms in enumerate(LEVELS) for room in rooms}
+
+    wrong = {(room, below) for room, rooms in MAY_IMPORT.items() for below in rooms if height[below] >= height[room]}
+
+    assert not wrong
+    assert height.keys() == MAY_IMPORT.keys()
+
+
+def imported_at_once(tree: ast.Module) -> Iterator[ast.AST]:
+    """What runs when the module is imported: not the bodies of functions, nor what is for the type checker."""
+    waiting: list[ast.AST] = [*tree.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+def test_no_module_needs_itself_to_be_imported():
+    """There are no cycles among the modules."""
+    paths = {module_of(path): path for path in modules()}
+    needs = {}
+    for module, path in paths.items():
+        named = set(imports_of(imported_at_once(ast.parse(path.read_text()))))
+        needs[module] = ({name if name in paths else name.rpartition(".")[0] for name in named} & paths.keys()) - {
+            module
+        }
+    cycle = []
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        cycle = error.args[1]
+
+    assert cycle == []
+
+
+def test_the_map_names_every_room_and_nothing_else():
+    """``ARCHITECTURE.md`` has a line for each package, and every path it mentions is there; it stays a page."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    tree = text.partition("```text\n")[2].partition("```")[0]
+    rooms = set(re.findall(r"^├─ (\w+)/|^└─ (\w+)/", tree, re.MULTILINE))
+    mentioned = set(re.findall(r"`([a-z_]+/[a-z_/]+)(?:\.py)?`", text)) - {"server/discover"}  # a word of the protocol
+    gone = {name for name in mentioned if not any((top / name).exists() for top in (PACKAGE, ROOT))}
+    gone = {name for name in gone if not any((top / f"{name}.py").exists() for top in (PACKAGE, ROOT))}
+
+    assert {name for pair in rooms for name in pair if name} == {path.parent.name for path in PACKAGE.glob("*/*.py")}
+    assert not gone
+    assert len(text.splitlines()) <= 150
 
 
 @pytest.mark.parametrize("room", ["wire", "schema", "search", "config", "core"])

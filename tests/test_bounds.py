@@ -7,9 +7,8 @@ import pytest
 
 BOUNDS = {
     "calls/approvals.py": {"SESSIONS_KEPT": 10_000},
-    "calls/breaker.py": {"FAILURES_MAX": 5, "PAUSE_FIRST_S": 1.0, "PAUSE_MAX_S": 60.0, "WORDS_MAX": 300},
     "calls/elicit.py": {"VALUE_SHOWN": 1000, "SPENT_KEPT": 10_000},
-    "calls/gate.py": {"PACE_UNKNOWN_S": 1.0, "RETRY_MAX_S": 60.0, "SMOOTHING": 0.2},
+    "calls/gate.py": {"PACE_UNKNOWN_S": 1.0, "RETRY_MAX_S": 60.0, "SMOOTHING": 0.2, "KEYS_MAX": 4096},
     "calls/layers/approve.py": {"ROUNDS_KEPT": 1000, "_ROUND": {"inputResponses", "requestState"}},
     "calls/layers/audit.py": {
         "KEYS_MAX": 32,
@@ -18,14 +17,13 @@ BOUNDS = {
         "VALUES_MAX": 4096,
         "LOOKED_THROUGH": 65_536,
     },
-    "calls/layers/deadline.py": {"SWEEP_S": 0.25, "PRECISE_BELOW_S": 2.0},
+    "calls/layers/breaker.py": {"FAILURES_MAX": 5, "PAUSE_FIRST_S": 1.0, "PAUSE_MAX_S": 60.0, "WORDS_MAX": 300},
+    "calls/layers/deadline.py": {"SWEEP_S": 0.25, "PRECISE_BELOW_S": 2.0, "PAUSE_FIRST_S": 0.05, "PAUSE_MAX_S": 4.0},
     "calls/layers/keep.py": {"BYTES_PER_CHARACTER": 6, "ENVELOPE": 128},
+    "calls/layers/limit.py": {"FRESH_S": 0.05, "WAIT_MAX_S": 5.0},
     "calls/layers/observe.py": {"GRANTS_KEPT": 256},
     "calls/layers/permit.py": {"GRANTS_KEPT": 256},
-    "calls/layers/replay.py": {"PAUSE_FIRST_S": 0.05, "PAUSE_MAX_S": 4.0},
-    "calls/layers/start.py": {"FRESH_S": 0.05, "WAIT_MAX_S": 5.0},
     "calls/layers/trace.py": {"_CONTEXT_KEYS": {"traceparent", "tracestate"}},
-    "calls/limits.py": {"KEYS_MAX": 4096},
     "catalog/pins.py": {
         "PINS_MAX": 2500,
         "_UNSEEN": {"_meta"},
@@ -59,16 +57,6 @@ BOUNDS = {
             "username",
         },
     },
-    "doors/http/run_proof.py": {"KEPT_S": 600.0, "NUMBER_MAX": 128, "DIGITS_MAX": 15},
-    "doors/http/sign_in.py": {
-        "KEPT_S": 43_200,
-        "IDLE_S": 7200,
-        "CONFIRMED_S": 300.0,
-        "LINK_S": 3600.0,
-        "MOST_LINKS": 100,
-        "MOST_SESSIONS": 1000,
-        "SAFE": (b"GET", b"HEAD"),
-    },
     "schema/cost.py": {
         "MAX_BYTES": 262_144,
         "MAX_PARTS": 3_000,
@@ -93,15 +81,30 @@ BOUNDS = {
         "_SCALARS": {"boolean", "null", "string"},
     },
     "schema/repair.py": {"SHORTEST_TYPO": 4, "LONGEST_NAME": 100, "_MOST_FORMS": 20, "_MOST_COMPARISONS": 5000},
-    "sources/comeback.py": {
-        "STABLE_AFTER_S": 10.0,
-        "BACKOFF_FIRST_S": 0.5,
-        "BACKOFF_MAX_S": 30.0,
-        "GRACE_S": 20.0,
-        "PAUSE_WAITED_S": 5.0,
-        "RESTART_DELAYS_S": (0.0, 0.0, 0.2, 0.5),
+    "server/identity/jwt.py": {
+        "SIZE_MAX": 8192,
+        "SUBJECT_MAX": 128,
+        "FORBIDDEN_HEADERS": {"b64", "crit", "enc", "jku", "jwk", "x5c", "x5u", "zip"},
+        "TYPES": {"application/at+jwt", "at+jwt", "jwt"},
+        "KNOWN_MAX": 1024,
+        "RSA_BITS": range(2048, 8193),
+        "KEYS_MAX": 64,
+        "BODY_MAX": 262_144,
+        "FETCH_S": 10.0,
+        "EVERY_S": 3600.0,
+        "AT_MOST_EVERY_S": 30.0,
     },
-    "sources/redactor.py": {
+    "server/identity/run_proof.py": {"KEPT_S": 600.0, "NUMBER_MAX": 128, "DIGITS_MAX": 15},
+    "server/identity/sign_in.py": {
+        "KEPT_S": 43_200,
+        "IDLE_S": 7200,
+        "CONFIRMED_S": 300.0,
+        "LINK_S": 3600.0,
+        "MOST_LINKS": 100,
+        "MOST_SESSIONS": 1000,
+        "SAFE": (b"GET", b"HEAD"),
+    },
+    "sources/mcp/redactor.py": {
         "CUT_MIN": 4,
         "PATTERN_BYTES": 268_435_456,
         "FORMS_AT_ONCE": 48,
@@ -110,31 +113,29 @@ BOUNDS = {
         "WINDOW": 4096,
         "WORK_MAX": 16_777_216,
     },
-    "stores/audit_note.py": {"NOTE_EVERY_S": 30.0},
-    "stores/run_files.py": {
-        "BYTES_MAX": 65_536,
-        "_STRANGE": {errno.EACCES, errno.ELOOP, errno.ENOENT, errno.ENXIO, errno.EPERM},
+    "sources/mcp/supervise.py": {
+        "STABLE_AFTER_S": 10.0,
+        "BACKOFF_FIRST_S": 0.5,
+        "BACKOFF_MAX_S": 30.0,
+        "GRACE_S": 20.0,
+        "PAUSE_WAITED_S": 5.0,
+        "RESTART_DELAYS_S": (0.0, 0.0, 0.2, 0.5),
     },
-    "stores/token_file.py": {"_OTHERS_MAY_WRITE": 18, "_UNSEEN": (-1, -1, -1)},
-    "stores/tokens.py": {
+    "stores/access_tokens.py": {
+        "_OTHERS_MAY_WRITE": 18,
+        "_UNSEEN": (-1, -1, -1),
         "SECRET_BYTES": 32,
         "KNOWN_MAX": 1024,
         "NAME_MAX": 64,
         "EARLY_S": 86400.0,
         "_NOBODY": "0" * 64,
     },
-    "transports/connects.py": {
-        "INET": 2,
-        "INET6": 10,
-        "UNSPECIFIED": 0,
-        "RECEIVE": 3_226_476_800,
-        "ANSWER": 3_222_806_785,
-        "IS_VALID": 1_074_274_562,
-        "PIDFD_GETFD": 438,
-        "ADDRESS_MAX": 128,
-        "AT_ONCE": 256,
+    "stores/audit/note.py": {"NOTE_EVERY_S": 30.0},
+    "stores/run_files.py": {
+        "BYTES_MAX": 65_536,
+        "_STRANGE": {errno.EACCES, errno.ELOOP, errno.ENOENT, errno.ENXIO, errno.EPERM},
     },
-    "transports/http_guard.py": {
+    "transports/http/guard.py": {
         "LOOPBACK_HOSTS": {"127.0.0.1:*", "[::1]:*", "localhost:*"},
         "LOOPBACK_ORIGINS": {
             "http://127.0.0.1:*",
@@ -147,7 +148,7 @@ BOUNDS = {
         "SINGLE_HEADERS": {b"authorization", b"content-length", b"host", b"origin", b"transfer-encoding"},
         "FORBIDDEN_METHODS": {b"CONNECT", b"TRACE"},
     },
-    "transports/http_places.py": {
+    "transports/http/limits.py": {
         "FILES_KEPT": 256,
         "SPARE_PLACES": 100,
         "BATCH": 20,
@@ -158,22 +159,18 @@ BOUNDS = {
         "JUST_CAME": 4,
         "IN_BODY": 5,
     },
-    "transports/jwt.py": {
-        "SIZE_MAX": 8192,
-        "SUBJECT_MAX": 128,
-        "FORBIDDEN_HEADERS": {"b64", "crit", "enc", "jku", "jwk", "x5c", "x5u", "zip"},
-        "TYPES": {"application/at+jwt", "at+jwt", "jwt"},
+    "transports/process/connects.py": {
+        "INET": 2,
+        "INET6": 10,
+        "UNSPECIFIED": 0,
+        "RECEIVE": 3_226_476_800,
+        "ANSWER": 3_222_806_785,
+        "IS_VALID": 1_074_274_562,
+        "PIDFD_GETFD": 438,
+        "ADDRESS_MAX": 128,
+        "AT_ONCE": 256,
     },
-    "transports/jwt_gate.py": {"KNOWN_MAX": 1024},
-    "transports/jwt_keys.py": {
-        "RSA_BITS": range(2048, 8193),
-        "KEYS_MAX": 64,
-        "BODY_MAX": 262_144,
-        "FETCH_S": 10.0,
-        "EVERY_S": 3600.0,
-        "AT_MOST_EVERY_S": 30.0,
-    },
-    "wire/headers.py": {
+    "wire/http.py": {
         "_ANNOTATED_TYPES": {"boolean", "integer", "string"},
         "_ONE_SCHEMA": {
             "additionalProperties",

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from toolcrib.assemble import open_crib
-from toolcrib.calls.prometheus import exposition
+from toolcrib.calls.metrics import exposition
+from toolcrib.cli.doorways import OPEN_PATHS
+from toolcrib.cli.main import COMMANDS
 from toolcrib.config.parse import parse
-from toolcrib.doors.cli.main import COMMANDS
-from toolcrib.doors.cli.probes import OPEN_PATHS
+from toolcrib.crib.assemble import open_crib
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 ADDRESSES = {name: f"127.0.0.1:{port}" for port, name in enumerate(("HAPROXY_BIND", "REPLICA_1", "REPLICA_2"), 18001)}

@@ -14,12 +14,12 @@ from tests.adapters.examples import BLOCK, PAGES, ROOT, blocks, framework_of, su
 from tests.doubles.llm import LlmDouble
 from tests.fleet import launcher
 
+from toolcrib.cli.main import GROUPS
+from toolcrib.cli.main import run as run_command
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
 from toolcrib.core.errors import TOOL_CODES
-from toolcrib.doors.cli.main import GROUPS
-from toolcrib.doors.cli.main import run as run_command
 
 
 @pytest.fixture(scope="module")

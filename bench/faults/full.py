@@ -22,11 +22,10 @@ from tests.fleet.running import Running, homely, running
 from bench.faults.trials import Tally
 from toolcrib.core.access import Grants
 from toolcrib.core.errors import ToolcribError
-from toolcrib.stores.audit_file import AuditFile
-from toolcrib.stores.audit_reading import in_order
-from toolcrib.stores.audit_verify import verify
-from toolcrib.stores.token_file import TokenFile
-from toolcrib.stores.tokens import TokenWish
+from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.reading import in_order
+from toolcrib.stores.audit.verify import verify
 
 LEFT = tuple(range(0, 72 * 1024, 4096))
 """Bytes that are left when the disk is filled."""

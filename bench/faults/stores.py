@@ -9,41 +9,38 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bench.faults.history import GONE
+from toolcrib.cli.entries import export_to
+from toolcrib.cli.tokens import kept_token
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
 from toolcrib.config.foreign.plan import Remembered
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ResultsConfig
 from toolcrib.config.parse import parse
-from toolcrib.connecting import Client, connect, disconnect, preview_disconnect
+from toolcrib.config.references import Surroundings
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.knowledge import Arrival, Change, Collection, Document, Place, Stamp, document_id
 from toolcrib.core.worklist import TaskChange
-from toolcrib.doors.cli.exporting import export_to
-from toolcrib.doors.cli.tokens import kept_token
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.proof import Proof, Trial, recall, remember
 from toolcrib.knowledge.indexing import build_segment
-from toolcrib.stores.audit import QueuedAudit
-from toolcrib.stores.audit_file import AuditFile
-from toolcrib.stores.audit_note import HeadNote, NotedPlace
-from toolcrib.stores.audit_reading import in_order
-from toolcrib.stores.audit_verify import verify
-from toolcrib.stores.configuration import write_config
-from toolcrib.stores.connections import Connection, Connections
+from toolcrib.project.connecting import Client, connect, disconnect, preview_disconnect
+from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.note import HeadNote, NotedPlace
+from toolcrib.stores.audit.reading import in_order
+from toolcrib.stores.audit.verify import verify
+from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.files import locked, read_text
-from toolcrib.stores.knowledge import SqliteKnowledge
-from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.origins import Origins
+from toolcrib.stores.foreign import Connection, Connections, Origins
+from toolcrib.stores.knowledge.store import SqliteKnowledge
+from toolcrib.stores.lockfile import LockFile, write_config
 from toolcrib.stores.projects import KnownProject, ProjectFile
 from toolcrib.stores.records import FileLedger
 from toolcrib.stores.results import ResultStore
 from toolcrib.stores.run_files import RunFiles, Written
-from toolcrib.stores.token_file import TokenFile
-from toolcrib.stores.tokens import TokenWish
 from toolcrib.stores.worklist import SqliteWorkList
-from toolcrib.surroundings import Surroundings
 from toolcrib.workspace.root import Root
 
 Outside = dict[str, Any]

@@ -9,24 +9,23 @@ from bench.faults.history import GONE
 from toolcrib.config.lock import Record
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.coordination import SessionEntry
 from toolcrib.core.knowledge import Arrival, Change, Collection, Document, Place, Stamp, document_id
-from toolcrib.core.sessionbook import SessionEntry
 from toolcrib.core.worklist import TaskChange
 from toolcrib.knowledge.indexing import build_segment
-from toolcrib.stores.audit import AuditSettings, QueuedAudit
-from toolcrib.stores.audit_log import NoAuditLog
-from toolcrib.stores.audit_reading import in_order
-from toolcrib.stores.audit_verify import verify
+from toolcrib.stores.access_tokens import TokenWish
+from toolcrib.stores.audit.log import NoAuditLog
+from toolcrib.stores.audit.reading import in_order
+from toolcrib.stores.audit.verify import verify
+from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 from toolcrib.stores.coordination.engine import Habits
 from toolcrib.stores.postgres.audit import AuditTable
-from toolcrib.stores.postgres.coordination import PgEngine
+from toolcrib.stores.postgres.coordination import PgEngine, PgSessionBook
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.knowledge import PgKnowledge
-from toolcrib.stores.postgres.ledger import PgLedger
-from toolcrib.stores.postgres.sessionbook import PgSessionBook
+from toolcrib.stores.postgres.lock import PgLedger
 from toolcrib.stores.postgres.tokens import PgTokens
 from toolcrib.stores.postgres.worklist import PgWorkList
-from toolcrib.stores.tokens import TokenWish
 
 
 class Table(Protocol):

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from bench.mutants.points import Mutant, compiles, find_mutants
-from bench.mutants.subjects import SOURCE, modules
+from bench.mutants.subjects import SOURCE, decides, modules
 from bench.mutants.trial import Copy, Trial, Verdict
 
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
@@ -24,7 +24,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 def sample(count: int, seed: int, part: str) -> list[Mutant]:
     """As many mutants of every module as its size calls for, at least one each; the same for the same seed."""
     chosen = random.Random(seed)
-    by_module = {module: find_mutants(SOURCE / module, module) for module in modules() if part in module}
+    by_module = {module: _faults(module) for module in modules() if part in module}
     total = sum(map(len, by_module.values()))
     picked: list[Mutant] = []
     for module, found in by_module.items():
@@ -33,6 +33,10 @@ def sample(count: int, seed: int, part: str) -> list[Mutant]:
         picked += islice((mutant for mutant in shuffled if compiles(mutant, SOURCE / module)), wanted)
     chosen.shuffle(picked)  # so that a run that is cut short has tried a fair sample, too
     return picked
+
+
+def _faults(module: str) -> list[Mutant]:
+    return [found for found in find_mutants(SOURCE / module, module) if decides(module, found.function)]
 
 
 def equivalents() -> dict[str, str]:
@@ -46,7 +50,7 @@ def survivors(output: Path) -> list[Mutant]:
     """The mutants that nobody noticed in an earlier run, as far as they can still be made."""
     told = map(json.loads, output.read_text().splitlines())
     keys = {one["mutant"] for one in told if one["verdict"] == Verdict.SURVIVED.value}
-    return [found for module in modules() for found in find_mutants(SOURCE / module, module) if found.key in keys]
+    return [found for module in modules() for found in _faults(module) if found.key in keys]
 
 
 def main() -> int:

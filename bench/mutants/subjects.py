@@ -9,67 +9,210 @@ SOURCE = ROOT / "src" / "toolcrib"
 TESTS = ROOT / "tests"
 
 PATTERNS = (
-    "core/access.py",
-    "calls/layers/*.py",
     "calls/approvals.py",
     "calls/elicit.py",
-    "calls/breaker.py",
     "calls/gate.py",
-    "calls/limits.py",
-    "catalog/pins.py",
-    "catalog/quarantine.py",
+    "calls/layers/*.py",
     "catalog/levels.py",
+    "catalog/pins.py",
+    "catalog/records.py",
+    "config/foreign/locations.py",
+    "config/merge.py",
     "config/rules.py",
     "config/secrets.py",
-    "config/server_files.py",
-    "config/strictest.py",
-    "doors/http/entering.py",
-    "doors/http/run_proof.py",
-    "doors/http/sign_in*.py",
-    "doors/http/threshold.py",
+    "core/access.py",
     "schema/cost.py",
     "schema/prices.py",
     "schema/repair.py",
-    "sources/comeback.py",
-    "sources/redactor.py",
-    "wire/headers.py",
-    "wire/strict.py",
-    "stores/audit.py",
-    "stores/audit_note.py",
-    "stores/audit_verify.py",
+    "server/identity/jwt.py",
+    "server/identity/run_proof.py",
+    "server/identity/sign_in.py",
+    "server/router.py",
+    "sources/mcp/redactor.py",
+    "sources/mcp/supervise.py",
+    "stores/access_tokens.py",
+    "stores/audit/note.py",
+    "stores/audit/verify.py",
+    "stores/audit/writer.py",
     "stores/run_files.py",
-    "stores/tokens.py",
-    "stores/token_file.py",
-    "transports/connects.py",
-    "transports/http_guard.py",
-    "transports/http_places.py",
-    "transports/jwt*.py",
+    "transports/http/guard.py",
+    "transports/http/limits.py",
+    "transports/process/connects.py",
+    "wire/http.py",
+    "wire/strict.py",
 )
 WIDER = {
-    "calls": ("tests/calls", "tests/test_stack.py", "tests/test_crib.py"),
-    "config": ("tests/config", "tests/catalog"),
-    "core": ("tests/core", "tests/calls", "tests/catalog"),
-    "doors": ("tests/doors/http",),
+    "calls": (
+        "tests/calls",
+        "tests/crib/test_layers.py",
+        "tests/crib/test_crib.py",
+    ),
+    "config": (
+        "tests/config",
+        "tests/catalog",
+    ),
+    "core": (
+        "tests/core",
+        "tests/calls",
+        "tests/catalog",
+    ),
+    "server": (
+        "tests/server/identity",
+        "tests/server/test_router.py",
+        "tests/server/test_threshold.py",
+    ),
     "sources": ("tests/sources",),
-    "catalog": ("tests/catalog", "tests/test_crib.py", "tests/test_servers.py"),
-    "schema": ("tests/schema", "tests/calls/layers"),
-    "wire": ("tests/wire", "tests/doors/mcp"),
-    "stores": ("tests/stores/test_audit.py", "tests/stores/test_audit_verify.py", "tests/stores/test_tokens.py"),
-    "transports": ("tests/transports", "tests/doors/http"),
+    "catalog": (
+        "tests/catalog",
+        "tests/crib/test_crib.py",
+        "tests/crib/test_servers.py",
+    ),
+    "schema": (
+        "tests/schema",
+        "tests/calls/layers",
+    ),
+    "wire": (
+        "tests/wire",
+        "tests/server/mcp",
+    ),
+    "stores": (
+        "tests/stores/audit/test_writer.py",
+        "tests/stores/audit/test_verify.py",
+        "tests/stores/test_access_tokens.py",
+    ),
+    "transports": (
+        "tests/transports",
+        "tests/server/identity",
+        "tests/server/test_router.py",
+        "tests/server/test_threshold.py",
+    ),
 }
 """Where else a fault of a room may be noticed, when the tests nearest to it pass."""
 
 BESIDE = {
-    "calls/layers/shelter.py": ("tests/test_stack.py",),
-    "config/strictest.py": ("tests/config/test_rules.py", "tests/config/test_merge.py"),
-    "doors/http/entering.py": ("tests/doors/http/test_threshold.py", "tests/doors/http/test_sign_in.py"),
-    "sources/comeback.py": ("tests/sources/test_supervise.py",),
-    "stores/token_file.py": ("tests/stores/test_tokens.py",),
-    "transports/jwt.py": ("tests/transports/test_jwt_gate.py",),
+    "calls/layers/breaker.py": ("tests/calls/layers/test_breakers.py",),
+    "calls/layers/permit.py": ("tests/crib/test_layers.py",),
+    "config/foreign/locations.py": ("tests/config/foreign/test_server_files.py",),
+    "config/merge.py": ("tests/config/test_rules.py",),
+    "server/identity/jwt.py": (
+        "tests/server/identity/test_jwt_gate.py",
+        "tests/server/identity/test_jwt_keys.py",
+    ),
+    "server/router.py": (
+        "tests/server/identity/test_sign_in.py",
+        "tests/server/test_threshold.py",
+    ),
+    "sources/mcp/supervise.py": ("tests/sources/mcp/test_comeback.py",),
 }
 """Tests of a module that do not have its name."""
 BOUNDS = "tests/test_bounds.py::test_the_bounds_of_a_module_that_decides_are_as_decided[{}]"
-SLOW = ("browser", "doors/cli", "doors/web", "fleet", "hostile", "journeys", "knowledge", "stores/postgres")
+ONLY = {
+    "calls/layers/fleet_limit.py": (
+        "FleetAdmission",
+        "FleetBook",
+        "_rated",
+        "_shared",
+        "fleet_limit",
+    ),
+    "catalog/records.py": ("Quarantine",),
+    "config/foreign/locations.py": (
+        "is_folder_of_server_files",
+        "is_server_file",
+        "is_server_file_name",
+    ),
+    "config/merge.py": (
+        "Findings",
+        "Said",
+        "_origin_of",
+        "_own_layers",
+        "_said",
+        "_said_of_server",
+        "_strictest_table",
+        "_strictest_tool",
+        "_strictest_tools",
+        "strictest_of_server",
+        "strictest_settings",
+    ),
+    "config/secrets.py": (
+        "_in_basic",
+        "_in_field",
+        "_in_json",
+        "_in_url",
+        "_is_harmless",
+        "_is_place",
+        "_is_plain",
+        "_parts",
+        "secret_values",
+        "secrets_of",
+    ),
+    "schema/cost.py": (
+        "Weight",
+        "_Scale",
+        "_in_place",
+        "_refuse_empty_cycles",
+        "_walk_in_place",
+        "inspect",
+        "nesting",
+        "refusal",
+        "refuse_oversize",
+        "weigh",
+    ),
+    "server/identity/sign_in.py": (
+        "Session",
+        "SignIns",
+        "SignedIn",
+        "Tokens",
+        "_digest",
+        "_host",
+        "check_word",
+        "refuse_strangers",
+    ),
+    "server/router.py": (
+        "Enterer",
+        "Entering",
+        "Threshold",
+        "_word",
+        "is_own_origin",
+        "wanted_place",
+    ),
+    "sources/mcp/supervise.py": (
+        "Comeback",
+        "SupervisorSettings",
+    ),
+    "transports/http/limits.py": (
+        "Guest",
+        "Places",
+        "_descriptors",
+        "address_of",
+    ),
+    "wire/http.py": (
+        "_agree",
+        "_checked_token",
+        "_children",
+        "_mismatch",
+        "_render",
+        "_schema_parts",
+        "_text",
+        "_value_at",
+        "check_mirrors",
+        "check_params",
+        "declared_headers",
+        "decode_value",
+        "encode_value",
+        "param_headers",
+    ),
+}
+"""Of modules that hold other things as well, what decides."""
+SLOW = (
+    "browser",
+    "cli",
+    "server/web",
+    "fleet",
+    "hostile",
+    "journeys",
+    "knowledge",
+    "stores/postgres",
+)
 """Folders of tests that start programs, or engines: too slow to ask of every mutant."""
 
 
@@ -77,6 +220,11 @@ def modules() -> list[str]:
     """The modules, as paths below the package."""
     found = {path for pattern in PATTERNS for path in SOURCE.glob(pattern) if path.name != "__init__.py"}
     return sorted(str(path.relative_to(SOURCE)) for path in found)
+
+
+def decides(module: str, function: str) -> bool:
+    """Whether this part of the module is one to break."""
+    return module not in ONLY or function.partition(".")[0] in ONLY[module]
 
 
 def tests_of(module: str) -> list[list[str]]:

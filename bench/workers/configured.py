@@ -11,18 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from toolcrib.assemble import assemble, load
 from toolcrib.catalog.pins import accept, comparison
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import ServerConfig, config_hash
+from toolcrib.config.references import Surroundings
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.events import drop
-from toolcrib.doors.http.entering import Entering
-from toolcrib.doors.http.premises import Premises
-from toolcrib.doors.http.sign_in import SignIns, Tokens
-from toolcrib.doors.web.site import web_router
-from toolcrib.project import Project
-from toolcrib.surroundings import Surroundings
+from toolcrib.crib.assemble import assemble, load
+from toolcrib.project.project import Project
+from toolcrib.server.identity.sign_in import SignIns, Tokens
+from toolcrib.server.router import Entering
+from toolcrib.server.visit import Premises
+from toolcrib.server.web.site import web_router
 
 AT = "2026-01-02T03:04:05Z"
 COMMAND = 'command = "sleep"\nargs = ["600"]\nenv = { API_TOKEN = "${API_TOKEN:-none}" }'

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from toolcrib.config.lock import Answer, Record, with_answer
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit import QueuedAudit
-from toolcrib.stores.audit_file import AuditFile
-from toolcrib.stores.audit_reading import in_order
-from toolcrib.stores.audit_verify import verify
+from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.reading import in_order
+from toolcrib.stores.audit.verify import verify
+from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.lockfile import LockFile
 
 WRITERS = 8

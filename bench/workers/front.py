@@ -11,7 +11,7 @@ import time
 
 import uvloop
 
-from toolcrib.transports.http_server import Exchange, HttpServer, Request
+from toolcrib.transports.http.server import Exchange, HttpServer, Request
 
 TICK_S = 0.001
 

@@ -12,12 +12,11 @@ import sys
 import time
 from pathlib import Path
 
-from toolcrib.isolate.grants import Wish
-from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.isolate.levels import IsolationLevel, Wish
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.selftest import measure
-from toolcrib.transports.spawn import Spawner
-from toolcrib.transports.spec import ProcessSpec
+from toolcrib.transports.process.spawn import Spawner
+from toolcrib.transports.process.spec import ProcessSpec
 
 WARM_UP = 3
 WITH_NETWORK = "confined, with a network"

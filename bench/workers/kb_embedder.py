@@ -22,7 +22,7 @@ from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.library import refuse_foreign
 from toolcrib.knowledge.retrieve import Retriever, Search
 from toolcrib.knowledge.survey import Adding, Root
-from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 
 DOCUMENTS = 60
 COLLECTION = "crash"

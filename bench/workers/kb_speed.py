@@ -98,7 +98,7 @@ class Toolcrib:
 
     def __init__(self, corpus: Corpus, home: Path) -> None:
         from toolcrib.knowledge.library import Library
-        from toolcrib.stores.knowledge import SqliteKnowledge
+        from toolcrib.stores.knowledge.store import SqliteKnowledge
 
         self._corpus = corpus
         self._given = Given(corpus.queries, corpus.query_vectors)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from toolcrib.knowledge.ingest import put, work
 from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.retrieve import Search
 from toolcrib.knowledge.survey import Adding, Root
-from toolcrib.knowledge.teamwork import put, work
 from toolcrib.search.model import bundled
-from toolcrib.stores.postgres import kb_tending
+from toolcrib.stores.postgres import kb_index as kb_tending
 from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.stores.postgres.knowledge import PgKnowledge
 

@@ -20,17 +20,17 @@ from _quality import Row, rows_of, sets_in
 from tests.fleet import install, servers
 
 from toolcrib import open_crib
-from toolcrib.config.exposing import ExposeConfig
+from toolcrib.config.sections import ExposeConfig
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.call import ToolCall
 from toolcrib.core.names import to_server_name
 from toolcrib.core.tool import Tool, to_mcp
-from toolcrib.doors.mcp.service import McpService, ServerIdentity
-from toolcrib.schema.tokens import count_tokens
+from toolcrib.crib.window import Settings, Window
+from toolcrib.schema.signature import count_tokens
+from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.testing import FakeSource, RecordingChannel, memory_crib
-from toolcrib.window import Settings, Window
 from toolcrib.wire.jsonrpc import Inbound
-from toolcrib.wire.server import Asker
+from toolcrib.wire.messages import Asker
 
 SIZE, ENOUGH = 500, 10
 FLEET = "the tests' servers"

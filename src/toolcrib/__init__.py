@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from toolcrib import version
 
 if TYPE_CHECKING:
-    from toolcrib.assemble import open_crib, open_profile
     from toolcrib.core import errors
     from toolcrib.core.call import ToolCall, ToolResult
     from toolcrib.core.source import Listing, ToolSource
     from toolcrib.core.tool import Deprecation, Example, SecurityLevel, Tool
-    from toolcrib.crib import Crib
-    from toolcrib.sources.native import tool
+    from toolcrib.crib.assemble import open_crib, open_profile
+    from toolcrib.crib.crib import Crib
+    from toolcrib.sources.native.functions import tool
 
 __version__ = version.VERSION
 
 _HOMES = {
-    "Crib": "toolcrib.crib",
+    "Crib": "toolcrib.crib.crib",
     "Deprecation": "toolcrib.core.tool",
     "Example": "toolcrib.core.tool",
     "Listing": "toolcrib.core.source",
@@ -28,9 +28,9 @@ _HOMES = {
     "ToolCall": "toolcrib.core.call",
     "ToolResult": "toolcrib.core.call",
     "ToolSource": "toolcrib.core.source",
-    "open_crib": "toolcrib.assemble",
-    "open_profile": "toolcrib.assemble",
-    "tool": "toolcrib.sources.native",
+    "open_crib": "toolcrib.crib.assemble",
+    "open_profile": "toolcrib.crib.assemble",
+    "tool": "toolcrib.sources.native.functions",
 }
 
 __all__ = [

@@ -5,7 +5,7 @@ import sys
 
 def main() -> int:
     """Run the command line."""
-    from toolcrib.doors.cli.main import run
+    from toolcrib.cli.main import run
 
     return run(sys.argv[1:])
 

@@ -4,9 +4,8 @@ from tests.doubles.llm import LlmDouble, Step
 
 from toolcrib import open_crib
 from toolcrib.config.model import Config
-from toolcrib.config.thinking import ModelConfig
-from toolcrib.config.workspace import WorkspaceConfig
-from toolcrib.surroundings import Surroundings
+from toolcrib.config.references import Surroundings
+from toolcrib.config.sections import ModelConfig, WorkspaceConfig
 
 
 def crib(folder, llm):

@@ -7,13 +7,12 @@ import pytest
 from tests.doubles.llm import LlmDouble, Step
 
 from toolcrib import open_crib, tool
-from toolcrib.agents.events import Done, Finished, Said, Started
-from toolcrib.agents.loop import Agent, AgentSettings
+from toolcrib.agents.loop import Agent, AgentSettings, Done, Finished, Said, Started
 from toolcrib.config.model import Config
 from toolcrib.core.errors import CallerError, SourceUnavailable
+from toolcrib.models.api import ModelSettings
 from toolcrib.models.apis import APIS
 from toolcrib.models.http_model import HttpModel
-from toolcrib.models.model import ModelSettings
 from toolcrib.models.talk import Text
 
 PROVIDERS = list(APIS)

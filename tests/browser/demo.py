@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.browser.shop.faces import FACES, TURNED
-from tests.doors.cli.program import Program, Serving
-from tests.doors.web.site import Visitor, sign_in
-from tests.doors.web.workbench import Agent
+from tests.cli.program import Program, Serving
 from tests.fleet.running import until
+from tests.server.web.site import Visitor, sign_in
+from tests.server.web.workbench import Agent
 
 SHOP = Path(__file__).parent / "shop"
 BROKEN = (

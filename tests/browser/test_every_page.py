@@ -6,15 +6,15 @@ import pytest
 import pytest_asyncio
 from tests.browser.chromium import NARROW, WIDE, Person, open_person
 from tests.browser.places import NO_PAGES, Look, looks
-from tests.doors.http.conftest import Doorman
+from tests.server.conftest import Doorman
 
 from toolcrib.config.model import Config
 from toolcrib.core.events import drop
-from toolcrib.doors.http.entering import Entering
-from toolcrib.doors.http.premises import Premises
-from toolcrib.doors.web.site import Site
-from toolcrib.loading import Loaded
-from toolcrib.project import Project
+from toolcrib.crib.loading import Loaded
+from toolcrib.project.project import Project
+from toolcrib.server.router import Entering
+from toolcrib.server.visit import Premises
+from toolcrib.server.web.site import Site
 from toolcrib.testing import memory_crib
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

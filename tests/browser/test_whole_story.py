@@ -7,8 +7,8 @@ import sys
 import pytest
 from playwright.async_api import expect
 from tests.browser.chromium import Person, open_person
-from tests.doors.cli.program import TINY, Program, Serving
-from tests.doors.web.workbench import Agent
+from tests.cli.program import TINY, Program, Serving
+from tests.server.web.workbench import Agent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -14,7 +14,7 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import AuditUnavailable, PermissionDenied
 from toolcrib.core.events import Event
-from toolcrib.stores.coordination_memory import MemoryHub
+from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.records import FileLedger
 from toolcrib.testing import ManualClock, RecordingChannel

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.calls.limits import MovingWindow, Windows, use_all
+from toolcrib.calls.gate import MovingWindow, Windows, use_all
 from toolcrib.core.limits import Rate
 
 GAPS = st.lists(st.integers(0, 40).map(lambda tenths: tenths / 8), max_size=120)

@@ -9,7 +9,7 @@ from toolcrib.calls import neighbours
 from toolcrib.calls.approvals import Reply
 from toolcrib.calls.elicit import REQUEST
 from toolcrib.config.model import Config
-from toolcrib.config.security import SecurityConfig
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CoordinationUnavailable

@@ -1,6 +1,6 @@
 """Change pauses: a server that says its tools changed is asked soon, one that always says so ever less."""
 
-from toolcrib.catalog.change_pauses import CALM_S, CHANGE_PAUSE_S, LONGEST_S, ChangePauses
+from toolcrib.catalog.flights import CALM_S, CHANGE_PAUSE_S, LONGEST_S, ChangePauses
 
 
 def test_who_says_so_all_the_time_is_asked_ever_less():

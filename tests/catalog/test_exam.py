@@ -6,7 +6,7 @@ from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.exam import Graded, Question, parse_questions, report, starter_questions, to_line
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Example, Tool
-from toolcrib.sources.native import NativeSource
+from toolcrib.sources.native.functions import NativeSource
 
 KNOWN = ["git__log", "git__push", "files__read"]
 

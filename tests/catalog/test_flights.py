@@ -6,7 +6,7 @@ from tests.doubles.replicas import Common, replica, so
 
 from toolcrib.catalog import flights, refresh
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.security import SecurityConfig
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.errors import SourceUnavailable, StoreUnavailable
 from toolcrib.core.tool import Tool
 from toolcrib.stores.records import MemoryRecords

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.assemble import open_crib
 from toolcrib.catalog.pins import accept, comparison
 from toolcrib.catalog.recorded import Named, recorded_catalog, recorded_tools
 from toolcrib.config.lock import Lock, Record, write_lock
@@ -17,7 +16,8 @@ from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.tool import Tool
-from toolcrib.loading import Loaded
+from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.loading import Loaded
 
 AT = "2026-01-02T03:04:05Z"
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.catalog import change_pauses, refresh, storing
-from toolcrib.catalog.missing import missing_servers
+from toolcrib.catalog import flights, refresh
+from toolcrib.catalog import records as storing
+from toolcrib.catalog.entries import missing_servers
 from toolcrib.catalog.refresh import Refresher, Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
@@ -285,7 +286,7 @@ async def test_without_grace_nobody_is_waited_for(fresh):
 
 async def test_a_burst_of_changes_is_answered_once(fresh, monkeypatch):
     """The server is asked again after a short pause."""
-    monkeypatch.setattr(change_pauses, "CHANGE_PAUSE_S", 0.0)
+    monkeypatch.setattr(flights, "CHANGE_PAUSE_S", 0.0)
     files = FakeSource("files", ["read"])
     shelf = fresh.put(files)
     await fresh.refresher.need(LONG_S)
@@ -302,7 +303,7 @@ async def test_a_burst_of_changes_is_answered_once(fresh, monkeypatch):
 
 async def test_a_change_during_a_discovery_is_asked_for_afterwards(fresh, monkeypatch):
     """What the running discovery brings may be out of date already."""
-    monkeypatch.setattr(change_pauses, "CHANGE_PAUSE_S", 0.0)
+    monkeypatch.setattr(flights, "CHANGE_PAUSE_S", 0.0)
     files = FakeSource("files", ["read"])
     files.listing.hold()
     shelf = fresh.put(files)
@@ -322,7 +323,7 @@ async def test_a_change_during_a_discovery_is_asked_for_afterwards(fresh, monkey
 
 async def test_nothing_is_begun_after_the_end(fresh, monkeypatch):
     """A server may still be talking while everything is closed."""
-    monkeypatch.setattr(change_pauses, "CHANGE_PAUSE_S", 0.0)
+    monkeypatch.setattr(flights, "CHANGE_PAUSE_S", 0.0)
     files = FakeSource("files", ["read"])
     fresh.put(files)
     await fresh.refresher.close()

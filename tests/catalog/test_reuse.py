@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.lookalikes import find_lookalikes
-from toolcrib.catalog.shelf import Shelf
+from toolcrib.catalog.records import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, ToolConfig
-from toolcrib.config.security import PlaceRules, SecurityConfig
+from toolcrib.config.sections import PlaceRules, SecurityConfig
 from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.sources.native import NativeSource, native_tool
+from toolcrib.sources.native.functions import NativeSource, native_tool
 from toolcrib.testing import FakeSource
 
 SERVERS = ("a", "fi1es", "files")

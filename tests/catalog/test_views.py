@@ -2,9 +2,9 @@
 
 import pytest
 
-from toolcrib.catalog.views import configured_view, native_view
+from toolcrib.catalog.merge import configured_view, native_view
 from toolcrib.config.model import ServerConfig, ToolConfig
-from toolcrib.config.security import SecurityConfig
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.limits import Limits, Rate
 from toolcrib.core.tool import SecurityLevel, Tool
 

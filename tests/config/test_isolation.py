@@ -5,7 +5,7 @@ import pytest
 from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
 from toolcrib.config.references import resolve_server
-from toolcrib.config.security import IsolationConfig
+from toolcrib.config.sections import IsolationConfig
 from toolcrib.core.errors import ConfigError
 
 

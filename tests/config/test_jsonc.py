@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.config.jsonc import has_comments, read_jsonc
-from toolcrib.config.written import Written
+from toolcrib.config.positions import Written
 from toolcrib.core.errors import ConfigError
 
 TEXT = """\

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.config.jsonc import read_jsonc
-from toolcrib.config.jsonc_edit import insert_member, remove_member
+from toolcrib.config.jsonc import insert_member, read_jsonc, remove_member
 from toolcrib.core.errors import ConfigError
 
 PATH = ("mcpServers", "toolcrib")

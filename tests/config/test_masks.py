@@ -1,6 +1,6 @@
 import pytest
 
-from toolcrib.config.masks import shown_args, shown_entry, shown_url, shown_values
+from toolcrib.config.secrets import shown_args, shown_entry, shown_url, shown_values
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import pytest
 
 from toolcrib.config.explain import explain
-from toolcrib.config.exposing import ExposeConfig, ProfileConfig, ProfileTool
 from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
+from toolcrib.config.sections import ExposeConfig, ProfileConfig, ProfileTool
 from toolcrib.core.errors import ConfigError
 
 TEXT = """\

@@ -2,6 +2,7 @@
 
 import pytest
 
+from toolcrib.config.merge import Findings, Said
 from toolcrib.config.model import Layer, Origin, Overruled, ServerConfig, ServerEntry, ToolConfig
 from toolcrib.config.rules import (
     PREFERENCES,
@@ -20,8 +21,7 @@ from toolcrib.config.rules import (
     rules_of_places,
     stricter_setting,
 )
-from toolcrib.config.security import SecurityConfig
-from toolcrib.config.strictest import Findings, Said
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.core.limits import Rate
 from toolcrib.core.tool import SecurityLevel

@@ -2,8 +2,8 @@
 
 import pytest
 
+from toolcrib.config.merge import Findings, _own_layers, strictest_of_server, strictest_settings
 from toolcrib.config.model import DEFAULT, Layer, Origin, Overruled, ServerEntry, ToolConfig
-from toolcrib.config.strictest import Findings, _own_layers, strictest_of_server, strictest_settings
 
 HERE = Origin("here")
 

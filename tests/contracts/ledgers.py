@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from toolcrib.config.ledger import Ledger
+from toolcrib.config.lock import Ledger
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
-from toolcrib.stores.postgres.ledger import PgLedger
+from toolcrib.stores.postgres.lock import PgLedger
 from toolcrib.stores.records import FileLedger
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolcrib.calls.approvals import MemoryAnswers
-from toolcrib.config.ledger import kept_answers
+from toolcrib.config.lock import kept_answers
 
 ODD = 'jwt:odd \\ "name" 🌍\0'
 

@@ -6,11 +6,11 @@ import pytest
 from tests.stores.audit_logs import Kept, in_file, in_table, numbered
 
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit import QueuedAudit
-from toolcrib.stores.audit_database import link
-from toolcrib.stores.audit_log import NoAuditLog
-from toolcrib.stores.audit_reading import Query
-from toolcrib.stores.audit_verify import Fault, Head
+from toolcrib.stores.audit.database import link
+from toolcrib.stores.audit.log import NoAuditLog
+from toolcrib.stores.audit.reading import Query
+from toolcrib.stores.audit.verify import Fault, Head
+from toolcrib.stores.audit.writer import QueuedAudit
 
 
 @pytest.fixture(scope="module")

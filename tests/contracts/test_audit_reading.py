@@ -6,9 +6,8 @@ import pytest
 from tests.stores.audit_logs import Kept, in_file, in_table
 
 from toolcrib.core.audit import AuditEntry
-from toolcrib.doors.views.costs import usage_of
-from toolcrib.stores.audit_browsing import Browse, around, browse, following, per_hour
-from toolcrib.stores.audit_reading import Query, in_order
+from toolcrib.server.views.costs import usage_of
+from toolcrib.stores.audit.reading import Browse, Query, around, browse, following, in_order, per_hour
 
 DAY_NS = 86_400 * 10**9
 ENTRIES = [

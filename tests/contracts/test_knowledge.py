@@ -16,8 +16,8 @@ from toolcrib.core.knowledge import (
     document_id,
     passages_of,
 )
-from toolcrib.stores.knowledge import SqliteKnowledge
-from toolcrib.stores.knowledge_memory import MemoryKnowledge
+from toolcrib.stores.knowledge.memory import MemoryKnowledge
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.postgres.knowledge import PgKnowledge
 
 ONE, TWO = vector(0.5), vector(0.25)

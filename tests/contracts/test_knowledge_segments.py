@@ -6,8 +6,8 @@ import pytest
 from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, two, vector
 
 from toolcrib.core.knowledge import Change, Merging, Swap, document_id
-from toolcrib.stores.knowledge import SqliteKnowledge
-from toolcrib.stores.knowledge_memory import MemoryKnowledge
+from toolcrib.stores.knowledge.memory import MemoryKnowledge
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 
 X = vector(0.5)
 

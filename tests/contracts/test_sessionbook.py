@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from toolcrib.core.coordination import SessionEntry, session_key
 from toolcrib.core.errors import StoreUnavailable
-from toolcrib.core.sessionbook import SessionEntry, session_key
-from toolcrib.stores.coordination_memory import MemoryHub
+from toolcrib.stores.coordination.memory import MemoryHub
+from toolcrib.stores.postgres.coordination import PgSessionBook
 from toolcrib.stores.postgres.database import PgDatabase
-from toolcrib.stores.postgres.sessionbook import PgSessionBook
-from toolcrib.stores.sessionbook import MemorySessionBook, SharedSessionBook
+from toolcrib.stores.shared import MemorySessionBook, SharedSessionBook
 
 ENTRY = SessionEntry(
     session_key("an id that lets in"), "anna", "", "2025-06-18", 1_700_000_000.5, {"elicitation": {}}, {"name": "t🌍\0"}
@@ -104,7 +104,7 @@ async def test_what_was_unused_for_too_long_has_ended(store_settings):
 
 
 async def test_only_so_many_are_kept_the_longest_unused_go_first(store_settings, monkeypatch):
-    monkeypatch.setattr("toolcrib.stores.postgres.sessionbook.MOST", 2)
+    monkeypatch.setattr("toolcrib.stores.postgres.coordination.MOST", 2)
     database = PgDatabase(store_settings)
     book = PgSessionBook(database, IDLE_S)
     entries = [replace(ENTRY, key=session_key(str(number))) for number in range(3)]

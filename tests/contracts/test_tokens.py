@@ -1,4 +1,4 @@
-"""What every place for tokens promises; the file's own rules are in tests/stores/test_tokens.py."""
+"""What every place for tokens promises; the file's own rules are in tests/stores/test_access_tokens.py."""
 
 import asyncio
 import time
@@ -10,11 +10,10 @@ from tests.fleet.engines import a_postgres
 from toolcrib.core.access import Grants
 from toolcrib.core.errors import CallerError, StoreUnavailable
 from toolcrib.core.tool import SecurityLevel
+from toolcrib.stores.access_tokens import NoSuchToken, TokenFile, TokenWish
 from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.stores.postgres.tokens import COUNTS_S, LOOK_S, PgTokens
-from toolcrib.stores.token_file import TokenFile
-from toolcrib.stores.tokens import NoSuchToken, TokenWish
-from toolcrib.testing.clock import ManualClock
+from toolcrib.testing.doubles import ManualClock
 
 READ = Grants(SecurityLevel.READ_ONLY)
 WIDE = Grants(SecurityLevel.ADMIN, ("git*",), ("a", "b"), frozenset({"net"}))

@@ -10,8 +10,7 @@ from toolcrib.core.errors import InvalidArguments, WorkListUnavailable
 from toolcrib.core.worklist import Note, TaskChange, TaskOutcome, UnknownTask, WorkTask
 from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.postgres.worklist import PgWorkList
-from toolcrib.stores.worklist import SqliteWorkList
-from toolcrib.stores.worklist_memory import MemoryWorkList
+from toolcrib.stores.worklist import MemoryWorkList, SqliteWorkList
 
 
 def ticking():

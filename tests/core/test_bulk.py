@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core import bulk
-from toolcrib.core.bulk import MESSAGE_BYTES, WORK_MAX, is_bulky
-from toolcrib.transports.http_limits import HttpLimits
+from toolcrib.core import framing
+from toolcrib.core.framing import MESSAGE_BYTES, WORK_MAX, is_bulky
+from toolcrib.transports.http.limits import HttpLimits
 from toolcrib.wire import jsonrpc
 
 
@@ -55,7 +55,7 @@ def test_a_long_text_is_no_work_whatever_it_says(text):
 @given(st.text('"\\\\[{,:n'))
 def test_only_what_stands_outside_of_texts_is_counted(text):
     """Whatever they hold, and however that is escaped."""
-    marks = bulk._outside_texts(msgspec.json.encode([text, {text: text}]))
+    marks = framing._outside_texts(msgspec.json.encode([text, {text: text}]))
 
     assert marks == b"[,{:"
 
@@ -63,7 +63,7 @@ def test_only_what_stands_outside_of_texts_is_counted(text):
 def test_nothing_is_collected_while_a_large_message_is_read():
     """And afterwards as before."""
     before = gc.get_stats()
-    with bulk.without_collecting():
+    with framing.without_collecting():
         kept = [[] for _ in range(100_000)]
         meanwhile = gc.get_stats()
 
@@ -85,7 +85,7 @@ def test_a_servers_message_that_is_long_and_of_nothing_but_small_values_is_not_r
     opening, closing = (b"{", b'"z":1}') if b":" in unit else (b"[", b"1]")
     long, short = (
         b'{"id":1,"result":%b%b%b}' % (opening, unit * (size // len(unit)), closing)
-        for size in (15_000_000, bulk.DENSE_BYTES - 100)
+        for size in (15_000_000, framing.DENSE_BYTES - 100)
     )
 
     with pytest.raises(msgspec.DecodeError, match="ask for less at once"):
@@ -106,4 +106,4 @@ def test_values_cannot_hide_from_the_samples():
     """Not even where they keep out of the way of any one step."""
     for step in range(1, 5):
         period = b"1," * (60 * step) + b"99,"
-        assert bulk.is_dense(period * (12_000_000 // len(period)))
+        assert framing.is_dense(period * (12_000_000 // len(period)))

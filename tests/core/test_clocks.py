@@ -18,7 +18,8 @@ from tests.transports.issuer import NOW as ISSUED
 import toolcrib
 from toolcrib.calls.approvals import Question, Reply
 from toolcrib.calls.elicit import REQUEST
-from toolcrib.catalog.storing import Storing
+from toolcrib.catalog.records import Storing
+from toolcrib.cli.entrance import Here, make_entrance
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import Config
 from toolcrib.core.access import Caller, Grants
@@ -27,19 +28,14 @@ from toolcrib.core.clocks import BELIEVED_S, Moments
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.doors.cli.entrance import Here, make_entrance
-from toolcrib.doors.http.page_address import OwnNames
-from toolcrib.doors.http.sign_in import LINK_S
-from toolcrib.stack import make_seal
-from toolcrib.stores.audit import QueuedAudit
-from toolcrib.stores.audit_file import AuditFile
+from toolcrib.crib.layers import make_seal
+from toolcrib.server.identity.jwt import JwtGate, JwtPolicy, KeyRing
+from toolcrib.server.identity.sign_in import LINK_S, OwnNames
+from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.records import MemoryRecords
-from toolcrib.stores.token_file import TokenFile
-from toolcrib.stores.tokens import TokenWish
 from toolcrib.testing import ManualClock
-from toolcrib.transports.jwt import JwtPolicy
-from toolcrib.transports.jwt_gate import JwtGate
-from toolcrib.transports.jwt_keys import KeyRing
 
 HOUR, DAY, YEAR = 3600.0, 86_400.0, 31_556_952.0
 BACK = {"an hour back": -HOUR, "a day back": -DAY, "ten years back": -10 * YEAR}
@@ -246,43 +242,39 @@ async def test_the_audit_log_keeps_the_order_of_what_happened(clocks: Clocks, tm
 
 WALL = re.compile(r"\btime\.time(_ns)?\b|datetime\.now\(|utcnow\(")
 READERS = {
-    "assemble.py": "when calls began, for people",
-    "catalog/quarantine.py": "when a tool was accepted",
+    "catalog/records.py": "when a tool was accepted; how old a record of another run is",
     "catalog/refresh.py": "when a server was asked; how old a record of another run is",
-    "catalog/storing.py": "how old a record of another run is",
+    "cli/builtin.py": "the tool that tells the time",
+    "cli/commands/db.py": "tokens that are copied",
+    "cli/commands/tokens.py": "whether a token works",
+    "cli/doorways.py": "when it was started, for Prometheus",
+    "cli/logs.py": "when something happened, for people",
+    "cli/opening.py": "when a token is made",
+    "cli/reaching.py": "whether there are tokens",
+    "cli/serving.py": "when news came, for people",
     "core/clocks.py": "the moments others go by",
-    "crib.py": "a part of a name",
-    "doors/cli/builtin.py": "the tool that tells the time",
-    "doors/cli/commands/tokens_create.py": "whether a token works",
-    "doors/cli/commands/tokens_ls.py": "whether a token works",
-    "doors/cli/commands/tokens_revoke.py": "whether a token works",
-    "doors/cli/copy_parts.py": "tokens that are copied",
-    "doors/cli/logs.py": "when something happened, for people",
-    "doors/cli/opening.py": "when a token is made",
-    "doors/cli/probes.py": "when it was started, for Prometheus",
-    "doors/cli/reaching.py": "whether there are tokens",
-    "doors/cli/serving.py": "when news came, for people",
-    "doors/mcp/roaming.py": "when a session was opened, for people",
-    "doors/rest/approvals.py": "when a question was asked, for people",
-    "doors/views/audit.py": "how far back somebody looks",
-    "doors/views/costs.py": "how far back is counted",
-    "doors/web/render.py": "when a token is made",
-    "doors/web/sessions_page.py": "when a session began, for people",
-    "doors/web/tokens_page.py": "whether a token works",
-    "doors/web/words.py": "how long ago something was, for people",
-    "fleet.py": "since when a part is away, for people",
+    "crib/assemble.py": "when calls began, for people",
+    "crib/crib.py": "a part of a name",
+    "crib/layers.py": "when something happened, in the audit log",
+    "crib/replicas.py": "since when a part is away, for people",
+    "crib/workspace.py": "when a task changed",
     "knowledge/ingest.py": "when a document came in; whether a file may still be written to",
-    "onlookers.py": "when something happened, in the audit log",
-    "outfit.py": "when a task changed",
-    "platform/requests.py": "a date another machine named, without its own",
-    "platform/tokens.py": "whether a token of the platform works",
-    "projects.py": "when a project was used",
-    "sessions.py": "when a session was opened and used, for people",
-    "stores/audit_database.py": "when something happened, in the audit log",
+    "platform/gateway.py": "a date another machine named, without its own",
+    "platform/headers.py": "whether a token of the platform works",
+    "project/projects.py": "when a project was used; when something happened, for people",
+    "project/sessions.py": "when a session was opened and used, for people",
+    "server/mcp/roaming.py": "when a session was opened, for people",
+    "server/rest/approvals.py": "when a question was asked, for people",
+    "server/views/costs.py": "how far back is counted",
+    "server/views/tools.py": "how far back somebody looks",
+    "server/web/render.py": "when a token is made",
+    "server/web/settings_page.py": "whether a token works",
+    "server/web/sign_in_page.py": "when a session began, for people",
+    "server/web/words.py": "how long ago something was, for people",
+    "stores/audit/database.py": "when something happened, in the audit log",
     "stores/postgres/audit_append.py": "when something happened, in the audit log",
-    "stores/postgres/ledger.py": "when somebody answered",
+    "stores/postgres/lock.py": "when somebody answered",
     "stores/records.py": "when somebody answered",
-    "workplace.py": "when something happened, for people",
 }
 
 

@@ -4,7 +4,7 @@ from tests.doubles.replicas import so
 
 from toolcrib.core import topic
 from toolcrib.core.topic import Topic
-from toolcrib.stores.coordination_memory import MemoryHub
+from toolcrib.stores.coordination.memory import MemoryHub
 
 
 async def listening(hub: MemoryHub, name: str) -> tuple[list[bytes], list[str], Topic]:

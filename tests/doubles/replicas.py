@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from toolcrib.fleet import Fleet
-from toolcrib.stores.coordination_memory import MemoryCoordination, MemoryHub
+from toolcrib.crib.replicas import Fleet
+from toolcrib.stores.coordination.memory import MemoryCoordination, MemoryHub
 from toolcrib.stores.records import MemoryRecords
-from toolcrib.stores.sessionbook import MemorySessionBook
+from toolcrib.stores.shared import MemorySessionBook
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 
 

@@ -307,13 +307,13 @@ LATER = ("apsw", "encodings.idna", "numpy", "toolcrib.isolate.selftest", "toolcr
 
 def _import_commands() -> None:
     """All of toolcrib that the command line needs."""
-    import toolcrib.doors.cli.commands as commands
+    from toolcrib.cli import commands
 
     for module in pkgutil.iter_modules(commands.__path__):
         importlib.import_module(f"{commands.__name__}.{module.name}")
     for name in LATER:
         importlib.import_module(name)
-    from toolcrib.doors.web.render import compile_templates, make_environment
+    from toolcrib.server.web.render import compile_templates, make_environment
 
     compile_templates(make_environment(static=str, who=str, at_home=str))
 

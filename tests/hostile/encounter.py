@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import toolcrib
-from toolcrib.stores.audit_file import AuditFile
-from toolcrib.stores.audit_reading import in_order
-from toolcrib.stores.audit_verify import verify
-from toolcrib.surroundings import Surroundings
+from toolcrib.config.references import Surroundings
+from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.reading import in_order
+from toolcrib.stores.audit.verify import verify
 
 SERVERS = Path(__file__).resolve().parent / "servers.py"
 CALL_S = 2.0

@@ -12,9 +12,9 @@ from tests.fleet.running import until
 from tests.hostile.conftest import HostileServer
 
 import toolcrib
-from toolcrib.catalog.missing import missing_servers
+from toolcrib.catalog.entries import missing_servers
+from toolcrib.config.references import Surroundings
 from toolcrib.core.events import Event
-from toolcrib.surroundings import Surroundings
 
 Hostile = Callable[[str], HostileServer]
 

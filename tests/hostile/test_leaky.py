@@ -11,17 +11,17 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.doors.cli.program import Program
-from tests.doors.rest.api import Api, owner_token
+from tests.cli.program import Program
 from tests.hostile import leaky
+from tests.server.rest.api import Api, owner_token
 
-from toolcrib.assemble import open_crib
+from toolcrib.config.references import Surroundings
 from toolcrib.core.access import LOCAL_USER
-from toolcrib.doors.mcp.service import McpService, ServerIdentity
-from toolcrib.doors.mcp.stdio import StdioDoor
-from toolcrib.stores.audit_file import AuditFile
-from toolcrib.stores.audit_reading import ask, in_order
-from toolcrib.surroundings import Surroundings
+from toolcrib.crib.assemble import open_crib
+from toolcrib.server.mcp.service import McpService, ServerIdentity
+from toolcrib.server.mcp.stdio import StdioDoor
+from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.reading import ask, in_order
 from toolcrib.testing import RecordingChannel
 
 LEAKY = Path(leaky.__file__)

@@ -6,8 +6,8 @@ import os
 
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.selftest import measure_all
-from toolcrib.transports.harden import forbid_inspection
-from toolcrib.transports.spawn import Spawner
+from toolcrib.transports.process.environment import forbid_inspection
+from toolcrib.transports.process.spawn import Spawner
 
 
 async def main():

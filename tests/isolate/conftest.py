@@ -6,14 +6,13 @@ import sys
 
 import pytest
 
-from toolcrib.isolate.grants import Wish
-from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.isolate.levels import IsolationLevel, Wish
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.run import run_once
 from toolcrib.isolate.selftest import measure_all
-from toolcrib.transports.environment import child_environment
-from toolcrib.transports.spawn import Spawner
-from toolcrib.transports.spec import ProcessSpec
+from toolcrib.transports.process.environment import child_environment
+from toolcrib.transports.process.spawn import Spawner
+from toolcrib.transports.process.spec import ProcessSpec
 
 
 @pytest.fixture(scope="session")

@@ -13,12 +13,11 @@ import pytest
 from tests.isolate.conftest import CONFINED
 from tests.transports.processes import until
 
-from toolcrib.isolate.arena import Verdict, listen, was_called
-from toolcrib.isolate.grants import Limits, Wish
-from toolcrib.isolate.levels import IsolationLevel, Probe
+from toolcrib.isolate.levels import IsolationLevel, Limits, Probe, Wish
 from toolcrib.isolate.plan import CONFINED_POWERS, Host, confine
 from toolcrib.isolate.run import run_once
-from toolcrib.transports.spec import ProcessSpec
+from toolcrib.isolate.selftest import Verdict, listen, was_called
+from toolcrib.transports.process.spec import ProcessSpec
 
 TRY = """
 import sys
@@ -125,10 +124,10 @@ print(os.getcwd() == home, oct(os.stat(home).st_mode & 0o777), home)
 
 OWNER = """
 import asyncio, os, sys
-from toolcrib.isolate.grants import Wish
+from toolcrib.isolate.levels import Wish
 from toolcrib.isolate.plan import Host, confine
-from toolcrib.transports.spawn import Spawner
-from toolcrib.transports.spec import ProcessSpec
+from toolcrib.transports.process.spawn import Spawner
+from toolcrib.transports.process.spec import ProcessSpec
 
 async def main():
     spec = ProcessSpec(("/bin/sleep", "60"), {"PATH": os.defpath}, stop_grace_s=0, kill_grace_s=0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.security import ISOLATIONS
+from toolcrib.config.sections import ISOLATIONS
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.isolate.levels import ADDED, ATTEMPTS, UNPROMISED, IsolationLevel, Probe, promises, shortfall
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.isolate.arena import listen, was_called
 from toolcrib.isolate.plan import confine
 from toolcrib.isolate.run import run_once
-from toolcrib.transports.spec import ProcessSpec
+from toolcrib.isolate.selftest import listen, was_called
+from toolcrib.transports.process.spec import ProcessSpec
 
 CONNECT = """
 import socket, sys

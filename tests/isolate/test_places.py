@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.isolate.places import HARMLESS, KERNEL, SYSTEM, find_program, is_too_wide, program_places
+from toolcrib.isolate.plan import HARMLESS, KERNEL, SYSTEM, find_program, is_too_wide, program_places
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.bubblewrap import Binds, wrap
-from toolcrib.isolate.grants import Limits, Wish
-from toolcrib.isolate.levels import IsolationLevel
-from toolcrib.isolate.plan import DEVICE, READ, WRITE, Host, confine
-from toolcrib.transports.spec import ProcessSpec
+from toolcrib.isolate.levels import IsolationLevel, Limits, Wish
+from toolcrib.isolate.plan import DEVICE, READ, WRITE, Binds, Host, confine, wrap
+from toolcrib.transports.process.spec import ProcessSpec
 
 SPEC = ProcessSpec(("/bin/sh", "-c", "true"), {"PATH": os.defpath, "TMPDIR": "/tmp"})
 HOST = Host("x86_64", Path("/home/me"), Path("/tmp"), "/usr/bin/bwrap")

@@ -6,11 +6,9 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.arena import Verdict
-from toolcrib.isolate.grants import Wish
-from toolcrib.isolate.levels import IsolationLevel, promises
+from toolcrib.isolate.levels import IsolationLevel, Wish, promises
 from toolcrib.isolate.proof import Prover, describe_circumstances, recall, remember, state_path
-from toolcrib.isolate.selftest import Proof, Trial
+from toolcrib.isolate.selftest import Proof, Trial, Verdict
 
 
 def proven_up_to(highest: IsolationLevel) -> Proof:

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.isolate.arena import Verdict, open_arena
 from toolcrib.isolate.levels import IsolationLevel, Probe, promises
-from toolcrib.isolate.selftest import Proof, Trial, measure, try_level
+from toolcrib.isolate.selftest import Proof, Trial, Verdict, measure, open_arena, try_level
 
 OPEN = {Verdict.OPEN}
 KEPT = {Verdict.STOPPED, Verdict.LIMITED}

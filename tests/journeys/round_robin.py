@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from toolcrib.wire import eras
-from toolcrib.wire.sse import SseParser
+from toolcrib.wire.http import SseParser
 
 PATIENCE_S = 30.0
 PAUSE_S = 0.05

@@ -23,7 +23,7 @@ from tests.fleet.running import Running, homely, until
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the fleet
 
-TINY = Path(__file__).parent.parent / "doors" / "cli" / "tiny_server.py"
+TINY = Path(__file__).parent.parent / "cli" / "tiny_server.py"
 TOKEN = "a-token-that-is-long-enough"
 CONFIG = """
 native = ["naps"]

@@ -10,7 +10,7 @@ from tests.fleet import launcher
 from tests.fleet.engines import Redis
 from tests.fleet.running import homely
 
-from toolcrib.stores.redis.connections import RedisSettings, make_client
+from toolcrib.stores.redis.engine import RedisSettings, make_client
 
 PROGRAM = """
 import asyncio, json, sys, time

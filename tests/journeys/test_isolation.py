@@ -10,12 +10,12 @@ from tests.fleet import servers
 from tests.fleet.install import FLEET
 from tests.journeys.workshop import make_repository
 
-from toolcrib.assemble import open_crib
+from toolcrib.config.references import Surroundings
+from toolcrib.crib.assemble import open_crib
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.selftest import measure
-from toolcrib.surroundings import Surroundings
-from toolcrib.transports.spawn import Spawner
+from toolcrib.transports.process.spawn import Spawner
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the fleet
 

@@ -9,7 +9,7 @@ from tests.journeys.workshop import Workshop
 
 import toolcrib
 from toolcrib.core.call import SilentChannel
-from toolcrib.sources.stdio_link import StdioLink
+from toolcrib.sources.mcp.stdio_link import StdioLink
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.doors.cli.program import Program
-from tests.doors.rest.api import serving_api
+from tests.cli.program import Program
 from tests.fleet.running import until
+from tests.server.rest.api import serving_api
 
 PASSWORD = "hunter2-hunter2"
 

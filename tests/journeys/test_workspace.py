@@ -7,7 +7,7 @@ import pytest
 from tests.fleet.clients import Place, SdkClient
 from tests.fleet.gateway import TOOLCRIB
 
-from toolcrib.config.workspace import WORKSPACE_TOOLS
+from toolcrib.config.sections import WORKSPACE_TOOLS
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the fleet
 

@@ -12,7 +12,7 @@ from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.retrieve import Retriever, Search
 from toolcrib.knowledge.survey import Adding, Root
-from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.stores.postgres.knowledge import PgKnowledge
 

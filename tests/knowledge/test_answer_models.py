@@ -6,9 +6,9 @@ from tests.doubles.llm import LlmDouble, Step
 from toolcrib.knowledge.answer import NOTHING, Answerer
 from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.retrieve import Search
+from toolcrib.models.api import ModelSettings
 from toolcrib.models.http_model import HttpModel
-from toolcrib.models.model import ModelSettings
-from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 
 
 @pytest.fixture

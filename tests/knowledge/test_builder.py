@@ -18,7 +18,7 @@ import asyncio, sys
 from pathlib import Path
 from toolcrib.knowledge import ingest
 from toolcrib.knowledge.survey import Adding, Root
-from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 
 ingest.PASSAGES_AT_ONCE = 50
 

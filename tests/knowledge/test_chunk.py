@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 
 from toolcrib.core.knowledge import Heading, Outline, Place
 from toolcrib.knowledge.chunk import TARGET, chunk
-from toolcrib.knowledge.parse.markdown import parse_markdown
+from toolcrib.knowledge.parse.text import parse_markdown
 
 WORDS = st.sampled_from(["word", "long" * 90, "x", "Sentence end. ", "\n", "\n\n", " ", "\f", "é🌍", "\u2028", "?! "])
 

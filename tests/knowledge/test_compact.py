@@ -6,8 +6,8 @@ import pytest
 from tests.contracts.knowledge_stores import NOTES, add, arrival
 
 from toolcrib.core.errors import KnowledgeUnavailable
-from toolcrib.knowledge.compact import FAN_IN, Compaction, merge_here
-from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.knowledge.builder import FAN_IN, Compaction, merge_here
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 
 
 @pytest.fixture

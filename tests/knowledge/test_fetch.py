@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from toolcrib.core.errors import UnreadableSource
-from toolcrib.knowledge.fetch import Page, fetch
 from toolcrib.knowledge.ingest import Ingest
-from toolcrib.knowledge.survey import Adding
+from toolcrib.knowledge.survey import Adding, Page, fetch
 
 PAGES = {
     "/guide.md": (b"200 OK", b"content-type: text/markdown", b"# Guide\n\nAnts carry leaves."),

@@ -8,16 +8,15 @@ from tests.knowledge.embedding_server import DIMENSIONS, embedding_server
 
 from toolcrib.core.errors import EmbedderUnavailable, UnknownEmbedder
 from toolcrib.core.knowledge import Change, DocumentFilter, document_id
-from toolcrib.knowledge.background import Background
 from toolcrib.knowledge.embedding import Embedders, InProcess, Prefixes
 from toolcrib.knowledge.endpoints import Endpoint, EndpointEmbedder
-from toolcrib.knowledge.fill import choose_embedder, fill, vector_complaints
+from toolcrib.knowledge.fill import Background, choose_embedder, fill, vector_complaints
 from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.library import refuse_foreign
 from toolcrib.knowledge.retrieve import Retriever, Search
 from toolcrib.knowledge.survey import Adding, Root
-from toolcrib.stores.knowledge_memory import MemoryKnowledge
+from toolcrib.stores.knowledge.memory import MemoryKnowledge
 
 SMALL = "openai:small"
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.knowledge.relay import Relay
+from toolcrib.knowledge.builder import Relay
 
 
 class Piece:

@@ -6,10 +6,9 @@ from tests.knowledge.conftest import Base
 
 from toolcrib.core.errors import DamagedIndex, UnknownCollection
 from toolcrib.core.knowledge import DocumentFilter, Merging
-from toolcrib.knowledge.fold import fold
 from toolcrib.knowledge.library import Library
-from toolcrib.knowledge.retrieve import Search
-from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.knowledge.retrieve import Search, fold
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.postgres.database import StoreSettings
 
 
@@ -84,7 +83,7 @@ from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.stores.postgres.knowledge import PgKnowledge
 store = PgKnowledge(StoreSettings({place.url!r}))"""
     return f"""
-from toolcrib.stores.knowledge import SqliteKnowledge
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 store = SqliteKnowledge(Path({str(place)!r}))"""
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from toolcrib.knowledge.support import check, coverage, markers_in, sentences, without_markers
+from toolcrib.knowledge.statements import check, coverage, markers_in, sentences, without_markers
 
 PASSAGE = "Ants carry leaves that weigh fifty times as much. Version 3.2 was released in May."
 

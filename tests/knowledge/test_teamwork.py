@@ -12,13 +12,12 @@ from tests.knowledge.conftest import Base
 
 from toolcrib.core.errors import ConfigError, UnreadableSource
 from toolcrib.core.knowledge import Change
+from toolcrib.knowledge.ingest import put, work
 from toolcrib.knowledge.queued import AT_ONCE, ATTEMPTS_MAX, Worker, adding_of, decode, encode, errand_of
-from toolcrib.knowledge.survey import Adding, Root
-from toolcrib.knowledge.teamwork import put, work
-from toolcrib.knowledge.walk import Candidate
-from toolcrib.stores.knowledge_memory import MemoryKnowledge
+from toolcrib.knowledge.survey import Adding, Candidate, Root
+from toolcrib.stores.knowledge.memory import MemoryKnowledge
 from toolcrib.stores.postgres.kb_desk import Desk
-from toolcrib.stores.postgres.kb_jobs import PLENTY, PgJobs
+from toolcrib.stores.postgres.kb_writing import PLENTY, PgJobs
 
 COUNT = 30
 
@@ -254,7 +253,7 @@ import asyncio, sys
 from pathlib import Path
 from toolcrib.knowledge import ingest
 from toolcrib.knowledge.library import refuse_foreign
-from toolcrib.knowledge.teamwork import work
+from toolcrib.knowledge.ingest import work
 from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.stores.postgres.knowledge import PgKnowledge
 

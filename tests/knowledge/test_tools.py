@@ -4,10 +4,10 @@ import pytest
 from tests.knowledge.conftest import Base
 
 from toolcrib import open_crib
-from toolcrib.config.kb import KbConfig
 from toolcrib.config.model import Config
-from toolcrib.kb import LateLibrary
-from toolcrib.surroundings import Surroundings
+from toolcrib.config.references import Surroundings
+from toolcrib.config.sections import KbConfig
+from toolcrib.crib.knowledge import LateLibrary
 
 GUIDE = """---
 title: The ant guide

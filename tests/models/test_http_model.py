@@ -7,10 +7,9 @@ from tests.doubles.llm import LlmDouble, Step
 
 from toolcrib.core.errors import ConfigError, SourceError, SourceUnavailable
 from toolcrib.models import http_model
+from toolcrib.models.api import Lines, ModelSettings
 from toolcrib.models.apis import APIS
 from toolcrib.models.http_model import HttpModel
-from toolcrib.models.lines import Lines
-from toolcrib.models.model import ModelSettings
 from toolcrib.models.talk import Picture, Reply, Request, Text, ToolAnswer, ToolUse, Turn, Usage, user
 
 PROVIDERS = list(APIS)

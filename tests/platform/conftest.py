@@ -3,8 +3,7 @@
 import pytest
 from tests.platform.fake_gateway import serving
 
-from toolcrib.platform.manifest import Whereabouts
-from toolcrib.platform.requests import Patience
+from toolcrib.platform.gateway import Patience, Whereabouts
 from toolcrib.platform.servers import Platform, ToolOptions
 from toolcrib.platform.settings import PlatformSettings
 

@@ -2,12 +2,12 @@
 
 from contextlib import asynccontextmanager
 
-from toolcrib.assemble import open_crib
 from toolcrib.config.model import Config
-from toolcrib.doors.mcp.http import HttpDoor
-from toolcrib.doors.mcp.service import McpService, ServerIdentity
-from toolcrib.sources.native import tool
-from toolcrib.transports.http_server import HttpServer
+from toolcrib.crib.assemble import open_crib
+from toolcrib.server.mcp.http import HttpDoor
+from toolcrib.server.mcp.service import McpService, ServerIdentity
+from toolcrib.sources.native.functions import tool
+from toolcrib.transports.http.server import HttpServer
 
 
 @tool

@@ -5,19 +5,18 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.doors.cli.program import Program
+from tests.cli.program import Program
 from tests.platform.mcp_servers import mcp_server
 
-from toolcrib.assemble import open_crib
 from toolcrib.catalog.pins import MOVED, NEW
 from toolcrib.config.model import Config
-from toolcrib.config.platform import PlatformConfig
-from toolcrib.config.security import SecurityConfig
+from toolcrib.config.references import Surroundings
+from toolcrib.config.sections import PlatformConfig, SecurityConfig
 from toolcrib.core import events
-from toolcrib.doors.views.servers import server_entries
-from toolcrib.loading import Loaded
-from toolcrib.platform.manifest import NAME
-from toolcrib.surroundings import Surroundings
+from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.loading import Loaded
+from toolcrib.platform.gateway import NAME
+from toolcrib.server.views.servers import server_entries
 
 TOKEN = "the-platform-token"
 

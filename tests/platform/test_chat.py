@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 
 from toolcrib.core.errors import InvalidArguments
-from toolcrib.platform.chat import ChatMessage, send_chat_history
+from toolcrib.platform.client_tools import ChatMessage, send_chat_history
+from toolcrib.platform.gateway import Patience
 from toolcrib.platform.headers import Turn
-from toolcrib.platform.requests import Patience
 from toolcrib.platform.settings import PlatformSettings
 
 TURN = Turn("msteams", "email", conversation_id="c1", message_id="m1", text="hi")

@@ -8,8 +8,15 @@ from tests.platform.fake_gateway import jwt, serving
 
 from toolcrib.config.manifest import ManifestEntry
 from toolcrib.core.errors import CallerError
-from toolcrib.platform.gateway import Question, ask_gateway, gateway_urls, read_reply
-from toolcrib.platform.requests import Patience, PlatformFailure, app_segment
+from toolcrib.platform.gateway import (
+    Patience,
+    PlatformFailure,
+    Question,
+    app_segment,
+    ask_gateway,
+    gateway_urls,
+    read_reply,
+)
 
 TOKEN = jwt(sub="nobody")
 SOON = Patience(2.0, 5.0, delays_s=(0.0, 0.0))

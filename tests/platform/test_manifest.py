@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib.config.manifest import ManifestEntry
 from toolcrib.core.errors import ConfigError
-from toolcrib.platform.manifest import NAME, Whereabouts, find_manifest, places, read_manifest
+from toolcrib.platform.gateway import NAME, Whereabouts, find_manifest, places, read_manifest
 
 
 def write(directory, root=None):

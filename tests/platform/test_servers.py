@@ -7,11 +7,10 @@ import pytest
 from tests.platform.fake_gateway import MAIL, jwt
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.platform.manifest import NAME
-from toolcrib.platform.requests import PlatformFailure
+from toolcrib.platform.gateway import NAME, PlatformFailure
+from toolcrib.platform.headers import InvalidToken
 from toolcrib.platform.servers import McpServerConfig, ToolOptions
 from toolcrib.platform.settings import PlatformSettings
-from toolcrib.platform.tokens import InvalidToken
 
 TOKEN = jwt(appid="me")
 

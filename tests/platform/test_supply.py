@@ -7,11 +7,11 @@ import pytest
 from tests.platform.fake_gateway import jwt, serving
 from tests.platform.mcp_servers import mcp_server
 
-from toolcrib.assemble import open_crib
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.platform import PlatformConfig
-from toolcrib.platform.manifest import NAME
-from toolcrib.surroundings import Surroundings
+from toolcrib.config.references import Surroundings
+from toolcrib.config.sections import PlatformConfig
+from toolcrib.crib.assemble import open_crib
+from toolcrib.platform.gateway import NAME
 
 TOKEN = jwt(sub="crib")
 

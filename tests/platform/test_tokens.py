@@ -4,7 +4,7 @@ import pytest
 from tests.platform.fake_gateway import jwt
 
 from toolcrib.config.manifest import ManifestEntry
-from toolcrib.platform.tokens import InvalidToken, TokenPlan, authorisation_of, check_token, own_scope, variable_for
+from toolcrib.platform.headers import InvalidToken, TokenPlan, authorisation_of, check_token, own_scope, variable_for
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_every_file_is_in_the_whole_run_once_and_the_quick_one_is_part_of_it():
 
 
 def test_tests_are_named_by_file_folder_or_id():
-    names = named(["tests/running", "tests/test_fleet.py::test_a", "tests/test_fleet.py::test_b"])
+    names = named(["tests/running", "tests/crib/test_replicas.py::test_a", "tests/crib/test_replicas.py::test_b"])
 
-    ids = ("tests/test_fleet.py::test_a", "tests/test_fleet.py::test_b")
-    assert names == [Task("tests/running/test_runner.py"), Task("tests/test_fleet.py", ids)]
+    ids = ("tests/crib/test_replicas.py::test_a", "tests/crib/test_replicas.py::test_b")
+    assert names == [Task("tests/running/test_runner.py"), Task("tests/crib/test_replicas.py", ids)]

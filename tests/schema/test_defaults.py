@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.schema.defaults import apply_defaults
+from toolcrib.schema.arguments import apply_defaults
 
 SCHEMA = {
     "type": "object",

@@ -1,6 +1,6 @@
 """Docstrings: the summary and the parameters, in both common styles."""
 
-from toolcrib.schema.docstrings import Docstring, read_docstring
+from toolcrib.schema.from_signature import Docstring, read_docstring
 
 
 def google(path, limit, rest):

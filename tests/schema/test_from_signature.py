@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import DefinitionError, InvalidArguments
+from toolcrib.schema.arguments import apply_defaults
 from toolcrib.schema.check import compile_check
-from toolcrib.schema.defaults import apply_defaults
 from toolcrib.schema.from_signature import signature_schema
 
 

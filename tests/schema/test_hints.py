@@ -1,6 +1,6 @@
 """Completion hints for parameters."""
 
-from toolcrib.schema.hints import value_hints
+from toolcrib.schema.arguments import value_hints
 
 SCHEMA = {
     "properties": {

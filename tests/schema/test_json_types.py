@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.schema.check import compile_check
-from toolcrib.schema.json_types import json_type, to_json
+from toolcrib.schema.from_signature import json_type, to_json
 
 
 class Colour(enum.Enum):

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from toolcrib.schema.judge import drop_repeats
+from toolcrib.schema.check import drop_repeats
 
 
 @pytest.mark.parametrize(

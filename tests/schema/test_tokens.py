@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.schema.tokens import count_tokens
+from toolcrib.schema.signature import count_tokens
 
 CREATE_ISSUE = (
     '{"name":"tracker__create_issue","description":"Create a new issue in a repository. Labels that do not exist are '

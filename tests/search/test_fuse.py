@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from toolcrib.search.features import Features
-from toolcrib.search.fuse import Fusion, fuse
+from toolcrib.search.fuse import Features, Fusion, fuse
 
 PLAIN = Features(entries=1000, terms=5, exact=0.0)
 

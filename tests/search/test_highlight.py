@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.search.highlight import highlights
+from toolcrib.search.tokens import highlights
 
 
 def marked(query, text):

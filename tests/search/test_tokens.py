@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.search.stem import stem
-from toolcrib.search.tokens import analyse, fold, places, read_query
+from toolcrib.search.tokens import analyse, fold, places, read_query, stem
 
 STEMS = re.findall(
     r"\w+",

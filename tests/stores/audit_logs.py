@@ -10,11 +10,11 @@ import apsw
 import psycopg
 
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit import QueuedAudit
-from toolcrib.stores.audit_file import AuditFile
-from toolcrib.stores.audit_log import AuditPlace
-from toolcrib.stores.audit_reading import Query, Stored, latest
-from toolcrib.stores.audit_verify import Finding, Head, verify
+from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.log import AuditPlace
+from toolcrib.stores.audit.reading import Query, Stored, latest
+from toolcrib.stores.audit.verify import Finding, Head, verify
+from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import StoreSettings
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.stores.configuration import write_config
+from toolcrib.stores.lockfile import write_config
 
 PLAIN = '[servers.docs]\nurl = "https://docs.example/mcp"\n'
 SECRETS = (

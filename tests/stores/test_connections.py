@@ -3,8 +3,8 @@ import stat
 import pytest
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.connections import Connection, Connections, keep_backup, missing_folders, remove_file
 from toolcrib.stores.files import read_bytes
+from toolcrib.stores.foreign import Connection, Connections, keep_backup, missing_folders, remove_file
 
 KNOWN = Connection("cursor", "1", "2", "/x.before-toolcrib", ("/x",), ("a",))
 

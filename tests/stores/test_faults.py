@@ -17,8 +17,8 @@ from bench.faults.trials import Trials
 from tests.stores.audit_logs import find, walk
 
 from toolcrib.core.tool import Tool
-from toolcrib.stores.audit import AuditSettings, QueuedAudit
-from toolcrib.stores.audit_file import AuditFile
+from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 from toolcrib.testing import FakeSource, memory_crib
 
 MEMORY = Path("/dev/shm")

@@ -5,7 +5,7 @@ import pytest
 
 from toolcrib.config.foreign.plan import Remembered
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.origins import Origins
+from toolcrib.stores.foreign import Origins
 
 MEMORY = Remembered((("cursor", "/mcp.json", "a", ""),), "1", "2")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.project import project_id
+from toolcrib.project.project import project_id
 from toolcrib.stores.projects import MOST_PROJECTS, KnownProject, ProjectFile, UnknownProject, name_of
 
 

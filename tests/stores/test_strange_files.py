@@ -8,22 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from toolcrib.cli.tokens import kept_token
+from toolcrib.config.references import Surroundings
 from toolcrib.core.errors import ToolcribError
-from toolcrib.doors.cli.tokens import kept_token
+from toolcrib.crib.loading import load, user_rules
 from toolcrib.isolate.proof import recall
-from toolcrib.loading import load, user_rules
-from toolcrib.platform.manifest import Whereabouts, find_manifest, read_manifest
-from toolcrib.stores.audit_file import FORMAT, AuditFile
-from toolcrib.stores.audit_note import HeadNote
-from toolcrib.stores.connections import Connections
+from toolcrib.platform.gateway import Whereabouts, find_manifest, read_manifest
+from toolcrib.server.identity.jwt import read_from
+from toolcrib.stores.access_tokens import TokenFile
+from toolcrib.stores.audit.file import FORMAT, AuditFile
+from toolcrib.stores.audit.note import HeadNote
 from toolcrib.stores.files import read_bytes, read_named
+from toolcrib.stores.foreign import Connections, Origins
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.origins import Origins
 from toolcrib.stores.projects import ProjectFile
 from toolcrib.stores.sqlite_file import unusable
-from toolcrib.stores.token_file import TokenFile
-from toolcrib.surroundings import Surroundings
-from toolcrib.transports.jwt_keys import read_from
 
 Read = Callable[[Path], object]
 

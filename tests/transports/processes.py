@@ -8,9 +8,9 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from toolcrib.transports.environment import child_environment
-from toolcrib.transports.spawn import Spawner
-from toolcrib.transports.spec import ExitReport, ProcessSpec
+from toolcrib.transports.process.environment import child_environment
+from toolcrib.transports.process.spawn import Spawner
+from toolcrib.transports.process.spec import ExitReport, ProcessSpec
 from toolcrib.transports.stdio import open_stdio
 
 MARKER = "TOOLCRIB_TEST_MARKER"

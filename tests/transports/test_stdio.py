@@ -24,8 +24,8 @@ from tests.transports.processes import (
 )
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.transports.spawn import Spawner
-from toolcrib.transports.spec import ExitReport
+from toolcrib.transports.process.spawn import Spawner
+from toolcrib.transports.process.spec import ExitReport
 from toolcrib.transports.stdio import StderrRing, open_stdio
 
 

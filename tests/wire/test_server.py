@@ -5,15 +5,9 @@ import json
 import pytest
 from msgspec import UNSET
 
-from toolcrib.wire import eras, headers, server
-from toolcrib.wire.jsonrpc import (
-    HEADER_MISMATCH,
-    INVALID_PARAMS,
-    UNSUPPORTED_PROTOCOL_VERSION,
-    Inbound,
-    RpcError,
-)
-from toolcrib.wire.server import Asker
+from toolcrib.wire import eras, http, messages
+from toolcrib.wire.jsonrpc import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, Inbound, RpcError
+from toolcrib.wire.messages import Asker
 
 MODERN = "2026-07-28"
 META = {
@@ -23,16 +17,16 @@ META = {
 }
 
 
-def stated(version: str = MODERN, method: str = "tools/list") -> headers.Header:
-    return {headers.VERSION: version.encode(), headers.METHOD: method.encode()}.get
+def stated(version: str = MODERN, method: str = "tools/list") -> http.Header:
+    return {http.VERSION: version.encode(), http.METHOD: method.encode()}.get
 
 
 def test_a_modern_request_introduces_its_client():
     """Version, capabilities and name come with each request."""
     expected = Asker(MODERN, {"elicitation": {}}, {"name": "client"})
 
-    assert server.modern_asker("tools/list", {"_meta": META}) == expected
-    assert server.modern_asker("tools/list", {"_meta": META}, stated()) == expected
+    assert messages.modern_asker("tools/list", {"_meta": META}) == expected
+    assert messages.modern_asker("tools/list", {"_meta": META}, stated()) == expected
     assert expected.is_modern
 
 
@@ -48,7 +42,7 @@ def test_a_modern_request_introduces_its_client():
 def test_a_modern_request_that_leaves_something_out_is_told_what(params, missing):
     """The refusal names the missing key."""
     with pytest.raises(RpcError, match=missing) as refused:
-        server.modern_asker("tools/list", params)
+        messages.modern_asker("tools/list", params)
 
     assert refused.value.code == INVALID_PARAMS
 
@@ -56,7 +50,7 @@ def test_a_modern_request_that_leaves_something_out_is_told_what(params, missing
 def test_a_version_without_handshake_that_is_not_spoken_is_told_which_are():
     """The client can choose another one from the answer."""
     with pytest.raises(RpcError) as refused:
-        server.modern_asker("tools/list", {"_meta": {**META, eras.META_VERSION: "2025-06-18"}})
+        messages.modern_asker("tools/list", {"_meta": {**META, eras.META_VERSION: "2025-06-18"}})
 
     assert (refused.value.code, refused.value.data) == (
         UNSUPPORTED_PROTOCOL_VERSION,
@@ -67,7 +61,7 @@ def test_a_version_without_handshake_that_is_not_spoken_is_told_which_are():
 def test_a_version_that_is_no_text_is_refused():
     """Numbers and objects name no revision."""
     with pytest.raises(RpcError) as refused:
-        server.modern_asker("tools/list", {"_meta": {**META, eras.META_VERSION: 2026}})
+        messages.modern_asker("tools/list", {"_meta": {**META, eras.META_VERSION: 2026}})
 
     assert refused.value.code == INVALID_PARAMS
 
@@ -76,21 +70,21 @@ def test_a_version_that_is_no_text_is_refused():
 def test_headers_that_differ_from_the_body_are_a_mismatch(header):
     """Over HTTP both must say the same."""
     with pytest.raises(RpcError) as refused:
-        server.modern_asker("tools/list", {"_meta": META}, header)
+        messages.modern_asker("tools/list", {"_meta": META}, header)
 
     assert refused.value.code == HEADER_MISMATCH
 
 
 def test_odd_capabilities_count_as_none():
     """A client that sends something else can be asked nothing."""
-    asker = server.modern_asker("tools/list", {"_meta": {**META, eras.META_CLIENT_CAPABILITIES: "all"}})
+    asker = messages.modern_asker("tools/list", {"_meta": {**META, eras.META_CLIENT_CAPABILITIES: "all"}})
 
     assert asker.capabilities == {}
 
 
 def test_a_request_is_modern_by_its_meta():
     """Nothing else makes it so."""
-    claims = [server.claims_modern(params) for params in ({"_meta": META}, {"_meta": {}}, {"_meta": 5}, {})]
+    claims = [messages.claims_modern(params) for params in ({"_meta": META}, {"_meta": {}}, {"_meta": 5}, {})]
 
     assert claims == [True, False, False, False]
 
@@ -99,32 +93,32 @@ def test_a_handshake_settles_on_a_revision():
     """The client's, if toolcrib knows it."""
     params = {"protocolVersion": "2025-03-26", "capabilities": {"roots": {}}, "clientInfo": {"name": "c"}}
 
-    assert server.handshake_asker(params) == Asker("2025-03-26", {"roots": {}}, {"name": "c"})
-    assert not server.handshake_asker(params).is_modern
-    assert server.handshake_asker({"protocolVersion": "next", "capabilities": 5}) == Asker("2025-11-25")
+    assert messages.handshake_asker(params) == Asker("2025-03-26", {"roots": {}}, {"name": "c"})
+    assert not messages.handshake_asker(params).is_modern
+    assert messages.handshake_asker({"protocolVersion": "next", "capabilities": 5}) == Asker("2025-11-25")
 
 
 def test_a_handshake_without_a_version_is_refused():
     """Nothing can be agreed on."""
     with pytest.raises(RpcError, match="protocolVersion"):
-        server.handshake_asker({})
+        messages.handshake_asker({})
 
 
 def test_what_a_session_has_to_remember_of_its_client_is_little():
     """Too many capabilities are refused, because each may count; a long description is done without."""
-    info = {"name": "c", "icons": ["x" * server.INFO_MAX]}
+    info = {"name": "c", "icons": ["x" * messages.INFO_MAX]}
     long = {"protocolVersion": "2025-03-26", "capabilities": {"roots": {}}, "clientInfo": info}
 
-    assert server.handshake_asker(long) == Asker("2025-03-26", {"roots": {}}, None)
+    assert messages.handshake_asker(long) == Asker("2025-03-26", {"roots": {}}, None)
     with pytest.raises(RpcError, match="capabilities may be at most 16384 bytes") as caught:
-        server.handshake_asker(long | {"capabilities": {"experimental": {"x": "y" * server.CAPABILITIES_MAX}}})
+        messages.handshake_asker(long | {"capabilities": {"experimental": {"x": "y" * messages.CAPABILITIES_MAX}}})
     assert caught.value.code == INVALID_PARAMS
 
 
 @pytest.mark.parametrize("params", [UNSET, None])
 def test_a_request_without_params_has_empty_ones(params):
     """So that nobody has to ask."""
-    assert server.request_params(Inbound("2.0", 1, "x", params)) == {}
+    assert messages.request_params(Inbound("2.0", 1, "x", params)) == {}
 
 
 def test_the_initialize_answer_names_version_server_and_instructions():
@@ -136,8 +130,8 @@ def test_the_initialize_answer_names_version_server_and_instructions():
         "serverInfo": info,
     }
 
-    assert json.loads(server.initialize_result(asker, info, "")) == plain
-    assert json.loads(server.initialize_result(asker, info, "Do.")) == {**plain, "instructions": "Do."}
+    assert json.loads(messages.initialize_result(asker, info, "")) == plain
+    assert json.loads(messages.initialize_result(asker, info, "Do.")) == {**plain, "instructions": "Do."}
 
 
 def test_the_discover_answer_lists_the_stateless_revisions():
@@ -152,17 +146,17 @@ def test_the_discover_answer_lists_the_stateless_revisions():
         "_meta": {eras.META_SERVER_INFO: info},
     }
 
-    assert json.loads(server.discover_result(info, "")) == plain
-    assert json.loads(server.discover_result(info, "Do.")) == {**plain, "instructions": "Do."}
+    assert json.loads(messages.discover_result(info, "")) == plain
+    assert json.loads(messages.discover_result(info, "Do.")) == {**plain, "instructions": "Do."}
 
 
 def test_a_listing_says_how_long_it_holds_where_the_era_can():
     """One that says what it lacks holds for a second only."""
     tools, lacks = b'[{"name":"a"}]', b'{"toolcrib/missing":[]}'
 
-    assert server.listing_result(tools, modern=False) == b'{"tools":[{"name":"a"}]}'
-    assert server.listing_result(tools, modern=False, meta=lacks) == b'{"tools":%b,"_meta":%b}' % (tools, lacks)
-    assert [json.loads(server.listing_result(tools, modern=True, meta=meta))["ttlMs"] for meta in (b"", lacks)] == [
+    assert messages.listing_result(tools, modern=False) == b'{"tools":[{"name":"a"}]}'
+    assert messages.listing_result(tools, modern=False, meta=lacks) == b'{"tools":%b,"_meta":%b}' % (tools, lacks)
+    assert [json.loads(messages.listing_result(tools, modern=True, meta=meta))["ttlMs"] for meta in (b"", lacks)] == [
         300_000,
         1_000,
     ]
@@ -172,4 +166,4 @@ def test_only_meta_that_concerns_the_tool_is_relayed():
     """What belongs to the connection, and the progress token, end here."""
     meta = {**META, "progressToken": 7, "traceparent": "00-1", "my/own": {"a": 1}}
 
-    assert server.relayed_meta({"_meta": meta}) == {"traceparent": "00-1", "my/own": {"a": 1}}
+    assert messages.relayed_meta({"_meta": meta}) == {"traceparent": "00-1", "my/own": {"a": 1}}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import ProtocolError
-from toolcrib.wire.sse import PING, SseParser, encode_event
+from toolcrib.wire.http import PING, SseParser, encode_event
 
 DATA = st.binary(min_size=1, max_size=30).filter(lambda data: not set(data) & set(b"\r\n"))
 CUTS = st.lists(st.integers(1, 20), min_size=1)

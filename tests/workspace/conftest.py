@@ -10,15 +10,14 @@ import pytest
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.proof import Prover
 from toolcrib.isolate.worker import Workers
-from toolcrib.transports.spawn import Spawner
+from toolcrib.transports.process.spawn import Spawner
 from toolcrib.version import VERSION
-from toolcrib.workspace.beneath import walk_open
+from toolcrib.workspace.beneath import kernel_open, walk_open
 from toolcrib.workspace.files import FileTools
 from toolcrib.workspace.listing import ListTools
-from toolcrib.workspace.openat2 import kernel_open
-from toolcrib.workspace.program import Programs
 from toolcrib.workspace.root import Root
 from toolcrib.workspace.search import SearchTools, scan_in
+from toolcrib.workspace.shell import Programs
 
 CANARY = "canary-7f3a"
 

@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from toolcrib import open_crib
-from toolcrib.config.exposing import ProfileConfig, ProfileTool
 from toolcrib.config.model import Config
-from toolcrib.config.workspace import WorkspaceConfig
+from toolcrib.config.references import Surroundings
+from toolcrib.config.sections import ProfileConfig, ProfileTool, WorkspaceConfig
 from toolcrib.core.access import Caller, Grants
-from toolcrib.core.call import ToolCall
-from toolcrib.core.subagent import Budget, Errand, Report, Spent
+from toolcrib.core.call import Budget, Errand, Report, Spent, ToolCall
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.surroundings import Surroundings
-from toolcrib.window import Settings, Window
+from toolcrib.crib.window import Settings, Window
 
 
 @dataclass

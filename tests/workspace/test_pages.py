@@ -6,10 +6,8 @@ import socket
 import pytest
 
 from toolcrib.core.errors import ToolcribError
-from toolcrib.transports.http_fetch import FetchLimits
-from toolcrib.transports.public import is_public
-from toolcrib.workspace.markdown import to_markdown
-from toolcrib.workspace.pages import PageTools, markdown_in
+from toolcrib.transports.http.fetch import FetchLimits, is_public
+from toolcrib.workspace.pages import PageTools, markdown_in, to_markdown
 
 HTML = b"""<!doctype html><html><head><title>A page</title><script>var x = "<p>no</p>"</script></head><body>
 <nav>Menu</nav><h1>Ants &amp; leaves</h1><p>They <b>carry</b> <a href="/more">leaves</a>.<br>All day.</p>

@@ -18,9 +18,8 @@ from toolcrib.isolate.plan import Host
 from toolcrib.isolate.proof import Prover
 from toolcrib.stores.paths import find_project
 from toolcrib.version import VERSION
-from toolcrib.workspace.program import Ends
 from toolcrib.workspace.root import Root
-from toolcrib.workspace.shell import ShellSettings, ShellTools
+from toolcrib.workspace.shell import Ends, ShellSettings, ShellTools
 
 
 @pytest.fixture(params=["confined", "isolated"])

@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib.core.errors import InvalidArguments
-from toolcrib.stores.worklist_memory import MemoryWorkList
+from toolcrib.stores.worklist import MemoryWorkList
 from toolcrib.workspace.tasks import TaskTools
 
 

@@ -8,8 +8,7 @@ from collections.abc import Collection
 from typing import Any
 
 from toolcrib.adapters.offered import MissingFramework, Offered, framework, offer_tools, without
-from toolcrib.agents.answers import answer_of
-from toolcrib.agents.loop import Toolbox
+from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.models.talk import Text, ToolAnswer, ToolUse
 from toolcrib.schema.dialects.names import PARAMETER_NAMES

@@ -5,17 +5,15 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.agents.answers import answer_of
-from toolcrib.agents.loop import Toolbox
+from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import SILENT, ToolResult
 from toolcrib.core.errors import CallerError, UnknownTool
 from toolcrib.core.tool import Tool
 from toolcrib.models.talk import ToolAnswer, ToolUse
-from toolcrib.schema.dialects.names import PARAMETER_NAMES, TOOL_NAMES, NameRule, NameTable
+from toolcrib.schema.dialects.names import PARAMETER_NAMES, TOOL_NAMES, NameRule, NameTable, view_with_names
 from toolcrib.schema.dialects.offer import Definition, Dialect, Offer, Options, Shown, one_by_one
 from toolcrib.schema.dialects.openai import SUBSET
-from toolcrib.schema.dialects.parameters import view_with_names
 from toolcrib.schema.dialects.reduce import View
 from toolcrib.schema.dialects.subset import Subset
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.adapters.offered import MissingFramework, Offered, Offering, framework, offer_tools
-from toolcrib.agents.answers import answer_of
-from toolcrib.agents.loop import Toolbox
+from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.models.talk import Text, ToolAnswer, ToolUse
 

@@ -17,10 +17,10 @@ from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import CallerError, ToolFailed
 from toolcrib.models.talk import Picture, ToolAnswer
+from toolcrib.schema.dialects.merge import types_of
 from toolcrib.schema.dialects.names import NameRule
 from toolcrib.schema.dialects.openai import SUBSET
 from toolcrib.schema.dialects.subset import Subset
-from toolcrib.schema.dialects.wellformed import types_of
 
 try:
     from smolagents import Tool

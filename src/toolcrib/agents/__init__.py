@@ -7,8 +7,7 @@
         print(done.text)
 """
 
-from toolcrib.agents.events import AgentEvent, Done, Finished, Said, Started
-from toolcrib.agents.loop import Agent, AgentSettings
-from toolcrib.agents.open import agent
+from toolcrib.agents.errands import agent
+from toolcrib.agents.loop import Agent, AgentEvent, AgentSettings, Done, Finished, Said, Started
 
 __all__ = ["Agent", "AgentEvent", "AgentSettings", "Done", "Finished", "Said", "Started", "agent"]

@@ -1,14 +1,16 @@
 """Sub-agents: an errand is one question to an agent of its own, with the tools it was given and no others."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolcrib.agents.loop import Agent, AgentSettings
-from toolcrib.core.access import Caller
-from toolcrib.core.call import BackChannel, ToolResult
-from toolcrib.core.subagent import Errand, Report, Spent, ToolUse
+from toolcrib.agents.loop import Agent, AgentSettings, Toolbox
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.call import BackChannel, Errand, Report, Spent, ToolResult, ToolUse
 from toolcrib.core.tool import Tool
-from toolcrib.models.model import Model
+from toolcrib.models.api import Model
+from toolcrib.models.choose import OwnClient, parse_model, with_surroundings
+from toolcrib.models.http_model import HttpModel
 
 SYSTEM = (
     "You were sent on an errand by another agent, which sees nothing but your last answer. Use the tools you need, then"
@@ -51,3 +53,27 @@ class _Given:
         """Use one."""
         del caller, channel
         return await self._use.call(name, arguments)
+
+
+def agent(
+    toolbox: Toolbox,
+    model: str | Model,
+    *,
+    client: Any = None,
+    caller: Caller = LOCAL_USER,
+    env: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Agent:
+    """An agent over a Crib. ``model`` is ``provider:model``, or a ``Model``; ``client`` an object of a provider's SDK
+    that carries the requests; ``settings`` are those of ``AgentSettings``.
+    """
+    return Agent(toolbox, _model(model, client, env), AgentSettings(**settings), caller)
+
+
+def _model(model: str | Model, client: Any, env: Mapping[str, str] | None) -> Model:
+    if not isinstance(model, str):
+        return model
+    if client is not None:
+        provider, colon, name = model.partition(":")
+        return OwnClient(client, name, provider) if colon else OwnClient(client, model)
+    return HttpModel(with_surroundings(parse_model(model), os.environ if env is None else env))

@@ -2,21 +2,99 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
-from toolcrib.agents.answers import answer_of, failed
-from toolcrib.agents.events import AgentEvent, Done, Finished, Said, Started
+import msgspec
+
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import SILENT, BackChannel, ToolResult
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool
-from toolcrib.models.model import Model
-from toolcrib.models.talk import Reply, Request, ToolAnswer, ToolUse, Turn, Usage, user
+from toolcrib.models.api import Model
+from toolcrib.models.talk import Picture, Reply, Request, Text, ToolAnswer, ToolUse, Turn, Usage, user
 from toolcrib.schema.dialects.known import dialect_of
 from toolcrib.schema.dialects.offer import Offer, Options
+
+
+def answer_of(use: ToolUse, result: ToolResult) -> ToolAnswer:
+    """The answer to one tool call: its words, its images, and structured data where there are no words."""
+    parts = tuple(part for block in result.content if (part := _part(block)) is not None)
+    if not parts and result.structured is not None:
+        parts = (Text(msgspec.json.encode(result.structured).decode()),)
+    return ToolAnswer(use.id, use.name, parts, is_error=not result.success or result.mcp.get("isError") is True)
+
+
+def failed(use: ToolUse, message: str) -> ToolAnswer:
+    """The answer to a call that was never made."""
+    return ToolAnswer(use.id, use.name, (Text(message),), is_error=True)
+
+
+def _part(block: Mapping[str, Any]) -> Text | Picture | None:
+    kind = block.get("type")
+    if kind == "text":
+        return Text(str(block.get("text", "")))
+    if kind == "image":
+        return Picture(str(block.get("mimeType") or "image/png"), str(block.get("data") or ""))
+    if kind == "resource" and isinstance(resource := block.get("resource"), Mapping):
+        return Text(str(resource["text"])) if "text" in resource else Text(_named(resource))
+    if kind == "resource_link":
+        return Text(_named(block))
+    return Text(f"[{kind}, {block.get('mimeType', 'of unknown type')}: not shown]") if kind else None
+
+
+def _named(resource: Mapping[str, Any]) -> str:
+    return "[resource " + ", ".join(_facts(resource)) + "]"
+
+
+def _facts(resource: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("uri", "name", "mimeType"):
+        if resource.get(key):
+            yield str(resource[key])
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """New words of the model."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A tool is called."""
+
+    id: str
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A tool has answered."""
+
+    id: str
+    tool: str
+    answer: ToolAnswer
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The question is answered, or a limit was reached."""
+
+    text: str
+    """The model's last words."""
+    reason: str
+    """``end``, or what ended it before: ``turns``, ``budget``, ``length``, ``refusal``."""
+    turns: int
+    usage: Usage
+
+
+AgentEvent: TypeAlias = Said | Started | Finished | Done
+
 
 UNFINISHED = "The answer was cut off at the limit of tokens, so this call was not made. Try again, with less."
 

@@ -5,10 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from toolcrib.core.access import Caller
-from toolcrib.core.coordination import Claim, Coordination
+from toolcrib.core.coordination import IDLE_S, Claim, Coordination
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.core.limits import Rate
-from toolcrib.core.sessionbook import IDLE_S
 
 ROUND_S = 3600.0
 

@@ -1,12 +1,15 @@
 """The catalogue and its servers as plain data, for whoever shows them; reading them starts nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.shelf import Shelf
+from toolcrib.catalog.records import Shelf, barred_words
 from toolcrib.config.lock import Record
+from toolcrib.core.access import Grants, may_know_server
 from toolcrib.core.call import ErrorInfo, ToolResult
+from toolcrib.core.source import Missing
+from toolcrib.schema.text import printable
 
 
 class Known(Protocol):
@@ -92,3 +95,24 @@ def discovery_outcome(records: Mapping[str, Record]) -> ToolResult:
 
 def _told(record: Record) -> dict[str, Any]:
     return {"status": record.status, "tools": len(record.tools), "error": record.error or None}
+
+
+REASON_MAX = 300
+
+
+def missing_servers(shelves: Mapping[str, Shelf]) -> tuple[Missing, ...]:
+    """All servers of which nothing is known; one that only cannot be reached now is listed as it was last seen."""
+    return tuple(_missing(shelf) for shelf in shelves.values() if not shelf.is_known)
+
+
+def known_to(missing: Iterable[Missing], grants: Grants) -> tuple[Missing, ...]:
+    """Those that a caller with these grants may hear of."""
+    return tuple(found for found in missing if may_know_server(grants, found.server))
+
+
+def _missing(shelf: Shelf) -> Missing:
+    status = shelf.status
+    reason = barred_words(shelf) if shelf.barred else shelf.source.status().error or shelf.record.error
+    if not reason:
+        reason = "It has not answered yet." if status == "discovering" else "It has not been asked for its tools yet."
+    return Missing(shelf.config.name, status, printable(reason)[:REASON_MAX])

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.entries import missing_servers
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import FULL
-from toolcrib.catalog.missing import missing_servers
-from toolcrib.catalog.shelf import Shelf, barred_words
+from toolcrib.catalog.records import Shelf, barred_words
 from toolcrib.config.model import ServerConfig
-from toolcrib.config.security import SecurityConfig
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.errors import InvalidName, nearest
 from toolcrib.core.names import split_name
 

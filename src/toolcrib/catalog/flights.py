@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from toolcrib.catalog.recorded import fitting_record
+from toolcrib.catalog.records import Shelf
 from toolcrib.config.lock import Record
 from toolcrib.core.coordination import Coordination, Lease
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
@@ -96,3 +98,50 @@ class Flights:
     async def close(self) -> None:
         """Hear no more."""
         await self._topic.close()
+
+
+def follow_record(shelf: Shelf, stored: Record | None, adopt: Callable[[Shelf, Record], None]) -> bool:
+    """Take over a newer discovery of another replica; whether that changed anything people see.
+
+    That a server could not be asked there says nothing of here. A listing of an address is a comparison with the
+    pins for all of us; one of a program is not: ours may be another version.
+    """
+    found = fitting_record(shelf.config, stored)
+    if not _is_newer(found, shelf.record) or found.status != "success":
+        return False
+    before = (shelf.tools, shelf.held, shelf.is_known, shelf.record.status)
+    shelf.record = shelf.stored = found
+    adopt(shelf, found)
+    shelf.is_compared = shelf.is_compared or bool(shelf.config.url)
+    shelf.settled.set()
+    return before != (shelf.tools, shelf.held, shelf.is_known, "success")
+
+
+def _is_newer(found: Record, ours: Record) -> bool:
+    return bool(found.last_discovery) and found != ours and found.last_discovery >= ours.last_discovery
+
+
+CHANGE_PAUSE_S = 0.2
+"""So that a burst of changes is answered once."""
+LONGEST_S = 30.0
+CALM_S = 1.0
+
+
+class ChangePauses:
+    """The pause before each server is asked; for one that says so all the time it doubles, up to half a minute."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[float, float]] = {}
+        """Per server, when it last said so, and how long the pause was then."""
+
+    def next_s(self, server: str, now: float) -> float:
+        """How long to wait from ``now`` on."""
+        said_at, pause_s = self._last.get(server, (now, 0.0))
+        is_restless = pause_s > 0 and now - said_at < 2 * pause_s + CALM_S
+        pause_s = min(2 * pause_s, LONGEST_S) if is_restless else CHANGE_PAUSE_S
+        self._last[server] = now, pause_s
+        return pause_s
+
+    def forget(self, server: str) -> None:
+        """It is gone, or another one has its name."""
+        self._last.pop(server, None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.rules import as_place, is_stricter_policy, level_said, policy_said
-from toolcrib.config.security import SecurityConfig
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.tool import SecurityLevel, Tool
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel

@@ -14,7 +14,7 @@ import msgspec
 from toolcrib.config.lock import Pin, Record
 from toolcrib.config.manifest import LISTED_IN_MANIFEST
 from toolcrib.config.model import ServerConfig, identity_hash
-from toolcrib.config.security import PinMode
+from toolcrib.config.sections import PinMode
 
 CHANGED = "its definition changed since it was accepted"
 MOVED = "the command or address of its server changed since it was accepted"

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.config.exposing import ProfileConfig, ProfileTool
+from toolcrib.config.sections import ProfileConfig, ProfileTool
 from toolcrib.core.access import NATIVE, matches
 from toolcrib.core.tool import JsonObject
 

@@ -9,12 +9,11 @@ from typing import Any
 
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import Known, tool_entry
-from toolcrib.catalog.merge import Offering, merge
+from toolcrib.catalog.merge import Offering, configured_view, merge, native_view
 from toolcrib.catalog.pins import comparison, held_tools, keep_definitions
-from toolcrib.catalog.views import configured_view, native_view
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, config_hash, has_result_limit
-from toolcrib.config.security import PinMode
+from toolcrib.config.sections import PinMode
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.names import RESULT_READ, is_tool_name

@@ -7,17 +7,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import cast
 
-from toolcrib.catalog.change_pauses import ChangePauses
-from toolcrib.catalog.flights import Flight, Flights
-from toolcrib.catalog.following import follow_record
+from toolcrib.catalog.flights import ChangePauses, Flight, Flights, follow_record
 from toolcrib.catalog.pins import is_alike
-from toolcrib.catalog.quarantine import Quarantine
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_tools
-from toolcrib.catalog.shelf import RecordStore, Shelf, barred_words
-from toolcrib.catalog.storing import Storing
+from toolcrib.catalog.records import Quarantine, RecordStore, Shelf, Storing, barred_words
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
-from toolcrib.config.security import PinMode
+from toolcrib.config.sections import PinMode
 from toolcrib.core import events
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import CallTimeout, InternalError, SourceUnavailable, ToolcribError

@@ -11,20 +11,19 @@ from typing import Any
 from toolcrib.config.manifest import ManifestEntry
 from toolcrib.core.errors import CallerError, ToolcribError
 from toolcrib.core.tool import Tool
-from toolcrib.platform import chat, servers
-from toolcrib.platform.client_tools import get_mcp_client_tools
-from toolcrib.platform.deprecated import (
+from toolcrib.platform import client_tools, servers
+from toolcrib.platform.client_tools import (
     build_mcp_server_url,
     get_chat_history_endpoint,
     get_mcp_base_url,
+    get_mcp_client_tools,
     get_mcp_platform_authentication_scope,
     get_tooling_gateway_for_digital_worker,
 )
-from toolcrib.platform.headers import AUTHORIZATION, CHANNEL_ID, SUBCHANNEL_ID, USER_AGENT, turn_of
+from toolcrib.platform.headers import AUTHORIZATION, CHANNEL_ID, SUBCHANNEL_ID, USER_AGENT, TokenSource, turn_of
 from toolcrib.platform.settings import PlatformSettings
-from toolcrib.platform.tokens import TokenSource
 
-ChatHistoryMessage = chat.ChatMessage
+ChatHistoryMessage = client_tools.ChatMessage
 
 __all__ = [
     "ChatHistoryMessage",
@@ -130,13 +129,13 @@ class McpToolServerConfigurationService:
     async def send_chat_history(
         self,
         turn_context: Any,
-        chat_history_messages: Sequence[chat.ChatMessage],
+        chat_history_messages: Sequence[client_tools.ChatMessage],
         options: ToolOptions | None = None,
     ) -> OperationResult:
         """Send a conversation; a platform that does not take it is a result, not an exception."""
         if turn_context is None:
             raise EmptyArgument("turn_context cannot be None")
-        sent = await chat.send_chat_history(
+        sent = await client_tools.send_chat_history(
             turn_of(turn_context),
             chat_history_messages,
             orchestrator_name=(options and options.orchestrator_name) or "",

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from toolcrib.config.model import Layer, Origin, ServerEntry
+from toolcrib.config.positions import Written
 from toolcrib.config.tables import SETTINGS, mismatch_error
 from toolcrib.config.values import Mismatch, Reader, address, timeout_s
-from toolcrib.config.written import Written
 from toolcrib.core.errors import ConfigError, InvalidName
 from toolcrib.core.names import check_server_name
 

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.config.exposing import ProfileConfig
-from toolcrib.config.kb import EmbedderConfig
-from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.merge import section_of
 from toolcrib.config.model import DEFAULT, Config, ServerConfig, ToolConfig
+from toolcrib.config.positions import dotted
 from toolcrib.config.rules import PER_KEY, is_stricter_policy, policy_said
+from toolcrib.config.secrets import shown_args, shown_entry, shown_url
+from toolcrib.config.sections import EmbedderConfig, ProfileConfig
 from toolcrib.config.tables import EMBEDDER_KEYS, PROFILE_KEYS, PROFILE_TOOL_KEYS, SERVER_KEYS, SETTINGS, TOOL_KEYS
-from toolcrib.config.written import dotted
 from toolcrib.core.limits import Rate
 
 

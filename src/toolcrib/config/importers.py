@@ -7,12 +7,12 @@ left alone; what it does use is read as strictly as its own file.
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.config.foreign.itself import is_toolcrib
+from toolcrib.config.foreign.entry import is_toolcrib
 from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.model import Layer, Origin, ServerConfig, ServerEntry
+from toolcrib.config.positions import KeyPath, Written, dotted
 from toolcrib.config.tables import SERVER_KEYS, Key, check_table, check_transport, read_keys, read_value
 from toolcrib.config.values import Mismatch, flag
-from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.names import to_server_name
 

@@ -1,11 +1,13 @@
-"""JSON as people write it: comments and trailing commas allowed, every key with its line."""
+"""JSON as people write it: read with the line of every key, and edited without touching anything else."""
 
+import json
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from toolcrib.config.written import KeyPath, Written
+from toolcrib.config.positions import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError
 
 DEPTH_MAX = 64
@@ -151,3 +153,202 @@ def _tokens(text: str) -> list[_Token]:
             tokens.append(_Token(kind, match.group(), line))
         line += match.group().count("\n")
     return tokens
+
+
+BOM = "\ufeff"
+_INDENT = re.compile(r"\n([ \t]+)\S")
+
+
+class _Member(NamedTuple):
+    key: str
+    start: int
+    end: int
+    comma: int | None
+    table: "_Table | None"
+
+
+class _Table(NamedTuple):
+    open: int
+    close: int
+    members: list[_Member]
+
+    def member(self, key: str) -> _Member | None:
+        """The member that counts: the last one of its name."""
+        return next((member for member in reversed(self.members) if member.key == key), None)
+
+
+def insert_member(text: str, path: KeyPath, value: Mapping[str, Any], where: str) -> str:
+    """The document with ``value`` at ``path``; tables on the way that are missing are made."""
+    mark, body = _split_mark(text)
+    root = _scan(body, where)
+    if root is None:
+        lead = body if not body or body.endswith("\n") else body + _newline(body)
+        return mark + lead + _dump(_nested(path, value), "  ", _newline(body)) + _newline(body)
+    table, rest = _deepest(root, path, where)
+    edited = _insert(body, table, rest[0], _nested(rest[1:], value))
+    return mark + _checked(body, edited, path, value, where)
+
+
+def remove_member(text: str, path: KeyPath, where: str) -> str:
+    """The document without what stands at ``path``; the same document if nothing does."""
+    if path[-1].isidentifier() and f'"{path[-1]}"' not in text and "\\u" not in text:
+        return text  # a large file needs no closer look
+    mark, body = _split_mark(text)
+    table = _scan(body, where)
+    for key in path[:-1]:
+        member = table.member(key) if table else None
+        table = member.table if member else None
+    member = table.member(path[-1]) if table else None
+    if table is None or member is None:
+        return text
+    return mark + _remove(body, table, member)
+
+
+def _split_mark(text: str) -> tuple[str, str]:
+    return (BOM, text[1:]) if text.startswith(BOM) else ("", text)
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _nested(path: KeyPath, value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _deepest(root: _Table, path: KeyPath, where: str) -> tuple[_Table, KeyPath]:
+    """The innermost table of the path that is there, and what of the path is left to make."""
+    table = root
+    for depth, key in enumerate(path[:-1]):
+        member = table.member(key)
+        if member is None:
+            return table, path[depth:]
+        if member.table is None:
+            raise ConfigError(f"{dotted(path[: depth + 1])} is not a table.", where=where, hint="Edit it by hand.")
+        table = member.table
+    return table, path[-1:]
+
+
+def _insert(text: str, table: _Table, key: str, value: Any) -> str:
+    newline, unit = _newline(text), _unit(text)
+    outer = _line_indent(text, table.open)
+    if not table.members:
+        entry = _entry(key, value, unit, outer + unit, newline)
+        return _insert_first(text, table, newline + outer + unit + entry, newline + outer)
+    last = table.members[-1]
+    if "\n" not in text[table.open : table.members[0].start]:
+        return _insert_beside(text, last, f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
+    indent = _line_indent(text, last.start)
+    entry = newline + indent + _entry(key, value, unit, indent, newline)
+    at = _content_end(text, table.close)
+    if last.comma is not None:
+        return f"{text[:at]}{entry},{text[at:]}"
+    return f"{text[: last.end]},{text[last.end : at]}{entry}{text[at:]}"
+
+
+def _insert_first(text: str, table: _Table, entry: str, ending: str) -> str:
+    """Into a table without members, after the comments it may hold."""
+    at = _content_end(text, table.close)
+    rest = text[at : table.close]
+    has_line = "\n" in rest
+    return f"{text[:at]}{entry}{ending if not has_line else rest}{text[table.close :]}"
+
+
+def _insert_beside(text: str, last: _Member, entry: str) -> str:
+    """Into a table on one line."""
+    if last.comma is not None:
+        return f"{text[: last.comma + 1]} {entry},{text[last.comma + 1 :]}"
+    return f"{text[: last.end]}, {entry}{text[last.end :]}"
+
+
+def _remove(text: str, table: _Table, member: _Member) -> str:
+    start = _content_end(text, member.start)
+    end = member.end if member.comma is None else member.comma + 1
+    left = [other for other in table.members if other is not member]
+    if not left and not text[table.open + 1 : start].strip():
+        inner = text[end : table.close]
+        return text[: table.open + 1] + (inner if inner.strip() else "") + text[table.close :]
+    before = [other for other in left if other.start < member.start]
+    if member.comma is None and before and (comma := before[-1].comma) is not None:
+        return text[:comma] + text[comma + 1 : start] + text[end:]
+    return text[:start] + text[end:]
+
+
+def _content_end(text: str, before: int) -> int:
+    """Where what stands before a position ends, white space left aside."""
+    return len(text[:before].rstrip(" \t\r\n"))
+
+
+def _line_indent(text: str, position: int) -> str:
+    line = text[text.rfind("\n", 0, position) + 1 : position]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _unit(text: str) -> str:
+    found = _INDENT.search(text)
+    return "\t" if found and "\t" in found[1] else found[1] if found and len(found[1]) <= 8 else "  "
+
+
+def _entry(key: str, value: Any, unit: str, indent: str, newline: str) -> str:
+    return f"{json.dumps(key)}: " + _dump(value, unit, newline + indent)
+
+
+def _dump(value: Any, unit: str, newline: str) -> str:
+    return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", newline)
+
+
+def _checked(before: str, edited: str, path: KeyPath, value: Any, where: str) -> str:
+    """Better no edit than one that changes what it should not."""
+    expected = read_values(before, where)
+    table = expected
+    for key in path[:-1]:
+        table = table.setdefault(key, {})
+    table[path[-1]] = value
+    if read_values(edited, where) != expected:
+        raise ConfigError("This file is written in a way that cannot be edited.", where=where, hint="Edit it by hand.")
+    return edited
+
+
+class _EditToken(NamedTuple):
+    text: str
+    start: int
+    end: int
+
+
+def _scan(text: str, where: str) -> _Table | None:
+    """The tables of a document with their places; ``None`` for one that holds nothing but comments."""
+    tokens = [
+        _EditToken(match.group(), match.start(), match.end())
+        for match in TOKEN.finditer(text)
+        if match.lastgroup not in ("skip", "comment")
+    ]
+    if not tokens:
+        return None
+    read_values(text, where)
+    if tokens[0].text != "{":
+        raise ConfigError("The file is not a table.", where=where, hint="Edit it by hand.")
+    return _scan_table(tokens, 0)[0]
+
+
+def _scan_table(tokens: list[_EditToken], at: int) -> tuple[_Table, int]:
+    opened, members = tokens[at].start, []
+    at += 1
+    while tokens[at].text != "}":
+        key, value = tokens[at], at + 2
+        table, at = _scan_table(tokens, value) if tokens[value].text == "{" else (None, _skip_value(tokens, value))
+        end = tokens[at - 1].end
+        comma = tokens[at].start if tokens[at].text == "," else None
+        members.append(_Member(json.loads(key.text), key.start, end, comma, table))
+        at += comma is not None
+    return _Table(opened, tokens[at].start, members), at + 1
+
+
+def _skip_value(tokens: list[_EditToken], at: int) -> int:
+    depth = 0
+    while True:
+        depth += (tokens[at].text in ("[", "{")) - (tokens[at].text in ("]", "}"))
+        at += 1
+        if depth == 0:
+            return at

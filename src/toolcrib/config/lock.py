@@ -1,10 +1,10 @@
 """The lock: what discovery found, one record per server, what was pinned of it, and what people answered; as text that
 is the same bytes for the same findings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -238,3 +238,40 @@ def _name(tool: Mapping[str, Any]) -> str:
 def _in_order(tool: Mapping[str, Any]) -> dict[str, Any]:
     known = {key: tool[key] for key in _TOOL_KEYS if key in tool}
     return known | {key: tool[key] for key in sorted(tool.keys() - known.keys())}
+
+
+Change = Callable[[Record | None], Record | None]
+
+
+class Ledger(Protocol):
+    """Discovery records with their pins, and what people answered once and for all."""
+
+    async def lock(self) -> Lock:
+        """All of it; what cannot be read is an error, for with it every pin would be forgotten."""
+
+    async def read(self) -> Mapping[str, Record]:
+        """The records of all servers."""
+
+    async def update(self, server: str, change: Change) -> None:
+        """Change one record in one step, or remove it with ``None``; what others write meanwhile is not lost."""
+
+    async def find(self, tool: str, caller: str) -> bool | None:
+        """Whether the tool was allowed to the caller for ever, denied for ever, or neither."""
+
+    async def write(self, tool: str, caller: str, allow: bool, by: str) -> None:
+        """Keep an answer; returns when it will survive a power cut."""
+
+    async def forget(self, tool: str, callers: Sequence[str] | None = None) -> list[str]:
+        """Take answers back, those for all callers if none is named; whose there were."""
+
+    async def stamp(self) -> object:
+        """What is different after every change."""
+
+
+def kept_answers(lock: Lock) -> list[dict[str, str]]:
+    """The answers as plain data, by tool and caller."""
+    return [
+        {"tool": tool, "caller": caller, "answer": "allow" if kept.allow else "deny", "at": kept.at, "by": kept.by}
+        for tool, by_caller in sorted(lock.approvals.items())
+        for caller, kept in sorted(by_caller.items())
+    ]

@@ -1,16 +1,192 @@
 """Many layers, one configuration: later layers win, servers as a whole, settings one by one; of rules the strictest."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from toolcrib.config.kb import BUILT_IN_EMBEDDERS
-from toolcrib.config.model import DEFAULT, SECTIONS, Config, Layer, Origin, ServerConfig, ServerEntry
-from toolcrib.config.rules import rules_of_places
-from toolcrib.config.strictest import Findings, strictest_of_server, strictest_settings
-from toolcrib.config.tables import SERVER_KEYS, SETTINGS
-from toolcrib.config.written import dotted
+from toolcrib.config.model import (
+    DEFAULT,
+    SECTIONS,
+    Config,
+    Layer,
+    Origin,
+    Overruled,
+    ServerConfig,
+    ServerEntry,
+    ToolConfig,
+)
+from toolcrib.config.positions import dotted
+from toolcrib.config.rules import (
+    GRANTS,
+    IN_GENERAL,
+    OF_PROGRAMS,
+    PER_KEY,
+    SERVER_RULES,
+    SETTING_RULES,
+    TOGETHER,
+    TOOL_RULES,
+    Stricter,
+    rules_of_places,
+    stricter_setting,
+)
+from toolcrib.config.sections import BUILT_IN_EMBEDDERS
+from toolcrib.config.tables import SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.core.errors import ConfigError, did_you_mean
+
+_KEY_OF = {key.field: name for name, key in SERVER_KEYS.items()}
+_TOOL_KEY_OF = {key.field: name for name, key in TOOL_KEYS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What one layer says of one rule."""
+
+    value: Any
+    origin: Origin
+
+
+@dataclass(slots=True)
+class Findings:
+    """Where the values come from that count, and which do not count because others are stricter."""
+
+    origins: dict[str, Origin] = field(default_factory=dict)
+    overruled: dict[str, tuple[Overruled, ...]] = field(default_factory=dict)
+
+    def strictest(self, name: str, said: list[Said], stricter: Stricter) -> Said | None:
+        """The strictest of several values; what joins two of them comes from the later."""
+        kept: Said | None = None
+        for one in said:
+            kept = one if kept is None else self._stricter(name, kept, one, stricter)
+        if kept is not None:
+            self.origins[name] = kept.origin
+        return kept
+
+    def _stricter(self, name: str, one: Said, other: Said, stricter: Stricter) -> Said:
+        value = stricter(one.value, other.value)
+        losers = [Overruled(said.value, said.origin) for said in (one, other) if said.value != value]
+        if losers:
+            self.overruled[name] = (*self.overruled.get(name, ()), *losers)
+        return one if value == one.value else Said(value, other.origin)
+
+
+def strictest_settings(layers: tuple[Layer, ...], found: Findings) -> dict[str, Any]:
+    """Each rule as its strictest layer says it, every other setting as its strongest; tables of preferences are laid
+    over each other."""
+    settings: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.settings.items():
+            if name not in SETTING_RULES:
+                below = settings.get(name)
+                settings[name] = {**below, **value} if isinstance(below, Mapping) else value
+        found.origins |= {name: origin for name, origin in layer.origins.items() if name not in SETTING_RULES}
+    for name in SETTING_RULES:
+        said = _said(name, layers)
+        if name in PER_KEY:
+            settings |= _strictest_table(name, said, layers, found)
+        elif (kept := found.strictest(name, said, partial(stricter_setting, name))) is not None:
+            settings[name] = kept.value
+    return settings
+
+
+def _said(name: str, layers: tuple[Layer, ...]) -> list[Said]:
+    """What the layers say of a rule; toolcrib's own default is no word against anybody's."""
+    group = next((group for group in TOGETHER if name in group), None)
+    first = next((layer for layer in layers if group and group & layer.settings.keys()), None)
+    asked = layers if first is None else (first,)
+    said = [
+        Said(layer.settings[name], layer.origins.get(name, Origin(layer.where)))
+        for layer in asked
+        if name in layer.settings
+    ]
+    return [one for one in said if one.origin != DEFAULT] or said
+
+
+def _strictest_table(name: str, said: list[Said], layers: tuple[Layer, ...], found: Findings) -> dict[str, Any]:
+    """A rule that is a table, key by key; the whole is shown as coming from the strongest layer that has one."""
+    if not said:
+        return {}
+    found.origins[name] = said[-1].origin
+    values: dict[str, Any] = {}
+    for key in dict.fromkeys(key for one in said for key in one.value):
+        place = dotted((*name.split("."), key))
+        holding = [layer for layer in layers if key in layer.settings.get(name, {})]
+        words = [Said(layer.settings[name][key], _origin_of(layer, place, name)) for layer in holding]
+        kept = found.strictest(place, words, PER_KEY[name])
+        values[key] = kept.value if kept is not None else None
+    return {name: values}
+
+
+def _origin_of(layer: Layer, place: str, name: str) -> Origin:
+    return layer.origins.get(place) or layer.origins.get(name) or Origin(layer.where)
+
+
+def strictest_of_server(name: str, entry: ServerEntry, layers: tuple[Layer, ...], found: Findings) -> ServerEntry:
+    """A server under the rules that any layer has for that name; its preferences stay as they are."""
+    fields, origins = dict(entry.fields), dict(entry.origins)
+    for rule, stricter in SERVER_RULES.items():
+        if rule in OF_PROGRAMS and "command" not in fields:
+            continue
+        said = _said_of_server(name, rule, _own_layers(name, layers) if rule in GRANTS else layers)
+        kept = found.strictest(f"{dotted(('servers', name))}.{_KEY_OF[rule]}", said, stricter)
+        if kept is not None:
+            fields[rule], origins[_KEY_OF[rule]] = kept.value, kept.origin
+    tools = _strictest_tools(name, fields.get("tools", {}), layers, found)
+    return replace(entry, fields=fields | {"tools": tools} if tools else fields, origins=origins)
+
+
+def _own_layers(name: str, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """The layers that speak of this very server: from the one on that declares it."""
+    numbers = [
+        number
+        for number, layer in enumerate(layers)
+        if not layer.is_only_rules and name in layer.servers and not layer.servers[name].adjusts
+    ]
+    return tuple(layer for layer in layers[numbers[-1] if numbers else 0 :] if not layer.is_only_rules)
+
+
+def _said_of_server(name: str, rule: str, layers: tuple[Layer, ...]) -> list[Said]:
+    """What the layers say of a server: in particular, or else in general, if anybody says something in particular."""
+    said, is_particular = [], False
+    for layer in layers:
+        entry, general = layer.servers.get(name), IN_GENERAL.get(rule, "")
+        if entry is not None and entry.fields.get(rule) not in (None, ""):
+            said.append(Said(entry.fields[rule], entry.origins.get(_KEY_OF[rule], entry.origin)))
+            is_particular = True
+        elif general in layer.settings and layer.origins.get(general) != DEFAULT:
+            said.append(Said(layer.settings[general], layer.origins.get(general, Origin(layer.where))))
+    return said if is_particular else []
+
+
+def _strictest_tools(
+    name: str, tools: Mapping[str, ToolConfig], layers: tuple[Layer, ...], found: Findings
+) -> dict[str, ToolConfig]:
+    entries = [layer.servers[name] for layer in layers if name in layer.servers]
+    every = {tool for entry in entries for tool in entry.fields.get("tools", {})}
+    strict = {tool: _strictest_tool(name, tool, tools.get(tool, _PLAIN), entries, found) for tool in sorted(every)}
+    return {tool: wishes for tool, wishes in strict.items() if tool in tools or wishes != _PLAIN}
+
+
+_PLAIN = ToolConfig()
+
+
+def _strictest_tool(
+    server: str, tool: str, wishes: ToolConfig, entries: list[ServerEntry], found: Findings
+) -> ToolConfig:
+    """What is wanted of a tool, under the rules that any layer has for it."""
+    changed = {}
+    for rule, stricter in TOOL_RULES.items():
+        place = dotted(("tools", tool, _TOOL_KEY_OF[rule]))
+        said = [
+            Said(value, entry.origins.get(place, entry.origin))
+            for entry in entries
+            if (value := getattr(entry.fields.get("tools", {}).get(tool, _PLAIN), rule)) != getattr(_PLAIN, rule)
+        ]
+        kept = found.strictest(f"{dotted(('servers', server))}.{place}", said, stricter)
+        if kept is not None:
+            changed[rule] = kept.value
+    return replace(wishes, **changed)
+
 
 _TABLES_OF_A_SERVER = ("env", "headers", "tools")
 _INHERITED = {"calls.timeout": "call_timeout", "limits.parallel": "parallel"}

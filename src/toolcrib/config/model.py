@@ -10,13 +10,26 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.config.exposing import SHOW_ALL, ExposeConfig, ProfileConfig
-from toolcrib.config.kb import KbConfig
-from toolcrib.config.platform import PlatformConfig
-from toolcrib.config.scaling import NO_REDIS, NO_STORE, RedisConfig, StoreConfig
-from toolcrib.config.security import AccessConfig, AuthConfig, AuthMode, IsolationConfig, Policy, SecurityConfig
-from toolcrib.config.thinking import ModelConfig
-from toolcrib.config.workspace import NO_WORKSPACE, WorkspaceConfig
+from toolcrib.config.sections import (
+    NO_REDIS,
+    NO_STORE,
+    NO_WORKSPACE,
+    SHOW_ALL,
+    AccessConfig,
+    AuthConfig,
+    AuthMode,
+    ExposeConfig,
+    IsolationConfig,
+    KbConfig,
+    ModelConfig,
+    PlatformConfig,
+    Policy,
+    ProfileConfig,
+    RedisConfig,
+    SecurityConfig,
+    StoreConfig,
+    WorkspaceConfig,
+)
 from toolcrib.core.limits import USUAL, CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
 

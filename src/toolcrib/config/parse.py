@@ -7,10 +7,12 @@ from typing import Any, NoReturn
 
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.model import Layer, Origin, ServerEntry, ToolConfig
-from toolcrib.config.positions import toml_lines, toml_places
-from toolcrib.config.profiles import read_profiles
+from toolcrib.config.positions import KeyPath, Written, dotted, toml_lines, toml_places
 from toolcrib.config.rules import PER_KEY
+from toolcrib.config.sections import ProfileConfig, ProfileTool
 from toolcrib.config.tables import (
+    PROFILE_KEYS,
+    PROFILE_TOOL_KEYS,
     SERVER_KEYS,
     SETTINGS,
     TOOL_KEYS,
@@ -21,9 +23,39 @@ from toolcrib.config.tables import (
     read_keys,
     read_value,
 )
-from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError, InvalidName
 from toolcrib.core.names import check_server_name
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
+_LONGEST = 32
+
+
+def read_profiles(written: Written, table: object) -> dict[str, ProfileConfig]:
+    """Every profile by its name."""
+    found = check_table(written, ("profiles",), table)
+    return {name: _profile(written, ("profiles", name), found[name]) for name in sorted(found)}
+
+
+def _profile(written: Written, path: KeyPath, table: object) -> ProfileConfig:
+    if len(path[-1]) > _LONGEST or not _NAME.fullmatch(path[-1]):
+        hint = f"Use small letters, digits, - and _, at most {_LONGEST} characters: it becomes part of an address."
+        raise written.error(path, f"{path[-1]!r} cannot name a profile.", hint)
+    checked = check_keys(written, path, table, (*PROFILE_KEYS, "change"))
+    place = (*path, "change")
+    changes = check_table(written, place, checked.get("change", {}))
+    change = {name: _profile_tool(written, (*place, name), changes[name]) for name in sorted(changes)}
+    return ProfileConfig(**read_keys(written, path, checked, PROFILE_KEYS), change=change)
+
+
+def _profile_tool(written: Written, path: KeyPath, table: object) -> ProfileTool:
+    checked = check_keys(written, path, table, PROFILE_TOOL_KEYS)
+    found = ProfileTool(**read_keys(written, path, checked, PROFILE_TOOL_KEYS))
+    both = sorted({*found.fixed} & {*found.hidden})
+    if both:
+        hint = "What is fixed is hidden anyway; keep it in fixed."
+        raise written.error((*path, "hidden"), f"{dotted(path)} has {both[0]!r} in both fixed and hidden.", hint)
+    return found
+
 
 _TABLES = tuple(dict.fromkeys(name.partition(".")[0] for name in SETTINGS if "." in name))
 _TOP = ("native", *_TABLES, "servers", "profiles")

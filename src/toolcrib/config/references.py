@@ -4,9 +4,11 @@
 the default holds when the variable is missing or empty.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ConfigError
@@ -91,3 +93,13 @@ def _expand_home(value: str, env: Mapping[str, str], server: str) -> str:
 
 def _found(match: re.Match[str], env: Mapping[str, str]) -> str:
     return (_lookup(match, env) if match["name"] else None) or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where toolcrib runs; given as a value so that nothing reads it behind anybody's back."""
+
+    cwd: Path = field(default_factory=Path.cwd)
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    elsewhere: bool = False
+    """Whether ``cwd`` is not where this process is, so that servers must be told to start there."""

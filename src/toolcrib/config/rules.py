@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from toolcrib.config.model import SECTIONS, Config, Layer, ServerConfig
-from toolcrib.config.security import ISOLATIONS, POLICIES, PlaceRules, SecurityConfig
+from toolcrib.config.sections import ISOLATIONS, POLICIES, PlaceRules, SecurityConfig
 from toolcrib.config.tables import SETTINGS
 from toolcrib.core.limits import Rate
 from toolcrib.core.tool import SecurityLevel

@@ -3,12 +3,23 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from toolcrib.config.exposing import EXPOSE_MODES
-from toolcrib.config.kb import BUILT_IN_EMBEDDERS, EMBEDDER_KINDS, EmbedderConfig
 from toolcrib.config.model import RELAYABLE
-from toolcrib.config.platform import GATEWAY_VERSIONS, TOKEN_CHECKS
-from toolcrib.config.security import ASYMMETRIC, AUTH_MODES, ISOLATIONS, PIN_MODES, POLICIES
-from toolcrib.config.thinking import MODEL_PROVIDERS
+from toolcrib.config.positions import KeyPath, Written, dotted
+from toolcrib.config.sections import (
+    ASYMMETRIC,
+    AUTH_MODES,
+    BUILT_IN_EMBEDDERS,
+    EMBEDDER_KINDS,
+    EXPOSE_MODES,
+    GATEWAY_VERSIONS,
+    ISOLATIONS,
+    MODEL_PROVIDERS,
+    PIN_MODES,
+    POLICIES,
+    TOKEN_CHECKS,
+    WORKSPACE_TOOLS,
+    EmbedderConfig,
+)
 from toolcrib.config.values import (
     Mismatch,
     Reader,
@@ -42,8 +53,6 @@ from toolcrib.config.values import (
     timeout_s,
     tool_name,
 )
-from toolcrib.config.workspace import WORKSPACE_TOOLS
-from toolcrib.config.written import KeyPath, Written, dotted
 from toolcrib.core.errors import ConfigError, did_you_mean
 from toolcrib.core.tool import SecurityLevel
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolcrib.config.written import KeyPath
+from toolcrib.config.positions import KeyPath
 from toolcrib.core.limits import Rate
 from toolcrib.core.names import META_TOOLS, is_tool_name
 from toolcrib.core.tool import SecurityLevel

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from toolcrib.core.access import Caller
+
 DISCOVERY_STARTED = "tools.discovery.started"
 DISCOVERY_SERVER_SUCCESS = "tools.discovery.server.success"
 DISCOVERY_SERVER_FAILED = "tools.discovery.server.failed"
@@ -49,3 +51,84 @@ def hears(emit: Emit, level: str) -> bool:
     itself, once and for all, so that what happens all the time need not be put into words nobody reads."""
     own = getattr(emit, "hears", None)
     return bool(own(level)) if own is not None else emit is not drop
+
+
+CALL = "call"
+CATALOG = "catalog"
+SERVER = "server"
+APPROVAL = "approval"
+CONFIG = "config"
+TOPICS = frozenset({CALL, CATALOG, SERVER, APPROVAL, CONFIG})
+MISSED = "missed"
+"""What a reader is told that could not be told everything; it belongs to every choice of topics."""
+
+TEXT_MAX = 300
+
+_TOPIC_OF = {
+    DISCOVERY_STARTED: SERVER,
+    DISCOVERY_SERVER_SUCCESS: SERVER,
+    DISCOVERY_SERVER_FAILED: SERVER,
+    SERVER_CREATED: SERVER,
+    SERVER_CHANGED: SERVER,
+    SERVER_REMOVED: SERVER,
+    SERVER_CONNECTING: SERVER,
+    SERVER_CONNECTED: SERVER,
+    SERVER_LOST: SERVER,
+    SERVER_STOPPED: SERVER,
+    SERVER_PAUSED: SERVER,
+    SERVER_RESUMED: SERVER,
+    REGISTRY_SERVER_REMOVED: SERVER,
+    REGISTRY_UPDATED: CATALOG,
+    TOOL_HELD: CATALOG,
+    SERVER_HELD: SERVER,
+    TOOL_IMITATES: CATALOG,
+    "tools.registry.replaced": CATALOG,
+    "config.applied": CONFIG,
+    "config.rejected": CONFIG,
+    "config.restart.needed": CONFIG,
+}
+
+_WITHHELD = {"config.rejected": frozenset({"error"})}
+"""What an error says of a configuration may quote it; the log has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One thing that happened; ``at`` in seconds since 1970."""
+
+    id: int
+    topic: str
+    data: Mapping[str, Any]
+    at: float
+
+
+def news_of(event: Event) -> tuple[str, dict[str, Any]] | None:
+    """The topic and the data of an event that is news; ``None`` for all others."""
+    topic = _TOPIC_OF.get(event.name)
+    if topic is None:
+        return None
+    withheld = _WITHHELD.get(event.name, frozenset())
+    fields = {key: _plain(value) for key, value in event.fields.items() if key not in withheld}
+    return topic, {"event": event.name, "severity": event.level} | fields
+
+
+def _plain(value: object) -> str | int | float | bool | None:
+    """The value, if it is a number; else one short line without control characters."""
+    if value is None or isinstance(value, int | float):
+        return value
+    text = str(value)[:TEXT_MAX]
+    return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A client between its coming and its going; the ``id`` opens no door."""
+
+    id: str
+    client: str
+    """What the client calls itself; not to be believed."""
+    era: str
+    caller: Caller
+    age_s: float
+    idle_s: float
+    end: Callable[[], None]

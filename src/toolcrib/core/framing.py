@@ -1,6 +1,9 @@
-"""Lines out of a byte stream, however the stream is cut: stdio speaks one JSON message per line."""
+"""Messages out of a byte stream, and how much work it is to read one."""
 
-from collections.abc import Callable
+import gc
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 LINE_LIMIT = 16 * 1024 * 1024
 HEAD_BYTES = 256
@@ -63,3 +66,75 @@ class LineFramer:
     def _give_up(self, line: bytes | bytearray) -> None:
         # Never more than the limit itself, so that the head does not depend on how the stream was cut.
         self._on_overlong(bytes(line[: min(HEAD_BYTES, self._limit)]))
+
+
+MESSAGE_BYTES = 4 * 1024 * 1024
+"""The largest message or body that is taken from a client."""
+SMALL_BYTES = 64 * 1024
+"""Never much work."""
+WORK_MAX = 500_000
+"""Some 40 ms: so many values in lists, or a third as many lists and objects, or a ninth as many members of objects."""
+TEXTS_MAX = 200_000
+TOO_MANY_VALUES = (
+    f"It holds too many values at once: more than {WORK_MAX:,} in lists, {WORK_MAX // 3:,} lists or objects, "
+    f"or {WORK_MAX // 9:,} members of objects. Send less at once."
+)
+
+DENSE_BYTES = 8 * 1024 * 1024
+MARKS_MAX = 5_000_000
+"""Passing over so many values without making objects of them takes some 30 ms."""
+
+_STEPS = (61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127)
+"""Primes, so that what is repeated is not met at the same place each time."""
+_UNMARKED = bytes(byte for byte in range(256) if byte not in b'"[{,:')
+
+
+def is_bulky(data: bytes) -> bool:
+    """Whether decoding so much JSON would hold up the event loop."""
+    if len(data) <= SMALL_BYTES or _work(data) <= WORK_MAX:
+        return False
+    marks = _outside_texts(data)
+    return marks is None or _work(marks) > WORK_MAX
+
+
+def _work(marks: bytes) -> int:
+    """As if nothing stood in texts: a member is eight times as much as a value, for its name is kept, too."""
+    return marks.count(b",") + 2 * (marks.count(b"[") + marks.count(b"{")) + 8 * marks.count(b":")
+
+
+def _outside_texts(data: bytes) -> bytes | None:
+    """What stands outside of texts, if there are not too many of them to tell."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = data.translate(None, _UNMARKED)
+    return None if marks.count(b'"') > 2 * TEXTS_MAX else b"".join(marks.split(b'"')[::2])
+
+
+def is_dense(data: bytes) -> bool:
+    """Whether even passing over so much JSON would hold up the event loop, by samples nobody can foresee.
+
+    For what a server sends, which may be longer: 16 MB of text take 7 ms, as much of small numbers 60 ms.
+    """
+    if len(data) <= DENSE_BYTES:
+        return False
+    step = secrets.choice(_STEPS)
+    sample = data[secrets.randbelow(step) :: step]
+    return len(data) * _marks_in(sample) > MARKS_MAX * len(sample)
+
+
+def _marks_in(sample: bytes) -> int:
+    """Those of JSON in a text are half backslashes, and count less."""
+    return len(sample) - len(sample.translate(None, b'"[{,:')) - sample.count(b"\\")
+
+
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Nothing that is read is garbage yet: looking for it meanwhile takes longer than the reading."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

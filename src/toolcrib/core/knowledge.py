@@ -3,10 +3,90 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from toolcrib.core.jobs import Job, JobQueue
-from toolcrib.core.remote_index import RemoteIndex
+
+class RemoteIndex(Protocol):
+    """What a store offers that has one; what comes from ``segment`` goes back into ``elsewhere``."""
+
+    async def segment(self, record: "SegmentRecord") -> Any:
+        """What is held here of a segment: how long its passages are; ``None`` if it was merged away meanwhile."""
+
+    async def vectors(self, collections: Sequence[str]) -> Mapping[str, int]:
+        """Which set of vectors each collection is searched by."""
+
+    def elsewhere(self, segments: Sequence[Any], alive: Sequence[Any], vectors: Mapping[str, int], size: int) -> Any:
+        """How a searcher of these segments looks up words, and meaning if vectors have a size."""
+
+    async def sizes(self, collection: str) -> set[int]:
+        """How long the vectors are that were put aside for a collection."""
+
+    async def settle(self, collection: str, expected: "Embedding | None", now: "Embedding") -> bool:
+        """Have what was put aside count from now on; not done, and false, if something changed or is missing."""
+
+    async def take_merging(self, collection: str) -> bool:
+        """Be the only one who merges segments of a collection; false if another, in whichever process, is at it."""
+
+    async def end_merging(self, collection: str) -> None:
+        """Let the next one merge."""
+
+    async def tidy(self, collection: str) -> None:
+        """After much was added: have the engine's own indexes follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One source that somebody has taken, and how often that was done."""
+
+    source: str
+    what: str
+    """How it is read, as whoever put it there wrote it."""
+    attempts: int = 1
+    worker: str = ""
+    """Who has taken it."""
+    asked: datetime | None = None
+    """When it was put there; who puts it there again asks for more than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Jobs that are done alike: sources for one collection, with the same said of them."""
+
+    collection: str
+    adding: str
+
+
+class JobQueue(Protocol):
+    """Jobs by source; one that was taken comes back when its lease ends without a word."""
+
+    async def put(self, errand: Errand, jobs: Mapping[str, str]) -> None:
+        """Have sources worked on; one that waits is worked on once, one that was taken is worked on again."""
+
+    async def next(self, collection: str | None, without: Sequence[str]) -> Errand | None:
+        """What could be taken now, without these sources."""
+
+    async def take(self, worker: str, errand: Errand, most: int, without: Sequence[str]) -> list[Job]:
+        """Take some that nobody has, oldest first."""
+
+    async def share(self, errand: Errand) -> int | None:
+        """How many one should work on at a time, so that all finish together; nothing if that does not matter yet."""
+
+    async def keep(self, worker: str) -> None:
+        """Go on having what one has."""
+
+    async def give_back(self, worker: str, sources: Sequence[str] | None = None) -> None:
+        """Leave these to others, or everything."""
+
+    async def finish(self, collection: str, jobs: Sequence[Job]) -> None:
+        """These are done, unless they were asked for again or are with others by now.
+
+        Those that became documents were finished in the same step as they came in.
+        """
+
+    async def left(self, errand: Errand, worker: str, without: Sequence[str]) -> int:
+        """How many wait, or are with others."""
+
 
 T = TypeVar("T")
 MetadataValue = str | int | float | bool | None

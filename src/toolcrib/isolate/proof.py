@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.arena import Verdict
-from toolcrib.isolate.grants import Wish
-from toolcrib.isolate.levels import AUTO, IsolationLevel, Probe
+from toolcrib.isolate.levels import AUTO, IsolationLevel, Probe, Wish
 from toolcrib.isolate.plan import Host
-from toolcrib.isolate.selftest import Proof, Trial, measure
-from toolcrib.transports.spawn import Spawner
+from toolcrib.isolate.selftest import Proof, Trial, Verdict, measure
+from toolcrib.transports.process.spawn import Spawner
 
 KEPT_MAX = 64 * 1024
 _TRAITS = ("CapEff", "Seccomp", "NoNewPrivs")

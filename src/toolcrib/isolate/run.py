@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from toolcrib.transports.spawn import Process, Spawner
-from toolcrib.transports.spec import ExitReport, ProcessSpec
+from toolcrib.transports.process.spawn import Process, Spawner
+from toolcrib.transports.process.spec import ExitReport, ProcessSpec
 from toolcrib.transports.stdio import PipeReader, PipeWriter, StderrRing
 
 

@@ -1,24 +1,201 @@
-"""Words are indexed, and parts of the index merged, in a process of its own while this one reads, embeds and stores;
-where that fails, here.
-
-The process is kept a while for the next addition, since by then it knows many words. It ends when nobody wants it any
-more, when whoever started it is closed, and by itself when its input does.
-"""
+"""The index: words indexed and parts merged in a process beside an addition, and kept in few segments."""
 
 import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
+from typing import TypeVar
 
 from toolcrib.core.events import Emit, Event, drop
-from toolcrib.core.knowledge import Arrival
+from toolcrib.core.knowledge import Arrival, Collection, KnowledgeStore, Merging, Place, SegmentRecord, SegmentRows
 from toolcrib.isolate.helper import import_path
 from toolcrib.knowledge import beside
-from toolcrib.knowledge.compact import merge_here
-from toolcrib.knowledge.indexing import Fields, Part, indexed_fields
+from toolcrib.knowledge.indexing import Fields, Part, build_segment, indexed_fields, merge_segments, owners_of, part_of
+
+T = TypeVar("T")
+
+
+class Relay:
+    """A few pieces of work under way at once; at the end of the block all are done, or given up."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._under_way: deque[asyncio.Task[None]] = deque()
+
+    async def put(self, prepare: Callable[[], Awaitable[T]], finish: Callable[[T], Awaitable[None]]) -> None:
+        """Begin, as soon as there is room; raises what went wrong with work that was put in before."""
+        await self._come_down_to(self._most - 1)
+        before = self._under_way[-1] if self._under_way else None
+        self._under_way.append(asyncio.create_task(_run(prepare, finish, before)))
+
+    async def _come_down_to(self, most: int) -> None:
+        while len(self._under_way) > most:
+            await self._under_way[0]
+            self._under_way.popleft()
+
+    async def __aenter__(self) -> "Relay":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """After an error, what was begun is still done; who is interrupted does not want to wait for that."""
+        if error is None or isinstance(error, Exception):
+            await self._see_through(is_well=error is None)
+        else:
+            await self._give_up()
+
+    async def _see_through(self, *, is_well: bool) -> None:
+        try:
+            await asyncio.gather(*self._under_way, return_exceptions=not is_well)
+        except BaseException:
+            await self._give_up()
+            raise
+
+    async def _give_up(self) -> None:
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+async def _run(
+    prepare: Callable[[], Awaitable[T]], finish: Callable[[T], Awaitable[None]], before: asyncio.Task[None] | None
+) -> None:
+    prepared = await prepare()
+    if before is not None:
+        await before
+    await finish(prepared)
+
+
+FAN_IN = 8
+"""How many segments of one tier become one of the next."""
+
+
+Merge = Callable[[Sequence[Part]], Awaitable[bytes]]
+"""Makes one segment of several, wherever there is room for it."""
+
+
+async def merge_here(parts: Sequence[Part]) -> bytes:
+    """In a thread of this process."""
+    return await asyncio.to_thread(merge_segments, parts)
+
+
+class Compaction:
+    """Merging while documents are added: one merge at a time, and the addition does not wait for it before its end."""
+
+    def __init__(self, store: KnowledgeStore, collection: str, merge: Merge) -> None:
+        self._compact = partial(compact, store, collection, merge=merge)
+        self._task: asyncio.Task[int] | None = None
+
+    async def nudge(self) -> None:
+        """Something was added; raises what went wrong with a merge before."""
+        if self._task is not None and self._task.done():
+            await self._task
+            self._task = None
+        if self._task is None:
+            self._task = asyncio.create_task(self._compact())
+
+    async def __aenter__(self) -> "Compaction":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Who is interrupted does not want to wait."""
+        if self._task is None:
+            return
+        if error is not None:
+            self._task.cancel()
+        try:
+            await asyncio.gather(self._task, return_exceptions=error is not None)
+        finally:
+            self._task.cancel()
+
+
+async def compact(store: KnowledgeStore, collection: str, *, drop_dead: bool = False, merge: Merge = merge_here) -> int:
+    """Merge until there is nothing more to merge, or nothing that another process leaves; how many merges were done."""
+    if store.remote is None:
+        return await _compact(store, collection, drop_dead=drop_dead, merge=merge)
+    if not choose(await store.segments([collection]), {}) and not drop_dead:
+        return 0
+    if not await store.remote.take_merging(collection):
+        return 0
+    try:
+        return await _compact(store, collection, drop_dead=drop_dead, merge=merge)
+    finally:
+        await store.remote.end_merging(collection)
+
+
+async def _compact(store: KnowledgeStore, collection: str, *, drop_dead: bool, merge: Merge) -> int:
+    done = 0
+    while True:
+        records = await store.segments([collection])
+        rows = {record.id: await store.segment_rows(record.id) for record in records} if drop_dead else {}
+        chosen = choose(records, {number: len(found.positions) for number, found in rows.items()})
+        if not chosen or not await _merge(store, collection, chosen, merge):
+            return done
+        done += 1
+
+
+def choose(records: Sequence[SegmentRecord], alive: Mapping[int, int]) -> Sequence[SegmentRecord]:
+    """What to merge next: the lowest tier that is full, else a segment most of whose passages are dead."""
+    tiers: dict[int, list[SegmentRecord]] = defaultdict(list)
+    for record in records:
+        tiers[record.level].append(record)
+    for level in sorted(tiers):
+        if len(tiers[level]) >= FAN_IN:
+            return tiers[level][:FAN_IN]
+    for record in records:
+        if alive.get(record.id, record.size) < record.size / 2:
+            return [record]
+    return []
+
+
+async def _merge(store: KnowledgeStore, collection: str, chosen: Sequence[SegmentRecord], merge: Merge) -> bool:
+    parts, rows = list[Part](), list[SegmentRows]()
+    for record in chosen:
+        encoded = await store.segment_bytes(record.id)
+        if encoded is None:
+            return False
+        rows.append(await store.segment_rows(record.id))
+        parts.append(part_of(encoded, record.size, rows[-1]))
+    owners = owners_of(rows)
+    merged = await merge(parts) if owners else b""
+    level = chosen[0].level + (len(chosen) > 1)
+    return await store.merge(Merging(collection, tuple(chosen), merged, owners, level))
+
+
+async def reindex(store: KnowledgeStore, collection: Collection) -> bool:
+    """Build the index of words anew from the texts that are kept; vectors are to follow. Whether nobody interfered."""
+    await store.put_collection(_without_vectors(collection))
+    return await _rebuild(store, collection.id)
+
+
+def _without_vectors(collection: Collection) -> Collection:
+    wanted = collection.coming or collection.embedding
+    coming = replace(wanted, dimensions=0) if wanted.model else None
+    return replace(collection, embedder="", dimensions=0, coming=coming)
+
+
+async def _rebuild(store: KnowledgeStore, collection: str) -> bool:
+    records = tuple(await store.segments([collection]))
+    arrivals, owners = list[Arrival](), list[tuple[int, int]]()
+    for document in await store.documents(collection):
+        kept, passages = await store.text(document.id), await store.passages(document.id)
+        if kept is None:
+            return False
+        places = tuple[Place, ...](passage.place for passage in passages)
+        arrivals.append(Arrival(document, kept.text, places))
+        owners += [(document.key, passage.ordinal) for passage in passages]
+    encoded = await asyncio.to_thread(build_segment, arrivals, None)
+    return await store.merge(Merging(collection, records, encoded, tuple(owners), 1))
+
 
 PATIENCE_S = 120.0
 REST_S = 60.0

@@ -11,8 +11,8 @@ import msgspec
 
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable, SourceUnavailable
 from toolcrib.knowledge.embedding import NO_PREFIXES, Prefixes, check_dimensions, to_unit
-from toolcrib.transports.http_client import HttpPool, PoolLimits, Response
-from toolcrib.transports.http_dial import encode_own_headers
+from toolcrib.transports.http.client import HttpPool, PoolLimits, Response
+from toolcrib.transports.http.dial import encode_own_headers
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,18 +5,32 @@ they take their place in one step.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
-from toolcrib.core.knowledge import Collection, CollectionCounts, Embedding, KnowledgeStore, Merging, Swap
-from toolcrib.core.remote_index import RemoteIndex
+from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, ToolcribError, UnknownCollection
+from toolcrib.core.knowledge import (
+    Arrival,
+    Change,
+    Collection,
+    CollectionCounts,
+    Embedding,
+    KnowledgeStore,
+    Merging,
+    RemoteIndex,
+    Swap,
+)
+from toolcrib.core.tasks import TaskScope
+from toolcrib.knowledge.builder import Builder, compact
 from toolcrib.knowledge.embedding import NONE, Embedders, TextEmbedder, check_dimensions, fits
-from toolcrib.knowledge.indexing import text_to_embed, with_vectors
+from toolcrib.knowledge.indexing import build_segment, join_vectors, text_to_embed, texts_to_embed, with_vectors
 
 if TYPE_CHECKING:
     from toolcrib.search.vectors import Floats
+
 
 Row = tuple[int, int]
 
@@ -271,3 +285,129 @@ async def _trouble(embedders: Embedders, embedding: Embedding) -> str:
 
 def _until(collection: Collection) -> str:
     return f"the vectors of {collection.embedder!r} answer" if collection.embedder else "only words count"
+
+
+class Arriving:
+    """What comes into one collection, some at a time, each time all or nothing."""
+
+    def __init__(
+        self,
+        store: KnowledgeStore,
+        embedders: Embedders,
+        collection: str,
+        builder: Builder | None = None,
+        on_stored: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        self._store, self._embedders, self._collection = store, embedders, collection
+        self._builder = builder or Builder()
+        self._on_stored = on_stored or partial(compact, store, collection)
+        self._embedding = asyncio.Lock()
+        self.trouble = ""
+        """Why vectors are missing; once something is wrong, the embedder is not asked again."""
+
+    async def take(self, arrivals: Sequence[Arrival], removals: Sequence[str] = ()) -> None:
+        """Store documents and take others out, in one step."""
+        await self.store(await self.prepare(arrivals, removals))
+
+    async def prepare(self, arrivals: Sequence[Arrival], removals: Sequence[str]) -> Change:
+        """What is to be stored; several may be in preparation at once."""
+        words, (vectors, is_lacking) = await asyncio.gather(self._builder.words(arrivals), self._vectors(arrivals))
+        if words:
+            segment = await asyncio.to_thread(join_vectors, words, vectors)
+        else:
+            segment = await asyncio.to_thread(build_segment, arrivals, vectors)
+        return Change(self._collection, tuple(arrivals), tuple(removals), segment, is_lacking)
+
+    async def store(self, change: Change) -> None:
+        """All of it or nothing; one after the other."""
+        await self._store.apply(change)
+        await self._on_stored()
+
+    async def _vectors(self, arrivals: Sequence[Arrival]) -> "tuple[Floats | None, bool]":
+        """The vectors, if they can be made now, and whether they are lacking; in the order of the asking."""
+        async with self._embedding:
+            vectors = await self._try_to_embed(arrivals)
+            return vectors, vectors is None and bool(self.trouble)
+
+    async def _try_to_embed(self, arrivals: Sequence[Arrival]) -> "Floats | None":
+        texts = texts_to_embed(arrivals)
+        if self.trouble or not texts:
+            return None
+        try:
+            return await self._embed(texts)
+        except EmbedderUnavailable as error:
+            self.trouble = str(error)
+            return None
+
+    async def _embed(self, texts: Sequence[str]) -> "Floats | None":
+        known = await find_collection(self._store, self._collection)
+        embedder = await self._embedders.find(known.embedding)
+        if embedder is None:
+            return None
+        vectors = await embedder.embed_documents(texts)
+        check_dimensions(known.embedder_name, vectors.shape[1], known.dimensions)
+        if not known.dimensions:
+            fresh = await find_collection(self._store, self._collection)
+            await self._store.put_collection(replace(fresh, dimensions=vectors.shape[1]))
+        return vectors
+
+
+FIRST_WAIT_S = 5.0
+LONGEST_WAIT_S = 300.0
+
+
+class Background:
+    """One task that fills collections one after the other, whenever it is told that there may be something to do."""
+
+    def __init__(self, store: KnowledgeStore, embedders: Embedders, first_wait_s: float = FIRST_WAIT_S) -> None:
+        self._store, self._embedders, self._first_wait_s = store, embedders, first_wait_s
+        self._scope = TaskScope(lambda *_: None)
+        self._wanted = asyncio.Event()
+        self._seen = 0
+        self._is_in_trouble = False
+
+    def start(self) -> None:
+        """Begin with what an earlier process left undone."""
+        self._wanted.set()
+        self._scope.spawn(self._run(), "kb-vectors")
+
+    async def look(self) -> None:
+        """Have another look if the store has changed, by whichever process."""
+        generation = await self._store.generation()
+        if generation != self._seen:
+            self._seen = generation
+            self._wanted.set()
+
+    async def _run(self) -> None:
+        wait_s = self._first_wait_s
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await self._fill_all()
+            if not self._is_in_trouble:
+                wait_s = self._first_wait_s
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._wanted.wait()
+            self._wanted.set()
+            wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+
+    async def _fill_all(self) -> None:
+        """Whatever is wrong is told by the statistics, which ask for themselves; here it is only tried again."""
+        self._is_in_trouble = False
+        try:
+            for collection in await self._store.incomplete():
+                await self._fill(collection)
+        except ToolcribError:
+            self._is_in_trouble = True
+
+    async def _fill(self, collection: str) -> None:
+        try:
+            await fill(self._store, self._embedders, collection)
+        except EmbedderUnavailable:
+            self._is_in_trouble = True
+
+    async def close(self) -> None:
+        """Stop; what was made stays, and the next process goes on from there."""
+        await self._scope.close()

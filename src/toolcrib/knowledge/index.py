@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
-from toolcrib.core.knowledge import KnowledgeStore, SegmentRecord, SegmentRows
-from toolcrib.core.remote_index import RemoteIndex
+from toolcrib.core.knowledge import KnowledgeStore, RemoteIndex, SegmentRecord, SegmentRows
 from toolcrib.knowledge.embedding import Asking, Embedders
 from toolcrib.knowledge.indexing import even_out
 

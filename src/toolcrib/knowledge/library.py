@@ -15,10 +15,9 @@ from toolcrib.core.errors import (
     UnreadableSource,
 )
 from toolcrib.core.knowledge import Collection, CollectionCounts, Document, KnowledgeStore, Passage, Text
-from toolcrib.knowledge.background import Background
-from toolcrib.knowledge.compact import reindex
+from toolcrib.knowledge.builder import reindex
 from toolcrib.knowledge.embedding import Embedders
-from toolcrib.knowledge.fill import OnFilling, fill, vector_complaints
+from toolcrib.knowledge.fill import Background, OnFilling, fill, vector_complaints
 from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.ingest import Ingest, ParseForeign
 from toolcrib.knowledge.parse.parsed import Parsed

@@ -4,18 +4,17 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
 from toolcrib.core.errors import ToolcribError, UnreadableSource
-from toolcrib.core.jobs import Errand, Job, JobQueue
-from toolcrib.knowledge.fetch import Page
-from toolcrib.knowledge.survey import Adding
-from toolcrib.knowledge.walk import Candidate, Skipped
+from toolcrib.core.knowledge import Errand, Job, JobQueue
+from toolcrib.knowledge.survey import Adding, Candidate, Known, Page, Skipped
 
 AT_ONCE = 64
 STEP_MIN = 100
@@ -199,3 +198,66 @@ def _is_here(source: Candidate, below: Sequence[Path]) -> bool:
 def _is_below(path: Path, folder: Path) -> bool:
     """Whether a search of the folder could come there: not by what is hidden."""
     return path.is_relative_to(folder) and not any(part[0] == "." for part in path.relative_to(folder).parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an addition has come."""
+
+    done: int
+    total: int
+    passages: int
+    elapsed_s: float
+
+    @property
+    def rate(self) -> float:
+        """Files per second."""
+        return self.done / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def left_s(self) -> float:
+        """How much longer it may take."""
+        return (self.total - self.done) / self.rate if self.rate else 0.0
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of an addition."""
+
+    collection: str
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    passages: int = 0
+    seconds: float = 0.0
+    skipped: list[Skipped] = field(default_factory=list)
+    left: int = 0
+    """Sources that can only be read elsewhere, and wait for others."""
+    trouble: str = ""
+    """Why vectors are still to be made."""
+
+
+OnProgress = Callable[[Progress], None]
+
+
+async def nothing_more(sources: Sequence[str]) -> None:
+    """Nobody has to hear of it."""
+    del sources
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What is brought into one collection, and who hears of it."""
+
+    wanted: Adding
+    known: Known
+    report: Report
+    total: int
+    on_progress: OnProgress
+    finish: Callable[[Sequence[str]], Awaitable[None]] = nothing_more
+    """Told of the sources that need no more work, though nothing came in for them."""
+    hand_over: Callable[[Sequence[str]], tuple[Job, ...]] = lambda _: ()
+    """Asked for what is done as these sources are stored."""
+    seen: set[str] = field(default_factory=set)
+    """Sources that were taken in here."""

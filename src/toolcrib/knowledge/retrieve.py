@@ -1,24 +1,134 @@
 """Finding passages: the filter first, then the search, then what a reader needs to make use of what was found."""
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import PurePosixPath
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolcrib.core.errors import KnowledgeUnavailable
-from toolcrib.core.knowledge import Document, DocumentFilter, KnowledgeReader, KnowledgeStore, Passage
-from toolcrib.knowledge.fold import fold
-from toolcrib.knowledge.index import ATTEMPTS, Index, Part, View
-from toolcrib.knowledge.meaning import Asked, ask, find
+from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable
+from toolcrib.core.knowledge import Document, DocumentFilter, KnowledgeReader, KnowledgeStore, Passage, Place
+from toolcrib.knowledge.index import ATTEMPTS, Group, Index, Part, View
+from toolcrib.knowledge.parse.parsed import to_utc
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from toolcrib.search.hybrid import Hit
+    from toolcrib.search.hybrid import Found, Hit
+
+
+if TYPE_CHECKING:
+    Masks = Sequence[NDArray[np.bool_] | None] | None
+    Texts = Callable[[int, int], str]
+
+CONSIDERED = 200
+"""Passages of each ranking that are put together."""
+SHARE = 0.25
+"""How much the place in a ranking by meaning counts, where cosines of several models cannot be compared."""
+FLATNESS = 20
+"""The passage after so many better ones counts half."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query whose vectors are at hand, in a view."""
+
+    query: str
+    view: View
+    ready: tuple[Group, ...]
+    """Those that can be searched by meaning."""
+    warnings: tuple[str, ...]
+    """Why some are searched by words alone."""
+
+
+async def ask(view: View, query: str) -> Asked:
+    """Have a query embedded, once per embedder."""
+    outcomes = await asyncio.gather(*(_prepare(group, query) for group in view.groups))
+    ready = [group for group, trouble in zip(view.groups, outcomes, strict=True) if not trouble]
+    return Asked(query, view, tuple(ready), (*view.warnings, *dict.fromkeys(filter(None, outcomes))))
+
+
+def find(asked: Asked, k: int, masks: "Masks", texts: "Texts") -> "Found":
+    """The best passages. CPU work: run beside the event loop."""
+    if not asked.ready:
+        return asked.view.searcher.search(asked.query, k, masks, "lexical", texts)
+    if len(asked.ready[0].parts) == len(asked.view.parts):
+        return asked.view.searcher.search(asked.query, k, masks, "hybrid", texts)
+    return _find_mixed(asked, k, masks, texts)
+
+
+async def _prepare(group: Group, query: str) -> str:
+    """Nothing if the group can be searched by meaning, else why it cannot."""
+    try:
+        await group.asking.prepare(query)
+    except EmbedderUnavailable as error:
+        return f"Only words count where this embedder is needed. {error}"
+    return ""
+
+
+def _find_mixed(asked: Asked, k: int, masks: "Masks", texts: "Texts") -> "Found":
+    """By words over everything; by meaning in each group, where only the order counts."""
+    query, most = asked.query, max(k, CONSIDERED)
+    words = asked.view.searcher.search(query, most, masks, "lexical", texts)
+    scored = {(hit.segment, hit.position): replace(hit, score=(1 - SHARE) * hit.score) for hit in words.hits}
+    timings = dict(words.timings_ms)
+    for group in asked.ready:
+        within = None if masks is None else [masks[at] for at in group.parts]
+        near = group.searcher.search(query, most, within, "vector")
+        timings["vector"] = timings.get("vector", 0.0) + near.timings_ms["vector"]
+        for rank, hit in enumerate(near.hits):
+            place = (group.parts[hit.segment], hit.position)
+            scored[place] = _joined(scored.get(place), hit, place, rank)
+    best = sorted(scored.values(), key=lambda hit: (-hit.score, hit.segment, hit.position))[:k]
+    return replace(words, hits=best, total=max(words.total, len(best)), timings_ms=timings)
+
+
+def _joined(known: "Hit | None", hit: "Hit", place: tuple[int, int], rank: int) -> "Hit":
+    """What words say of a passage, and where meaning puts it."""
+    by_meaning = SHARE * FLATNESS / (FLATNESS + rank)
+    if known is None:
+        return replace(hit, segment=place[0], score=round(by_meaning, 6), lexical=0.0)
+    return replace(known, score=round(known.score + by_meaning, 6), vector=hit.vector)
+
+
+T = TypeVar("T")
+Shingles = frozenset[Hashable]
+
+ALIKE = 0.8
+
+
+def fold(items: Sequence[T], text_of: Callable[[T], str], most: int) -> list[T]:
+    """The first items in order, without those that say nearly the same as an earlier one."""
+    kept: list[T] = []
+    seen: list[Shingles] = []
+    for item in items:
+        shingles = _shingles(text_of(item))
+        if not any(_is_alike(shingles, other) for other in seen):
+            kept.append(item)
+            seen.append(shingles)
+        if len(kept) == most:
+            break
+    return kept
+
+
+def _shingles(text: str) -> Shingles:
+    """Every three words in a row."""
+    words = text.lower().split()
+    return frozenset(zip(words, words[1:], words[2:], strict=False)) or frozenset(words)
+
+
+def _is_alike(one: Shingles, other: Shingles) -> bool:
+    larger, smaller = max(len(one), len(other)), min(len(one), len(other))
+    if smaller < ALIKE * larger:
+        return False
+    shared = len(one & other)
+    return shared >= ALIKE * (larger + smaller - shared)
+
 
 TEXTS_MAX = 4_000_000
 """Characters of documents that are kept at hand."""
@@ -194,3 +304,80 @@ class _Texts:
             return self.of([key], reader).get(key, "")[int(part.starts[position]) : int(part.ends[position])]
 
         return read
+
+
+Json = dict[str, Any]
+
+
+def read_filter(filters: Mapping[str, Any] | None) -> DocumentFilter:
+    """The filter that a call's ``filters`` mean."""
+    given = filters or {}
+    dates = given.get("date_range") or {}
+    return DocumentFilter(
+        types=tuple(given.get("document_types") or ()),
+        since=to_utc(dates.get("start")),
+        until=to_utc(dates.get("end")),
+        metadata=dict(given.get("metadata") or {}),
+    )
+
+
+def source_url(document: Document) -> str | None:
+    """Where the document is, as an address."""
+    if "://" in document.source:
+        return document.source
+    return PurePosixPath(document.source).as_uri() if document.source.startswith("/") else document.source
+
+
+def citation(document: Document) -> Json:
+    """Who is quoted."""
+    return {
+        "title": document.title,
+        "source_url": source_url(document),
+        "license": document.licence,
+        "version": document.version,
+    }
+
+
+def place(where: Place) -> Json:
+    """Where in a document."""
+    return {"start": where.start, "end": where.end, "page": where.page, "headings": list(where.headings)}
+
+
+def result(found: FoundPassage, highlights: Sequence[tuple[int, int]]) -> Json:
+    """One result of a search."""
+    return {
+        "chunk_id": found.passage.id,
+        "document_id": found.document.id,
+        "collection_id": found.document.collection,
+        "content": found.text,
+        "title": found.document.title,
+        "score": round(found.score, 4),
+        "citation": citation(found.document),
+        "place": place(found.passage.place),
+        "highlights": [list(span) for span in highlights],
+    }
+
+
+def performance(findings: Findings) -> Json:
+    """How long it took, in whole milliseconds."""
+    timings = findings.timings_ms
+    return {
+        "total_time_ms": round(timings.get("total", 0)),
+        "vector_search_time_ms": round(timings.get("vector", 0)),
+        "bm25_search_time_ms": round(timings.get("lexical", 0)),
+    }
+
+
+def reference(document: Document, passage: Passage) -> str:
+    """A reference as a person would write it."""
+    parts = [document.title]
+    if document.version:
+        parts.append(f"version {document.version}")
+    if passage.place.page is not None:
+        parts.append(f"page {passage.place.page}")
+    if passage.place.headings:
+        parts.append(f"“{' › '.join(passage.place.headings)}”")
+    parts.append(source_url(document) or document.source)
+    if document.licence:
+        parts.append(f"licence {document.licence}")
+    return ", ".join(parts)

@@ -1,16 +1,193 @@
 """Looking at what is to be added: which files are new or changed, which are as they were, which are gone."""
 
+import errno
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from toolcrib.core.errors import UnreadableSource
+from toolcrib.core.errors import ConfigError, UnreadableSource
+from toolcrib.core.globs import IGNORE_FILES, NEVER, Rule, is_ignored, read_rules
 from toolcrib.core.knowledge import Stamp
-from toolcrib.knowledge.walk import Candidate, Skipped, find_files, look
+from toolcrib.knowledge.parse.reading import FOREIGN_MAX
+from toolcrib.transports.http.dial import HttpFailure
+from toolcrib.transports.http.fetch import FetchLimits, MayReach, is_public
+from toolcrib.transports.http.fetch import fetch as http_fetch
+
+FILES_MAX = 1_000_000
+DEPTH_MAX = 64
+IGNORE_BYTES_MAX = 1 << 20
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that may become a document: where the search began, and the way from there."""
+
+    root: Path
+    parts: tuple[str, ...]
+    label: str = ""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.root.joinpath(*self.parts)
+
+    @property
+    def source(self) -> str:
+        """What it is called: its path, or its way below the label."""
+        return "/".join((self.label or str(self.root).rstrip("/"), *self.parts))
+
+    @property
+    def name(self) -> str:
+        """Its name, without the folders."""
+        return self.parts[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that did not become a document, and why."""
+
+    source: str
+    reason: str
+    is_folder: bool = False
+    """Whether nobody knows what is below it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file's bytes, and the cheap signs they had."""
+
+    bytes: bytes
+    stamp: Stamp
+    type: str = ""
+    """What kind of document it is, where somebody said so."""
+
+
+def find_files(path: Path, label: str = "") -> Iterator[Candidate | Skipped]:
+    """The file itself, or every file of a folder that no rule leaves out, in a stable order."""
+    root = path.resolve()
+    if root.is_dir():
+        found = _walk(root, (), ())
+        yield from (replace(each, label=label) if isinstance(each, Candidate) else each for each in found)
+    else:
+        yield Candidate(root.parent, (root.name,), label)
+
+
+Rules = tuple[tuple[str, tuple[Rule, ...]], ...]
+
+
+def _walk(root: Path, parts: tuple[str, ...], rules: Rules) -> Iterator[Candidate | Skipped]:
+    folder = root.joinpath(*parts)
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError as error:
+        yield Skipped(str(folder), (error.strerror or "cannot be read").lower(), is_folder=True)
+        return
+    here = "".join(f"{part}/" for part in parts)
+    rules = (*rules, *((here, read_rules(_read_rules(folder / name))) for name in IGNORE_FILES if _has(entries, name)))
+    for entry in entries:
+        yield from _visit(root, parts, entry, rules)
+
+
+def _visit(
+    root: Path, parts: tuple[str, ...], entry: "os.DirEntry[str]", rules: Rules
+) -> Iterator[Candidate | Skipped]:
+    inside = (*parts, entry.name)
+    if entry.name.startswith("."):
+        return
+    if entry.is_symlink():
+        yield Skipped(entry.path, "it is a link")
+        return
+    is_folder = entry.is_dir(follow_symlinks=False)
+    if is_ignored("/".join(inside), is_folder, rules):
+        return
+    if is_folder and entry.name not in NEVER and len(inside) < DEPTH_MAX:
+        yield from _walk(root, inside, rules)
+    elif entry.is_file(follow_symlinks=False):
+        yield Candidate(root, inside) if _is_text(entry.name) else Skipped(ascii(entry.path), "its name is not UTF-8")
+
+
+def _is_text(name: str) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+def _has(entries: "list[os.DirEntry[str]]", name: str) -> bool:
+    return any(entry.name == name and entry.is_file(follow_symlinks=False) for entry in entries)
+
+
+def _read_rules(path: Path) -> str:
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(IGNORE_BYTES_MAX).decode(errors="replace")
+    return ""
+
+
+def look(candidate: Candidate) -> Stamp:
+    """The cheap signs of a file, without its hash; raises ``UnreadableSource``."""
+    try:
+        status = candidate.path.lstat()
+    except OSError as error:
+        raise _unreadable(error) from None
+    return Stamp("", status.st_size, status.st_mtime_ns)
+
+
+def read(candidate: Candidate, size_max: int) -> Content:
+    """The bytes of a regular file below its root, reached without passing a link; raises ``UnreadableSource``."""
+    try:
+        with _open(candidate) as descriptor:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadableSource("it is no ordinary file")
+            if status.st_size > size_max:
+                raise UnreadableSource(f"it has {status.st_size / 1e6:.0f} MB, the limit is {size_max / 1e6:.0f} MB")
+            content = _read_all(descriptor, size_max)
+    except OSError as error:
+        raise _unreadable(error) from None
+    return Content(content, Stamp("", status.st_size, status.st_mtime_ns))
+
+
+@contextmanager
+def _open(candidate: Candidate) -> Iterator[int]:
+    """Step by step from the root: what was a folder when it was listed may be a link by now."""
+    held = os.open(candidate.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in candidate.parts[:-1]:
+            below = os.open(name, _FOLDER, dir_fd=held)
+            os.close(held)
+            held = below
+        descriptor = os.open(candidate.parts[-1], _FILE, dir_fd=held)
+    finally:
+        os.close(held)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read_all(descriptor: int, size_max: int) -> bytes:
+    pieces, left = [], size_max + 1
+    while left > 0 and (piece := os.read(descriptor, min(left, 1 << 20))):
+        pieces.append(piece)
+        left -= len(piece)
+    if left <= 0:
+        raise UnreadableSource("it grows while it is read")
+    return b"".join(pieces)
+
+
+def _unreadable(error: OSError) -> UnreadableSource:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return UnreadableSource("it is a link")
+    return UnreadableSource((error.strerror or "it cannot be read").lower())
+
 
 Known = Mapping[str, tuple[str, Stamp]]
 """Source → document id and stamp."""
@@ -117,3 +294,44 @@ def is_unchanged(candidate: Candidate, known: Known, wanted: Adding) -> bool:
     except UnreadableSource:
         return False
     return bool(stamp.mtime_ns) and (signs.size, signs.mtime_ns) == (stamp.size, stamp.mtime_ns)
+
+
+PATIENCE_S = 60.0
+_KINDS = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/pdf": "pdf",
+    "text/markdown": "markdown",
+    "text/csv": "csv",
+    "application/json": "json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A document to be fetched."""
+
+    url: str
+
+    @property
+    def source(self) -> str:
+        """What it is called: its address."""
+        return self.url
+
+    @property
+    def name(self) -> str:
+        """What a file of it would be called."""
+        parts = urlsplit(self.url)
+        return unquote(PurePosixPath(parts.path).name) or parts.hostname or "page"
+
+
+async def fetch(page: Page, may_reach: MayReach = is_public) -> Content:
+    """The bytes of a page; raises ``UnreadableSource``."""
+    limits = FetchLimits(FOREIGN_MAX, PATIENCE_S, may_reach)
+    try:
+        found = await http_fetch(page.url, [(b"accept", b"text/html, */*;q=0.8")], limits)
+    except (HttpFailure, ConfigError) as error:
+        raise UnreadableSource(error.message.rstrip(".")) from None
+    if found.status != 200:
+        raise UnreadableSource(f"the server answered {found.status}")
+    return Content(found.body, Stamp("", len(found.body), 0), _KINDS.get(found.kind, ""))

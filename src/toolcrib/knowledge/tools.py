@@ -38,9 +38,8 @@ class KnowledgeTools:
 
     async def hybrid_search(self, arguments: Arguments) -> Json:
         """Search by words and meaning."""
-        from toolcrib.knowledge.retrieve import Search
-        from toolcrib.knowledge.shapes import performance, read_filter, result
-        from toolcrib.search.highlight import highlights
+        from toolcrib.knowledge.retrieve import Search, performance, read_filter, result
+        from toolcrib.search.tokens import highlights
 
         library = await self._open()
         wanted = read_filter(arguments.get("filters"))
@@ -55,8 +54,8 @@ class KnowledgeTools:
 
     async def get_document(self, arguments: Arguments) -> Json:
         """Read a document, or a part of it."""
-        from toolcrib.knowledge.ranges import page_of
-        from toolcrib.knowledge.shapes import citation
+        from toolcrib.knowledge.chunk import page_of
+        from toolcrib.knowledge.retrieve import citation
 
         library = await self._open()
         document, kept, (start, end) = await self._wanted_part(library, arguments)
@@ -78,7 +77,7 @@ class KnowledgeTools:
         }
 
     async def _wanted_part(self, library: "Library", arguments: Arguments) -> tuple[Document, Text, tuple[int, int]]:
-        from toolcrib.knowledge.ranges import span_of, span_under
+        from toolcrib.knowledge.chunk import span_of, span_under
 
         if arguments.get("chunk_id"):
             return await _around(library, arguments["chunk_id"], arguments.get("neighbours", 1))
@@ -140,8 +139,7 @@ class KnowledgeTools:
 
     async def answer(self, arguments: Arguments) -> Json:
         """Answer from the documents."""
-        from toolcrib.knowledge.retrieve import Search
-        from toolcrib.knowledge.shapes import read_filter
+        from toolcrib.knowledge.retrieve import Search, read_filter
 
         library = await self._open()
         wanted = read_filter(arguments.get("filters"))
@@ -228,7 +226,7 @@ def _shown(collection: Collection, held: CollectionCounts) -> Json:
 
 
 async def _resolve(library: "Library", chunk: str, quote: str | None) -> Json:
-    from toolcrib.knowledge.shapes import citation, place, reference
+    from toolcrib.knowledge.retrieve import citation, place, reference
 
     resolved = await library.passage(chunk)
     document, passage = resolved.document, resolved.passage

@@ -10,13 +10,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from toolcrib.core.errors import ProtocolError
-from toolcrib.models.api import Api, Event, Reader
+from toolcrib.models.api import Api, Event, Lines, ModelFailed, ModelSettings, Reader
 from toolcrib.models.apis import find_api
-from toolcrib.models.lines import Lines
-from toolcrib.models.model import ModelFailed, ModelSettings
 from toolcrib.models.talk import Reply, Request, Usage
-from toolcrib.transports.http_client import HttpFailure, HttpPool, PoolLimits, Receive, Response
-from toolcrib.transports.http_dial import encode_own_headers
+from toolcrib.transports.http.client import HttpFailure, HttpPool, PoolLimits, Receive, Response
+from toolcrib.transports.http.dial import encode_own_headers
 
 ANSWER_MAX = 64 << 20
 ERROR_SHOWN = 300

@@ -6,36 +6,52 @@ Names are loaded when they are first used.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolcrib.platform.chat import ChatMessage, Sent, send_chat_history
-    from toolcrib.platform.client_tools import get_mcp_client_tools
-    from toolcrib.platform.deprecated import (
+    from toolcrib.platform.client_tools import (
+        ChatMessage,
+        Sent,
         build_mcp_server_url,
         get_chat_history_endpoint,
         get_mcp_base_url,
+        get_mcp_client_tools,
         get_mcp_platform_authentication_scope,
         get_tooling_gateway_for_digital_worker,
+        send_chat_history,
     )
-    from toolcrib.platform.headers import Turn, compose_headers, turn_of
-    from toolcrib.platform.requests import Patience, PlatformFailure
+    from toolcrib.platform.gateway import Patience, PlatformFailure
+    from toolcrib.platform.headers import InvalidToken, Turn, check_token, compose_headers, turn_of
     from toolcrib.platform.servers import McpServerConfig, Platform, ToolOptions, list_tool_servers
     from toolcrib.platform.settings import PlatformSettings
-    from toolcrib.platform.tokens import InvalidToken, check_token
 
 _HOMES = {
-    "chat": ("ChatMessage", "Sent", "send_chat_history"),
-    "client_tools": ("get_mcp_client_tools",),
-    "deprecated": (
+    "client_tools": (
+        "ChatMessage",
+        "Sent",
         "build_mcp_server_url",
         "get_chat_history_endpoint",
         "get_mcp_base_url",
+        "get_mcp_client_tools",
         "get_mcp_platform_authentication_scope",
         "get_tooling_gateway_for_digital_worker",
+        "send_chat_history",
     ),
-    "headers": ("Turn", "compose_headers", "turn_of"),
-    "requests": ("Patience", "PlatformFailure"),
-    "servers": ("McpServerConfig", "Platform", "ToolOptions", "list_tool_servers"),
+    "gateway": (
+        "Patience",
+        "PlatformFailure",
+    ),
+    "headers": (
+        "InvalidToken",
+        "Turn",
+        "check_token",
+        "compose_headers",
+        "turn_of",
+    ),
+    "servers": (
+        "McpServerConfig",
+        "Platform",
+        "ToolOptions",
+        "list_tool_servers",
+    ),
     "settings": ("PlatformSettings",),
-    "tokens": ("InvalidToken", "check_token"),
 }
 
 __all__ = [

@@ -11,21 +11,34 @@ from urllib.parse import quote, urlsplit
 
 from toolcrib.config.manifest import ManifestEntry
 from toolcrib.core.events import Emit, Event, drop
-from toolcrib.platform.gateway import AUTO, Listed, Question, ask_gateway
-from toolcrib.platform.headers import AUTHORIZATION, Turn, channel_headers, compose_headers
-from toolcrib.platform.manifest import Whereabouts, find_manifest, places, read_manifest
-from toolcrib.platform.requests import Patience, PlatformFailure, app_segment
-from toolcrib.platform.settings import PlatformSettings
-from toolcrib.platform.tokens import (
+from toolcrib.platform.gateway import (
+    AUTO,
+    Listed,
+    Patience,
+    PlatformFailure,
+    Question,
+    Whereabouts,
+    app_segment,
+    ask_gateway,
+    find_manifest,
+    places,
+    read_manifest,
+)
+from toolcrib.platform.headers import (
+    AUTHORIZATION,
     SHARED_VARIABLE,
     TokenPlan,
     TokenSource,
+    Turn,
     authorisation_of,
+    channel_headers,
     check_opaque,
     check_token,
+    compose_headers,
     own_scope,
     variable_for,
 )
+from toolcrib.platform.settings import PlatformSettings
 
 TTL_S = 300.0
 KEPT_MAX = 256

@@ -14,11 +14,10 @@ from toolcrib.config.references import resolve
 from toolcrib.core.access import matches
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import to_server_name
-from toolcrib.platform.manifest import Whereabouts
-from toolcrib.platform.requests import Patience
+from toolcrib.platform.gateway import Patience, Whereabouts
+from toolcrib.platform.headers import SHARED_VARIABLE, TokenPlan, variable_for
 from toolcrib.platform.servers import McpServerConfig, Platform, ToolOptions
 from toolcrib.platform.settings import PlatformSettings
-from toolcrib.platform.tokens import SHARED_VARIABLE, TokenPlan, variable_for
 
 ORIGIN = "platform"
 

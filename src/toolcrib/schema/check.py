@@ -7,19 +7,20 @@ The validator keeps Python's lock while it works. How much work a value can be a
 schema and the value's size: ``is_quick`` tells whether it may be checked on the event loop.
 """
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, NoReturn
 
 import jsonschema_rs
 import msgspec
 
-from toolcrib.schema.cost import LIGHT, Weight, inspect, nesting
+from toolcrib.schema.cost import LIGHT, Weight, drop_unsafe_patterns, inspect, nesting
 from toolcrib.schema.document import Node, UnsafeSchema
 from toolcrib.schema.prices import STEPS_PER_MS
 from toolcrib.schema.problems import Problem, describe, find_problems
-from toolcrib.schema.relax import drop_unsafe_patterns
 
 __all__ = ["Check", "Problem", "compile_check", "describe"]
 
@@ -194,3 +195,58 @@ def _parts(whole: Any) -> Any:
     if isinstance(whole, Mapping):
         return chain(whole, whole.values())
     return whole if isinstance(whole, (list, tuple)) else ()
+
+
+ARGUMENTS = f"{__name__}:judge_arguments"
+RESULT = f"{__name__}:judge_result"
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def judge_arguments(schema: bytes, arguments: bytes) -> bytes:
+    """What is wrong with the arguments, in words; nothing if they fit."""
+    return _judge(_compiled(schema), msgspec.json.decode(arguments))
+
+
+def judge_result(schema: bytes, result: bytes) -> bytes:
+    """What is wrong with the structured content of a result, in words; nothing if it fits or there is none."""
+    check = _compiled(schema)
+    try:
+        structured = msgspec.json.decode(result, type=dict[str, Any]).get("structuredContent")
+    except _UNREADABLE as error:
+        return describe([unreadable(error)], check.schema).encode()
+    return b"" if structured is None else _judge(check, structured)
+
+
+def drop_repeats(raw: bytes, structured: Any) -> bytes:
+    """A result whose data were read as ``structured``, with each of their members once, however deep it stands."""
+    if raw.endswith(b',"structuredContent":%b}' % msgspec.json.encode(structured)):
+        return raw
+    try:
+        json.loads(raw, object_pairs_hook=_refuse_repeats)
+    except _Repeated:
+        return msgspec.json.encode(msgspec.json.decode(raw))
+    return raw
+
+
+class _Repeated(Exception):
+    pass
+
+
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1 and len({name for name, _ in pairs}) < len(pairs):
+        raise _Repeated
+
+
+def unreadable(error: Exception) -> Problem:
+    """What is wrong with a value that is no JSON."""
+    return Problem((), f"the value cannot be read as JSON: {error}"[:200], "plain JSON")
+
+
+def _judge(check: Check, value: Any) -> bytes:
+    problems = check.problems(value)
+    return describe(problems, check.schema).encode(errors="replace") if problems else b""
+
+
+@lru_cache(maxsize=32)
+def _compiled(schema: bytes) -> Check:
+    return compile_check(msgspec.json.decode(schema))

@@ -1,16 +1,30 @@
-"""Putting what words say and what meaning says into one score from 0 to 1.
+"""What can be measured of a query before its results are weighed."""
 
-Both halves are calibrated, not ranked: the lexical score is the share of the query's weight that an entry accounts for,
-the vector score is a cosine. So a half that cannot tell entries apart changes little, and scores of two queries can be
-compared.
-"""
-
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.features import Features
+from toolcrib.search.tokens import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """``exact``: the share of the query's weight that wants to be matched to the letter, 0 to 1."""
+
+    entries: int
+    terms: int
+    exact: float
+
+
+def measure(query: Query, weights: Mapping[str, float], entries: int) -> Features:
+    """``weights`` is what each term of the query can add to a score."""
+    total = sum(weights.values())
+    quoted = {term for phrase in query.phrases for term in phrase}
+    literal = sum(weight for term, weight in weights.items() if term in query.wholes or term in quoted)
+    return Features(entries, len(weights), literal / total if total else 0.0)
+
 
 Floats = NDArray[np.float32]
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.gather import Gathered
 from toolcrib.search.pack import pack, unpack
+from toolcrib.search.pieces import Gathered
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.features import measure
-from toolcrib.search.fuse import Fusion, fuse
-from toolcrib.search.hybrid import best
+from toolcrib.search.fuse import Fusion, fuse, measure
+from toolcrib.search.hybrid import Entry, Segment, best
 from toolcrib.search.lexical import Bm25, Field, Lexical
-from toolcrib.search.segment import Entry, Segment
 from toolcrib.search.tokens import CAMEL, SEPARATOR, Query, read_query
 from toolcrib.search.vectors import Embedder, Vectors, cosines, nearest
 

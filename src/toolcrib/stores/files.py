@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from toolcrib.core.disk import remedy_of
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, remedy_of
 
 GUARD_TIMEOUT_S = 10.0
 

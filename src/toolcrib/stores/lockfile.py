@@ -5,8 +5,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from toolcrib.config.ledger import Change
-from toolcrib.config.lock import Lock, Record, read_lock, with_record, write_lock
+from toolcrib.config.lock import Change, Lock, Record, read_lock, with_record, write_lock
+from toolcrib.config.parse import parse
+from toolcrib.config.secrets import written_secrets
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
 
@@ -99,3 +100,16 @@ def stamp_of(path: Path) -> _Stamp | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def write_config(path: Path, before: str, after: str) -> None:
+    """Put a new text in place; where it adds a secret, nobody else may read the file from then on."""
+    if _secrets(after, path) - _secrets(before, path):
+        replace_text(path, after, 0o600, keep=0o700)
+    else:
+        replace_text(path, after)
+
+
+def _secrets(text: str, path: Path) -> set[str]:
+    servers = parse(text, str(path)).servers if text.strip() else {}
+    return {secret for entry in servers.values() for secret in written_secrets(entry.fields)}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from toolcrib.config.server_files import CONFIG_NAME, LOCK_NAME, OTHER_PROGRAMS
+from toolcrib.config.foreign.locations import CONFIG_NAME, LOCK_NAME, OTHER_PROGRAMS
 
 NEW_FILE = "# The MCP servers of toolcrib; `toolcrib config show --origin` shows what is read from where.\n"
 """How a toolcrib.toml begins that a command creates."""

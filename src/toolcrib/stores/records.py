@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from toolcrib.config.ledger import Change
-from toolcrib.config.lock import Answer, Lock, Record, timestamp, with_answer
+from toolcrib.config.lock import Answer, Change, Lock, Record, timestamp, with_answer
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.lockfile import LockFile, stamp_of
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.config.model import ResultsConfig
-from toolcrib.core.disk import remedy_of
-from toolcrib.core.errors import ConfigError, ResultNotKept
+from toolcrib.core.errors import ConfigError, ResultNotKept, remedy_of
 from toolcrib.core.tasks import TaskScope
 from toolcrib.stores.files import locked, write_all
 

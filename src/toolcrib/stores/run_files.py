@@ -18,8 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from toolcrib.core.disk import remedy_of
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, remedy_of
 from toolcrib.stores.files import write_all
 from toolcrib.stores.paths import state_directory
 

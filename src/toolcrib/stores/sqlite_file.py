@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.disk import remedy_of
-from toolcrib.core.errors import ToolcribError
+from toolcrib.core.errors import ToolcribError, remedy_of
 from toolcrib.stores.files import force_path, make_directory, refuse_others, sync_directory
 
 if TYPE_CHECKING:

@@ -10,11 +10,8 @@
         assert result.error.code == "TOOL_EXECUTION_FAILED"
 """
 
-from toolcrib.testing.audit import MemoryAudit
-from toolcrib.testing.channel import RecordingChannel
-from toolcrib.testing.clock import ManualClock
 from toolcrib.testing.crib import MemoryCrib, memory_crib
-from toolcrib.testing.link import FakeLink, FakeServer
+from toolcrib.testing.doubles import FakeLink, FakeServer, ManualClock, MemoryAudit, RecordingChannel
 from toolcrib.testing.source import FakeSource
 
 __all__ = [

@@ -11,11 +11,11 @@ from toolcrib.calls.marks import Marks
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
-from toolcrib.crib import Crib
-from toolcrib.fleet import Fleet
-from toolcrib.parts import CribSettings, Parts
-from toolcrib.sources.native import NativeSource, NativeTool
-from toolcrib.stack import layer_stack, make_rig
+from toolcrib.crib.crib import Crib
+from toolcrib.crib.layers import layer_stack, make_rig
+from toolcrib.crib.replicas import Fleet
+from toolcrib.crib.servers import CribSettings, Parts
+from toolcrib.sources.native.functions import NativeSource, NativeTool
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing.source import FakeSource
 

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.framing import LINE_LIMIT, LineFramer
-from toolcrib.transports.spawn import Process, Spawner
-from toolcrib.transports.spec import ExitReport, ProcessSpec
+from toolcrib.transports.process.spawn import Process, Spawner
+from toolcrib.transports.process.spec import ExitReport, ProcessSpec
 
 READ_BYTES = 64 * 1024  # what a pipe holds
 HIGH_WATER_BYTES = 256 * 1024

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from toolcrib.core import bulk
+from toolcrib.core import framing
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -92,7 +92,7 @@ def decode_inbound(data: bytes) -> Inbound:
     try:
         if not data.isascii():
             _check_text(data)
-        message = _inbound.decode(data) if len(data) <= bulk.SMALL_BYTES else _decode_large(data)
+        message = _inbound.decode(data) if len(data) <= framing.SMALL_BYTES else _decode_large(data)
     except msgspec.ValidationError as error:
         raise _refusal(data, error) from None
     except (msgspec.DecodeError, RecursionError) as error:
@@ -107,10 +107,10 @@ def decode_inbound(data: bytes) -> Inbound:
 
 
 def _decode_large(data: bytes) -> Inbound:
-    if bulk.is_bulky(data):
+    if framing.is_bulky(data):
         request_id = _envelope.decode(data).id  # what is no JSON, or no request, is told as such
-        raise RpcError(INVALID_REQUEST, bulk.TOO_MANY_VALUES, request_id=request_id)
-    with bulk.without_collecting():
+        raise RpcError(INVALID_REQUEST, framing.TOO_MANY_VALUES, request_id=request_id)
+    with framing.without_collecting():
         return _inbound.decode(data)
 
 
@@ -146,7 +146,7 @@ def _check_text(data: bytes) -> None:
 
 def decode_outbound(data: bytes) -> Outbound:
     """The message in ``data``; raises ``msgspec.DecodeError`` for what is none, or too much work to read."""
-    if len(data) > bulk.DENSE_BYTES and bulk.is_dense(data):
+    if len(data) > framing.DENSE_BYTES and framing.is_dense(data):
         raise msgspec.DecodeError("it is long and holds too many values: ask for less at once")
     try:
         if not data.isascii():

@@ -1,8 +1,17 @@
 """How the workspace tools are described to a model: their schemas, and an example each. Data only."""
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.core.worklist import STATES
+from toolcrib.workspace.delegate import DelegateTool
+from toolcrib.workspace.files import FileTools
+from toolcrib.workspace.listing import ListTools
+from toolcrib.workspace.pages import PageTools
+from toolcrib.workspace.search import SearchTools
+from toolcrib.workspace.shell import ShellTools
+from toolcrib.workspace.tasks import TaskTools
 
 Schema = dict[str, Any]
 
@@ -281,3 +290,37 @@ DELEGATE = _tool(
     timeout_s=3700.0,
     examples=[{"task": "Which modules have no tests?", "tools": ["file_*", "ripgrep_search"]}],
 )
+
+
+Declaration = tuple[Callable[..., Any], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """Everything that stands behind the tools."""
+
+    shell: ShellTools
+    files: FileTools
+    lists: ListTools
+    search: SearchTools
+    pages: PageTools
+    tasks: TaskTools
+    delegate: DelegateTool
+
+    def declarations(self) -> Iterator[Declaration]:
+        """Each tool with what a registry has to know of it."""
+        yield self.shell.bash, BASH
+        yield self.files.read, FILE_READ
+        yield self.files.write, FILE_WRITE
+        yield self.files.edit, FILE_EDIT
+        yield self.lists.list_directory, FILE_LIST
+        yield self.lists.find, FILE_FIND
+        yield self.search.search, SEARCH
+        yield self.pages.fetch, URL_FETCH
+        yield self.tasks.create, TASK_CREATE
+        yield self.tasks.list_tasks, TASK_LIST
+        yield self.tasks.complete, TASK_COMPLETE
+        yield self.tasks.update, TASK_UPDATE
+        yield self.tasks.add_note, TASK_ADD_NOTE
+        yield self.tasks.view, TASK_VIEW
+        yield self.delegate.delegate, DELEGATE

@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from toolcrib.core.access import matches
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.call import Budget, Errand, Report, SubAgents, ToolCall, Tooling, ToolResult, UsedTool
 from toolcrib.core.errors import InvalidArguments, NotImplementedHere, PermissionDenied, RateLimited, ToolFailed
-from toolcrib.core.subagent import Budget, Errand, Report, SubAgents, Tooling, UsedTool
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.workspace.files import said
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments
-from toolcrib.workspace.edits import Edit, apply_edit
 from toolcrib.workspace.root import Root, Written
 from toolcrib.workspace.texts import (
     SAMPLE,
+    Edit,
     Encoding,
+    apply_edit,
     counts,
     decoded_lines,
     diff,

@@ -4,17 +4,20 @@ import errno
 import os
 import posixpath
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from toolcrib.config.server_files import READ_AT_START, is_server_file
-from toolcrib.core.disk import remedy_of
-from toolcrib.core.errors import InvalidArguments, OutsideWorkspace, ToolcribError, ToolFailed, did_you_mean
-from toolcrib.workspace.beneath import Spot, locate, open_beneath, sync_directory
-from toolcrib.workspace.openat2 import OpenBeneath
+from toolcrib.config.foreign.locations import (
+    READ_AT_START,
+    is_folder_of_server_files,
+    is_server_file,
+    is_server_file_name,
+)
+from toolcrib.core.errors import InvalidArguments, OutsideWorkspace, ToolcribError, ToolFailed, did_you_mean, remedy_of
+from toolcrib.workspace.beneath import OpenBeneath, Spot, locate, open_beneath, sync_directory
 
 PATH_MAX = 4096
 CHANGED_MAX = 64 << 20
@@ -248,3 +251,65 @@ def _keep_owner_and_mode(descriptor: int, status: os.stat_result | None) -> None
         with suppress(PermissionError):
             os.fchown(descriptor, status.st_uid, status.st_gid)
         os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & 0o777)
+
+
+ASIDE = ".not-read"
+
+Marks = Mapping[str, tuple[int, ...]]
+"""Path below the root → which file it is, in which state."""
+
+
+def look(root: Root) -> Marks:
+    """What is there of such names now, at any depth, links included."""
+    with root.hold() as top:
+        return {path: mark for path, directory, name in _names(root, top) if (mark := _mark(directory, name))}
+
+
+def set_aside(root: Root, before: Marks) -> list[str]:
+    """Give every such file that was not there before, or was changed, another name; returns which.
+
+    Raises ``ToolFailed`` if one cannot be renamed.
+    """
+    moved = []
+    with root.hold() as top:
+        for path, directory, name in _names(root, top):
+            mark = _mark(directory, name)
+            if mark is not None and mark != before.get(path):
+                _rename(directory, name, path)
+                moved.append(path)
+    return moved
+
+
+def _names(root: Root, top: int) -> Iterator[tuple[str, int, str]]:
+    """Each path with its directory, held open, and its name there. No link is followed; one in the place of a folder
+    that such files lie in is such a name itself."""
+    for place, folders, files, directory in os.fwalk(".", follow_symlinks=False, dir_fd=top):
+        way = place.split("/")[1:]
+        for name in filter(lambda name: is_server_file_name(name) or root.guards_name(name), files):
+            path = "/".join((*way, name))
+            if is_server_file((*root.path.parts, *way, name)) or root.is_guarded(path):
+                yield path, directory, name
+        for name in sorted(folders):
+            if is_folder_of_server_files(name) or is_server_file((*root.path.parts, *way, name)):
+                yield "/".join((*way, name)), directory, name
+
+
+def _mark(directory: int, name: str) -> tuple[int, ...] | None:
+    """Nothing for a directory. The time of the last change is the kernel's: no program can set it back."""
+    try:
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _rename(directory: int, name: str, path: str) -> None:
+    try:
+        os.rename(name, name + ASIDE, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        raise ToolFailed(
+            f"The command made {path!r}, which decides which programs are run, and it cannot be set aside.",
+            hint="Ask the person you work for to look at it and remove it.",
+        ) from None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from toolcrib.core.ignore import Rule, is_ignored, read_rules
+from toolcrib.core.globs import Rule, is_ignored, read_rules
 from toolcrib.workspace.beneath import DIRECTORY
 from toolcrib.workspace.root import Root
 

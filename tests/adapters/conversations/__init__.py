@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from toolcrib import Crib, open_crib, tool
-from toolcrib.config.kb import KbConfig
 from toolcrib.config.model import Config
+from toolcrib.config.sections import KbConfig
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 AWKWARD = ("config", "run_manager", "self", "callbacks", "runtime", "ctx", "class")

@@ -8,8 +8,8 @@ from tests.adapters.conversations import NAMES, converse
 
 from toolcrib import Crib, open_crib, tool
 from toolcrib.adapters.smolagents import show_images, tools
-from toolcrib.config.kb import KbConfig
 from toolcrib.config.model import Config
+from toolcrib.config.sections import KbConfig
 from toolcrib.core.errors import CallerError, ToolFailed
 
 

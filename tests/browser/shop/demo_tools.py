@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolcrib.sources.native import tool
+from toolcrib.sources.native.functions import tool
 
 Json = dict[str, Any]
 

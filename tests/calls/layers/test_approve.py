@@ -11,11 +11,11 @@ from toolcrib.calls.layers.approve import Rounds, _digest
 from toolcrib.calls.layers.approve import _open as open_seal
 from toolcrib.calls.marks import Marks
 from toolcrib.config.model import Config
-from toolcrib.config.security import SecurityConfig
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, PermissionDenied
-from toolcrib.stores.coordination_memory import MemoryHub
+from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 
 OWNER = Caller("owner", "token", EVERYTHING)

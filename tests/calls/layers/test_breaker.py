@@ -4,10 +4,8 @@ import asyncio
 
 import pytest
 
-from toolcrib.calls.breaker import Breakers
-from toolcrib.calls.layers.breaker import Watch, breaker, refuse_if_open
-from toolcrib.calls.layers.deadline import deadline
-from toolcrib.calls.layers.replay import replay
+from toolcrib.calls.layers.breaker import Breakers, Watch, breaker, refuse_if_open
+from toolcrib.calls.layers.deadline import deadline, replay
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult

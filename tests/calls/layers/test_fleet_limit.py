@@ -7,10 +7,9 @@ import pytest
 from tests.fleet.engines import a_redis
 from tests.stores.coordination.members import Members, quick, redis_members, until
 
-from toolcrib.calls.breaker import Breakers
-from toolcrib.calls.fleet_gate import PASS_ON_S
 from toolcrib.calls.gate import Gate
-from toolcrib.calls.layers.fleet_limit import FleetAdmission, FleetBook, _rated, fleet_limit
+from toolcrib.calls.layers.breaker import Breakers
+from toolcrib.calls.layers.fleet_limit import PASS_ON_S, FleetAdmission, FleetBook, _rated, fleet_limit
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall, ToolResult
@@ -18,8 +17,7 @@ from toolcrib.core.coordination import Claim, Coordination, Full
 from toolcrib.core.errors import CoordinationUnavailable, RateLimited, SourceUnavailable
 from toolcrib.core.limits import UNLIMITED, USUAL, CommonLimits, Limits, Rate
 from toolcrib.core.tool import Tool
-from toolcrib.stores.redis.connections import RedisSettings
-from toolcrib.stores.redis.coordination import open_redis_coordination
+from toolcrib.stores.redis.engine import RedisSettings, open_redis_coordination
 from toolcrib.testing import ManualClock
 
 DONE = ToolResult({"content": []})

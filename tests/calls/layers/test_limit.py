@@ -5,11 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.calls.breaker import Breakers
-from toolcrib.calls.gate import Gate
+from toolcrib.calls.gate import Gate, MovingWindow, Windows
+from toolcrib.calls.layers.breaker import Breakers
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.limit import Admission, current_stay, holds_place, limit, native
-from toolcrib.calls.limits import MovingWindow, Windows
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.config.model import Config, ServerConfig, ToolConfig
 from toolcrib.core.access import EVERYTHING, Caller

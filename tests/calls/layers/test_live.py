@@ -8,7 +8,7 @@ import pytest
 from toolcrib.calls.approvals import Reply
 from toolcrib.calls.live import Live, LiveCall
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.security import SecurityConfig
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.audit import CALL
 from toolcrib.core.call import ToolCall, ToolResult

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.calls.layers.normalise import normalise
+from toolcrib.calls.layers.arguments import normalise
 from toolcrib.calls.pipeline import Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import RemoteError

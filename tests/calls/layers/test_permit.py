@@ -5,7 +5,7 @@ import pytest
 from toolcrib.calls.layers.permit import permit
 from toolcrib.calls.pipeline import Subject
 from toolcrib.config.model import Config
-from toolcrib.config.security import SecurityConfig
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants, Reach
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied

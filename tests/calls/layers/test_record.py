@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.calls.layers.observe import Told, Watchers, observe
-from toolcrib.calls.layers.record import count_raised, slow
+from toolcrib.calls.layers.observe import Told, Watchers, count_raised, observe, slow
 from toolcrib.calls.metrics import RECENT, Metrics
 from toolcrib.calls.pipeline import Subject
 from toolcrib.core import events

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from toolcrib.calls.layers.replay import Sleep, replay
+from toolcrib.calls.layers.deadline import Sleep, replay
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, OutcomeUnknown, SourceUnavailable, ToolFailed

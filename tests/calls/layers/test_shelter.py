@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.calls.layers.shelter import shelter
+from toolcrib.calls.layers.permit import shelter
 from toolcrib.calls.pipeline import Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied

@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from toolcrib.calls.breaker import Breakers
 from toolcrib.calls.layers.audit import witness
+from toolcrib.calls.layers.breaker import Breakers
 from toolcrib.calls.layers.fleet_limit import fleet_limit
-from toolcrib.calls.layers.limit import limit
-from toolcrib.calls.layers.start import FRESH_S, WAIT_MAX_S, pause, start
+from toolcrib.calls.layers.limit import FRESH_S, WAIT_MAX_S, limit, pause, start
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.core.access import Caller
 from toolcrib.core.audit import AuditEntry

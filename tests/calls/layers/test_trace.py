@@ -19,7 +19,7 @@ from toolcrib.core.access import Caller
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout
 from toolcrib.core.tool import Tool
-from toolcrib.onlookers import find_tracer
+from toolcrib.crib.layers import find_tracer
 from toolcrib.testing import ManualClock, MemoryAudit
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from toolcrib.calls.results.blobs import find_blob, whole_blob
+from toolcrib.calls.results.shape import find_blob, whole_blob
 
 NOISE = random.Random(7).randbytes(3_000)
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + NOISE).decode()

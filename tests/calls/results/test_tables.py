@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from toolcrib.calls.results.tables import as_table
+from toolcrib.calls.results.shape import as_table
 
 
 def rows(text: str) -> list[object] | None:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from toolcrib.config.foreign.clients import CLIENTS, UNKNOWN, client_of, read_servers
-from toolcrib.config.foreign.documents import read_document
-from toolcrib.config.foreign.found import Dialect, ForeignServer
+from toolcrib.config.foreign.references import Dialect, ForeignServer
 from toolcrib.config.model import ServerConfig, ToolConfig
-from toolcrib.config.written import Written
+from toolcrib.config.positions import Written
 from toolcrib.core.errors import ConfigError
+from toolcrib.stores.foreign import read_document
 
 FIXTURES = Path(__file__).parent / "fixtures"
 OFF, ON = ToolConfig(policy="disable"), ToolConfig(policy="allow")

@@ -6,10 +6,10 @@ import pytest
 
 from toolcrib.config.foreign.clients import CLIENTS, read_servers
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch, entry_for, insert_entry, instructions
-from toolcrib.config.foreign.documents import read_document
-from toolcrib.config.foreign.itself import is_toolcrib
+from toolcrib.config.foreign.entry import is_toolcrib
 from toolcrib.config.foreign.locations import Machine, locations
 from toolcrib.core.errors import ConfigError
+from toolcrib.stores.foreign import read_document
 
 MACHINE = Machine(Path("/h"), Path("/c"), {})
 STDIO = Launch(("/bin/toolcrib", "stdio"))

@@ -4,9 +4,9 @@ import tomllib
 import pytest
 
 from toolcrib.config.foreign.clients import CLIENTS, UNKNOWN, read_servers
-from toolcrib.config.foreign.documents import read_document
 from toolcrib.config.foreign.export import export, is_masked, lost_settings
 from toolcrib.config.model import ServerConfig
+from toolcrib.stores.foreign import read_document
 
 LOCAL = ServerConfig(
     "local", command="x", args=("-v",), env={"KEY": "${KEY}", "MODE": "quick"}, cwd="/y", call_timeout_s=90.0

@@ -1,5 +1,5 @@
-from toolcrib.config.foreign.found import ForeignServer
-from toolcrib.config.foreign.gather import Gathered, Place, gather
+from toolcrib.config.foreign.plan import Gathered, Place, gather
+from toolcrib.config.foreign.references import ForeignServer
 from toolcrib.config.model import ServerConfig, ToolConfig
 
 OFF = ToolConfig(policy="disable")

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from toolcrib.config.edit import add_server
 from toolcrib.config.foreign.clients import CLIENTS, UNKNOWN, read_servers
-from toolcrib.config.foreign.found import Dialect
-from toolcrib.config.foreign.settings import MEANT
+from toolcrib.config.foreign.entry import MEANT
+from toolcrib.config.foreign.references import Dialect
 from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
-from toolcrib.config.written import Written
+from toolcrib.config.positions import Written
 from toolcrib.core.errors import ConfigError
 
 TABLES = (

@@ -2,8 +2,7 @@
 
 import pytest
 
-from toolcrib.config.foreign.gather import Gathered, Place
-from toolcrib.config.foreign.plan import Candidate, Sides, digest, plan, remember
+from toolcrib.config.foreign.plan import Candidate, Gathered, Place, Sides, digest, plan, remember
 from toolcrib.config.model import ServerConfig
 
 PLACE = Place("cursor", "/mcp.json", "Time")

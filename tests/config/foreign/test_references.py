@@ -1,7 +1,6 @@
 import pytest
 
-from toolcrib.config.foreign.found import Dialect
-from toolcrib.config.foreign.references import References, to_variable
+from toolcrib.config.foreign.references import Dialect, References, to_variable
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from toolcrib.config.foreign.toml_edit import insert_table, remove_table
+from toolcrib.config.foreign.connectors import insert_table, remove_table
 from toolcrib.core.errors import ConfigError
 
 PATH = ("mcp_servers", "toolcrib")

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from toolcrib.config.security import IsolationConfig
+from toolcrib.config.sections import IsolationConfig
 from toolcrib.isolate.worker import Workers
-from toolcrib.sources.bounds import Bounds
-from toolcrib.transports.spawn import Spawner
+from toolcrib.sources.mcp.bounds import Bounds
+from toolcrib.transports.process.spawn import Spawner
 
 
 @pytest.fixture(scope="session")

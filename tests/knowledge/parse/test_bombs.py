@@ -10,7 +10,7 @@ import pytest
 from tests.knowledge.conftest import Base
 from tests.knowledge.documents import laughing_docx, make_docx, make_pdf, paragraph, zip_bomb
 
-from toolcrib.knowledge.parse.confined import Parsers
+from toolcrib.knowledge.parse.reading import Parsers
 from toolcrib.knowledge.survey import Adding, Root
 
 GIB = 1 << 30

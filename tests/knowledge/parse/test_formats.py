@@ -5,16 +5,12 @@ from tests.knowledge.documents import W, laughing_docx, make_docx, make_pdf, par
 
 from toolcrib.core.errors import UnreadableSource
 from toolcrib.core.knowledge import Heading
-from toolcrib.knowledge.parse.code import parse_code
-from toolcrib.knowledge.parse.dates import to_utc
 from toolcrib.knowledge.parse.docx import parse_docx
 from toolcrib.knowledge.parse.html import parse_html
-from toolcrib.knowledge.parse.mail import parse_email
-from toolcrib.knowledge.parse.markdown import parse_markdown
-from toolcrib.knowledge.parse.parsed import type_of
-from toolcrib.knowledge.parse.pdf import parse_pdf
+from toolcrib.knowledge.parse.mail import parse_email, parse_pdf
+from toolcrib.knowledge.parse.parsed import to_utc, type_of
 from toolcrib.knowledge.parse.tables import parse_csv, parse_json
-from toolcrib.knowledge.parse.text import decode
+from toolcrib.knowledge.parse.text import decode, parse_code, parse_markdown
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,10 @@ from tests.fleet.engines import Postgres, Redis
 from toolcrib.core.coordination import Coordination
 from toolcrib.stores.coordination.coordinator import Coordinator
 from toolcrib.stores.coordination.engine import EpochMemory, Habits
-from toolcrib.stores.coordination_memory import MemoryHub
+from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.postgres.coordination import PgEngine
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
-from toolcrib.stores.redis.connections import RedisSettings, make_client
-from toolcrib.stores.redis.engine import RedisEngine
+from toolcrib.stores.redis.engine import RedisEngine, RedisSettings, make_client
 
 SETTLE_S = 0.5
 WHOLE_WINDOW_S = 1.0

@@ -17,8 +17,8 @@ from tests.stores.audit_logs import find, numbered, tamper_table, walk, written
 
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit import AuditSettings, QueuedAudit
-from toolcrib.stores.audit_database import body_of
+from toolcrib.stores.audit.database import body_of
+from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import StoreSettings
 
@@ -162,7 +162,7 @@ WRITER = """
 import asyncio, os, sys, time
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit import QueuedAudit
+from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import StoreSettings
 

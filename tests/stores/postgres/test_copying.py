@@ -10,14 +10,13 @@ from toolcrib.core.access import Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.core.worklist import TaskChange
-from toolcrib.stores.postgres.copy_tables import lock_parts, task_parts, token_parts
+from toolcrib.stores.access_tokens import TokenFile, TokenWish
 from toolcrib.stores.postgres.copying import begin_anew, copy_part
+from toolcrib.stores.postgres.copying_parts import lock_parts, task_parts, token_parts
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
-from toolcrib.stores.postgres.ledger import PgLedger
+from toolcrib.stores.postgres.lock import PgLedger
 from toolcrib.stores.postgres.tokens import PgTokens
 from toolcrib.stores.postgres.worklist import PgWorkList
-from toolcrib.stores.token_file import TokenFile
-from toolcrib.stores.tokens import TokenWish
 from toolcrib.stores.worklist import SqliteWorkList
 
 ODD = 'odd \\ "ä" 🌍\0'

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from tests.fleet.lossy_wire import a_lossy_wire
 
+from toolcrib.core.coordination import SessionEntry
 from toolcrib.core.errors import StoreUnavailable
-from toolcrib.core.sessionbook import SessionEntry
-from toolcrib.fleet import join_fleet
-from toolcrib.shared import Shared
-from toolcrib.stores.coordination_memory import MemoryHub
+from toolcrib.crib.backend import Shared
+from toolcrib.crib.replicas import join_fleet
+from toolcrib.stores.coordination.memory import MemoryHub
+from toolcrib.stores.postgres.coordination import PgSessionBook
 from toolcrib.stores.postgres.database import PgDatabase
-from toolcrib.stores.postgres.sessionbook import PgSessionBook
 
 TIMEOUT_S = 1.0
 ENTRY = SessionEntry("k", "anna", "", "2025-06-18", 1_700_000_000.0)

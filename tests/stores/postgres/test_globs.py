@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolcrib.stores.postgres.globs import is_plain, regex_of
+from toolcrib.stores.postgres.audit import is_plain, regex_of
 
 LETTERS = "ab-]^[*?.\\+({|$_\n é日🌍"
 PATTERNS = st.text(LETTERS, max_size=10)

@@ -3,8 +3,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.search.lexical import Postings
-from toolcrib.stores.postgres.kb_blocks import decode_head, encode_head
-from toolcrib.stores.postgres.kb_rows import ROW_MAX, Row, decode_held, posting_rows, whole_postings
+from toolcrib.stores.postgres.kb_rows import (
+    ROW_MAX,
+    Row,
+    decode_head,
+    decode_held,
+    encode_head,
+    posting_rows,
+    whole_postings,
+)
 
 FIELDS = ("title", "text")
 WORDS = st.text("abcdé語", min_size=1, max_size=6)

@@ -12,11 +12,11 @@ from tests.fleet.running import until
 
 from toolcrib.core.errors import DamagedIndex, KnowledgeUnavailable
 from toolcrib.core.knowledge import Arrival, Change, Document, Merging, Place, Stamp, document_id
-from toolcrib.knowledge.compact import compact
+from toolcrib.knowledge.builder import compact
 from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.indexing import build_segment
 from toolcrib.search.hybrid import Segment
-from toolcrib.stores.postgres import kb_tending
+from toolcrib.stores.postgres import kb_index
 from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.stores.postgres.knowledge import PgKnowledge
 
@@ -157,7 +157,7 @@ class Axes:
 
 
 async def test_an_index_of_vectors_is_built_when_there_are_many_and_finds_what_comparing_finds(notes, monkeypatch):
-    monkeypatch.setattr(kb_tending, "INDEX_FROM", 500)
+    monkeypatch.setattr(kb_index, "INDEX_FROM", 500)
     texts = [f"passage {n} of many" for n in range(600)]
     given = tuple(
         Arrival(
@@ -277,12 +277,12 @@ async def test_who_waits_to_build_an_index_does_not_hold_up_who_builds_one(notes
     """A statement that waits for a lock is a moment that an index being built waits for in turn."""
     name = f"toolcrib kb index {notes.fleet}"
     with psycopg.connect(notes.settings.url, autocommit=True) as builder:
-        assert kb_tending.try_lock(builder, name)
+        assert kb_index.try_lock(builder, name)
         waiting = asyncio.create_task(asyncio.to_thread(_wait_for, notes.settings.url, name))
         await asyncio.to_thread(until, lambda: _is_waited_for(builder), deadline_s=150, what="somebody waits")
         builder.execute("SET statement_timeout = '5s'")
         await asyncio.to_thread(builder.execute, "CREATE INDEX CONCURRENTLY beside ON toolcrib.kb_vector (document)")
-        kb_tending.unlock(builder, name)
+        kb_index.unlock(builder, name)
         await waiting
 
     assert run(notes, "SELECT count(*) FROM pg_indexes WHERE indexname = 'beside'") == [(1,)]
@@ -290,8 +290,8 @@ async def test_who_waits_to_build_an_index_does_not_hold_up_who_builds_one(notes
 
 def _wait_for(url, name):
     with psycopg.connect(url, autocommit=True, application_name="waiting") as connection:
-        kb_tending.lock(connection, name)
-        kb_tending.unlock(connection, name)
+        kb_index.lock(connection, name)
+        kb_index.unlock(connection, name)
 
 
 def _is_waited_for(connection):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.stores.postgres.texts import from_text, to_text
+from toolcrib.stores.postgres.database import from_text, to_text
 
 TRICKY = st.text(alphabet=st.sampled_from("\\0\0ab🌍")) | st.text()
 

@@ -7,14 +7,14 @@ from toolcrib.config.lock import Pin, Record
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.stores.audit_database import body_of
+from toolcrib.stores.access_tokens import TokenWish
+from toolcrib.stores.audit.database import body_of
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
-from toolcrib.stores.postgres.ledger import PgLedger
+from toolcrib.stores.postgres.lock import PgLedger
 from toolcrib.stores.postgres.tokens import PgTokens
 from toolcrib.stores.postgres.verify import verify_store
 from toolcrib.stores.postgres.worklist import PgWorkList
-from toolcrib.stores.tokens import TokenWish
 
 
 @pytest.fixture

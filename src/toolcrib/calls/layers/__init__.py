@@ -1,1 +1,1 @@
-"""One file per layer; ``stack`` lists them in the order a call meets them."""
+"""The layers, those that belong together in one file; ``crib.layers`` lists them in the order a call meets them."""

@@ -1,6 +1,6 @@
 """Arguments: checked against the tool's schema before anything runs."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -10,9 +10,9 @@ from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.isolate.helpers import Helpers, TookTooLong
-from toolcrib.schema import judge
+from toolcrib.schema import check as judge
+from toolcrib.schema.arguments import Renamer, apply_defaults
 from toolcrib.schema.check import Check, compile_check
-from toolcrib.schema.defaults import apply_defaults
 from toolcrib.schema.problems import describe
 from toolcrib.schema.repair import repair
 
@@ -96,3 +96,34 @@ async def _run_with_note(following: Step, call: ToolCall) -> ToolResult:
         return result
     note = {"type": "text", "text": f"Note from toolcrib on your arguments: {'; '.join(call.repairs)}."}
     return ToolResult({**result.mcp, "content": [*content, note]}, error=result.error)
+
+
+STATIC_RENAMES: Mapping[str, Mapping[str, str]] = {
+    "control_zwave_device": {"device_name": "deviceName", "command": "action"},
+}
+"""Tools known to be called with other names than their schema's."""
+
+
+def normalise(emit: Emit) -> Layer:
+    """Static renames of a tool first, then snake_case to camelCase where the schema has the camelCase name."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        if not subject.server:
+            return following
+        static = {**STATIC_RENAMES.get(subject.tool.name, {}), **subject.tool.renames}
+        renamer = Renamer.for_schema(subject.tool.input_schema, static)
+        if renamer is None:
+            return following
+
+        def step(call: ToolCall) -> Awaitable[ToolResult]:
+            arguments, renames = renamer.apply(call.arguments)
+            if renames:
+                call.arguments = arguments
+                emit(
+                    Event(events.ARGUMENTS_RENAMED, "info", {"tool": call.name, "id": call.id, "names": dict(renames)})
+                )
+            return following(call)
+
+        return step
+
+    return layer

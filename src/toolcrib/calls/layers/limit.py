@@ -5,19 +5,58 @@ to where it runs (``start``), and is counted anew there if that was too long ago
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
-from toolcrib.calls.breaker import Breakers
-from toolcrib.calls.gate import Gate
-from toolcrib.calls.layers.breaker import refuse_if_open
-from toolcrib.calls.layers.start import FRESH_S, Clock, Sleep, pause
-from toolcrib.calls.limits import MovingWindow, Windows, use_all
+from toolcrib.calls.gate import Gate, MovingWindow, Windows, use_all
+from toolcrib.calls.layers.breaker import Breakers, refuse_if_open
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.limits import CommonLimits, Rate, retry_after_s, try_again
+
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[object]]
+FRESH_S = 0.05
+"""For so long a call that was let in may run without being counted anew."""
+WAIT_MAX_S = 5.0
+"""A call that was let in waits so long for room in its limits; if it takes longer it is refused after all."""
+
+
+def start(common: CommonLimits, clock: Clock) -> Layer:
+    """Count a call anew that was let in a while ago; ``clock`` is that of the limits."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        limits = subject.tool.limits
+        if limits.rate is None and limits.server_rate is None and common.caller_rate is None:
+            return following
+
+        def step(call: ToolCall) -> Awaitable[ToolResult]:
+            if call.renew is None or clock() - call.admitted_at <= FRESH_S:
+                return following(call)
+            return _renewed(call, call.renew, following)
+
+        return step
+
+    return layer
+
+
+async def _renewed(call: ToolCall, renew: Callable[[ToolCall], Awaitable[None]], following: Step) -> ToolResult:
+    await renew(call)
+    return await following(call)
+
+
+async def pause(call: ToolCall, refused: RateLimited, sleep: Sleep) -> None:
+    """Wait until a limit has room again, unless that takes too long: then it is refused after all."""
+    wait_s = float(refused.details["retry_after_s"])
+    if wait_s > WAIT_MAX_S:
+        raise refused
+    call.waits_for = "never ran: its limits had no room for it"
+    await sleep(wait_s)
+    call.waits_for = ""
+    call.waited_s += wait_s
+
 
 NEVER = float("-inf")
 

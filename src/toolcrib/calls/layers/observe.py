@@ -5,7 +5,7 @@ All of that is one layer, because it is done for every call: a layer for each wo
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from toolcrib.calls.layers.audit import (
@@ -18,16 +18,64 @@ from toolcrib.calls.layers.audit import (
     trace_ids,
     unknown_call,
 )
-from toolcrib.calls.layers.record import code_of, count_raised, finished, slow
 from toolcrib.calls.live import GAVE_UP, UNFIT, About, Live, LiveCall, ended_by_person, message_of
-from toolcrib.calls.metrics import Metrics
+from toolcrib.calls.metrics import Metrics, ToolMetrics
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, NATIVE, Decision, Grants, decide
 from toolcrib.core.audit import CALL, Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.errors import InvalidArguments, PermissionDenied
-from toolcrib.core.events import Emit
+from toolcrib.core.errors import CallEnded, CallerError, CallTimeout, InvalidArguments, PermissionDenied, ToolcribError
+from toolcrib.core.events import Emit, Event
+
+
+def at_source() -> Layer:
+    """Mark the moment a call comes to its source: what is left of it is the tool's own time."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        del subject
+
+        def step(call: ToolCall) -> Awaitable[ToolResult]:
+            if call.live is not None:
+                call.live.reach_tool()
+            return following(call)
+
+        return step
+
+    return layer
+
+
+def count_raised(tally: ToolMetrics, elapsed_s: float, error: BaseException) -> None:
+    """What the caller did wrong, or somebody gave up, is no failure of the tool."""
+    if isinstance(error, CallerError | CallEnded) or not isinstance(error, Exception):
+        tally.note_refused(code_of(error))
+        return
+    tally.note_failed(elapsed_s, code_of(error), str(error) or type(error).__name__)
+    if isinstance(error, CallTimeout):
+        tally.timed_out += 1
+
+
+def code_of(error: BaseException) -> str:
+    """The code of whatever ended a call."""
+    if isinstance(error, ToolcribError):
+        return error.code
+    return "TOOL_INTERNAL" if isinstance(error, Exception) else "TOOL_CANCELLED"
+
+
+def finished(call: ToolCall, elapsed_s: float, code: str) -> Event:
+    """A call has ended, with an error if there is a code."""
+    level = "warning" if code else "debug"
+    return Event(
+        events.CALL_FINISHED,
+        level,
+        {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": elapsed_s, "code": code},
+    )
+
+
+def slow(call: ToolCall, elapsed_s: float) -> Event:
+    """A call has taken long."""
+    return Event(events.CALL_SLOW, "warning", {"tool": call.name, "id": call.id, "seconds": round(elapsed_s, 3)})
+
 
 SUCCESS = "success"
 GRANTS_KEPT = 256

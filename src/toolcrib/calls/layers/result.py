@@ -7,7 +7,7 @@ from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ToolFailed
 from toolcrib.isolate.helpers import Helpers, TookTooLong
-from toolcrib.schema import judge
+from toolcrib.schema import check as judge
 from toolcrib.schema.check import QUICK_BYTES, Check, compile_check
 from toolcrib.schema.problems import describe
 

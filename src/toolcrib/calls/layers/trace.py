@@ -8,7 +8,7 @@ from typing import Any
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from toolcrib.calls.layers.record import code_of
+from toolcrib.calls.layers.observe import code_of
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import NATIVE
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from toolcrib.calls.results.tables import Table, as_table, join_rows
+from toolcrib.calls.results.shape import Table, as_table, join_rows
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 

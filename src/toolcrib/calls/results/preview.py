@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from toolcrib.calls.results.blobs import find_blob
 from toolcrib.calls.results.document import Attachment, Document, as_json, cost, fit, fit_last_lines, fit_lines
 from toolcrib.calls.results.paths import kind_of, members
-from toolcrib.calls.results.shape import shape_of
+from toolcrib.calls.results.shape import find_blob, shape_of
 from toolcrib.core.names import RESULT_READ
 
 META = "toolcrib/kept"

@@ -4,17 +4,24 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from toolcrib.config.foreign.bundles import is_bundle_manifest, read_bundle
-from toolcrib.config.foreign.claude_code import read_claude_code
-from toolcrib.config.foreign.found import GUESSED, SECONDS, Dialect, ForeignServer
-from toolcrib.config.foreign.goose import read_goose
-from toolcrib.config.foreign.manifest import is_manifest, read_manifest
-from toolcrib.config.foreign.maps import at, read_codex, read_gemini, read_map, read_mcp_servers, read_zed
-from toolcrib.config.foreign.open_webui import read_open_webui
-from toolcrib.config.foreign.opencode import read_opencode
-from toolcrib.config.foreign.registry import is_registry_entry, read_registry
-from toolcrib.config.foreign.vscode import read_vscode
-from toolcrib.config.written import Written
+from toolcrib.config.foreign.formats import (
+    at,
+    is_manifest,
+    read_claude_code,
+    read_codex,
+    read_gemini,
+    read_goose,
+    read_manifest,
+    read_map,
+    read_mcp_servers,
+    read_open_webui,
+    read_opencode,
+    read_vscode,
+    read_zed,
+)
+from toolcrib.config.foreign.packages import is_bundle_manifest, is_registry_entry, read_bundle, read_registry
+from toolcrib.config.foreign.references import GUESSED, SECONDS, Dialect, ForeignServer
+from toolcrib.config.positions import Written
 from toolcrib.core.errors import ConfigError
 
 Reader = Callable[[Written, Dialect], Iterator[ForeignServer]]

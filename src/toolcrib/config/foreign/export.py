@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from toolcrib.config.masks import shown_args, shown_entry, shown_url
 from toolcrib.config.model import ServerConfig
+from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 
 FORMATS = ("mcpServers", "vscode", "codex")
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)(:-[^}]*)?\}")

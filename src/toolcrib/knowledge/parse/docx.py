@@ -6,9 +6,8 @@ import zipfile
 from xml.parsers import expat
 
 from toolcrib.core.errors import UnreadableSource
-from toolcrib.knowledge.parse.dates import to_utc
-from toolcrib.knowledge.parse.parsed import Parsed
-from toolcrib.knowledge.parse.writer import TextWriter
+from toolcrib.knowledge.parse.parsed import Parsed, to_utc
+from toolcrib.knowledge.parse.text import TextWriter
 
 PART_MAX = 64_000_000
 """Bytes that one part of the archive may unpack to."""

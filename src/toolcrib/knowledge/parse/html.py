@@ -6,10 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.errors import UnreadableSource
-from toolcrib.knowledge.parse.dates import to_utc
-from toolcrib.knowledge.parse.parsed import Parsed
-from toolcrib.knowledge.parse.text import clean, decode
-from toolcrib.knowledge.parse.writer import TextWriter
+from toolcrib.knowledge.parse.parsed import Parsed, to_utc
+from toolcrib.knowledge.parse.text import TextWriter, clean, decode
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from toolcrib.core.tool import Tool
-from toolcrib.schema.dialects.names import PARAMETER_NAMES, NameTable
+from toolcrib.schema.dialects.names import PARAMETER_NAMES, NameTable, view_with_names
 from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown
-from toolcrib.schema.dialects.parameters import view_with_names
 from toolcrib.schema.dialects.reduce import View
 from toolcrib.schema.dialects.subset import Subset
 

@@ -6,9 +6,9 @@ from typing import Any, Literal, Self
 
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool
+from toolcrib.schema.dialects.merge import is_valid
 from toolcrib.schema.dialects.names import TOOL_NAMES, NameRule, NameTable
 from toolcrib.schema.dialects.reduce import Irreducible, View
-from toolcrib.schema.dialects.wellformed import is_valid
 from toolcrib.schema.dialects.words import add_words
 
 SHORTEST_NAMES = 16

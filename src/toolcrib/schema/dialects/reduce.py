@@ -8,11 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.schema.dialects.drafts import make_plain
-from toolcrib.schema.dialects.merge import ALSO, REMARKS, both, fields_of_forms
-from toolcrib.schema.dialects.references import References, name_of
+from toolcrib.schema.dialects.merge import (
+    ALSO,
+    REMARKS,
+    References,
+    both,
+    fields_of_forms,
+    make_plain,
+    name_of,
+    types_of,
+)
 from toolcrib.schema.dialects.subset import FITS, WORD_FOR_WORD, Subset, may_stay
-from toolcrib.schema.dialects.wellformed import types_of
 from toolcrib.schema.dialects.words import LONGEST, add_words, in_words, shorten
 from toolcrib.schema.document import NOWHERE
 

@@ -4,9 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolcrib.schema.dialects.merge import ALSO, REMARKS
-from toolcrib.schema.dialects.references import is_self_contained
-from toolcrib.schema.dialects.wellformed import is_valid
+from toolcrib.schema.dialects.merge import ALSO, REMARKS, is_self_contained, is_valid
 
 ROOT_UNIONS = frozenset({"anyOf", "oneOf", "allOf", "not", "enum", "const"})
 """What must not stand at the top of the arguments."""

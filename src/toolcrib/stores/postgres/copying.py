@@ -15,7 +15,7 @@ import msgspec
 
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.postgres.database import PgDatabase
-from toolcrib.stores.postgres.marks import WAIT, changing
+from toolcrib.stores.postgres.lock import WAIT, changing
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection

@@ -2,7 +2,9 @@
 
 import asyncio
 import functools
+import re
 import socket
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -15,6 +17,7 @@ from toolcrib.core.errors import StoreUnavailable, ToolcribError
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
     from psycopg_pool import AsyncConnectionPool
+
 
 SCHEMA = "toolcrib"
 WAIT_SHARE, CHECK_SHARE = 0.6, 0.2
@@ -227,3 +230,56 @@ def raise_if_cancelled(before: int) -> None:
     """End a task that was told to meanwhile: who hands out connections may keep that to itself."""
     if cancellations() > before:
         raise asyncio.CancelledError
+
+
+LOOKS = 4
+"""How often within its limit a use is looked at."""
+
+
+class Guard:
+    """Breaks a connection that is used beyond the moment its work is due; whoever waits there hears of it at once."""
+
+    def __init__(self, connection: "Connection[Any]", limit_s: float) -> None:
+        # A handle of its own: the connection's number may already be another's when it is cut.
+        self._line = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
+        self._limit_s = limit_s
+        self._due: float | None = None
+        self._is_over = threading.Event()
+        threading.Thread(target=self._watch, name="toolcrib-guard", daemon=True).start()
+
+    @contextmanager
+    def watching(self, due: float) -> Iterator[None]:
+        """One use of the connection; ``due`` is the moment, by the monotonic clock, at which it has to be over."""
+        self._due = due
+        try:
+            yield
+        finally:
+            self._due = None
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._is_over.set()
+
+    def _watch(self) -> None:
+        with self._line:
+            while not self._is_over.wait(self._limit_s / LOOKS):
+                due = self._due
+                if due is not None and time.monotonic() > due:
+                    with suppress(OSError):
+                        self._line.shutdown(socket.SHUT_RDWR)
+                    return
+
+
+_WRITTEN = re.compile(r"\\(.)", re.DOTALL)
+
+
+def to_text(value: str) -> str:
+    """As it is stored; the same for the same text, and for no other."""
+    if "\\" not in value and "\0" not in value:
+        return value
+    return value.replace("\\", "\\\\").replace("\0", "\\0")
+
+
+def from_text(stored: str) -> str:
+    """As it was."""
+    return _WRITTEN.sub(lambda found: "\0" if found[1] == "0" else found[1], stored) if "\\" in stored else stored

@@ -19,9 +19,9 @@ from toolcrib.core.knowledge import (
     Text,
     text_check,
 )
-from toolcrib.stores.knowledge_reading import has_metadata, to_collection, to_document, to_passage
+from toolcrib.stores.knowledge.reading import has_metadata, to_collection, to_document, to_passage
 from toolcrib.stores.postgres.database import read_sql
-from toolcrib.stores.postgres.kb_blocks import Block, decode_head
+from toolcrib.stores.postgres.kb_rows import Block, decode_head
 
 if TYPE_CHECKING:
     from psycopg import Connection

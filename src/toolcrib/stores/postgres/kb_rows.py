@@ -1,16 +1,149 @@
 """Rows of ``kb_posting``: a few terms each, and one for each term that many passages hold."""
 
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolcrib.core.knowledge import SegmentRows
 from toolcrib.search.lexical import Held, Postings, posting_of
-from toolcrib.stores.postgres import kb_frames as frames
-from toolcrib.stores.postgres.kb_blocks import Block
+from toolcrib.search.pack import pack, unpack
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+
+HEAD = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+END = b"\xff\xff"
+NULL = b"\xff\xff\xff\xff"
+_LONG, _INT = struct.Struct(">iq"), struct.Struct(">ii")
+
+
+def long(value: int) -> bytes:
+    """A ``bigint``."""
+    return _LONG.pack(8, value)
+
+
+def integer(value: int | None) -> bytes:
+    """An ``integer``, or nothing."""
+    return NULL if value is None else _INT.pack(4, value)
+
+
+def flag(value: bool) -> bytes:
+    """A ``boolean``."""
+    return b"\0\0\0\1\1" if value else b"\0\0\0\1\0"
+
+
+def byte_array(value: bytes) -> bytes:
+    """A ``bytea``."""
+    return len(value).to_bytes(4, "big") + value
+
+
+def text(value: str | None) -> bytes:
+    """A ``text``, which cannot hold the character zero: it becomes the picture of it."""
+    return NULL if value is None else byte_array(value.replace("\0", "␀").encode())
+
+
+def row(*fields: bytes) -> bytes:
+    """One row of fields."""
+    return len(fields).to_bytes(2, "big") + b"".join(fields)
+
+
+def vector_rows(fleet: str, number: int, owners: NDArray[np.int64], vectors: NDArray[np.float32]) -> bytes:
+    """Rows of ``kb_vector`` for one set: (document, ordinal) of each passage, and its vector."""
+    named, size = fleet.encode(), vectors.shape[1]
+    layout = [
+        ("fields", ">i2"), ("fleet_size", ">i4"), ("fleet", f"S{len(named)}"), ("set_size", ">i4"), ("set", ">i8"),
+        ("document_size", ">i4"), ("document", ">i8"), ("ordinal_size", ">i4"), ("ordinal", ">i4"),
+        ("vector_size", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("vector", ">f2", (size,)),
+    ]  # fmt: skip
+    rows = np.zeros(len(vectors), np.dtype(layout))
+    fixed = {"fields": 5, "fleet_size": len(named), "fleet": named, "set_size": 8, "set": number, "document_size": 8}
+    fixed |= {"ordinal_size": 4, "vector_size": 4 + 2 * size, "dimensions": size}
+    for name, value in fixed.items():
+        rows[name] = value
+    rows["document"], rows["ordinal"], rows["vector"] = owners[:, 0], owners[:, 1], vectors
+    return rows.tobytes()
+
+
+def copy_in(connection: "Connection[Any]", table: str, columns: str, rows: Iterable[bytes]) -> None:
+    """Bring rows in, in the order of the columns."""
+    statement = f"COPY toolcrib.{table} ({columns}) FROM STDIN (FORMAT BINARY)"
+    with connection.cursor().copy(statement.encode()) as copy:
+        copy.write(b"".join((HEAD, *rows, END)))
+
+
+KIND = "block"
+ORDINALS = 1 << 24
+"""More passages than any document has: a passage is one number, its document's key and its ordinal in it."""
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What is kept in memory of a block; it never changes."""
+
+    id: int
+    collection: str
+    fields: tuple[str, ...]
+    lengths: NDArray[np.uint32]
+    documents: Longs
+    ordinals: Longs
+    starts: Longs
+    ends: Longs
+    sorted_passages: Longs
+    order: Longs
+    """Where the sorted ones stand."""
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def postings(self) -> "Block":
+        """Itself, as far as it has them."""
+        return self
+
+    @property
+    def vectors(self) -> None:
+        """They are elsewhere."""
+
+    def find(self, passages: Longs) -> tuple[Longs, NDArray[np.bool_]]:
+        """Where passages stand here, and which of them do at all."""
+        at = np.minimum(np.searchsorted(self.sorted_passages, passages), len(self) - 1)
+        return self.order[at], self.sorted_passages[at] == passages
+
+    def rows(self, dead: Sequence[int]) -> SegmentRows:
+        """What is alive, if these documents are not."""
+        alive = np.flatnonzero(~np.isin(self.documents, np.asarray(dead, np.int64)))
+        columns: list[Any] = [each[alive] for each in (self.documents, self.ordinals, self.starts, self.ends)]
+        positions: Any = alive
+        return SegmentRows(positions, *columns)
+
+
+def encode_head(owners: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]], postings: Postings) -> bytes:
+    """Whose passages they are, as (document, ordinal), from where to where they go, and how long they are."""
+    arrays: dict[str, NDArray[Any]] = {
+        "owners": np.asarray(owners, np.int64),
+        "spans": np.asarray(spans, np.int64),
+        "lengths": postings.lengths,
+    }
+    return pack(KIND, arrays, {"fields": postings.fields})
+
+
+def decode_head(number: int, collection: str, head: bytes) -> Block:
+    """A block from what ``encode_head`` made; raises ``DamagedIndex``."""
+    arrays, about = unpack(KIND, head)
+    (documents, ordinals), (starts, ends) = arrays["owners"].T.copy(), arrays["spans"].T.copy()
+    passages = documents * ORDINALS + ordinals
+    order = np.argsort(passages, kind="stable")
+    known = (tuple(about["fields"]), arrays["lengths"], documents, ordinals, starts, ends)
+    return Block(number, collection, *known, passages[order], order)
+
 
 ROW_MAX = 1000
 """Bytes of a row that has more than one term: larger ones are quicker to write and slower to search."""
@@ -39,7 +172,7 @@ class Row:
 
 def posting_rows(fleet: str, block: int, postings: Postings) -> tuple[list[bytes], int]:
     """All rows of a block, as they are copied in, and how many bytes all that is held has."""
-    before, octets = (6).to_bytes(2, "big") + frames.text(fleet) + frames.long(block), frames.octets
+    before, octets = (6).to_bytes(2, "big") + text(fleet) + long(block), byte_array
     terms, (starts, held) = postings.terms(), postings.interleaved()
     ends, rows = np.asarray(starts, np.int64), list[bytes]()
     for a, b in _cuts(terms, starts):

@@ -12,19 +12,105 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolcrib.core.errors import UnknownCollection
-from toolcrib.core.knowledge import Arrival, Change, Collection, Embedding, Merging, Stamp, passages_of
-from toolcrib.search.segment import Segment
+from toolcrib.core.knowledge import Arrival, Change, Collection, Embedding, Errand, Job, Merging, Stamp, passages_of
+from toolcrib.search.hybrid import Segment
 from toolcrib.search.vectors import Vectors
-from toolcrib.stores.knowledge_database import coming_json, to_json
-from toolcrib.stores.postgres import kb_frames as frames
+from toolcrib.stores.knowledge.database import coming_json, to_json
+from toolcrib.stores.postgres import kb_rows as frames
 from toolcrib.stores.postgres.database import read_sql
-from toolcrib.stores.postgres.kb_blocks import decode_head, encode_head
-from toolcrib.stores.postgres.kb_jobs import done
+from toolcrib.stores.postgres.kb_desk import Desk
 from toolcrib.stores.postgres.kb_reading import columns_of
-from toolcrib.stores.postgres.kb_rows import COLUMNS, posting_rows
+from toolcrib.stores.postgres.kb_rows import COLUMNS, decode_head, encode_head, posting_rows
 
 if TYPE_CHECKING:
     from psycopg import Connection
+
+
+LEASE_S = 60
+"""How long a worker that says nothing keeps what it took."""
+PLENTY = 1000
+"""Sources that wait, from which on nobody is short of them."""
+
+
+def done(fleet: str, collection: str, jobs: Sequence[Job]) -> tuple[Any, ...]:
+    """The statement that finishes jobs, and what it takes."""
+    sources = [job.source for job in jobs]
+    taken = (sources, [job.worker for job in jobs], [job.asked for job in jobs])
+    return read_sql("kb_job_done"), fleet, collection, sources, *taken
+
+
+class PgJobs:
+    """A ``JobQueue`` in ``kb_job``."""
+
+    def __init__(self, desk: Desk, fleet: str, lease_s: float = LEASE_S) -> None:
+        self._desk, self._fleet, self.lease_s = desk, fleet, lease_s
+
+    async def _run(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        def run(connection: Any) -> list[tuple[Any, ...]]:
+            cursor = connection.execute(statement.encode(), parameters)
+            return cursor.fetchall() if cursor.description is not None else []
+
+        return await self._desk.do(run)
+
+    async def put(self, errand: Errand, jobs: Mapping[str, str]) -> None:
+        """Have sources worked on."""
+        sources = sorted(jobs)
+        said = (self._fleet, errand.collection, errand.adding)
+        await self._run(read_sql("kb_job_put"), *said, sources, [jobs[source] for source in sources])
+
+    async def next(self, collection: str | None, without: Sequence[str]) -> Errand | None:
+        """What could be taken now."""
+        rows = await self._run(read_sql("kb_job_next"), self._fleet, collection, collection, list(without))
+        return Errand(*rows[0]) if rows else None
+
+    async def take(self, worker: str, errand: Errand, most: int, without: Sequence[str]) -> list[Job]:
+        """Take some that nobody has."""
+        chosen = (self._fleet, errand.collection, errand.adding, list(without), most)
+        rows = await self._run(read_sql("kb_job_take"), worker, self.lease_s, *chosen)
+        return sorted((Job(*row) for row in rows), key=lambda job: job.source)
+
+    async def share(self, errand: Errand) -> int | None:
+        """Half of what each would get of the rest."""
+        said = {"fleet": self._fleet, "collection": errand.collection, "adding": errand.adding, "plenty": PLENTY}
+
+        def count(connection: Any) -> tuple[int, int | None]:
+            found: tuple[int, int | None] = connection.execute(read_sql("kb_job_share").encode(), said).fetchone()
+            return found
+
+        waiting, workers = await self._desk.do(count)
+        return None if workers is None or workers < 2 else waiting // (2 * workers)
+
+    async def keep(self, worker: str) -> None:
+        """Go on having what one has."""
+        statement = """
+        UPDATE toolcrib.kb_job SET until = clock_timestamp() + %s * interval '1 second'
+        WHERE fleet = %s AND worker = %s AND until > clock_timestamp()"""
+        await self._run(statement, self.lease_s, self._fleet, worker)
+
+    async def give_back(self, worker: str, sources: Sequence[str] | None = None) -> None:
+        """Leave these to others, or everything."""
+        chosen = None if sources is None else list(sources)
+        statement = """
+        UPDATE toolcrib.kb_job SET worker = '', until = '-infinity', attempts = attempts - 1
+        WHERE fleet = %s AND worker = %s AND (%s::text[] IS NULL OR source = ANY(%s))"""
+        await self._run(statement, self._fleet, worker, chosen, chosen)
+
+    async def finish(self, collection: str, jobs: Sequence[Job]) -> None:
+        """These are done."""
+        await self._run(*done(self._fleet, collection, jobs))
+
+    async def left(self, errand: Errand, worker: str, without: Sequence[str]) -> int:
+        """How many wait, or are with others."""
+        statement = """
+        SELECT count(*) FROM toolcrib.kb_job
+        WHERE fleet = %s AND collection = %s AND adding = %s AND worker <> %s AND NOT source = ANY(%s::text[])"""
+        rows = await self._run(statement, self._fleet, errand.collection, errand.adding, worker, list(without))
+        return int(rows[0][0])
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        await self._desk.close()
+
 
 Row = tuple[int, int]
 
@@ -182,7 +268,7 @@ class PgWriter:
         )
 
     def _body_row(self, key: int, arrival: Arrival) -> bytes:
-        encoded = frames.octets(arrival.text.encode(errors="surrogatepass"))
+        encoded = frames.byte_array(arrival.text.encode(errors="surrogatepass"))
         return frames.row(frames.text(self._fleet), frames.long(key), encoded, frames.text(to_json(arrival.outline)))
 
     def _passage_rows(self, key: int, arrival: Arrival) -> Iterator[bytes]:
@@ -192,7 +278,7 @@ class PgWriter:
             if place.headings not in headings:
                 headings[place.headings] = frames.text(to_json(place.headings))
             where = _WHERE.pack(4, passage.ordinal, 4, place.start, 4, place.end) + frames.integer(place.page)
-            yield b"".join((before, where, headings[place.headings], frames.octets(passage.check.encode())))
+            yield b"".join((before, where, headings[place.headings], frames.byte_array(passage.check.encode())))
 
     def _add_block(self, collection: str, level: int, head: bytes, segment: Segment) -> int:
         (block,) = self._numbers(1)

@@ -20,15 +20,14 @@ from toolcrib.core.knowledge import (
     Swap,
     Text,
 )
-from toolcrib.search.segment import Segment
+from toolcrib.search.hybrid import Segment
 from toolcrib.stores.postgres.database import StoreSettings, connect
 from toolcrib.stores.postgres.kb_desk import Desk, unusable
 from toolcrib.stores.postgres.kb_index import PgIndex
-from toolcrib.stores.postgres.kb_jobs import PgJobs
 from toolcrib.stores.postgres.kb_reading import PgReader
 from toolcrib.stores.postgres.kb_rows import Row as PostingRow
 from toolcrib.stores.postgres.kb_rows import whole_postings
-from toolcrib.stores.postgres.kb_writing import PgWriter
+from toolcrib.stores.postgres.kb_writing import PgJobs, PgWriter
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -15,9 +15,9 @@ import msgspec
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import StoreUnavailable
+from toolcrib.stores.access_tokens import Known, Token, TokenWish, find_named, make_token, refuse_namesake
 from toolcrib.stores.postgres.database import StoreSettings, connect, connect_async, unavailable
-from toolcrib.stores.postgres.marks import HOLD, STAMP, WAIT
-from toolcrib.stores.tokens import Known, Token, TokenWish, find_named, make_token, refuse_namesake
+from toolcrib.stores.postgres.lock import HOLD, STAMP, WAIT
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection

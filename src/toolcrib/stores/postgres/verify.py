@@ -11,12 +11,11 @@ from typing import Any
 from toolcrib.config.lock import read_record
 from toolcrib.core.errors import ConfigError, InvalidArguments, StoreUnavailable
 from toolcrib.core.worklist import UnknownTask, WorkTask, check_after
-from toolcrib.stores.audit_log import NoAuditLog
-from toolcrib.stores.audit_verify import Fault, verify
+from toolcrib.stores.audit.log import NoAuditLog
+from toolcrib.stores.audit.verify import Fault, verify
 from toolcrib.stores.postgres.audit import AuditTable
-from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.postgres.database import PgDatabase, from_text
 from toolcrib.stores.postgres.migrate import status
-from toolcrib.stores.postgres.texts import from_text
 from toolcrib.stores.postgres.tokens import READ as TOKENS
 from toolcrib.stores.postgres.tokens import to_known
 

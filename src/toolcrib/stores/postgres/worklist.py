@@ -18,9 +18,8 @@ from toolcrib.core.worklist import (
     check_room,
     set_free,
 )
-from toolcrib.stores.postgres.database import PgDatabase
-from toolcrib.stores.postgres.marks import changing
-from toolcrib.stores.postgres.texts import from_text, to_text
+from toolcrib.stores.postgres.database import PgDatabase, from_text, to_text
+from toolcrib.stores.postgres.lock import changing
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection

@@ -1,0 +1,244 @@
+"""What is known of each server: kept, stored, and held in quarantine when it changed."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from toolcrib.catalog.pins import (
+    TOO_MANY,
+    Comparison,
+    Definition,
+    accept,
+    comparison,
+    held_tools,
+    join_pins,
+    settle,
+    why_barred,
+)
+from toolcrib.config.lock import Pin, Record, age_s, timestamp
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.sections import PinMode
+from toolcrib.core import events
+from toolcrib.core.errors import ConfigError, StoreUnavailable
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.source import ServerSource
+from toolcrib.core.tool import Tool
+
+
+class RecordStore(Protocol):
+    """Where discovery records are kept."""
+
+    async def read(self) -> Mapping[str, Record]:
+        """All records."""
+
+    async def update(self, server: str, change: Callable[[Record | None], Record | None]) -> None:
+        """Change one record in one step; what others write meanwhile is not lost."""
+
+
+@dataclass(slots=True)
+class Shelf:
+    """What is known of one server."""
+
+    config: ServerConfig
+    source: ServerSource
+    record: Record
+    tools: tuple[Tool, ...] = ()
+    fresh_until: float = 0.0
+    is_known: bool = False
+    """Whether ``tools`` come from a discovery of this very configuration."""
+    stored: Record = field(init=False)
+    """What the record store holds of it."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """Its tools in quarantine, and why."""
+    barred: str = ""
+    """Why the server itself is in quarantine: it is not connected to, so that it gets no token."""
+    is_compared: bool = False
+    """Whether its tools were compared with their pins in this run."""
+    flight: asyncio.Task[Record] | None = None
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once listings need not wait for it: its first discovery ended, its first attempt failed, or one waited."""
+
+    def __post_init__(self) -> None:
+        self.stored = self.record
+
+    @property
+    def status(self) -> str:
+        """``never``, ``discovering``, ``success`` or ``failed``."""
+        return "discovering" if self.flight is not None else self.record.status
+
+
+def barred_words(shelf: Shelf) -> str:
+    """What is wrong with a server that is in quarantine, and what to do."""
+    name = shelf.config.name
+    return (
+        f"Server {name!r} is in quarantine and is sent nothing: {shelf.barred}. "
+        f"Look at its entry in the platform's list, then accept it with `toolcrib approve {name}`."
+    )
+
+
+RESTORE_AFTER_S = 60.0
+AGAIN_S = 2.0
+
+
+class Storing:
+    """The writes under way."""
+
+    def __init__(self, records: RecordStore, emit: Emit) -> None:
+        self.records = records
+        self._emit = emit
+        self._writes: dict[asyncio.Task[None], str] = {}
+        self._newest: dict[str, Record] = {}
+        self._written: dict[str, Record] = {}
+        self._turns: dict[str, asyncio.Lock] = {}
+        self._later: set[asyncio.Task[None]] = set()
+        self._closing = asyncio.Event()
+        self._reading: asyncio.Task[Mapping[str, Record]] | None = None
+        self.on_stored: Callable[[str], None] | None = None
+        """Told of each server whose record others can read now; then every record is stored, for they wait for it."""
+
+    def is_due(self, stored: Record) -> bool:
+        """Whether a stored success is worth replacing by a newer one that says the same."""
+        age = age_s(stored, datetime.now(UTC)) if stored.status == "success" else None
+        return self.on_stored is not None or age is None or age >= RESTORE_AFTER_S
+
+    def store_soon(self, shelf: Shelf, how: Comparison) -> None:
+        """Have the record written."""
+        shelf.stored = shelf.record
+        write = asyncio.create_task(self._store(shelf.record, how), name=f"store-{shelf.config.name}")
+        self._writes[write] = shelf.config.name
+        write.add_done_callback(self._writes.pop)
+
+    async def _store(self, record: Record, how: Comparison) -> None:
+        """Have the newest record of a server written: of many that came while one was written, only the last is.
+
+        While the shared database is away it waits for it to come back.
+        """
+        self._newest[record.server] = record
+        async with self._turns.setdefault(record.server, asyncio.Lock()):
+            record = self._newest[record.server]
+            is_done = record is self._written.get(record.server) or await self._try(record, how)
+            if is_done:
+                self._written[record.server] = record
+        if not is_done:
+            again = asyncio.create_task(self._store_later(record, how), name=f"store-later-{record.server}")
+            self._later.add(again)
+            again.add_done_callback(self._later.discard)
+
+    async def _store_later(self, record: Record, how: Comparison) -> None:
+        is_done = False
+        while not is_done and not self._closing.is_set() and self._newest.get(record.server) is record:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), AGAIN_S)
+            is_done = await self._try(record, how)
+
+    async def _try(self, record: Record, how: Comparison) -> bool:
+        """Whether nothing is left to be tried."""
+        try:
+            await self.records.update(record.server, lambda stored: join_pins(stored, record, how))
+        except (ConfigError, StoreUnavailable) as error:
+            self._emit(Event("lock.not.written", "warning", {"server": record.server, "error": str(error)}))
+            return isinstance(error, ConfigError)
+        self.tell(record.server)
+        return True
+
+    def tell(self, server: str) -> None:
+        """Say that the store has something new of a server."""
+        if self.on_stored is not None:
+            self.on_stored(server)
+
+    async def flush(self, server: str = "") -> None:
+        """Wait until all that was found, or all of one server, is stored."""
+        await asyncio.gather(*(write for write, name in self._writes.items() if server in ("", name)))
+
+    async def close(self) -> None:
+        """Write what waits, as far as that can be done now."""
+        await self.flush()
+        self._closing.set()
+        await asyncio.gather(*self._later)
+
+    async def read_together(self) -> Mapping[str, Record]:
+        """All records; many who want them at once read them once."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.ensure_future(self._read())
+        return await asyncio.shield(self._reading)
+
+    async def _read(self) -> Mapping[str, Record]:
+        return await self.records.read()
+
+
+class Quarantine:
+    """Compares what servers show with what was accepted."""
+
+    def __init__(self, mode: PinMode, emit: Emit) -> None:
+        self.mode: PinMode = mode
+        self._emit = emit
+
+    def comparison(self, shelf: Shelf) -> Comparison:
+        """How the tools of a server are looked at now."""
+        return comparison(shelf.config, self.mode, timestamp(datetime.now(UTC)))
+
+    def settle(self, shelf: Shelf, definitions: Sequence[Definition], is_new: bool) -> Mapping[str, Pin]:
+        """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again.
+
+        The first discovery of a run looks at everything: the lock is a file, and files get edited and merged.
+        """
+        first, shelf.is_compared = not shelf.is_compared, True
+        if first or is_new or any(shown["name"] not in shelf.record.pins for shown in definitions):
+            return settle(shelf.record, definitions, self.comparison(shelf))
+        return shelf.record.pins
+
+    def bar(self, shelf: Shelf, record: Record, others: Mapping[str, Record]) -> None:
+        """Find out whether the server itself is in quarantine."""
+        shelf.barred = "" if self.mode == "off" else why_barred(shelf.config, record, others)
+
+    def held(self, shelf: Shelf) -> dict[str, str]:
+        """Its tools that are in quarantine now; all of them if the server itself is."""
+        held = held_tools(shelf.record, self.comparison(shelf))
+        return {tool.name: held.get(tool.name, shelf.barred) for tool in shelf.tools} if shelf.barred else held
+
+    def hold(self, shelf: Shelf) -> bool:
+        """Find out what is in quarantine now, and tell of what was not before; whether anything is different."""
+        held = self.held(shelf)
+        new = sorted(held.keys() - shelf.held.keys())
+        too_many = [name for name in new if held[name] == TOO_MANY]
+        for name in new if not too_many else [*(set(new) - set(too_many)), too_many[0]]:  # the log is not filled, too
+            fields = {"server": shelf.config.name, "tool": name, "reason": held[name]}
+            self._emit(Event(events.TOOL_HELD, "warning", fields))
+        before, shelf.held = shelf.held, held
+        return before != held
+
+    async def accept(self, shelf: Shelf, names: Sequence[str], records: RecordStore) -> None:
+        """Accept these tools, and their server, as they are now; returns when that is stored."""
+        how, ours, entry = self.comparison(shelf), shelf.record, shelf.config.entry or shelf.record.entry
+
+        def accepted_of(stored: Record | None) -> Record:
+            return replace(accept(join_pins(stored, ours, how), names, how), entry=entry)
+
+        await records.update(ours.server, accepted_of)
+        accepted = shelf.stored = replace(accept(ours, names, how), entry=entry)
+        self.unbar(shelf)
+        # Meanwhile a discovery may have found something else: what was accepted is not what there is now.
+        shelf.record = join_pins(accepted, shelf.record, how)
+        shelf.held = held_tools(shelf.record, how)
+
+    @staticmethod
+    def unbar(shelf: Shelf) -> None:
+        """Let the server be asked, soon."""
+        if shelf.barred:
+            shelf.barred, shelf.fresh_until, shelf.is_compared = "", 0.0, False
+            shelf.settled.clear()  # the next listing waits for it as for any server nobody has heard of
+
+    def take_over(self, shelf: Shelf, stored: Record | None) -> bool:
+        """Let count what another process accepted; whether that changed anything."""
+        joined = join_pins(stored, shelf.record, self.comparison(shelf))
+        is_open = bool(shelf.barred) and joined.entry == shelf.config.entry
+        if joined.pins == shelf.record.pins and not is_open:
+            return False
+        shelf.record = joined
+        if is_open:
+            self.unbar(shelf)
+        self.hold(shelf)
+        return True

@@ -1,0 +1,113 @@
+"""A question at the terminal: what wants to happen, and four keys to answer."""
+
+import asyncio
+import os
+import sys
+import termios
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from toolcrib.calls.approvals import Answer, Question, Reply
+from toolcrib.cli.console import Console
+from toolcrib.core.call import ToolCall
+
+ARGUMENTS_SHOWN = 1500
+KEYS = {
+    "o": Reply.ONCE,
+    "y": Reply.ONCE,
+    "s": Reply.SESSION,
+    "a": Reply.ALWAYS,
+    "n": Reply.NO,
+}
+PROMPT = "  [o]nce, this [s]ession, [a]lways, [n]o? "
+
+
+class TerminalSurface:
+    """Asks whoever sits at this terminal, one question at a time."""
+
+    name = "terminal"
+
+    def __init__(self, console: Console, stdin: int) -> None:
+        self._console, self._stdin = console, stdin
+        self._turn = asyncio.Lock()
+
+    def reaches(self, call: ToolCall) -> bool:
+        """Always: it is only attached where there is a terminal."""
+        del call
+        return True
+
+    async def put(self, question: Question, call: ToolCall) -> Answer | None:
+        """Ask until there is an answer that can be understood."""
+        del call
+        async with self._turn:
+            reply = await ask(self._console, self._stdin, question_lines(question))
+        return Answer(reply) if reply is not None else None
+
+
+def attach_terminal(console: Console, attach: Callable[[TerminalSurface], Callable[[], None]]) -> None:
+    """Have questions asked here, if there is a person: both to read them and to answer."""
+    if console.is_live and sys.stdin.isatty():
+        attach(TerminalSurface(console, sys.stdin.fileno()))
+
+
+def question_lines(question: Question) -> list[str]:
+    """The question as a person reads it."""
+    return describe(question.tool, question.level, question.caller, question.arguments)
+
+
+def describe(tool: str, level: str, caller: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Who wants to do what; argument by argument, so that nothing hides at the end of a long line."""
+    lines = [f"{caller} wants to call {tool} ({level})"]
+    shown = [f"    {_value(name)}: {_value(value)}" for name, value in arguments.items()]
+    return [*lines, *(shown or ["    without arguments"])]
+
+
+def _value(value: Any) -> str:
+    is_plain = isinstance(value, str) and value.isprintable()  # a line break could pass for another argument
+    text = value if is_plain else msgspec.json.encode(value).decode()
+    return text if len(text) <= ARGUMENTS_SHOWN else f"{text[:ARGUMENTS_SHOWN]} … ({len(text):,} characters)"
+
+
+async def ask(console: Console, stdin: int, lines: list[str]) -> Reply | None:
+    """Show a question and wait for a line that answers it; ``None`` when the terminal is closed."""
+    console.end_status()
+    console.hold_status = True
+    with suppress(termios.error):  # what was typed before the question was there is no answer to it
+        termios.tcflush(stdin, termios.TCIFLUSH)
+    try:
+        console.say(f"\n{lines[0]}", "bold", "yellow")
+        for line in lines[1:]:
+            console.say(line)
+        return await _read_reply(console, stdin)
+    finally:
+        console.hold_status = False
+
+
+async def _read_reply(console: Console, stdin: int) -> Reply | None:
+    while True:
+        console.err.write(PROMPT)
+        console.err.flush()
+        line = await read_line(stdin)
+        if not line:
+            return None
+        word = line.strip().lower()
+        reply = KEYS.get(word) or (Reply(word) if word in set(Reply) else None)
+        if reply is not None:
+            return reply
+
+
+async def read_line(stdin: int) -> str:
+    """One line, without keeping the event loop from its work."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    is_blocking = os.get_blocking(stdin)
+    loop.add_reader(stdin, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(stdin)
+        os.set_blocking(stdin, is_blocking)  # uvloop changes it, and the shell would find it so
+    return os.read(stdin, 65_536).decode(errors="replace")

@@ -1,0 +1,126 @@
+"""``toolcrib call``: run one tool and print what it says."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolcrib.cli.asking import attach_terminal
+from toolcrib.cli.console import Console
+from toolcrib.cli.content import lines_of, read_arguments
+from toolcrib.cli.failures import OK, exit_code
+from toolcrib.cli.invoke import Options, Parser, add_common, add_json, add_profile
+from toolcrib.cli.opening import discover_unasked, make_known, open_window, wait_with_status
+from toolcrib.cli.running import run_once
+from toolcrib.core.call import ErrorInfo, SilentChannel, ToolCall, ToolResult
+from toolcrib.core.errors import ToolcribError, UnknownTool
+from toolcrib.crib.window import Window
+from toolcrib.server.views.tools import missing_tool
+
+CALL_EXAMPLES = """\
+arguments:
+  key=value      text, or JSON where the tool does not want text
+  key:=json      JSON in any case
+  key=@file      the text of a file
+
+examples:
+  toolcrib call clock_now timezone=Europe/Berlin
+  toolcrib call github__search query=toolcrib limit=5
+  echo '{"query": "toolcrib"}' | toolcrib call github__search --input-json -"""
+
+
+def add_call_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("tool", metavar="TOOL", help="the tool's name, as `toolcrib ls` shows it")
+    parser.add_argument("words", nargs="*", default=[], metavar="key=value", help="its arguments")
+    parser.add_argument("--input-json", metavar="JSON", help="all arguments as one object; - reads stdin, @file a file")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after so long")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="write pictures and other attachments to this folder")
+    add_profile(parser, "call it as this profile shows it")
+    add_json(parser, "the whole result")
+    add_common(parser)
+
+
+def run_call(options: Options, console: Console) -> int:
+    """Call the tool; the exit code tells how it went."""
+    return run_once(_call(options, console))
+
+
+async def _call(options: Options, console: Console) -> int:
+    async with open_window(options, console) as window:
+        crib = window.crib
+        attach_terminal(console, crib.desk.attach)
+        await _make_known(window, console, options.tool)
+        arguments = read_arguments(options.words, options.input_json, _schema(window, options.tool))
+        call = ToolCall(options.tool, "", arguments, channel=_Progress(console), timeout_s=options.timeout)
+        running = window.run(call)
+        result = await wait_with_status(console, running, f"calling {options.tool}")
+        if options.json:
+            console.print_json(result.to_dict())
+        else:
+            _show(result, options, console)
+        if result.error is None:
+            return OK
+        return _explain_failure(window, result.error, options)
+
+
+async def _make_known(window: Window, console: Console, name: str) -> None:
+    """Ask whoever may offer the tool; a name that only a profile knows says nothing of its server."""
+    if not window.name:
+        await make_known(window.crib, console, name)
+    elif name not in window.catalog.routes:
+        await discover_unasked(window.crib, console)
+
+
+def _schema(window: Window, name: str) -> Mapping[str, Any]:
+    route = window.catalog.routes.get(name)
+    return route.tool.input_schema if route else {}
+
+
+def _show(result: ToolResult, options: Options, console: Console) -> None:
+    if result.error is not None:
+        return
+    if not result.content and result.structured is not None:
+        console.print_json(result.structured)
+    for text in lines_of(list(result.content), options.save, options.tool):
+        console.print_foreign(text)
+
+
+def _explain_failure(window: Window, error: ErrorInfo, options: Options) -> int:
+    """The result itself is on stdout with ``--json``; a person is told here."""
+    if options.json:
+        return exit_code(error.code, error.details)
+    if error.code == "TOOL_NOT_FOUND" and error.message.startswith(UnknownTool(options.tool).message):
+        raise _Failed(error) if window.name else missing_tool(window.crib, options.tool)
+    raise _Failed(error)
+
+
+class _Failed(ToolcribError):
+    """A failed result, on its way to the terminal."""
+
+    def __init__(self, error: ErrorInfo) -> None:
+        super().__init__(error.message, details=error.details)
+        self.code = error.code
+
+
+class _Progress(SilentChannel):
+    """Shows a person what the tool says while it runs."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self.wants_progress = console.is_live
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Show progress on the status line, log messages above it."""
+        told = msgspec.json.decode(params or b"{}", type=dict[str, Any])
+        if method == "notifications/progress":
+            self._console.status(_progress(told))
+        elif method == "notifications/message" and self.wants_progress:
+            self._console.say(f"{told.get('level', 'info')}: {told.get('data', '')}", "dim")
+
+
+def _progress(told: Mapping[str, Any]) -> str:
+    total = f"/{told['total']:g}" if isinstance(told.get("total"), int | float) else ""
+    done = told.get("progress")
+    return f"{done:g}{total} {told.get('message', '')}".strip() if isinstance(done, int | float) else ""

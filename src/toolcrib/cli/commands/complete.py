@@ -1,0 +1,172 @@
+"""What could come next on a line, for the shell's completion: from tables, files and the lock; nothing is started."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+
+from toolcrib.cli.console import Console, one_line
+from toolcrib.cli.failures import OK
+from toolcrib.cli.invoke import Options, Parser, make_parser
+from toolcrib.cli.main import COMMANDS, GROUPS
+from toolcrib.config.environment import environment_layer
+from toolcrib.config.lock import Record
+from toolcrib.config.merge import merge
+from toolcrib.config.model import Config
+from toolcrib.config.parse import parse
+from toolcrib.config.references import Surroundings
+from toolcrib.core.errors import ToolcribError
+from toolcrib.core.names import join_name
+from toolcrib.crib.loading import config_files
+from toolcrib.schema.arguments import value_hints
+from toolcrib.stores.files import read_text
+from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.paths import lock_path, state_directory
+from toolcrib.stores.projects import ProjectFile
+
+Suggestion = tuple[str, str]
+
+TAKES_TOOL = ("show", "call", "why")
+TAKES_SERVER = ("servers rm", "servers enable", "servers disable", "servers refresh", "servers logs")
+TAKES_CLIENT = ("import", "connect", "disconnect")
+VALUES = {
+    "--expose": ("all", "search", "auto"),
+    "--format": ("mcpServers", "vscode", "codex"),
+    "--log-level": ("debug", "info", "warning", "error"),
+    "--log-format": ("text", "json"),
+}
+SHELLS = ("bash", "zsh", "fish")
+DESCRIPTION_MAX = 60
+PATIENCE_S = 2.0
+
+
+def add_complete_arguments(parser: Parser) -> None:
+    """What it takes: the words of the line so far after ``--``, the last one unfinished."""
+    parser.takes_rest = True
+
+
+def run_complete(options: Options, console: Console) -> int:
+    """Print one suggestion a line, its description after a tab."""
+    words = options.rest or [""]
+    for word, description in suggest(words[:-1], words[-1]):
+        if word.startswith(words[-1]):
+            console.print(f"{one_line(word)}\t{one_line(description)[:DESCRIPTION_MAX]}".rstrip())
+    return OK
+
+
+def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
+    """Everything that may stand where ``last`` stands."""
+    name = _command(before)
+    if name is None or (name in GROUPS and len(before) == 1 and not last.startswith("-")):
+        yield from _commands(before)
+    elif before[-1] in VALUES:
+        yield from ((value, "") for value in VALUES[before[-1]])
+    elif before[-1] == "--server" or (name in TAKES_SERVER and not last.startswith("-")):
+        yield from _servers(before)
+    elif before[-1] == "--profile":
+        yield from _profiles(before)
+    elif last.startswith("-"):
+        yield from _options(name)
+    elif name == "completion":
+        yield from ((shell, "") for shell in SHELLS)
+    elif name in TAKES_CLIENT:
+        yield from _clients(name)
+    elif name == "projects rm":
+        yield from _projects()
+    elif name in TAKES_TOOL:
+        yield from _tools_or_arguments(name, before, last)
+
+
+def _command(before: Sequence[str]) -> str | None:
+    for size in (2, 1):
+        if " ".join(before[:size]) in COMMANDS:
+            return " ".join(before[:size])
+    return None
+
+
+def _commands(before: Sequence[str]) -> Iterator[Suggestion]:
+    if not before:
+        yield from ((name, text) for name, (_, text) in COMMANDS.items() if " " not in name and name not in GROUPS)
+        yield from GROUPS.items()
+    elif len(before) == 1:
+        start = f"{before[0]} "
+        yield from ((name.removeprefix(start), text) for name, (_, text) in COMMANDS.items() if name.startswith(start))
+
+
+def _options(name: str) -> Iterator[Suggestion]:
+    module, summary = COMMANDS[name]
+    parser = make_parser(name, summary, import_module(f"toolcrib.cli.commands.{module}"))
+    yield from ((option, "") for option in parser.options())
+
+
+def _tools_or_arguments(name: str, before: Sequence[str], last: str) -> Iterator[Suggestion]:
+    records = _records(before)
+    known = {join_name(server, tool["name"]): tool for server, record in records.items() for tool in record.tools}
+    chosen = next((known[word] for word in before if word in known), None)
+    if chosen is None:
+        yield from ((tool, str(shown.get("description", "")).partition("\n")[0]) for tool, shown in known.items())
+    elif name == "call" and "=" in last:
+        key = last.partition("=")[0]
+        yield from ((f"{key}={value}", "") for value in value_hints(chosen.get("inputSchema", {}), key))
+    elif name == "call":
+        properties = chosen.get("inputSchema", {}).get("properties", {})
+        yield from ((f"{key}=", str(part.get("description", ""))) for key, part in properties.items())
+
+
+def _clients(name: str) -> Iterator[Suggestion]:
+    from toolcrib.config.foreign.clients import CLIENTS
+    from toolcrib.config.foreign.connectors import CONNECTORS
+
+    known = CLIENTS if name == "import" else CONNECTORS
+    yield from ((client, known[client].label) for client in known)
+
+
+def _servers(before: Sequence[str]) -> Iterator[Suggestion]:
+    for path in _files(before):
+        with suppress(ToolcribError):
+            yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).servers)
+
+
+def _profiles(before: Sequence[str]) -> Iterator[Suggestion]:
+    for path in _files(before):
+        with suppress(ToolcribError):
+            yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).profiles)
+
+
+def _projects() -> Iterator[Suggestion]:
+    with suppress(ToolcribError):
+        yield from ((known.name, known.directory) for known in ProjectFile(state_directory(os.environ)).read())
+
+
+def _records(before: Sequence[str]) -> dict[str, Record]:
+    files = _files(before)
+    with suppress(ToolcribError):
+        layers = [parse(read_text(path) or "", str(path)) for path in files if path.is_file()]
+        config = merge(*layers, environment_layer(os.environ, {name for layer in layers for name in layer.servers}))
+        return _shared_records(config) if config.store.url else dict(LockFile(lock_path(files[-1])).read().records)
+    return {}
+
+
+def _shared_records(config: Config) -> dict[str, Record]:
+    """What replicas share, if that can be had before a person at a prompt grows impatient."""
+    import asyncio
+
+    from toolcrib.crib.backend import open_ledger
+
+    async def read() -> dict[str, Record]:
+        async with asyncio.timeout(PATIENCE_S), open_ledger(config, None, os.environ) as ledger:
+            return {} if ledger is None else dict(await ledger.read())
+
+    try:
+        return asyncio.run(read())
+    except TimeoutError:
+        return {}
+
+
+def _files(before: Sequence[str]) -> list[Path]:
+    """The configuration files, the one beside the lock last."""
+    chosen = next((after for word, after in pairwise(before) if word == "--config"), None)
+    files = config_files(chosen, Surroundings())
+    return [files.project] if files.is_chosen and files.project else list(files.paths)

@@ -1,0 +1,51 @@
+"""``toolcrib completion``: the script that makes a shell complete toolcrib's commands."""
+
+from toolcrib.cli.console import Console
+from toolcrib.cli.failures import OK
+from toolcrib.cli.invoke import Options, Parser
+
+BASH = """\
+_toolcrib() {
+    local IFS=$'\\n'
+    COMPREPLY=($(toolcrib __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null | cut -f1))
+    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace
+}
+complete -o default -F _toolcrib toolcrib
+"""
+
+ZSH = """\
+#compdef toolcrib
+_toolcrib() {
+    local -a found
+    found=("${(@f)$(toolcrib __complete -- "${(@)words[2,$CURRENT]}" 2>/dev/null | sed 's/:/\\\\:/g; s/\\t/:/')}")
+    if [[ -n "$found" ]]; then _describe toolcrib found; else _files; fi
+}
+compdef _toolcrib toolcrib
+"""
+
+FISH = """\
+function __toolcrib_complete
+    set -l words (commandline -opc) (commandline -ct)
+    toolcrib __complete -- $words[2..-1] 2>/dev/null
+end
+complete -c toolcrib -f -a '(__toolcrib_complete)'
+complete -c toolcrib -l config -r -F
+"""
+
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+COMPLETION_EXAMPLES = """\
+examples:
+  source <(toolcrib completion bash)      put this line into ~/.bashrc
+  source <(toolcrib completion zsh)       put this line into ~/.zshrc
+  toolcrib completion fish > ~/.config/fish/completions/toolcrib.fish"""
+
+
+def add_completion_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("shell", choices=SCRIPTS, help="the shell to complete in")
+
+
+def run_completion(options: Options, console: Console) -> int:
+    """Print the script."""
+    console.print(SCRIPTS[options.shell].rstrip())
+    return OK

@@ -1,0 +1,136 @@
+"""``toolcrib tokens``: what servers, tools and profiles cost in tokens, what is used, and what to leave out."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolcrib.cli.console import Column, Console, print_table
+from toolcrib.cli.failures import OK, UsageError
+from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.opening import discover_unasked, load_here, open_here
+from toolcrib.cli.running import run_once
+from toolcrib.config.references import Surroundings
+from toolcrib.core.access import LOCAL_USER
+from toolcrib.crib.layers import audit_place
+from toolcrib.server.views.costs import DAYS, Asked, cost_report, profiles_of, span, summary, usage_of
+from toolcrib.stores.audit.reading import Usage
+
+DEAREST = 10
+PAIRS = 5
+TOKENS_EXAMPLES = """\
+examples:
+  toolcrib tokens
+  toolcrib tokens --days 7 --all
+  toolcrib tokens --json | jq -r .proposal.toml
+
+access tokens, for those who come in over HTTP, have commands of their own:
+  toolcrib tokens create   make one
+  toolcrib tokens ls       list them
+  toolcrib tokens revoke   end one at once
+  toolcrib tokens reset    end all, so that none is asked for"""
+
+Report = Mapping[str, Any]
+
+
+def add_tokens_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument(
+        "--days", type=int, default=DAYS, metavar="N", help=f"how far back to look for calls of a tool [{DAYS}]"
+    )
+    parser.add_argument("--all", action="store_true", help="every tool, not only the dearest")
+    parser.add_argument("--cached", action="store_true", help="only what is known already; start nothing")
+    add_json(parser, "the whole account")
+    add_common(parser)
+
+
+def run_tokens(options: Options, console: Console) -> int:
+    """Count; servers nobody has asked yet are asked first."""
+    if not 1 <= options.days <= 3650:
+        raise UsageError(f"--days {options.days} is no span to look back.", hint="Use 1 to 3650.")
+    return run_once(_tell(options, console))
+
+
+async def _tell(options: Options, console: Console) -> int:
+    config = load_here(options).config
+    place = audit_place(config, Surroundings())
+    async with open_here(options, console) as crib:
+        if not options.cached:
+            await discover_unasked(crib, console)
+        routes = crib.catalog.visible_to(LOCAL_USER.grants)
+        profiles = profiles_of(crib.catalog, config.profiles, LOCAL_USER.grants)
+    usage = await asyncio.to_thread(usage_of, place, options.days)
+    report = await asyncio.to_thread(cost_report, routes, Asked(options.days, usage, profiles, PAIRS))
+    if options.json:
+        console.print_json(report)
+        return OK
+    console.print(f"{summary(routes, usage, options.days)}. Every model reads all of it before it begins.")
+    _print_report(console, report, usage, every_tool=options.all)
+    return OK
+
+
+def _print_report(console: Console, report: Report, usage: Usage | None, *, every_tool: bool) -> None:
+    _print_servers(console, report["servers"])
+    if report["profiles"]:
+        _titled(console, "Profiles")
+        print_table(console, _COSTS, [_cells(row, "name", "tools", "tokens") for row in report["profiles"]])
+    shown = report["tools"] if every_tool else report["tools"][:DEAREST]
+    _titled(
+        console, "Tools" if len(shown) == len(report["tools"]) else f"The {len(shown)} dearest tools (--all: every)"
+    )
+    print_table(console, _TOOLS, [_cells(row, "name", "tokens", "calls") for row in shown])
+    if usage is None:
+        _titled(console, "Nothing is known of what is used: there is no audit log yet, or none that can be read.")
+    else:
+        _print_use(console, report, span(usage, report["usage"]["days"]))
+    _print_pairs(console, report["confusable"])
+    _print_proposal(console, report["proposal"])
+
+
+_SERVERS = (
+    Column("SERVER", styles=("bold",)),
+    Column("TOOLS", right=True),
+    Column("~TOKENS", right=True),
+    Column("CALLS", right=True),
+    Column("UNUSED", right=True),
+)
+_COSTS = (Column("PROFILE", styles=("bold",)), *_SERVERS[1:3])
+_TOOLS = (Column("TOOL", styles=("bold",)), *_SERVERS[2:4])
+_PAIRS = (Column("SCORE", right=True), Column("TOOLS", styles=("bold",)), Column("WHY", flexible=True))
+
+
+def _print_servers(console: Console, servers: Sequence[Report]) -> None:
+    console.print()
+    print_table(console, _SERVERS, [_cells(row, "name", "tools", "tokens", "calls", "unused") for row in servers])
+
+
+def _cells(row: Report, *keys: str) -> tuple[str, ...]:
+    return tuple("" if row[key] is None else f"{row[key]:,}" if isinstance(row[key], int) else row[key] for key in keys)
+
+
+def _print_use(console: Console, report: Report, span_told: str) -> None:
+    used, unused = report["usage"]["used"], report["usage"]["unused"]
+    if not used:
+        _titled(console, f"No tool was called in the last {span_told}.")
+    elif unused:
+        _titled(console, f"Not used in {span_told}: {len(unused)} tools, ~{report['usage']['unusedTokens']:,} tokens")
+        more = f" … and {len(unused) - DEAREST} more" if len(unused) > DEAREST else ""
+        console.print(f"  {', '.join(unused[:DEAREST])}{more}")
+
+
+def _print_pairs(console: Console, pairs: Sequence[Report]) -> None:
+    if pairs:
+        _titled(console, "Easily taken for one another (1.00: nothing tells them apart)")
+        rows = [(f"{pair['score']:.2f}", " ~ ".join(pair["tools"]), pair["why"]) for pair in pairs]
+        print_table(console, _PAIRS, rows)
+
+
+def _print_proposal(console: Console, proposal: Report | None) -> None:
+    if proposal is not None:
+        share = 100 * proposal["saved"] // max(1, proposal["saved"] + proposal["tokens"])
+        _titled(console, f"A profile of what was used would save ~{proposal['saved']:,} tokens ({share} %):")
+        console.print(proposal["toml"].rstrip())
+
+
+def _titled(console: Console, title: str) -> None:
+    console.print()
+    console.print(console.paint(title, "bold"))

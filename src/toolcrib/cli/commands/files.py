@@ -1,0 +1,227 @@
+"""``toolcrib import``: bring in the servers other programs have, after showing what would change."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolcrib.cli.console import Console, one_line
+from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
+from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.config.environment import chosen_config
+from toolcrib.config.foreign.plan import ACTED_ON, Candidate
+from toolcrib.config.references import Surroundings
+from toolcrib.core.errors import did_you_mean
+from toolcrib.project.importing import (
+    Found,
+    Wanted,
+    candidate_document,
+    find_imports,
+    import_target,
+    label_of,
+    shown_server,
+    take_over,
+)
+from toolcrib.stores.paths import find_project
+
+SIGNS = {"new": "+", "changed": "~", "removed": "-", "same": "=", "edited": "!", "left out": "!"}
+STYLES = {"new": "green", "changed": "yellow", "removed": "red", "same": "dim", "edited": "yellow", "left out": "dim"}
+WORDS = {
+    "new": "",
+    "changed": "changed there",
+    "removed": "removed there",
+    "same": "already here",
+    "edited": "yours stays",
+    "left out": "left out",
+}
+
+
+def print_plan(found: Found, console: Console) -> None:
+    """Each server with where it is from and what would happen to it."""
+    for candidate in found.candidates:
+        for text, styles in _lines(candidate):
+            console.print(console.paint(one_line_indented(text), *styles))
+    for problem in found.problems:
+        console.say(problem, "yellow")
+
+
+def _lines(candidate: Candidate) -> Iterator[tuple[str, tuple[str, ...]]]:
+    style = STYLES[candidate.state]
+    labels = ", ".join(dict.fromkeys(label_of(origin.client) for origin in candidate.origins))
+    word = WORDS[candidate.state]
+    told = f"{word}: {candidate.reason}" if candidate.reason and word else word
+    heading = f"{SIGNS[candidate.state]} {candidate.name}  ({labels})"
+    yield (f"{heading}  {told}" if told else heading), (style,)
+    if candidate.state == "new" and candidate.server is not None:
+        yield from ((f"    {line}", ()) for line in setting_lines(shown_server(candidate.server)))
+    elif candidate.state == "changed":
+        yield from _changes(candidate)
+    if candidate.state in ("new", "changed"):
+        yield from ((f"    note: {note}", ("dim",)) for note in candidate.notes)
+
+
+def _changes(candidate: Candidate) -> Iterator[tuple[str, tuple[str, ...]]]:
+    old = setting_lines(shown_server(candidate.before)) if candidate.before else []
+    new = setting_lines(shown_server(candidate.server)) if candidate.server else []
+    yield from ((f"    - {line}", ("red",)) for line in old if line not in new)
+    yield from ((f"    + {line}", ("green",)) for line in new if line not in old)
+    if old == new:
+        yield "    something that is masked or not shown here changed", ("dim",)
+
+
+def setting_lines(shown: dict[str, Any]) -> list[str]:
+    """One line for each setting that is not a default."""
+    return [line for key, value in shown.items() for line in _setting(key, value)]
+
+
+def _setting(key: str, value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [f"{key}.{name} = {text}" for name, text in value.items()]
+    if isinstance(value, list):
+        return [f"{key} = {' '.join(map(str, value))}"]
+    return [f"{key} = {str(value).lower() if isinstance(value, bool) else value}"]
+
+
+def one_line_indented(text: str) -> str:
+    """One line that keeps its indentation; what strangers wrote cannot break out of it."""
+    indent = len(text) - len(text.lstrip(" "))
+    return " " * indent + one_line(text)
+
+
+def plan_document(found: Found, target: str, done: Sequence[Candidate]) -> dict[str, Any]:
+    """The plan for a program."""
+    return {
+        "file": target,
+        "servers": [candidate_document(candidate) for candidate in found.candidates],
+        "done": [candidate.name for candidate in done],
+        "problems": list(found.problems),
+        "read": list(found.files),
+    }
+
+
+def is_person_here(console: Console) -> bool:
+    """Whether somebody can be asked."""
+    return console.is_live and sys.stdin.isatty()
+
+
+def ask_line(console: Console, question: str) -> str:
+    """One answer at the terminal, folded; a terminal that is closed says no."""
+    console.err.write(f"{question} ")
+    console.err.flush()
+    line = sys.stdin.readline()
+    return line.strip().casefold() if line else "no"
+
+
+def choose(console: Console, question: str, names: Sequence[str]) -> list[str]:
+    """All, none, or those a person picks one by one."""
+    answer = ask_line(console, f"{question} [Y/n/choose]")
+    if answer in ("", "y", "yes"):
+        return list(names)
+    if answer not in ("c", "choose"):
+        return []
+    return [name for name in names if ask_line(console, f"  {name}? [Y/n]") in ("", "y", "yes")]
+
+
+def count(number: int, what: str = "server") -> str:
+    """``1 server``, ``5 servers``."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+IMPORT_EXAMPLES = """\
+examples:
+  toolcrib import                    everything that is found, after asking
+  toolcrib import cursor --dry-run   what Cursor has
+  toolcrib import server.json --only weather --yes
+  toolcrib import --sync             what changed since at the places servers came from
+
+Nothing is run, nothing is trusted, and secrets stay references. What you changed by hand is never overwritten."""
+
+
+def add_import_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("words", metavar="FILE|CLIENT", nargs="*", help="a file, a client or an install link [all]")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this server (repeatable)")
+    parser.add_argument("--sync", action="store_true", help="take over what changed where servers came from")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--global", dest="user", action="store_true", help="write the user's file, not the project's")
+    add_json(parser, "what was found and done")
+    add_common(parser)
+
+
+def run_import(options: Options, console: Console) -> int:
+    """Show the difference, ask, write."""
+    around = Surroundings()
+    target = import_target(around, options.config or chosen_config(around.env), user=options.user)
+    everything = find_imports(around, Wanted(target, tuple(options.words), options.sync))
+    found = _only(everything, options.only)
+    actions = _actions(found, options)
+    if not options.json:
+        print_plan(found, console)
+    names = [] if options.dry_run else _names(actions, target, options, console)
+    shadowed = find_project(around.cwd)
+    done = take_over(found, names, target, around)
+    _warn_of_shadow(everything, done, shadowed, console)
+    _tell(found, actions, done, target, options, console)
+    return FAILURE if found.problems and options.words else OK
+
+
+def _only(found: Found, names: list[str]) -> Found:
+    if not names:
+        return found
+    known = {candidate.name for candidate in found.candidates}
+    for name in names:
+        if name not in known:
+            raise NotFound(f"No server named {name!r} was found.", hint=did_you_mean(name, known))
+    kept = tuple(candidate for candidate in found.candidates if candidate.name in names)
+    return Found(kept, found.problems, found.files)
+
+
+def _actions(found: Found, options: Options) -> list[Candidate]:
+    """A plain import only adds; changes and removals are for ``--sync``."""
+    return found.in_state(*(ACTED_ON if options.sync else ("new",)))
+
+
+def _names(actions: list[Candidate], target: Path, options: Options, console: Console) -> list[str]:
+    names = [candidate.name for candidate in actions]
+    if not names or options.yes:
+        return names
+    if options.json or not is_person_here(console):
+        raise UsageError("Nobody can be asked here.", hint="Add --yes to do it, or --dry-run to look.")
+    verb = "Change" if options.sync else "Add"
+    return choose(console, f"{verb} {count(len(names))} in {target}?", names)
+
+
+def _warn_of_shadow(found: Found, done: list[Candidate], before: Path | None, console: Console) -> None:
+    """A new toolcrib.toml hides another program's file that toolcrib had read in its place."""
+    if not done or before is None or before.suffix == ".toml":
+        return
+    here = [candidate for candidate in found.in_state("new") if candidate not in done]
+    lost = [one.name for one in here if any(origin.path == str(before) for origin in one.origins)]
+    if lost:
+        console.say(
+            f"{before} is no longer read by toolcrib, so it lacks {', '.join(lost)}; import them, too.", "yellow"
+        )
+
+
+def _tell(
+    found: Found, actions: list[Candidate], done: list[Candidate], target: Path, options: Options, console: Console
+) -> None:
+    if options.json:
+        console.print_json(plan_document(found, str(target), done))
+    elif done:
+        console.say(f"{count(len(done))} written to {target}. See them with `toolcrib servers ls`.")
+    elif not found.candidates:
+        console.say("No servers were found." if not options.sync else "Nothing was imported into this file before.")
+    elif not actions:
+        changed = found.in_state("changed") and not options.sync
+        console.say("Run `toolcrib import --sync` to take over what changed." if changed else "There is nothing to do.")
+    elif options.dry_run:
+        console.say(f"Nothing is written yet; {count(len(actions))} would be, to {target}.")
+    else:
+        console.say("Nothing is written.")

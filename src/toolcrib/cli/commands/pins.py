@@ -1,0 +1,109 @@
+"""``toolcrib diff`` and ``approve``: what changed in tools in quarantine, and taking them out. Starts nothing."""
+
+from typing import Any
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.cli.console import Console
+from toolcrib.cli.failures import OK, UsageError
+from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.opening import open_here
+from toolcrib.cli.running import run_once
+from toolcrib.crib.crib import Crib
+from toolcrib.schema.text import printable
+from toolcrib.server.views.tools import change_of, check_seen, diff_lines, held_routes, missing_tool
+
+COLOURS = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
+
+
+def add_diff_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("names", nargs="*", metavar="TOOL", help="only these tools, or those of these servers")
+    add_json(parser, "old and new definitions")
+    add_common(parser)
+
+
+def run_diff(options: Options, console: Console) -> int:
+    """Show the changes."""
+    return run_once(_diff(options, console))
+
+
+async def _diff(options: Options, console: Console) -> int:
+    async with open_here(options, console) as crib:
+        routes = _held(crib, options.names)
+        changes = [change_of(crib, route) for route in routes]
+    if options.json:
+        console.print_json(changes)
+        return OK
+    for change in changes:
+        _print(change, console)
+    if not changes:
+        console.say("Nothing is in quarantine." if not options.names else "It is not in quarantine.")
+    return OK
+
+
+def _held(crib: Crib, names: list[str]) -> list[Route]:
+    for name in names:
+        if name not in crib.catalog.routes and name not in crib.shelves:
+            raise missing_tool(crib, name)
+    return held_routes(crib, names)
+
+
+def _print(change: dict[str, Any], console: Console) -> None:
+    console.print(f"{console.paint(change['name'], 'bold')}: {change['reason']}")
+    for line in diff_lines(change["old"], change["new"]):
+        console.print("  " + console.paint(printable(line), *COLOURS.get(line[:1], ())))
+    console.print(f"  → accept it: toolcrib approve {change['name']} --seen {change['seen']}")
+    console.print()
+
+
+APPROVE_EXAMPLES = """\
+examples:
+  toolcrib approve github__create_issue
+  toolcrib approve github          everything of one server
+  toolcrib approve --all"""
+
+
+def add_approve_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("names", nargs="*", metavar="TOOL", help="tools, or servers for all of theirs")
+    parser.add_argument("--all", action="store_true", help="everything that is in quarantine")
+    parser.add_argument("--seen", metavar="HASH", help="only if it still is what `toolcrib diff` showed")
+    add_common(parser)
+
+
+def run_approve(options: Options, console: Console) -> int:
+    """Take them out of quarantine."""
+    if not options.names and not options.all:
+        raise UsageError("Say what to accept.", hint="Name tools or servers, or give --all; see `toolcrib diff`.")
+    return run_once(_approve(options, console))
+
+
+async def _approve(options: Options, console: Console) -> int:
+    async with open_here(options, console) as crib:
+        wanted = _wanted(crib, options)
+        if options.seen:
+            _check_seen(crib, wanted, options.seen)
+        accepted = await crib.servers.approve(*wanted)
+    for name in accepted:
+        console.say(f"{name} is accepted as it is now.", "green")
+    if not accepted:
+        console.say("Nothing of that is in quarantine.")
+    return OK
+
+
+def _wanted(crib: Crib, options: Options) -> list[str]:
+    if options.all:
+        tools = [name for name, route in crib.catalog.routes.items() if route.held]
+        return [*tools, *(name for name, shelf in crib.shelves.items() if shelf.barred)]
+    for name in options.names:
+        if name not in crib.catalog.routes and name not in crib.shelves:
+            raise missing_tool(crib, name)
+    return list(options.names)
+
+
+def _check_seen(crib: Crib, names: list[str], seen: str) -> None:
+    """Refuse to accept what changed again after the person looked at it."""
+    route = crib.catalog.routes.get(names[0]) if len(names) == 1 else None
+    if route is None or not route.server:
+        raise UsageError("--seen goes with the name of one tool.", hint="`toolcrib diff` prints the whole line.")
+    check_seen(crib, route, seen)

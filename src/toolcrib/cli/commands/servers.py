@@ -1,0 +1,251 @@
+"""``toolcrib servers``: how each one is doing; added, removed, switched, asked again; what it logs."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolcrib.cli.console import Column, Console, print_table
+from toolcrib.cli.editing import add_toggle, file_for_new, toggle
+from toolcrib.cli.entries import STATE_STYLES, ask_and_show, say_errors
+from toolcrib.cli.failures import OK, UsageError, exit_code
+from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.opening import discover, ledger_here, load_here, open_here
+from toolcrib.cli.running import run_once
+from toolcrib.config.edit import add_server, remove_server
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.parse import parse
+from toolcrib.config.secrets import looks_secret
+from toolcrib.core.names import check_server_name
+from toolcrib.crib.loading import Loaded
+from toolcrib.project.project import edit_file, file_of
+from toolcrib.schema.text import printable
+from toolcrib.server.views.servers import server_entries
+from toolcrib.stores.files import read_text
+
+COLUMNS = (
+    Column("SERVER", styles=("bold",)),
+    Column("STATE", coloured=STATE_STYLES),
+    Column("TOOLS", right=True),
+    Column("LAST ASKED"),
+    Column("RUNS", flexible=True),
+)
+
+
+def add_ls_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("--probe", action="store_true", help="ask every server first")
+    add_json(parser, "the servers")
+    add_common(parser)
+
+
+def run_ls(options: Options, console: Console) -> int:
+    """List the servers."""
+    return run_once(_list(options, console))
+
+
+async def _list(options: Options, console: Console) -> int:
+    async with open_here(options, console) as crib:
+        if options.probe:
+            await discover(crib, console, sorted(crib.shelves))
+        entries = server_entries(crib)
+    if options.json:
+        console.print_json(entries)
+    elif entries:
+        rows = [(e["name"], e["state"], str(e["tools"]), e["lastDiscovered"] or "never", e["runs"]) for e in entries]
+        print_table(console, COLUMNS, rows)
+        say_errors(console, entries)
+    else:
+        console.say("No server is configured. Add one: toolcrib servers add NAME -- command args…")
+    return OK
+
+
+ADD_EXAMPLES = """\
+examples:
+  toolcrib servers add time -- uvx mcp-server-time
+  toolcrib servers add github https://api.githubcopilot.com/mcp/ --header 'Authorization=Bearer ${GITHUB_TOKEN}'
+  toolcrib servers add search --env SEARCH_KEY -- npx -y some-search-server
+
+--env NAME without a value takes it from toolcrib's own environment each time; nothing secret is written."""
+
+
+def add_add_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.takes_rest = True
+    parser.usage = "toolcrib servers add NAME [options] (URL | -- command args…)"
+    parser.add_argument("name", metavar="NAME", help="snake_case, the prefix of its tools")
+    parser.add_argument("url", metavar="URL", nargs="?", help="where to reach it, or `-- command args…` to start it")
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable for it (repeatable)"
+    )
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME=VALUE", help="an HTTP header (repeatable)"
+    )
+    parser.add_argument("--cwd", metavar="DIR", help="the directory it runs in")
+    parser.add_argument("--description", default="", metavar="TEXT", help="what it is for")
+    parser.add_argument("--global", dest="user", action="store_true", help="write the user's file, not the project's")
+    add_common(parser)
+
+
+def run_add(options: Options, console: Console) -> int:
+    """Write the server down, then find out whether it works; it stays either way."""
+    server = _server(options)
+    path = file_for_new(options)
+    _refuse_known(server.name, path)
+    edit_file(path, lambda text: add_server(text, server, str(path)))
+    console.say(f"Server {server.name!r} is written to {path}.")
+    _warn_of_secrets(server, console)
+    return run_once(_try_out(options, console)) if server.name in load_here(options).config.servers else OK
+
+
+async def _try_out(options: Options, console: Console) -> int:
+    async with open_here(options, console) as crib:
+        return await ask_and_show(crib, console, [options.name])
+
+
+def _server(options: Options) -> ServerConfig:
+    check_server_name(options.name)
+    if bool(options.url) == bool(options.rest):
+        hint = "Write `servers add NAME -- command args…` or `servers add NAME https://…`."
+        raise UsageError("A server needs either a command after `--` or a URL.", hint=hint)
+    env, headers = _pairs(options.env, references=True), _pairs(options.header)
+    if options.url:
+        return ServerConfig(options.name, url=_url(options.url), headers=headers, description=options.description)
+    command, *args = options.rest
+    return ServerConfig(
+        options.name, command=command, args=tuple(args), env=env, cwd=options.cwd, description=options.description
+    )
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("http://", "https://", "${")):
+        raise UsageError(f"{text!r} is not a URL.", hint="To start a program, put it after `--`.")
+    return text
+
+
+def _pairs(words: Sequence[str], *, references: bool = False) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name or not (equals or references):
+            raise UsageError(f"{word!r} is not NAME=VALUE.")
+        pairs[name.strip()] = value.strip() if equals else f"${{{name}}}"
+    return pairs
+
+
+def _refuse_known(name: str, path: Path) -> None:
+    text = read_text(path)
+    if text and text.strip() and name in parse(text, str(path)).servers:
+        raise UsageError(
+            f"There is already a server {name!r} in {path}.", hint=f"Run `toolcrib servers rm {name}` first."
+        )
+
+
+def _warn_of_secrets(server: ServerConfig, console: Console) -> None:
+    for name, value in (*server.env.items(), *server.headers.items()):
+        if "${" not in value and looks_secret(name, value):
+            console.say(
+                f"{name} now stands in that file as it is; write ${{NAME}} to take it from the environment.", "yellow"
+            )
+
+
+def add_rm_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("name", metavar="NAME", help="the server, as `toolcrib servers ls` shows it")
+    add_common(parser)
+
+
+def run_rm(options: Options, console: Console) -> int:
+    """Remove the server from the file it is written in."""
+    path = file_of(options.name, load_here(options))
+    edit_file(path, lambda text: remove_server(text, options.name, str(path)))
+    console.say(f"Server {options.name!r} is removed from {path}.")
+    _after(options, load_here(options), console)
+    return OK
+
+
+def _after(options: Options, loaded: Loaded, console: Console) -> None:
+    left = loaded.config.servers.get(options.name)
+    if left is not None:
+        console.say(f"There is still one of that name in {left.origin}; it counts from now on.")
+    else:
+        asyncio.run(_forget(options))
+
+
+async def _forget(options: Options) -> None:
+    async with ledger_here(options) as ledger:
+        if ledger is not None and options.name in await ledger.read():
+            await ledger.update(options.name, lambda _: None)
+
+
+def add_enable_arguments(parser: Parser) -> None:
+    """What it takes."""
+    add_toggle(parser)
+
+
+def run_enable(options: Options, console: Console) -> int:
+    """Write it into the file the server is written in."""
+    return toggle(options, console, enabled=True)
+
+
+def add_disable_arguments(parser: Parser) -> None:
+    """What it takes."""
+    add_toggle(parser)
+
+
+def run_disable(options: Options, console: Console) -> int:
+    """Write it into the file the server is written in."""
+    return toggle(options, console, enabled=False)
+
+
+def add_refresh_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", default=[], help="the servers to ask; all when none is named"
+    )
+    add_json(parser, "the outcome")
+    add_common(parser)
+
+
+def run_refresh(options: Options, console: Console) -> int:
+    """Ask, and show the outcome."""
+    return run_once(_refresh(options, console))
+
+
+async def _refresh(options: Options, console: Console) -> int:
+    async with open_here(options, console) as crib:
+        names = options.names or sorted(crib.shelves)
+        if not names and not options.json:
+            console.say("No server is enabled. Add one: toolcrib servers add NAME -- command args…")
+            return OK
+        return await ask_and_show(crib, console, names, as_json=options.json)
+
+
+def add_logs_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("name", metavar="NAME", help="the server, as `toolcrib servers ls` shows it")
+    parser.add_argument("-n", "--lines", type=int, default=100, metavar="COUNT", help="how many lines at most [100]")
+    add_json(parser, "the lines")
+    add_common(parser)
+
+
+def run_logs(options: Options, console: Console) -> int:
+    """Start the server, let it list its tools, and show its own words."""
+    return run_once(_show(options, console))
+
+
+async def _show(options: Options, console: Console) -> int:
+    async with open_here(options, console) as crib:
+        record = (await discover(crib, console, [options.name]))[options.name]
+        source = crib.shelves[options.name].source
+        details = source.status().details
+        lines = list(source.log_lines(options.lines)) or list(details.get("stderr", ()))
+    if options.json:
+        console.print_json(lines)
+    for line in [] if options.json else lines:
+        console.print(printable(line))
+    if not lines:
+        console.say(f"Server {options.name!r} wrote nothing to stderr.", "dim")
+    if record.status == "failed":
+        console.say(f"toolcrib: {record.error}")
+        return exit_code("TOOL_UNAVAILABLE", details)
+    return OK

@@ -1,0 +1,49 @@
+"""``toolcrib stdio``: MCP on stdin and stdout; logs go to stderr only."""
+
+import asyncio
+import sys
+
+from toolcrib.cli.callers import local_caller
+from toolcrib.cli.console import Console
+from toolcrib.cli.entrance import add_access
+from toolcrib.cli.invoke import Options, Parser, add_common
+from toolcrib.cli.logs import Log
+from toolcrib.cli.opening import add_workspace, load_here
+from toolcrib.cli.running import run_until_stopped, stdio_as_pipes
+from toolcrib.cli.serving import add_no_prefix, add_window, flags_of, open_watched
+from toolcrib.server.mcp.service import McpService, ServerIdentity
+from toolcrib.server.mcp.stdio import serve_stdio
+from toolcrib.version import VERSION
+
+STDIO_EXAMPLES = """\
+examples:
+  toolcrib stdio
+  toolcrib stdio --workspace .
+  a client's configuration: {"mcpServers": {"toolcrib": {"command": "toolcrib", "args": ["stdio"]}}}"""
+
+
+def add_stdio_arguments(parser: Parser) -> None:
+    """What it takes."""
+    add_no_prefix(parser)
+    add_workspace(parser)
+    add_access(parser)
+    add_window(parser)
+    add_common(parser)
+
+
+def run_stdio(options: Options, console: Console) -> int:
+    """Serve until the client leaves or a signal says stop."""
+
+    async def serve(stop: asyncio.Event) -> int:
+        loaded = load_here(options, flags_of(options))
+        log = Log(console, options.log_level or "warning", options.log_format or "text")
+        caller = local_caller(loaded.config.access, is_agent=options.agent)
+        async with open_watched(options, console, loaded, log) as project:
+            window = project.windows.need(options.profile)
+            await serve_stdio(McpService(project.crib, ServerIdentity(version=VERSION), window), stop, caller)
+        return 0
+
+    if sys.stdin.isatty():
+        console.say("toolcrib: waiting for an MCP client on stdin; clients start this themselves. Ctrl-C stops.", "dim")
+    with stdio_as_pipes():
+        return run_until_stopped(serve)

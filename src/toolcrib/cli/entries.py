@@ -1,0 +1,99 @@
+"""Servers as the commands show them: states, what came of asking them, and where exports go."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from toolcrib.cli.console import Column, Console, print_table
+from toolcrib.cli.failures import OK, exit_code
+from toolcrib.cli.opening import discover
+from toolcrib.crib.crib import Crib
+from toolcrib.server.views.servers import server_entries
+from toolcrib.stores.files import writing
+
+STATE_STYLES: Mapping[str, tuple[str, ...]] = {
+    "ok": ("green",),
+    "stale": ("yellow",),
+    "failed": ("red",),
+    "disabled": ("dim",),
+    "asking": ("cyan",),
+    "never": ("cyan",),
+    "held": ("red", "bold"),
+}
+
+
+_COMMANDS = {
+    "disabled": "toolcrib servers enable",
+    "never": "toolcrib servers refresh",
+    "held": "in quarantine: toolcrib approve",
+}
+
+
+def what_to_do(entry: Mapping[str, Any]) -> str:
+    """The next step for a server that is not in order."""
+    name, state = entry["name"], entry["state"]
+    if state in _COMMANDS:
+        return f"{_COMMANDS[state]} {name}"
+    if state == "asking":
+        return f"trying again: {entry['error']}" if entry["error"] else "still starting; the log will tell"
+    if state in ("failed", "stale"):
+        return f"toolcrib servers logs {name}"
+    if entry["held"]:
+        return f"{len(entry['held'])} in quarantine: toolcrib diff {name}"
+    return f"{len(entry['problems'])} left out: toolcrib doctor" if entry["problems"] else ""
+
+
+def print_servers(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+    """The one table: server, tools, approximate tokens, state, what to do."""
+    columns = (
+        Column("SERVER", styles=("bold",)),
+        Column("TOOLS", right=True),
+        Column("~TOKENS", right=True),
+        Column("STATE", coloured=STATE_STYLES),
+        Column("WHAT TO DO", flexible=True),
+    )
+    rows = [_row(entry) for entry in entries]
+    if len(entries) > 1:
+        total = {key: sum(entry[key] for entry in entries) for key in ("tools", "tokens")}
+        rows.append(("total", str(total["tools"]), f"{total['tokens']:,}", "", ""))
+    print_table(console, columns, rows)
+    say_errors(console, entries)
+
+
+def say_errors(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Below a table, what is wrong with the servers that are not in order."""
+    for entry in entries:
+        if entry["error"] and entry["state"] != "asking":
+            console.out.flush()
+            named = entry["error"] if repr(entry["name"]) in entry["error"] else f"{entry['name']}: {entry['error']}"
+            console.say(named, "yellow")
+
+
+def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    return entry["name"], str(entry["tools"]), f"{entry['tokens']:,}", entry["state"], what_to_do(entry)
+
+
+async def ask_and_show(crib: Crib, console: Console, names: list[str], *, as_json: bool = False) -> int:
+    """Ask these servers, show how each did; a failure shows in the exit code."""
+    await discover(crib, console, names)
+    entries = [entry for entry in server_entries(crib) if entry["name"] in names]
+    if as_json:
+        console.print_json(entries)
+    else:
+        print_servers(console, entries)
+    failed = [name for name in names if crib.shelves[name].record.status == "failed"]
+    return exit_code("TOOL_UNAVAILABLE", crib.shelves[failed[0]].source.status().details) if failed else OK
+
+
+@contextmanager
+def export_to(path: str | None) -> Iterator[Callable[[bytes], object]]:
+    """What takes the export part by part; a file that only this user may read has it when all came through."""
+    if path is not None:
+        with writing(Path(path), 0o600, keep=0o600) as write:
+            yield write
+        return
+    sys.stdout.flush()
+    yield sys.stdout.buffer.write
+    sys.stdout.buffer.flush()

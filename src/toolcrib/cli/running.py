@@ -1,0 +1,149 @@
+"""One event loop per command, and what signals do to it."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import stat
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stop(asyncio.Event):
+    """Set when it is time to stop."""
+
+    sign: int = 0
+    """The signal that said so."""
+
+
+Serve = Callable[[Stop], Coroutine[Any, Any, int]]
+
+
+def run_once(work: Coroutine[Any, Any, int]) -> int:
+    """Run a command to its end; a signal cancels it, and shows in the exit code."""
+
+    async def main(received: list[int]) -> int:
+        task = asyncio.current_task()
+
+        def interrupt(sign: int) -> None:
+            received.append(sign)
+            if task is not None:
+                task.cancel()
+
+        with _signals_go_to(interrupt):
+            return await work
+
+    return _run(main)
+
+
+def settle_memory() -> None:
+    """Tell the garbage collector that what is loaded by now stays, and that calls make little garbage in cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 50, 100)
+
+
+def run_until_stopped(serve: Serve) -> int:
+    """Run a server; the first signal asks it to stop in good order, the second one does not ask."""
+
+    async def main(received: list[int]) -> int:
+        task, stop = asyncio.current_task(), Stop()
+
+        def interrupt(sign: int) -> None:
+            received.append(sign)
+            if stop.is_set() and task is not None:
+                task.cancel()
+            stop.sign = sign
+            stop.set()
+
+        with _signals_go_to(interrupt):
+            return await serve(stop)
+
+    return _run(main)
+
+
+def _run(main: Callable[[list[int]], Coroutine[Any, Any, int]]) -> int:
+    received: list[int] = []
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(main(received))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        return 128 + (received[0] if received else signal.SIGINT)
+
+
+@contextlib.contextmanager
+def _signals_go_to(interrupt: Callable[[int], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    heard = [sign for sign in STOP_SIGNALS if signal.getsignal(sign) is not signal.SIG_IGN]
+    for sign in heard:
+        loop.add_signal_handler(sign, interrupt, int(sign))
+    try:
+        yield
+    finally:
+        for sign in heard:
+            loop.remove_signal_handler(sign)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+CHUNK = 65_536
+
+
+@contextmanager
+def stdio_as_pipes() -> Iterator[None]:
+    """Have stdin and stdout be pipes; where they are something else, threads carry the bytes."""
+    writer = None
+    if not _is_pipe(0):
+        read, write = os.pipe()
+        _carry(os.dup(0), write)
+        _put(read, 0)
+    if not _is_pipe(1):
+        read, write = os.pipe()
+        writer = _carry(read, os.dup(1))
+        _put(write, 1)
+    try:
+        yield
+    finally:
+        if writer is not None:
+            os.dup2(2, 1)  # the last holder of the pipe lets go, so that what is in it is written out
+            writer.join(timeout=5)
+
+
+def _is_pipe(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _put(descriptor: int, place: int) -> None:
+    os.dup2(descriptor, place)
+    os.close(descriptor)
+
+
+def _carry(source: int, target: int) -> threading.Thread:
+    def carry() -> None:
+        with suppress(OSError):
+            while chunk := os.read(source, CHUNK):
+                _write_all(target, chunk)
+        os.close(target)
+
+    thread = threading.Thread(target=carry, name="carry", daemon=True)
+    thread.start()
+    return thread
+
+
+def _write_all(target: int, chunk: bytes) -> None:
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[os.write(target, rest) :]

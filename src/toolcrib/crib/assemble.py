@@ -1,0 +1,266 @@
+"""From configuration to a running Crib; the only module that knows every room."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from toolcrib.calls.approvals import MemoryAnswers
+from toolcrib.calls.live import Live
+from toolcrib.calls.marks import Marks
+from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
+from toolcrib.catalog.supply import Supply
+from toolcrib.config.importers import parse_mcp_servers
+from toolcrib.config.merge import merge
+from toolcrib.config.model import Config, ResultsConfig, has_result_limit, without_result_limits
+from toolcrib.config.parse import flags_layer
+from toolcrib.config.references import Surroundings
+from toolcrib.config.secrets import secrets_of
+from toolcrib.core.call import SubAgents
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.events import Emit, drop
+from toolcrib.core.names import RESULT_READ
+from toolcrib.crib.backend import Shared, make_ledger, open_shared
+from toolcrib.crib.crib import Crib
+from toolcrib.crib.knowledge import LateLibrary
+from toolcrib.crib.layers import Onlookers, audit_place, find_tracer, layer_stack, make_rig, open_audit
+from toolcrib.crib.loading import Loaded, load, user_rules
+from toolcrib.crib.replicas import join_fleet
+from toolcrib.crib.servers import CribSettings, Parts
+from toolcrib.crib.sources import SourceMaker, errands_of, model_key
+from toolcrib.crib.window import Window, Windows
+from toolcrib.isolate.levels import AUTO, Wish
+from toolcrib.sources.native.functions import NativeSource, NativeTool, define, import_tools, native_tool
+from toolcrib.stores.paths import results_path
+from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.results import ResultStore
+from toolcrib.stores.shared import SharedResults
+
+if TYPE_CHECKING:
+    from toolcrib.crib.workspace import Outfit
+
+
+async def open_results(config: Config, surroundings: Surroundings) -> ResultStore | None:
+    """Where large results are kept, if any can be too large; what killed programs left there is removed."""
+    if not has_result_limit(config):
+        return None
+    store = ResultStore(results_path(surroundings.env), config.results)
+    await store.open()
+    return store
+
+
+def share_results(
+    results: ResultStore | None, shared: Shared, config: ResultsConfig
+) -> ResultStore | SharedResults | None:
+    """Where there are replicas, results are read at any of them."""
+    if results is None or shared.coordination is None:
+        return results
+    return SharedResults(results, shared.coordination, config, time.monotonic)
+
+
+def reading_tool(results: ResultStore | SharedResults, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
+    """``result_read``, whose name nobody else may use."""
+    if any(entry.tool.name == RESULT_READ for entry in beside):
+        raise ConfigError(
+            f"A native tool is named {RESULT_READ!r}, which is how large results are read.",
+            hint="Rename it, or switch that off: [results] limit = 0.",
+        )
+    reader = ResultReader(results, config.results.limit or ResultsConfig().limit)
+    made = define(reader.read, name=RESULT_READ, description=DESCRIPTION, security_level="read_only")
+    return replace(made, tool=replace(made.tool, input_schema=INPUT_SCHEMA, output_schema=None, reads_results=True))
+
+
+Function = Callable[..., Any]
+ConfigLike: TypeAlias = str | Path | Mapping[str, Any] | Config | Loaded | None
+
+
+def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
+    """Whatever a program passes as configuration: a path, a ready value, an ``mcpServers`` object, or nothing."""
+    if isinstance(config, Loaded):
+        return config
+    if isinstance(config, Config):
+        return Loaded(config)
+    if isinstance(config, Mapping):
+        text = msgspec.json.encode(config).decode()
+        servers = parse_mcp_servers(text, "config", is_file=False)
+        return Loaded(merge(user_rules(surroundings), servers, flags_layer({})))
+    return load(config, surroundings)
+
+
+@asynccontextmanager
+async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its name
+    config: ConfigLike = None,
+    *,
+    tools: Sequence[Function | NativeTool] = (),
+    prefix: bool = True,
+    emit: Emit = drop,
+    surroundings: Surroundings | None = None,
+    keep_results: bool = True,
+    live: bool = False,
+    sub_agents: SubAgents | None = None,
+) -> AsyncIterator[Crib]:
+    """A Crib over a configuration (a path, an ``mcpServers`` object, or what is found here) and native functions.
+
+    With ``live``, its calls can be looked at, and ended, while they run: see ``Crib.live``. ``sub_agents`` is who
+    stands behind the workspace's ``delegate``.
+    """
+    around = surroundings or Surroundings()
+    loaded = as_loaded(config, around)
+    if not keep_results:
+        loaded = replace(loaded, config=without_result_limits(loaded.config))
+    crib = await assemble(
+        loaded, tools=tools, prefix=prefix, emit=emit, surroundings=around, live=live, sub_agents=sub_agents
+    )
+    try:
+        yield crib
+    finally:
+        await crib.close()
+
+
+@asynccontextmanager
+async def open_profile(name: str, config: ConfigLike = None, **wishes: Any) -> AsyncIterator[Window]:
+    """One profile of a configuration, for whatever takes a Crib's tools; the wishes are those of ``open_crib``."""
+    loaded = as_loaded(config, wishes.get("surroundings") or Surroundings())
+    async with open_crib(loaded, **wishes) as crib:
+        yield Windows(crib, loaded.config).need(name)
+
+
+async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
+    loaded: Loaded,
+    *,
+    tools: Sequence[Function | NativeTool] = (),
+    prefix: bool = True,
+    emit: Emit = drop,
+    surroundings: Surroundings | None = None,
+    one_shot: bool = False,
+    live: bool = False,
+    sub_agents: SubAgents | None = None,
+) -> Crib:
+    """An open Crib; the caller closes it. One for a single call hands results over whole: nobody could read on."""
+    around = surroundings or Surroundings()
+    shared = await open_shared(loaded.config, around.env)
+    try:
+        wishes = Wishes(tools, prefix, one_shot, live, sub_agents)
+        return await _assemble(loaded, shared, around, emit, wishes)
+    except BaseException:
+        await shared.close()
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a program may wish of a Crib besides its configuration."""
+
+    tools: Sequence[Function | NativeTool] = ()
+    prefix: bool = True
+    one_shot: bool = False
+    live: bool = False
+    sub_agents: SubAgents | None = None
+
+
+async def _assemble(loaded: Loaded, shared: Shared, around: Surroundings, emit: Emit, wishes: Wishes) -> Crib:
+    config = loaded.config
+    maker = SourceMaker(config, around, emit)
+    maker.own_secrets |= secrets_of([("key", model_key(config.model, around.env))], {})
+    imported = [entry for path in config.native for entry in import_tools(path)]
+    own = [native_tool(entry) for entry in (*wishes.tools, *imported)]
+    library = LateLibrary(config.kb, around, shared.settings)
+    own += without_taken(library.tools() if config.kb.enabled else [], own)
+    agents = wishes.sub_agents or errands_of(config.model, around.env)
+    outfit = find_outfit(loaded, around, maker, agents, shared.database)
+    own += without_taken(outfit.tools() if outfit is not None else [], own)
+    results = await open_results(config, around)
+    kept = share_results(results, shared, config.results)
+    if kept is not None:
+        own.append(reading_tool(kept, config, own))
+    maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
+    native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
+    ledger = make_ledger(shared.database, loaded.lock)
+    log = open_audit(config, audit_place(config, around), emit)
+    onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
+    fleet = await join_fleet(shared, emit)
+    marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
+    rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
+    watched = Live(time.time, time.perf_counter, hide=maker.hide) if wishes.live else None
+    rig = replace(
+        rig,
+        results=None if wishes.one_shot else kept,
+        live=watched,
+        fleet=shared.coordination,
+        helpers=maker.helpers,
+    )
+    parts = Parts(
+        native=native,
+        make_source=maker,
+        records=ledger or MemoryRecords(),
+        layers=layer_stack(config, rig, onlookers, maker.isolation_of),
+        rig=rig,
+        settings=CribSettings(config.list_grace_s, wishes.prefix, config.capacity),
+        security=config.security,
+        close_last=_closing(maker, results, library, *([] if outfit is None else [outfit]), shared),
+        ledger=ledger,
+        supply=find_supply(config, around, emit),
+        fleet=fleet,
+    )
+    crib = Crib(parts)
+    if outfit is not None:
+        outfit.tooling = crib
+    return await crib.open(config.servers.values())
+
+
+def find_supply(config: Config, around: Surroundings, emit: Emit) -> Supply | None:
+    """The servers of a platform, where one is configured; nobody is asked yet."""
+    if not config.platform.is_on:
+        return None
+    from toolcrib.platform.supply import PlatformSupply
+
+    return Supply(PlatformSupply(config, around.cwd, around.env, emit), config.platform.ttl_s)
+
+
+def named_manifests(config: Config, around: Surroundings) -> list[Path]:
+    """The manifests of a platform that are called by a path of their own."""
+    from toolcrib.platform.gateway import VARIABLE
+
+    named = (config.platform.manifest, around.env.get(VARIABLE, "").strip())
+    return [around.cwd / Path(name).expanduser() for name in named if name]
+
+
+def find_outfit(
+    loaded: Loaded, around: Surroundings, maker: SourceMaker, agents: SubAgents | None, database: PgDatabase | None
+) -> "Outfit | None":
+    """The workspace of a configuration, where it is switched on; ``bash`` runs at whatever isolation is proven here."""
+    config = loaded.config.workspace
+    if not config.enabled:
+        return None
+    from toolcrib.crib.workspace import Behind, Outfit, Place, find_root
+
+    files = [path for path in (*loaded.files, loaded.lock, *named_manifests(loaded.config, around)) if path is not None]
+    place = Place(find_root(config, loaded.project, around), maker.spawner, maker.bounds, tuple(files))
+    maker.native_wishes["bash"] = Wish(AUTO)
+    return Outfit(config, place, around, Behind(agents, database))
+
+
+def _closing(
+    maker: SourceMaker, results: ResultStore | None, *behind: "LateLibrary | Outfit | Shared"
+) -> Callable[[], Any]:
+    async def close() -> None:
+        try:
+            await maker.close()
+            for each in behind:
+                await each.close()
+        finally:
+            if results is not None:
+                await results.close()
+
+    return close
+
+
+def without_taken(offered: Sequence[NativeTool], taken: Sequence[NativeTool]) -> list[NativeTool]:
+    """The tools whose names a user's own tools do not have already: theirs count."""
+    names = {entry.tool.name for entry in taken}
+    return [entry for entry in offered if entry.tool.name not in names]

@@ -1,0 +1,306 @@
+"""The Crib: sources, catalog and layers in one; what every door and adapter talks to."""
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Self
+
+import msgspec
+
+from toolcrib.calls.layers.audit import unknown_call
+from toolcrib.calls.pipeline import Step, Subject, compose
+from toolcrib.calls.results.shown import encode_result
+from toolcrib.catalog.catalog import Catalog, Offer, Options, Route, offer_routes
+from toolcrib.catalog.current import Current
+from toolcrib.catalog.entries import away_parts, discovery_outcome, overall_health, tool_entry
+from toolcrib.catalog.explain import Explanation, explain_name
+from toolcrib.catalog.records import Shelf
+from toolcrib.catalog.search import USUAL, Found, ToolSearch
+from toolcrib.config.lock import Record
+from toolcrib.config.model import ServerConfig
+from toolcrib.core import events
+from toolcrib.core.access import LOCAL_USER, Caller, Reach
+from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
+from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
+from toolcrib.core.events import Event
+from toolcrib.core.source import Listing
+from toolcrib.core.tool import Tool
+from toolcrib.crib.finding import Finder
+from toolcrib.crib.servers import Parts, Servers, not_open
+
+
+class Crib:
+    """One catalogue and one call path over many sources; is itself a source of tools."""
+
+    name = ""
+
+    def __init__(self, parts: Parts) -> None:
+        rig, settings = parts.rig, parts.settings
+        self._parts, self._emit = parts, rig.emit
+        self._current = Current(
+            parts.native, parts.security, rig.emit, prefix=settings.prefix, capacity=settings.capacity
+        )
+        self._current.on_change(self._forget_steps)
+        self._finder: Finder | None = None
+        self._steps: dict[str, tuple[str, Step]] = {}
+        self._stepped: Mapping[str, Route] = {}
+        """The routes that the steps were composed for."""
+        self._run_id = f"{time.time_ns() // 1_000_000:x}{secrets.token_hex(3)}"  # replicas start at the same moment
+        self._numbers = itertools.count(1)
+        self.servers = Servers(parts, self._current)
+        """The servers behind it, for whoever looks after them."""
+        self.search = ToolSearch()
+        """The index that tools are found by."""
+        self.desk = rig.desk
+        """Where people are asked; doors attach their ways to them here."""
+        self.inbox = rig.inbox
+        """Questions that wait for somebody to look in."""
+        self.live = rig.live
+        """The calls under way and the last that ended; ``None`` where nobody is to look at them."""
+        self.audit = rig.log
+        """Where calls and security decisions are written down."""
+        self.metrics = rig.metrics
+        """The tallies of all calls."""
+        self.coordination = rig.fleet
+        """The other replicas, where there are any."""
+        self.fleet = parts.fleet
+        """The replicas that this one shares its state with, if it does."""
+        self.ledger = parts.ledger
+        """Where its records and answers are kept; ``None``: in memory."""
+
+    async def open(self, servers: Iterable[ServerConfig]) -> Self:
+        """Know the servers, with what earlier runs found out about them; none is started."""
+        self.desk.current = self._reach_now
+        await self.servers.open(servers)
+        fresh, prefix = self.servers.fresh, self._parts.settings.prefix
+        self._finder = Finder(fresh, lambda: self.catalog, self._parts.rig, prefix=prefix)
+        if self.fleet is not None:
+            await self.fleet.open(fresh, self.inbox)
+        return self
+
+    # The catalogue
+
+    @property
+    def catalog(self) -> Catalog:
+        """What is known right now; reading it starts nothing."""
+        return self._current.catalog
+
+    @property
+    def shelves(self) -> Mapping[str, Shelf]:
+        """The enabled servers and what is known of each."""
+        return self.servers.shelves
+
+    @property
+    def disabled(self) -> Mapping[str, ServerConfig]:
+        """The servers that are configured but switched off."""
+        return self.servers.disabled
+
+    async def tools(
+        self,
+        format: str | None = None,  # noqa: A002
+        *,
+        grace_s: float | None = None,
+        caller: Caller = LOCAL_USER,
+    ) -> list[Any]:
+        """What a caller may use, as ``Tool`` values or in a provider's form (see ``offer``)."""
+        if format is not None:
+            return [*(await self.offer(format, grace_s=grace_s, caller=caller)).definitions]
+        routes = (await self.current(grace_s)).visible_to(caller.grants)
+        return [replace(route.tool, name=route.name) for route in routes]
+
+    async def offer(
+        self,
+        format: str,  # noqa: A002
+        options: Options | None = None,
+        *,
+        grace_s: float | None = None,
+        caller: Caller = LOCAL_USER,
+    ) -> Offer:
+        """What a caller may use in a provider's form, with the way back from the names a model will use.
+
+        Forms: ``mcp``, ``anthropic``, ``openai``, ``openai-responses``, ``gemini``, ``ollama``.
+        """
+        routes = (await self.current(grace_s)).visible_to(caller.grants)
+        offer = offer_routes(routes, format, options)
+        if offer.left_out:
+            self._emit(Event(events.TOOLS_LEFT_OUT, "warning", {"format": format, "tools": dict(offer.left_out)}))
+        return offer
+
+    async def current(self, grace_s: float | None = None) -> Catalog:
+        """The catalog, after asking those servers that must be asked; waits at most the grace."""
+        await self.servers.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
+        return self.catalog
+
+    async def find(
+        self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER, among: Sequence[Route] | None = None
+    ) -> list[Found]:
+        """The tools for a purpose, best first: of all that the caller may use, or of those given, which asks nobody."""
+        looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
+        return await self.search.find(self.catalog, query, limit, looked_at)
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Every tool with its kind, policy and discovery, as plain data; starts nothing."""
+        return [tool_entry(route, self.shelves.get(route.server)) for route in self.catalog.routes.values()]
+
+    def lookup(self, name: str) -> Route | None:
+        """Where calls to an exposed name go, if there is such a tool."""
+        return self.catalog.routes.get(name)
+
+    def register(self, function: Callable[..., Any]) -> Tool:
+        """Add a native tool while the Crib runs; a taken name is replaced, with a warning."""
+        return self._parts.native.register(function)
+
+    def unregister(self, name: str) -> bool:
+        """Remove a native tool; whether there was one."""
+        return self._parts.native.unregister(name)
+
+    async def list_tools(self) -> Listing:
+        """The catalogue as a listing: a Crib is a source too."""
+        return Listing(tuple(await self.tools()))
+
+    def explain(self, name: str) -> Explanation:
+        """Why a tool is here, missing, hidden, stale or renamed."""
+        return explain_name(name, self.catalog, self.shelves, self.disabled, self._current.security)
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have ``listener`` called when the catalogue changed, until what is returned is called."""
+        return self._current.on_change(listener)
+
+    def _forget_steps(self) -> None:
+        old, new = self._stepped, self.catalog.routes
+        self._steps = {name: found for name, found in self._steps.items() if new.get(name) == old.get(name)}
+        self._stepped = new
+
+    # Calls
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        caller: Caller = LOCAL_USER,
+        channel: BackChannel = SILENT,
+        timeout_s: float | None = None,
+    ) -> ToolResult:
+        """Run a tool by its exposed name; failure is a result, only cancellation is raised."""
+        given = {} if arguments is None else arguments
+        if not isinstance(given, Mapping):
+            unfit = InvalidArguments(f"{name}: the arguments must be an object, not {given!r:.60}.")
+            self.audit.note(unknown_call(ToolCall(name, "", {}, self._new_id(), caller), unfit.code))
+            return ToolResult.failed(unfit)
+        return await self.run(ToolCall(name, "", dict(given), "", caller, channel, timeout_s))
+
+    def _new_id(self) -> str:
+        return f"{self._run_id}-{next(self._numbers)}"
+
+    async def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run a call whose tool is an exposed name of this Crib."""
+        return await self.run(msgspec.structs.replace(call, name=call.tool))
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """The one place where trouble becomes a result."""
+        call.id = f"{self._run_id}-{next(self._numbers)}"
+        try:
+            found = self._steps.get(call.name)
+            call.tool, step = found if found is not None else await self._find_step(call)
+            return await step(call)
+        except ToolcribError as error:
+            return ToolResult.failed(error)
+        except Exception as error:  # the edge of the pipeline: nothing outside ever has to catch
+            self._emit(Event("call.internal", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
+            internal = InternalError(
+                f"toolcrib failed while running {call.name} ({type(error).__name__}).",
+                hint=f"The log has the details under id {call.id}.",
+            )
+            return ToolResult.failed(internal)
+
+    def refuse(self, call: ToolCall, error: ToolcribError) -> ToolResult:
+        """The result of a call that whoever passes calls on could not make one of this Crib; it is written down."""
+        call.id = self._new_id()
+        if self._finder is not None:
+            self._finder.note_unknown(call, error)
+        return ToolResult.failed(error)
+
+    async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
+        """The layers of a tool that is called for the first time, composed once."""
+        if self._finder is None or not self.servers.is_open:
+            raise not_open()
+        if call.name not in self.catalog.routes:
+            await self.servers.find(call.timeout_s)
+        route = await self._finder.find(call)
+        subject = Subject(call.name, route.server, route.tool, route.reach)
+        self._steps[call.name] = route.tool.name, compose(self._parts.layers, subject, self._finder.source_of(route))
+        return self._steps[call.name]
+
+    def _reach_now(self, name: str) -> Reach | None:
+        route = self.lookup(name)
+        return route.reach if route is not None else None
+
+    # Servers at run time
+
+    async def refresh(self, *names: str) -> dict[str, Record]:
+        """Ask these servers (all when none is named) for their tools now."""
+        return await self.servers.refresh(*names)
+
+    async def discover(self, *names: str) -> ToolResult:
+        """Like ``refresh``, as a result: what was registered, and which servers could not be asked."""
+        try:
+            return discovery_outcome(await self.refresh(*names))
+        except ToolcribError as error:
+            return ToolResult.failed(error)
+
+    def is_stale(self, server: str) -> bool:
+        """Whether a server's tools must be asked for again."""
+        shelf = self.shelves.get(server)
+        return shelf is None or self.servers.fresh.is_stale(shelf)
+
+    def health(self) -> dict[str, Any]:
+        """The state of the registry, its servers and tools, as plain data."""
+        servers, parts = self.servers.health(), self.parts()
+        native, mcp = self.catalog.counts()
+        away = away_parts(parts, servers)
+        return {
+            "status": overall_health(servers, away),
+            "away": away,
+            "parts": {name: problem or "ok" for name, problem in parts.items()},
+            "tools": {"native": native, "mcp": mcp},
+            "servers": servers,
+            "calls": self.metrics.totals(),
+            "audit": asdict(self.audit.status()),
+            **self._fleet_health(),
+        }
+
+    def parts(self) -> dict[str, str]:
+        """What it needs besides its servers (audit log, shared store, coordination), and why each cannot be used."""
+        audit = self.audit.status()
+        shared = {} if self.coordination is None else {"coordination": self.coordination.status().problem}
+        if self.fleet is not None:
+            shared = self.fleet.troubles()
+        return ({"audit": audit.problem} if audit.enabled else {}) | shared
+
+    def _fleet_health(self) -> dict[str, Any]:
+        if self.fleet is not None:
+            return {"fleet": self.fleet.health()}
+        return {} if self.coordination is None else {"fleet": asdict(self.coordination.status())}
+
+    async def show(self, result: ToolResult, more: Mapping[str, Any]) -> bytes:
+        """A result as JSON for people's programs; a large one is decoded by a helper."""
+        return await encode_result(self._parts.rig.helpers, result, more)
+
+    async def close(self) -> None:
+        """Stop everything; safe to call twice."""
+        if not self.servers.is_open:
+            return
+        try:
+            await self.servers.stop()
+            if self.fleet is not None:
+                await self.fleet.close()
+        finally:
+            await asyncio.gather(self.servers.close(), self._parts.native.close(), return_exceptions=True)
+            await self._parts.rig.helpers.close()
+            if self._parts.close_last is not None:
+                await self._parts.close_last()
+            await self.audit.close()

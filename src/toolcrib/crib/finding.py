@@ -1,0 +1,122 @@
+"""From the name in a call to its route: servers nobody has asked yet are asked, within the call's own time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from toolcrib.calls.layers.audit import clean_name, shape_of, unknown_call
+from toolcrib.calls.layers.permit import not_open
+from toolcrib.calls.pipeline import Step
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.records import Shelf
+from toolcrib.catalog.refresh import Refresher
+from toolcrib.core import events
+from toolcrib.core.access import EVERYTHING, Caller, may_know
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, SourceUnavailable, ToolcribError, UnknownTool
+from toolcrib.core.events import Event
+from toolcrib.core.names import split_name
+from toolcrib.crib.servers import Rig
+
+
+class Finder:
+    """Finds the route of a tool that is called for the first time."""
+
+    def __init__(self, refresher: Refresher, catalog: Callable[[], Catalog], rig: Rig, *, prefix: bool) -> None:
+        self._fresh, self._catalog, self._rig, self._prefix = refresher, catalog, rig, prefix
+
+    async def find(self, call: ToolCall) -> Route:
+        """The route, after its server was asked once in this run: what an earlier run accepted may have changed since.
+
+        A server that cannot be asked keeps what was accepted of it.
+        """
+        route = self._catalog().routes.get(call.name)
+        shelf = self._fresh.shelves.get(route.server) if route is not None else None
+        if shelf is not None and not shelf.is_compared:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(call.timeout_s):
+                    await self._fresh.compare(shelf)
+            route = self._catalog().routes.get(call.name)
+        return route if route is not None else await self._search(call)
+
+    def source_of(self, route: Route) -> Step:
+        """The source of a tool; behind its calls the listing is renewed, for clients that call and never list."""
+        shelf, call_tool = self._fresh.shelves.get(route.server), route.source.call_tool
+        if shelf is None:
+            return call_tool
+        renew = self._fresh.renew_if_stale
+
+        def step(call: ToolCall) -> Awaitable[ToolResult]:
+            renew(shelf)
+            return call_tool(call)
+
+        return step
+
+    async def _search(self, call: ToolCall) -> Route:
+        """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""
+        if not may_know(call.caller.grants, call.name):
+            self.note_unknown(call, refused := not_open())
+            raise refused
+        try:
+            async with asyncio.timeout(call.timeout_s):
+                return await self._discover_for(call.name, call.caller)
+        except TimeoutError:
+            late = CallTimeout(f"{call.name} was not found within {call.timeout_s:g} s: its server is still starting.")
+            self._tell_not_begun(call, late)
+            raise late from None
+        except asyncio.CancelledError:
+            self.note_unknown(call, CallCancelled("The caller gave up before the tool was found."))
+            raise
+        except UnknownTool as error:
+            self._rig.emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
+            told = error if call.caller.grants == EVERYTHING else not_open()
+            self.note_unknown(call, told)
+            raise told from None
+        except ToolcribError as error:
+            self._tell_not_begun(call, error)
+            raise
+
+    def _tell_not_begun(self, call: ToolCall, error: ToolcribError) -> None:
+        fields = {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": 0.0, "code": error.code}
+        self._rig.emit(Event(events.CALL_FINISHED, "warning", fields))
+        self.note_unknown(call, error)
+
+    def note_unknown(self, call: ToolCall, error: ToolcribError) -> None:
+        """What never reaches the layers leaves an entry, too."""
+        self._rig.metrics.count_unknown(error.code)
+        self._rig.log.note(unknown_call(call, error.code))
+        if self._rig.live is not None:
+            self._rig.live.note(call, clean_name(call.name, 200), error, shape_of(call.arguments))
+
+    async def _discover_for(self, name: str, caller: Caller) -> Route:
+        """A tool nobody has seen yet may belong to a server nobody has asked yet."""
+        unknown = [shelf for shelf in self._possible_shelves(name) if not shelf.is_known]
+        asking = [asyncio.ensure_future(self._fresh.first_record(shelf)) for shelf in unknown]
+        try:
+            for finding in asyncio.as_completed(asking):
+                record = await finding
+                if name in self._catalog().routes:
+                    break
+                if record.status == "failed" and self._prefix:
+                    status = self._fresh.shelves[record.server].source.status()
+                    raise SourceUnavailable(record.error, details=status.details)
+        finally:
+            for task in asking:
+                task.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        route = self._catalog().routes.get(name)
+        if route is None:
+            # Who may not know of all tools hears of none, so no similar name is looked for.
+            known = self._catalog().visible_to(EVERYTHING) if caller.grants == EVERYTHING else ()
+            raise UnknownTool(name, known=[route.name for route in known])
+        return route
+
+    def _possible_shelves(self, name: str) -> list[Shelf]:
+        shelves = self._fresh.shelves
+        if not self._prefix:
+            return list(shelves.values())
+        try:
+            shelf = shelves.get(split_name(name)[0])
+        except InvalidName:
+            return []
+        return [shelf] if shelf else []

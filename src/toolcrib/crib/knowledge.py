@@ -1,0 +1,186 @@
+"""From configuration to the knowledge base: its tools for the catalogue, and the library that is opened behind them.
+
+Nothing is opened or imported before a ``kb.*`` tool or command is used for the first time.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolcrib.config.model import Config
+from toolcrib.config.references import Surroundings, resolve
+from toolcrib.config.sections import EmbedderConfig, KbConfig
+from toolcrib.core.errors import ConfigError, EmbedderUnavailable
+from toolcrib.core.tool import Tool
+from toolcrib.crib.backend import find_store
+from toolcrib.knowledge.tools import KnowledgeTools
+from toolcrib.sources.native.functions import NativeTool, define
+from toolcrib.stores.paths import state_directory
+from toolcrib.stores.postgres.database import StoreSettings
+from toolcrib.version import VERSION
+
+if TYPE_CHECKING:
+    from toolcrib.core.knowledge import KnowledgeStore
+    from toolcrib.knowledge.answer import Answerer
+    from toolcrib.knowledge.embedding import Embedders, TextEmbedder
+    from toolcrib.knowledge.ingest import ParseForeign
+    from toolcrib.knowledge.library import Library
+    from toolcrib.search.vectors import Embedder
+
+
+def kb_tools(config: KbConfig) -> list[Tool]:
+    """The definitions of the ``kb.*`` tools, for a catalogue that calls nothing."""
+    return [made.tool for made in LateLibrary(config, Surroundings()).tools()]
+
+
+class LateLibrary:
+    """The knowledge base of a configuration, opened when it is first needed."""
+
+    def __init__(self, config: KbConfig, surroundings: Surroundings, shared: StoreSettings | None = None) -> None:
+        self._config, self._around, self._shared = config, surroundings, shared
+        self._library: Library | None = None
+        self._opening = asyncio.Lock()
+
+    def tools(self) -> list[NativeTool]:
+        """The ``kb.*`` tools, none of which has opened anything yet."""
+        made = KnowledgeTools(self.open, self.answerer)
+        return [define(tool, **options, security_level="read_only") for tool, options in made.declarations()]
+
+    async def open(self) -> "Library":
+        """The library; what could not be opened is tried again the next time."""
+        async with self._opening:
+            if self._library is None:
+                library = make_library(self._config, self._around, shared=self._shared)
+                try:
+                    await library.fill_in_background()
+                except BaseException:
+                    await library.close()
+                    raise
+                self._library = library
+        return self._library
+
+    def answerer(self) -> "Answerer":
+        """Who writes answers, as configured."""
+        return make_answerer(self._config, self._around)
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        if self._library is not None:
+            await self._library.close()
+
+
+def make_library(
+    config: KbConfig,
+    surroundings: Surroundings,
+    parse_foreign: "ParseForeign | None" = None,
+    shared: StoreSettings | None = None,
+) -> "Library":
+    """The library that a configuration describes; to be opened and closed by the caller."""
+    from toolcrib.knowledge.library import Library, own_documents, refuse_foreign
+
+    own = own_documents(Path(__file__).parent.parent, VERSION) if config.docs else None
+    store = make_store(config, surroundings, shared)
+    load = lru_cache(maxsize=1)(load_bundled)
+    embedders = make_embedders(config, surroundings, load)
+    compare = (lambda: None) if config.embedder == "none" else load
+    return Library(store, compare, own, parse_foreign or refuse_foreign, embedders)
+
+
+def make_store(config: KbConfig, surroundings: Surroundings, shared: StoreSettings | None) -> "KnowledgeStore":
+    """Where documents are kept: in the file that is named, else in the shared database, else in the usual file."""
+    if shared is not None and not config.path:
+        from toolcrib.stores.postgres.knowledge import PgKnowledge
+
+        return PgKnowledge(shared)
+    from toolcrib.stores.knowledge.store import SqliteKnowledge
+
+    return SqliteKnowledge(kb_path(config, surroundings))
+
+
+def load_bundled() -> "Embedder":
+    """The embedder that comes with the package."""
+    from toolcrib.search.model import bundled
+
+    return bundled()
+
+
+def make_embedders(
+    config: KbConfig, surroundings: Surroundings, load: "Callable[[], Embedder]" = load_bundled
+) -> "Embedders":
+    """Everybody who can make vectors here; nobody is loaded or asked yet."""
+    from toolcrib.knowledge.embedding import Embedders, InProcess
+
+    makers: dict[str, Callable[[], TextEmbedder]] = {"bundled": lambda: InProcess(load())}
+    for name, described in config.embedders.items():
+        is_bundled = described.kind == "bundled"
+        makers[name] = makers["bundled"] if is_bundled else partial(make_embedder, name, described, surroundings)
+    return Embedders(makers, config.embedder)
+
+
+def make_embedder(name: str, described: EmbedderConfig, surroundings: Surroundings) -> "TextEmbedder":
+    """One that is configured; a reference that leads nowhere keeps it from being used, and nothing else."""
+    from toolcrib.knowledge.embedding import Prefixes
+    from toolcrib.knowledge.endpoints import Endpoint, EndpointEmbedder
+    from toolcrib.knowledge.onnx_model import OnnxEmbedder
+
+    def read(key: str) -> str:
+        return resolve(getattr(described, key), surroundings.env, field=f"kb.embedders.{name}.{key}")
+
+    try:
+        model, url, key, path = read("model"), read("url"), read("api_key"), read("path")
+    except ConfigError as error:
+        raise EmbedderUnavailable(f"The embedder {name!r}: {error.message}", hint=error.hint) from None
+    prefixes = Prefixes(described.query_prefix, described.document_prefix)
+    if described.kind == "onnx":
+        folder = (surroundings.cwd / Path(path).expanduser()).absolute()
+        return OnnxEmbedder(name, folder, prefixes, described.batch, described.dimensions)
+    endpoint = Endpoint(name, described.kind, model, url, key, described.dimensions, described.batch)
+    return EndpointEmbedder(replace(endpoint, timeout_s=described.timeout_s, prefixes=prefixes))
+
+
+def kb_path(config: KbConfig, surroundings: Surroundings) -> Path:
+    """Where the knowledge base is; a relative path is seen from the working directory."""
+    if not config.path:
+        return state_directory(surroundings.env) / "kb.db"
+    return (surroundings.cwd / Path(resolve(config.path, surroundings.env, field="kb.path")).expanduser()).absolute()
+
+
+def make_answerer(config: KbConfig, surroundings: Surroundings) -> "Answerer":
+    """Who writes answers: the configured model, or nobody, which leaves the best sentences."""
+    from toolcrib.knowledge.answer import Answerer
+
+    if not config.model:
+        return Answerer()
+    from toolcrib.models.api import ModelSettings
+    from toolcrib.models.http_model import HttpModel
+
+    def read(name: str) -> str:
+        return resolve(getattr(config, name), surroundings.env, field=f"kb.{name}")
+
+    settings = ModelSettings(config.provider, read("model"), read("url"), read("key"), config.timeout_s, "[kb]")
+    return Answerer(HttpModel(settings))
+
+
+@asynccontextmanager
+async def open_library(config: Config, surroundings: Surroundings) -> AsyncIterator["Library"]:
+    """The library with all it takes to add documents: foreign formats are parsed in workers of their own."""
+    from toolcrib.isolate.worker import Workers
+    from toolcrib.knowledge.parse.reading import Parsers
+    from toolcrib.sources.mcp.bounds import Bounds
+    from toolcrib.transports.process.spawn import Spawner
+
+    spawner = Spawner()
+    bounds = Bounds(spawner, surroundings.env, config.isolation, VERSION)
+    workers = Workers(spawner, bounds.host, bounds.prover, surroundings.env)
+    parsers = Parsers(workers)
+    library = make_library(config.kb, surroundings, parsers, find_store(config.store, surroundings.env))
+    try:
+        yield await library.open()
+    finally:
+        await library.close()
+        parsers.close()
+        await spawner.close()

@@ -1,0 +1,171 @@
+"""Calls of the tools that find, describe and call others. They decide nothing: a tool called through them passes the
+same layers, and is told apart in no log, from one that is called by its name."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import msgspec
+
+from toolcrib.catalog.catalog import Catalog, Route, signature_of
+from toolcrib.catalog.search import MOST, USUAL, Found
+from toolcrib.core.access import Caller, Reach
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import InvalidArguments, ToolcribError
+from toolcrib.core.names import TOOLS_CALL, TOOLS_DESCRIBE, TOOLS_FIND
+from toolcrib.core.tool import SecurityLevel, Tool, to_mcp
+
+NOTHING = "No tool seems to do that. Try other words."
+
+
+class Offer(Protocol):
+    """What the tools that are found come from."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tools known now."""
+
+    async def current(self) -> Catalog:
+        """The tools, after asking those servers that must be asked."""
+
+    async def find(self, query: str, limit: int, *, caller: Caller) -> list[Found]:
+        """The tools for a purpose."""
+
+    async def run_real(self, call: ToolCall) -> ToolResult:
+        """Run a tool."""
+
+    def unknown(self, name: str, caller: Caller) -> ToolcribError:
+        """There is no such tool."""
+
+
+class MetaCalls:
+    """Answers the three for one window."""
+
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
+        self._by_name: Mapping[str, Callable[[ToolCall], Awaitable[ToolResult]]] = {
+            TOOLS_FIND: self._find,
+            TOOLS_DESCRIBE: self._describe,
+            TOOLS_CALL: self._call,
+        }
+
+    async def run(self, call: ToolCall) -> ToolResult:
+        """Answer one of them; trouble is a result, as everywhere."""
+        try:
+            return await self._by_name[call.name](call)
+        except ToolcribError as error:
+            return ToolResult.failed(error)
+
+    async def _find(self, call: ToolCall) -> ToolResult:
+        query, limit = _text(call, "query"), call.arguments.get("limit", USUAL)
+        if type(limit) is not int or not 1 <= limit <= MOST:
+            raise InvalidArguments(f"{call.name}: limit must be a whole number from 1 to {MOST}.")
+        hits = await self._offer.find(query, limit, caller=call.caller)
+        return _say("\n".join(signature_of(hit.route) for hit in hits) or NOTHING)
+
+    async def _describe(self, call: ToolCall) -> ToolResult:
+        name = _text(call, "name")
+        route = self._visible(name, call.caller) or self._visible(name, call.caller, await self._offer.current())
+        if route is None:
+            raise _not_here(self._offer.unknown(name, call.caller))
+        return _say(msgspec.json.encode(route.to_mcp()).decode())
+
+    async def _call(self, call: ToolCall) -> ToolResult:
+        """The call goes on as one of the tool it names, with all that belongs to it: channel, answers, limits."""
+        name, arguments = _text(call, "name"), _arguments(call)
+        call.name, call.arguments = name, arguments
+        result = await self._offer.run_real(call)
+        error = result.error
+        if error is None or "rpc_code" in error.details:
+            return result
+        if error.code == "TOOL_NOT_FOUND":
+            return ToolResult.failed(_not_here(self._offer.unknown(name, call.caller)))
+        if error.code == InvalidArguments.code:
+            return self._with_signature(result, name, call.caller)
+        return result
+
+    def _with_signature(self, result: ToolResult, name: str, caller: Caller) -> ToolResult:
+        """What was wrong with the arguments, and what they should be."""
+        route, error = self._visible(name, caller), result.error
+        if route is None or error is None:
+            return result
+        message = f"{error.message}\n{signature_of(route)}"
+        shown = {"content": [{"type": "text", "text": message}], "isError": True}
+        return ToolResult(shown, error=replace(error, message=message))
+
+    def _visible(self, name: str, caller: Caller, catalog: Catalog | None = None) -> Route | None:
+        found = (catalog or self._offer.catalog).visible_to(caller.grants)
+        return next((route for route in found if route.name == name), None)
+
+
+def _say(text: str) -> ToolResult:
+    return ToolResult({"content": [{"type": "text", "text": text}]})
+
+
+def _not_here(error: ToolcribError) -> InvalidArguments:
+    """For a model: what it named is an argument like any other, and can be put right."""
+    hint = error.hint if error.details.get("similar") else ""
+    return InvalidArguments(error.message, hint=f"{hint} Look for it with {TOOLS_FIND}.".strip(), details=error.details)
+
+
+def _text(call: ToolCall, key: str) -> str:
+    value = call.arguments.get(key)
+    if type(value) is not str or not value.strip():
+        raise InvalidArguments(f"{call.name}: {key} must be a string that is not empty.")
+    return value
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    """The arguments of the tool; models that write them as text mean the object in it."""
+    given = call.arguments.get("arguments")
+    if type(given) is str:
+        try:
+            given = msgspec.json.decode(given)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            given = False
+    if given is None:
+        return {}
+    if type(given) is not dict:
+        raise InvalidArguments(f"{call.name}: arguments must be an object.")
+    return given
+
+
+@dataclass(frozen=True, slots=True)
+class MetaTool:
+    """One of them, as a listing shows it."""
+
+    tool: Tool
+    reach: Reach
+
+    def to_mcp(self) -> dict[str, Any]:
+        """The definition."""
+        return to_mcp(self.tool)
+
+
+def _string(*names: str) -> dict[str, Any]:
+    return {name: {"type": "string"} for name in names}
+
+
+def _define(name: str, description: str, properties: Mapping[str, Any], *required: str) -> MetaTool:
+    """Whoever may use any tool sees these: they show and run no more than the caller may reach."""
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    annotations = {} if name == TOOLS_CALL else {"readOnlyHint": True}
+    reach = Reach(name, level=SecurityLevel.READ_ONLY, reads_results=True)
+    return MetaTool(Tool(name, description, schema, annotations=annotations), reach)
+
+
+META: Mapping[str, MetaTool] = {
+    made.tool.name: made
+    for made in (
+        _define(
+            TOOLS_FIND,
+            "Find more tools by what they do. Lists signatures.",
+            {**_string("query"), "limit": {"type": "integer"}},
+            "query",
+        ),
+        _define(TOOLS_DESCRIBE, "Show a tool's full schema.", _string("name"), "name"),
+        _define(
+            TOOLS_CALL, "Call a tool that was found.", {**_string("name"), "arguments": {"type": "object"}}, "name"
+        ),
+    )
+}

@@ -1,0 +1,305 @@
+"""The servers of a Crib while it runs, what a Crib is made of, and what its layers share."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from toolcrib.calls.approvals import Desk
+from toolcrib.calls.inbox import Inbox
+from toolcrib.calls.layers.breaker import Breakers
+from toolcrib.calls.layers.keep import ResultKeeper
+from toolcrib.calls.live import Live
+from toolcrib.calls.metrics import Metrics
+from toolcrib.calls.pipeline import Layer
+from toolcrib.catalog.current import Current
+from toolcrib.catalog.entries import server_health
+from toolcrib.catalog.records import RecordStore, Shelf
+from toolcrib.catalog.refresh import Refresher
+from toolcrib.catalog.supply import Supply
+from toolcrib.config.lock import Ledger, Record
+from toolcrib.config.model import ServerConfig, is_same_connection
+from toolcrib.config.sections import SecurityConfig
+from toolcrib.core import events
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.audit import Audit, AuditEntry
+from toolcrib.core.coordination import Coordination
+from toolcrib.core.errors import InternalError, UnknownServer, UnknownTool
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.names import join_name
+from toolcrib.core.source import LocalSource, ServerSource
+from toolcrib.crib.replicas import Fleet
+from toolcrib.isolate.helpers import Helpers
+
+
+@dataclass(frozen=True, slots=True)
+class Rig:
+    """One of each."""
+
+    emit: Emit
+    metrics: Metrics
+    breakers: Breakers
+    desk: Desk
+    inbox: Inbox
+    log: Audit
+    results: ResultKeeper | None = None
+    """Where results are kept that are too large for a model."""
+    live: Live | None = None
+    """The calls under way, where people may look at them."""
+    fleet: Coordination | None = None
+    """The other replicas, where there are any: limits hold over all of them."""
+    helpers: Helpers = field(default_factory=Helpers)
+    """Processes for what would hold up the event loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class CribSettings:
+    """How a Crib behaves as a whole."""
+
+    list_grace_s: float = 5.0
+    prefix: bool = True
+    capacity: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One of each."""
+
+    native: LocalSource
+    make_source: Callable[[ServerConfig], ServerSource]
+    records: RecordStore
+    layers: Sequence[Layer]
+    rig: Rig
+    settings: CribSettings = CribSettings()
+    security: SecurityConfig = field(default_factory=SecurityConfig)
+    close_last: Callable[[], Any] | None = None
+    ledger: Ledger | None = None
+    """Where records and answers outlive the process, for those who look after them."""
+    supply: Supply | None = None
+    """Servers that are found elsewhere, beside those that are written down."""
+    fleet: Fleet | None = None
+    """The replicas that this one shares its state with."""
+
+
+class Servers:
+    """Which there are, enabled or not; when the tools of any may have changed, the catalog is merged anew."""
+
+    def __init__(self, parts: Parts, current: Current) -> None:
+        self._parts, self._rig, self._current = parts, parts.rig, current
+        self.supply = parts.supply
+        """Where servers are found that are not written down, if anywhere."""
+        self._disabled: dict[str, ServerConfig] = {}
+        self._written: Mapping[str, ServerConfig] = {}
+        self._listeners: list[Callable[[Event], None]] = []
+        self._turn = asyncio.Lock()
+        self._refresher: Refresher | None = None
+        self._closed = False
+
+    async def open(self, servers: Iterable[ServerConfig]) -> None:
+        """Know the servers, with what earlier runs found out about them; none is started."""
+        pins = self._current.security.pins
+        self._refresher = Refresher(self._parts.records, self._tell, lambda _: self._merge(), pins)
+        self._parts.native.on_change(self._merge)
+        records = await self._parts.records.read()
+        self._written = {server.name: server for server in servers}
+        for server in self._written.values():
+            self._put(server, records)
+        self._current.merge(self.shelves.values(), first=True)
+        if self.supply is not None:
+            self.supply.open(self._follow, self._rig.emit)
+
+    def _merge(self) -> None:
+        if not self._closed:
+            self._current.merge(self.shelves.values())
+
+    def _tell(self, event: Event) -> None:
+        """Pass on what discovery tells; a tool that goes into quarantine is a decision, to be written down."""
+        self._rig.emit(event)
+        if event.name == events.TOOL_HELD:
+            server, tool = event.fields["server"], event.fields["tool"]
+            details = {"reason": event.fields["reason"]}
+            self._rig.log.note(AuditEntry("pin", join_name(server, tool), server, decision="held", details=details))
+
+    def _put(self, server: ServerConfig, records: Mapping[str, Record]) -> None:
+        if server.enabled:
+            self._note_barred(self.fresh.add(server, self._parts.make_source(server), records))
+        else:
+            self._disabled[server.name] = server
+
+    def _note_barred(self, shelf: Shelf) -> None:
+        """That a server goes into quarantine is a decision, too."""
+        if shelf.barred:
+            name, details = shelf.config.name, {"reason": shelf.barred}
+            self._rig.emit(Event(events.SERVER_HELD, "warning", {"server": name} | details))
+            self._rig.log.note(AuditEntry("pin", "", name, decision="held", details=details))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened, and not closed since."""
+        return self._refresher is not None and not self._closed
+
+    @property
+    def fresh(self) -> Refresher:
+        """What keeps their listings fresh."""
+        if self._refresher is None or self._closed:
+            raise not_open()
+        return self._refresher
+
+    @property
+    def shelves(self) -> Mapping[str, Shelf]:
+        """The enabled ones and what is known of each."""
+        return self.fresh.shelves
+
+    @property
+    def disabled(self) -> Mapping[str, ServerConfig]:
+        """Those that are configured but switched off."""
+        return self._disabled
+
+    def _need(self, name: str) -> Shelf:
+        shelf = self.shelves.get(name)
+        if shelf is None:
+            raise UnknownServer(name, known=list(self.shelves))
+        return shelf
+
+    def health(self) -> dict[str, dict[str, Any]]:
+        """How each enabled one is doing, as plain data."""
+        breakers = self._rig.breakers
+        return {name: server_health(shelf, breakers.health(name)) for name, shelf in sorted(self.shelves.items())}
+
+    # Asking them
+
+    async def need(self, grace_s: float) -> None:
+        """Ask those that must be asked; waits at most the grace."""
+        await self.find(grace_s)
+        await self.fresh.need(grace_s)
+
+    async def find(self, grace_s: float | None = None) -> None:
+        """Ask for those that are found elsewhere, if that is due; the first to need them waits for the grace."""
+        if self.supply is not None:
+            await self.supply.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
+
+    def wake(self) -> None:
+        """Somebody has come who will want the tools: begin to ask for those that are not fresh."""
+        if self.supply is not None:
+            self.supply.wake()
+        self.fresh.wake()
+
+    async def refresh(self, *names: str) -> dict[str, Record]:
+        """Ask these (all when none is named) for their tools now."""
+        if not names and self.supply is not None:
+            await self.supply.renew()
+        for name in names:
+            self._need(name)
+        for name in names or self.shelves:
+            self._rig.breakers.forgive(name)
+        return await self.fresh.refresh(names or list(self.shelves))
+
+    async def restart(self, name: str) -> Record:
+        """Stop one and ask it for its tools anew; calls under way on it end."""
+        shelf = self._need(name)
+        records = await self.fresh.known_records()
+        self.fresh.remove(name)
+        self._put(shelf.config, records)
+        self._merge()
+        await shelf.source.close()
+        return (await self.refresh(name))[name]
+
+    async def approve(
+        self, *names: str, by: Caller = LOCAL_USER, still: Callable[[], None] = lambda: None
+    ) -> list[str]:
+        """Take tools (or, by the names of servers, all that is held of them) out of quarantine; what was taken out.
+
+        ``still`` is asked in the last moment, and raises if they are no longer what was looked at.
+        """
+        routes = self._current.catalog.routes
+        held = {name: route for name, route in routes.items() if route.held}
+        for name in names:
+            if name not in routes and name not in self.shelves:
+                raise UnknownTool(name, known=list(held) or list(routes))
+        wanted = [route for route in held.values() if route.name in names or route.server in names]
+        barred = [name for name in names if name in self.shelves and self.shelves[name].barred]
+        for server in sorted({*barred, *(route.server for route in wanted)}):
+            accepted = [route for route in wanted if route.server == server]
+            for tool in [route.name for route in accepted] or [""]:
+                await self._rig.log.commit(AuditEntry("pin", tool, server, by.id, by.kind, decision="accepted"))
+            still()
+            await self.fresh.accept(server, [route.original_name for route in accepted])
+        return [*barred, *(route.name for route in wanted)]
+
+    # Other servers than before
+
+    def on_change(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Have ``listener`` told of those that are created, changed and removed, until what is returned is called."""
+        self._listeners = [*self._listeners, listener]
+
+        def forget() -> None:
+            self._listeners = [other for other in self._listeners if other != listener]
+
+        return forget
+
+    async def apply(self, written: Mapping[str, ServerConfig], security: SecurityConfig | None = None) -> list[str]:
+        """Make the running servers those of a new configuration; the names of what changed."""
+        if security is not None and security != self._current.security:
+            self._current.security = security
+            self._rig.desk.settings = replace(self._rig.desk.settings, timeout_s=security.ask_timeout_s)
+            self.fresh.look_anew(security.pins)
+            self._merge()
+        self._written = written
+        return await self._follow()
+
+    async def _follow(self) -> list[str]:
+        """Make the running servers those that are written down and those that are found beside them."""
+        async with self._turn:
+            servers = self._written if self.supply is None else self.supply.beside(self._written)
+            known = {name: shelf.config for name, shelf in self.shelves.items()} | self._disabled
+            changed = sorted(name for name in {*known, *servers} if known.get(name) != servers.get(name))
+            if not changed:
+                return []
+            records = await self.fresh.known_records()
+            replaced = [self._replace(name, servers.get(name), records) for name in changed]
+            self._merge()
+            for name in changed:
+                self._announce(name, was_there=name in known, is_there=name in servers)
+            await asyncio.gather(*(shelf.source.close() for shelf in replaced if shelf is not None))
+            return changed
+
+    def _replace(self, name: str, server: ServerConfig | None, records: Mapping[str, Record]) -> Shelf | None:
+        """Put the new server in the old one's place; the old one is the caller's to close.
+
+        A change that does not concern the connection leaves it, and the calls under way on it, alone.
+        """
+        self._disabled.pop(name, None)
+        shelf = self.shelves.get(name)
+        if shelf is not None and server is not None and is_same_connection(shelf.config, server):
+            shelf.config = server
+            return None
+        self.fresh.remove(name)
+        self._rig.breakers.forgive(name)
+        if server is not None:
+            self._put(server, records)
+        return shelf
+
+    def _announce(self, name: str, *, was_there: bool, is_there: bool) -> None:
+        what = events.SERVER_CHANGED if was_there else events.SERVER_CREATED
+        event = Event(what if is_there else events.SERVER_REMOVED, fields={"server": name})
+        for tell in (self._rig.emit, *self._listeners):
+            tell(event)
+
+    async def stop(self) -> None:
+        """Ask nobody any more; what was found out is stored."""
+        refresher = self.fresh
+        self._closed = True
+        if self.supply is not None:
+            await self.supply.close()
+        await refresher.close()
+
+    async def close(self) -> None:
+        """End them all."""
+        if self._refresher is not None:
+            sources = [shelf.source.close() for shelf in self._refresher.shelves.values()]
+            await asyncio.gather(*sources, return_exceptions=True)
+
+
+def not_open() -> InternalError:
+    """What a Crib says that was not opened, or is closed."""
+    return InternalError("This Crib is not open.", hint="Use it inside `async with open_crib(...)`.")

@@ -1,0 +1,343 @@
+"""Windows: what the clients of one address are shown of a Crib, and how their calls find the tools behind it.
+
+Without a profile a window shows the whole catalogue, with one a part of it, dressed. Where that is too much to show up
+front, clients see the pinned tools and three that find, describe and call all others. Whatever way a call comes in, it
+is the real tool's call before any layer sees it.
+"""
+
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from toolcrib.calls.layers.arguments import STATIC_RENAMES
+from toolcrib.calls.layers.permit import not_open
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.entries import known_to, missing_servers
+from toolcrib.catalog.explain import Explanation
+from toolcrib.catalog.profile import Dressed, dress, real_name
+from toolcrib.catalog.search import USUAL, Found, ToolSearch
+from toolcrib.config.model import Config
+from toolcrib.config.sections import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
+from toolcrib.core.call import SILENT, BackChannel, ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
+from toolcrib.core.source import Missing
+from toolcrib.core.tool import Tool
+from toolcrib.crib.crib import Crib
+from toolcrib.crib.meta import META, MetaCalls, MetaTool
+from toolcrib.schema.arguments import Renamer
+from toolcrib.schema.check import compile_check
+from toolcrib.schema.problems import describe
+
+GRANTS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What is listed in place of the whole catalogue."""
+
+    version: int
+    routes: Mapping[str, Route | MetaTool]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a window shows."""
+
+    expose: ExposeConfig = SHOW_ALL
+    profile: ProfileConfig | None = None
+    """``None``: the whole catalogue."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether calls can go straight to the Crib."""
+        return self.profile is None and self.expose.mode == "all" and not self.expose.clients
+
+
+@dataclass(slots=True)
+class _Made:
+    """What was made from one version of the catalogue."""
+
+    of: int = -1
+    dressed: Dressed = field(default_factory=Dressed)
+    front: Front | None = None
+    fitting: dict[Grants, bool] = field(default_factory=dict)
+
+
+class Window:
+    """One way to look at a Crib; stays the same object while the configuration behind it changes."""
+
+    def __init__(self, crib: Crib, settings: Settings, name: str = "") -> None:
+        self.crib, self.name = crib, name
+        self._settings, self.is_plain = settings, settings.is_plain
+        self._versions = itertools.count(1)
+        self._made = _Made()
+        self._search: ToolSearch | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._meta = MetaCalls(self)
+
+    @property
+    def expose(self) -> ExposeConfig:
+        """How much is shown up front."""
+        return self._settings.expose
+
+    def renew(self, settings: Settings) -> None:
+        """Show something else from now on, and say so."""
+        if settings == self._settings:
+            return
+        self._settings, self.is_plain, self._made = settings, settings.is_plain, _Made()
+        for listener in self._listeners:
+            listener()
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have ``listener`` called when what is shown may have changed, until what is returned is called."""
+        self._listeners = [*self._listeners, listener]
+        forget_crib = self.crib.on_change(listener)
+
+        def forget() -> None:
+            self._listeners = [other for other in self._listeners if other != listener]
+            forget_crib()
+
+        return forget
+
+    # What is shown
+
+    @property
+    def catalog(self) -> Catalog:
+        """All tools of this window, by the names it shows."""
+        return self.crib.catalog if self._settings.profile is None else self._dressed.catalog
+
+    @property
+    def front(self) -> Front:
+        """The pinned tools, and those that find, describe and call the others."""
+        made = self._up_to_date()
+        if made.front is None:
+            pinned = {name: route for name, route in self.catalog.routes.items() if self._is_pinned(route)}
+            made.front = Front(next(self._versions), {**pinned, **META})
+        return made.front
+
+    def _is_pinned(self, route: Route) -> bool:
+        return route.tool.reads_results or matches(route.name, self.expose.pinned)
+
+    @property
+    def _dressed(self) -> Dressed:
+        return self._up_to_date().dressed
+
+    def _up_to_date(self) -> _Made:
+        whole, profile = self.crib.catalog, self._settings.profile
+        if self._made.of != whole.version:
+            dressed = Dressed() if profile is None else dress(whole, profile, next(self._versions))
+            self._made = _Made(whole.version, dressed)
+        return self._made
+
+    def fits(self, grants: Grants) -> bool:
+        """Whether all that a caller with these grants may use is within the budget."""
+        fitting = self._up_to_date().fitting
+        if grants not in fitting:
+            if len(fitting) >= GRANTS_MAX:
+                fitting.clear()
+            tokens = sum(route.tokens for route in self.catalog.visible_to(grants))
+            fitting[grants] = tokens <= self.expose.budget
+        return fitting[grants]
+
+    def missing(self, grants: Grants) -> tuple[Missing, ...]:
+        """The servers this window lacks the tools of, as far as a caller with these grants may hear of them."""
+        found = missing_servers(self.crib.shelves)
+        if not found:
+            return ()
+        profile = self._settings.profile
+        shown = found if profile is None else [one for one in found if matches(one.server, profile.servers)]
+        return known_to(shown, grants)
+
+    def mode_for(self, client: str) -> ExposeMode:
+        """How much a client of that name is shown."""
+        for pattern, mode in self.expose.clients.items():
+            if fnmatchcase(client, pattern):
+                return mode
+        return self.expose.mode
+
+    async def current(self) -> Catalog:
+        """The tools, after asking those servers that must be asked."""
+        await self.crib.current()
+        return self.catalog
+
+    async def tools(self, *, caller: Caller = LOCAL_USER) -> list[Tool]:
+        """What a caller may use, by the names this window shows."""
+        return [replace(route.tool, name=route.name) for route in (await self.current()).visible_to(caller.grants)]
+
+    async def find(self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER) -> list[Found]:
+        """The tools of this window for a purpose, best first."""
+        if self._settings.profile is None:
+            return await self.crib.find(query, limit, caller=caller)
+        catalog = await self.current()
+        self._search = self._search or ToolSearch(self.crib.search.model)
+        return await self._search.find(catalog, query, limit, catalog.visible_to(caller.grants))
+
+    def explain(self, name: str) -> Explanation:
+        """Why a tool is shown here, or is not."""
+        if self._settings.profile is None:
+            return self.crib.explain(name)
+        catalog = self.catalog
+        route = catalog.routes.get(name)
+        if route is not None:
+            return _shown(self.crib.explain(real_name(route)), self.name, route, self._dressed)
+        renamed = next((shown for shown, route in catalog.routes.items() if real_name(route) == name), "")
+        if renamed:
+            return Explanation(name, "renamed", (f"Profile {self.name!r} shows it as {renamed!r}.",), f"Use {renamed}.")
+        if name in catalog.left_out and name in self.crib.catalog.routes:
+            todo = f"Change [profiles.{self.name}], or use it without the profile."
+            return Explanation(
+                name, "hidden", (f"Profile {self.name!r} leaves it out: {catalog.left_out[name]}.",), todo
+            )
+        return self.crib.explain(name)
+
+    # Calls
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], *, caller: Caller = LOCAL_USER, channel: BackChannel = SILENT
+    ) -> ToolResult:
+        """Run a tool of this window; failure is a result."""
+        return await self.run_real(ToolCall(name, "", dict(arguments), "", caller, channel))
+
+    def run(self, call: ToolCall, client: str = "") -> Awaitable[ToolResult]:
+        """Run a call by a name that this window shows."""
+        if self.is_plain:
+            return self.crib.run(call)
+        if call.name in META and self.mode_for(client) != "all":
+            return self._meta.run(call)
+        return self.run_real(call)
+
+    async def run_real(self, call: ToolCall) -> ToolResult:
+        """Run a call of a tool of this window; from here on it has the tool's own name and all its arguments."""
+        if self._settings.profile is None:
+            return await self.crib.run(call)
+        try:
+            route = self.catalog.routes.get(call.name) or (await self.current()).routes.get(call.name)
+            if route is None:
+                raise self.unknown(call.name, call.caller)
+            given = self._enter(call, route)
+        except ToolcribError as error:
+            return self.crib.refuse(call, error)
+        result = await self.crib.run(call)
+        return result if result.error is None else _in_its_words(result.error, result, route, given)
+
+    def _enter(self, call: ToolCall, route: Route) -> dict[str, Any]:
+        """Make a call the real tool's; what was given, by the names the server knows."""
+        dressed, call.name = self._dressed, real_name(route)
+        given = _as_sent(call.arguments, self.crib.lookup(call.name) or route)
+        call.tooling = _Lent(self, route.name)
+        call.withheld = dressed.withheld.get(route.name, frozenset())
+        withheld = sorted(call.withheld.intersection((*call.arguments, *given)))
+        if withheld and decide(call.caller.grants, route.reach).is_listed:
+            raise InvalidArguments(f"{route.name}: {', '.join(withheld)} cannot be given here.", hint="Leave it out.")
+        call.arguments = {**call.arguments, **dressed.fixed.get(route.name, {})}
+        return given
+
+    def unknown(self, name: str, caller: Caller) -> ToolcribError:
+        """There is no such tool here; who may not know of all tools learns no more than that."""
+        shown = [route.name for route in self.catalog.visible_to(caller.grants)]
+        return UnknownTool(name, known=shown) if caller.grants == EVERYTHING else not_open()
+
+
+def _as_sent(arguments: dict[str, Any], route: Route) -> dict[str, Any]:
+    """The arguments under the names they will reach the server by: another spelling is no way around a profile."""
+    static = {**STATIC_RENAMES.get(route.original_name, {}), **route.tool.renames}
+    renamer = Renamer.for_schema(route.tool.input_schema, static) if route.server else None
+    return arguments if renamer is None else renamer.apply(arguments)[0]
+
+
+def _in_its_words(error: ErrorInfo, result: ToolResult, route: Route, given: dict[str, Any]) -> ToolResult:
+    """Of arguments that did not fit: what is wrong by the schema that was shown, and no word of what was not."""
+    real = f"{real_name(route)}: "
+    if error.code != InvalidArguments.code or not error.message.startswith(real):
+        return result
+    schema = route.tool.input_schema
+    check = compile_check(schema)
+    problems = check.problems(given) if check.is_quick_for(given) else []
+    said = describe(problems, schema) if problems else error.message.removeprefix(real)
+    return ToolResult.failed(InvalidArguments(f"{route.name}: {said}", details=error.details))
+
+
+def _shown(story: Explanation, profile: str, route: Route, dressed: Dressed) -> Explanation:
+    """The story of the real tool, with what the profile does to it."""
+    reasons = [f"Profile {profile!r} shows {real_name(route)!r} under this name."]
+    fixed = dressed.fixed.get(route.name, {})
+    hidden = sorted(dressed.withheld.get(route.name, frozenset()) - fixed.keys())
+    reasons += [f"It fills in {', '.join(sorted(fixed))}."] if fixed else []
+    reasons += [f"It hides {', '.join(hidden)}."] if hidden else []
+    facts = {**story.facts, "profile": profile, "real": real_name(route)}
+    return replace(story, name=route.name, reasons=(*reasons, *story.reasons), facts=facts)
+
+
+class _Lent:
+    """The tools of a window as one of them may hand them on: dressed as they are shown, and without that one."""
+
+    def __init__(self, window: Window, lender: str) -> None:
+        self._window, self._lender = window, lender
+
+    async def tools(self, *, caller: Caller) -> list[Tool]:
+        """What a caller may use of them."""
+        return [tool for tool in await self._window.tools(caller=caller) if tool.name != self._lender]
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any] | None, *, caller: Caller, channel: BackChannel
+    ) -> ToolResult:
+        """Use one of them, as that caller."""
+        return await self._window.call(name, arguments or {}, caller=caller, channel=channel)
+
+
+class Windows:
+    """The windows of a Crib by the names of their profiles; the one without a name shows everything."""
+
+    def __init__(self, crib: Crib, config: Config) -> None:
+        self._crib, self._config = crib, config
+        self._windows: dict[str, Window] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The profiles there are."""
+        return list(self._config.profiles)
+
+    def get(self, name: str = "") -> Window | None:
+        """The window of a profile, if there is such a one."""
+        if name and name not in self._config.profiles:
+            return None
+        if name not in self._windows:
+            self._windows[name] = Window(self._crib, _settings(self._config, name), name)
+        return self._windows[name]
+
+    def need(self, name: str = "") -> Window:
+        """The window of a profile that must be there."""
+        window = self.get(name)
+        if window is None:
+            hint = did_you_mean(name, self.names) or f"Write it: [profiles.{name}]."
+            raise ConfigError(f"There is no profile {name!r}.", hint=hint)
+        return window
+
+    def apply(self, config: Config) -> None:
+        """Follow a change of the configuration; whoever looks through a window that shows something else is told."""
+        self._config = config
+        for name, window in list(self._windows.items()):
+            window.renew(_settings(config, name))
+
+
+_NOTHING = ProfileConfig(servers=())
+"""What is left of a profile that was taken out while clients use it."""
+
+
+def _settings(config: Config, name: str) -> Settings:
+    expose = config.expose
+    is_flag = str(config.origins.get("expose.mode")) == "flag"
+    if is_flag:
+        expose = replace(expose, clients={})
+    if not name:
+        return Settings(expose)
+    profile = config.profiles.get(name, _NOTHING)
+    own: dict[str, Any] = {"mode": profile.expose, "budget": profile.budget, "pinned": profile.pinned or None}
+    if profile.expose is not None:
+        own["clients"] = {}
+    if is_flag:
+        del own["mode"]
+    return Settings(replace(expose, **{key: value for key, value in own.items() if value is not None}), profile)

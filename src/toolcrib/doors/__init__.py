@@ -1,1 +1,0 @@
-"""The edges people and programs come in by; each knows only the Crib."""

@@ -1,1 +1,0 @@
-"""The command line: data on stdout, talk on stderr, one file per command in ``commands``."""

@@ -1,1 +1,0 @@
-"""What the REST door and the page share: routes, visits, answers, and who signed in."""

@@ -1,0 +1,1 @@
+"""A directory with its configuration, and the running Crib made from it."""

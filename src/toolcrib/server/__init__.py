@@ -1,0 +1,1 @@
+"""toolcrib served: MCP, REST, the page and probes, for whoever is allowed in."""

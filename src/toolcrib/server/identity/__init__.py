@@ -1,0 +1,1 @@
+"""Who comes: tokens, JWTs, cookies and sign-in."""

@@ -1,0 +1,205 @@
+"""The way back from a running call to an MCP client."""
+
+import asyncio
+import itertools
+import secrets
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, cast
+
+import msgspec
+from msgspec import UNSET
+
+from toolcrib.core.errors import CallCancelled, RemoteError
+from toolcrib.transports.http.server import Exchange
+from toolcrib.wire.http import PING, encode_event
+from toolcrib.wire.jsonrpc import Inbound, decode_error, encode, encode_notification
+from toolcrib.wire.strict import clean_object
+
+PROGRESS = "notifications/progress"
+BACKLOG_MAX = 1024 * 1024
+"""A client with more than this left to read is told nothing it did not ask for."""
+
+_object = msgspec.json.Decoder(dict[str, Any])
+
+
+class ClientChannel(msgspec.Struct, eq=False):
+    """A BackChannel for one request; the doors say how a message is sent and a question asked."""
+
+    capabilities: Mapping[str, Any]
+    takes_input_required: bool
+    wants_progress: bool
+    _token: Any
+    """Under which the client wants to hear of progress, if it does."""
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Pass a notification on, unless the client is far behind; progress carries the client's own token."""
+        if self.backlog > BACKLOG_MAX:
+            return
+        if method == PROGRESS and not self.wants_progress:
+            return
+        try:
+            params = clean_object(params)
+            if method == PROGRESS:
+                params = encode({**_object.decode(params), "progressToken": self._token})
+        except msgspec.DecodeError:  # a server's nonsense is no reason to disturb its other calls
+            return
+        self.send(encode_notification(method, params))
+
+    @property
+    @abstractmethod
+    def backlog(self) -> int:
+        """How many bytes the client has not read yet."""
+
+    @abstractmethod
+    def send(self, message: bytes) -> None:
+        """Send a message to the client before the result."""
+
+    @abstractmethod
+    async def ask(self, method: str, params: bytes) -> bytes:
+        """Ask the client something; the raw result."""
+
+
+_PREFIX = "toolcrib-"
+
+
+class Questions:
+    """Request ids of ours, and who waits for them."""
+
+    def __init__(self) -> None:
+        self._ids = itertools.count(1)
+        self._tag = secrets.token_hex(4)  # another replica may ask the same client
+        self._waiting: dict[str, asyncio.Future[bytes]] = {}
+        self._closed = False
+
+    async def ask(self, send: Callable[[bytes], None], method: str, params: bytes) -> bytes:
+        """Send a request by ``send`` and wait for the client's result."""
+        if self._closed:
+            raise _unanswered()
+        request_id = f"{_PREFIX}{self._tag}-{next(self._ids)}"
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = future
+        body = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (encode(request_id), encode(method), params)
+        try:
+            send(body)
+            return await future
+        except asyncio.CancelledError:
+            if not self._closed:  # the form on the other side is of no use any more
+                send(encode_notification("notifications/cancelled", encode({"requestId": request_id})))
+            raise
+        finally:
+            self._waiting.pop(request_id, None)
+
+    def settle(self, message: Inbound) -> bool:
+        """Take a client's answer; false if it is to a question that was asked elsewhere, or by nobody any more."""
+        if type(message.id) is not str or not message.id.startswith(_PREFIX):
+            return True
+        future = self._waiting.get(message.id)
+        if future is None or future.done():
+            return future is not None
+        if message.result is not UNSET:
+            future.set_result(bytes(message.result))
+        elif message.error is not UNSET:
+            body = decode_error(message.error)
+            future.set_exception(RemoteError(body.code, body.message, data=body.data))
+        return True
+
+    def close(self) -> None:
+        """The client will answer no more: whoever waits for it, or asks from now on, is told so."""
+        self._closed = True
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(_unanswered())
+
+
+def _unanswered() -> CallCancelled:
+    return CallCancelled("The client left before it answered.")
+
+
+STALLED_S = 10.0
+"""How long a client may read nothing of what is left for it when the door closes."""
+
+
+class Outlet(asyncio.BaseProtocol):
+    """The writing end; ``on_relief`` is called when a client that was behind has caught up."""
+
+    def __init__(self, on_relief: Callable[[], None]) -> None:
+        self._on_relief = on_relief
+        self._transport: asyncio.WriteTransport | None = None
+        self._gone = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the pipe."""
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._on_relief()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """All is out, or nobody is left to read it."""
+        del exc
+        self._gone.set()
+
+    @property
+    def backlog(self) -> int:
+        """How many bytes wait for the client to read on."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def send(self, message: bytes) -> None:
+        """Write one message as a line."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(message + b"\n")
+
+    async def close(self) -> None:
+        """Close once all is out; a client that has stopped reading is not waited for."""
+        if self._transport is None:
+            return
+        self._transport.close()
+        left = -1
+        while not self._gone.is_set() and self.backlog != left:
+            left = self.backlog
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), STALLED_S)
+        if not self._gone.is_set():
+            self._transport.abort()
+
+
+STREAM_HEADERS = ((b"cache-control", b"no-cache, no-transform"), (b"x-accel-buffering", b"no"))
+TOOLS_CHANGED = "notifications/tools/list_changed"
+
+
+class StandingStream:
+    """One client's open stream; ``params`` are those of its every notice."""
+
+    __slots__ = ("_exchange", "_notice", "_owes_notice")
+
+    def __init__(self, exchange: Exchange, first: bytes, params: bytes = b"{}") -> None:
+        self._exchange = exchange
+        self._notice = encode_event(encode_notification(TOOLS_CHANGED, params))
+        self._owes_notice = False
+        exchange.start_stream(200, headers=STREAM_HEADERS)
+        exchange.write(first)
+
+    @property
+    def _is_readable(self) -> bool:
+        return self._exchange.streaming and self._exchange.backlog <= BACKLOG_MAX
+
+    def tell_changed(self) -> None:
+        """Tell of changed tools; a client that is far behind is told once, when it reads again."""
+        self._owes_notice = not self._is_readable
+        if not self._owes_notice:
+            self._exchange.write(self._notice)
+
+    def ping(self) -> None:
+        """Show that the stream is alive, and say what is owed."""
+        if self._is_readable:
+            self._exchange.write(self._notice if self._owes_notice else PING)
+            self._owes_notice = False
+
+    def end(self, last: bytes = b"") -> None:
+        """End the stream, with a last event if there is one."""
+        if self._exchange.streaming:
+            self._exchange.write(last)
+            self._exchange.end()

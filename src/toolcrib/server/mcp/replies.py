@@ -1,0 +1,146 @@
+"""The answer to one POST: plain JSON, or an event stream as soon as there is more to say than the result."""
+
+import asyncio
+
+from toolcrib.core.access import Caller
+from toolcrib.core.errors import NotImplementedHere
+from toolcrib.server.mcp.channel import BACKLOG_MAX, STREAM_HEADERS, ClientChannel
+from toolcrib.server.mcp.sessions import Session
+from toolcrib.transports.http.server import Exchange, Request, error_body
+from toolcrib.wire.http import PING, encode_event
+from toolcrib.wire.jsonrpc import INVALID_REQUEST, RpcError, encode_error
+
+
+class Reply(ClientChannel):
+    """One request's way back over HTTP."""
+
+    _exchange: Exchange
+    session: Session | None
+    caller: Caller
+    task: asyncio.Task[None] | None = None
+    _silent_for: int = 0
+
+    @property
+    def backlog(self) -> int:
+        """What waits on the client's connection."""
+        return self._exchange.backlog
+
+    def send(self, message: bytes) -> None:
+        """A message before the result: from now on this is a stream."""
+        if self._stream():
+            self._exchange.write(encode_event(message))
+
+    def _stream(self) -> bool:
+        """Make this a stream, if it still can be one; whether it is."""
+        exchange = self._exchange
+        if exchange.is_open:
+            exchange.start_stream(200, headers=STREAM_HEADERS)
+        return exchange.streaming
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        """Ask the client on this stream; the answer comes in a request of its own."""
+        if self.session is None:
+            raise NotImplementedHere(f"A stateless client cannot be asked {method!r} in the middle of a call.")
+        if not self._stream():
+            raise NotImplementedHere(f"A client without an event stream cannot be asked {method!r}.")
+        return await self.session.questions.ask(self.send, method, params)
+
+    def finish(self, body: bytes, status: int) -> None:
+        """The result."""
+        exchange = self._exchange
+        if exchange.is_open:
+            exchange.answer(status, body)
+        elif exchange.streaming:
+            exchange.write(encode_event(body))
+            exchange.end()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the work on the request has not ended."""
+        return self.task is not None and not self.task.done()
+
+    def cancel(self) -> None:
+        """Stop the work; the exchange ends here, because work that has not begun yet never gets to end it."""
+        self.abandon()
+        if self.task is not None:
+            self.task.cancel()
+
+    def abandon(self) -> None:
+        """The call was cancelled: there is nothing to answer, but the exchange must end."""
+        if self._exchange.streaming:
+            self._exchange.end()
+        elif self._exchange.is_open:
+            self._exchange.answer(202, b"")
+
+    def ping(self) -> None:
+        """Show that the call still runs; the first time around it may yet be quick."""
+        self._silent_for += 1
+        if self._silent_for > 1 and self._stream() and self.backlog <= BACKLOG_MAX:
+            self._exchange.write(PING)
+
+
+class PlainReply(Reply):
+    """The way back to a client that takes JSON only: the result, and nothing before it."""
+
+    def _stream(self) -> bool:
+        return False
+
+
+JSON = b"application/json"
+EVENT_STREAM = b"text/event-stream"
+USUAL_ACCEPT = b"application/json, text/event-stream"
+
+
+def count(request: Request, name: bytes) -> int:
+    """How often a header was sent."""
+    return sum(1 for key, _ in request.headers if key == name)
+
+
+def is_json(request: Request) -> bool:
+    """Whether the body is said to be JSON."""
+    stated = request.header(b"content-type") or b""
+    return stated == JSON or stated.partition(b";")[0].strip().lower() == JSON
+
+
+def accepts_json(request: Request) -> bool:
+    """Whether the answer may be JSON."""
+    accept = request.header(b"accept")
+    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (JSON, b"*/*", b"application/*"))
+
+
+def accepts_stream(request: Request) -> bool:
+    """Whether the answer may be an event stream."""
+    accept = request.header(b"accept")
+    return accept is None or accept == USUAL_ACCEPT or any(kind in accept for kind in (EVENT_STREAM, b"*/*", b"text/*"))
+
+
+def want_stream(exchange: Exchange) -> None:
+    """Refuse whoever does not accept a stream where there is nothing else."""
+    exchange.answer(406, error_body("HTTP_NOT_ACCEPTABLE", "This opens an event stream: accept text/event-stream."))
+
+
+def not_allowed(exchange: Exchange, allowed: bytes = b"GET, POST, DELETE") -> None:
+    """Refuse a method."""
+    body = error_body("HTTP_METHOD_NOT_ALLOWED", f"Use {allowed.decode()}.")
+    exchange.answer(405, body, headers=((b"allow", allowed),))
+
+
+def sessions_away(exchange: Exchange) -> None:
+    """Whether the session goes on cannot be said now: not an end, so that the client comes back with it."""
+    message = "The sessions of all replicas cannot be looked up right now. Try again in a moment."
+    exchange.answer(503, error_body("HTTP_SESSIONS_UNAVAILABLE", message), headers=((b"retry-after", b"1"),))
+
+
+def session_ended(exchange: Exchange) -> None:
+    """There is no such session (any more): the client begins a new one."""
+    exchange.answer(
+        404, encode_error(None, RpcError(INVALID_REQUEST, "This session has ended: send initialize again."))
+    )
+
+
+def answer_delete(exchange: Exchange, *, was_there: bool) -> None:
+    """Say whether there was a session to end."""
+    if was_there:
+        exchange.answer(204, b"")
+    else:
+        exchange.answer(404, error_body("HTTP_NO_SESSION", "There is no such session."))

@@ -1,0 +1,206 @@
+"""Sessions that are at home at every replica: any of them goes on with a session that another one opened.
+
+A request under way belongs to the replica that took it. What the client says about it (an answer to a question, a
+cancellation) may come in anywhere; it is passed on to the one that waits for it.
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Literal
+
+import msgspec
+
+from toolcrib.core.access import Caller
+from toolcrib.core.coordination import Coordination, SessionBook, SessionEntry, session_key
+from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
+from toolcrib.core.tasks import OnFailure, TaskScope
+from toolcrib.core.topic import Topic
+from toolcrib.server.mcp.sessions import Session, Sessions
+from toolcrib.wire.jsonrpc import Inbound, decode_inbound
+from toolcrib.wire.messages import Asker
+
+TOPIC = "sessions"
+TOUCH_S = 30.0
+SWEEP_EVERY = 20
+"""Touches between two looks for sessions that nobody uses."""
+
+OnMessage = Callable[[Inbound, Session], object]
+
+
+class Word(msgspec.Struct, array_like=True):
+    """What one replica tells the others of a session."""
+
+    kind: Literal["ended", "message", "stream"]
+    key: str
+    body: bytes = b""
+    """What the client said, where that is passed on."""
+
+
+_word = msgspec.msgpack.Decoder(Word)
+
+
+class Roaming:
+    """The sessions of this replica among those of the others."""
+
+    def __init__(self, book: SessionBook, coordination: Coordination, on_failure: OnFailure) -> None:
+        self.book = book
+        self._topic = Topic(coordination, TOPIC, self._hear, self._look_soon)
+        self._homes: list[Home] = []
+        self._tasks = TaskScope(on_failure)
+        self._wake = asyncio.Event()
+        self._dismissed: set[str] = set()
+        """Those that the book has yet to end."""
+        self._used: set[str] = set()
+        """Those that the book has yet to note as used."""
+
+    async def open(self) -> None:
+        """Begin to hear of what happens to sessions elsewhere."""
+        await self._topic.open()
+        self._tasks.spawn(self._touch_again_and_again(), "sessions.touch")
+
+    def at(self, address: str) -> "Home":
+        """The sessions of one address."""
+        self._homes.append(home := Home(self, address))
+        return home
+
+    async def tell(self, kind: Literal["ended", "message"], key: str, body: bytes = b"") -> None:
+        """Tell the others, or raise."""
+        await self._topic.tell(msgspec.msgpack.encode(Word(kind, key, body)))
+
+    def say(self, kind: Literal["ended", "stream"], key: str) -> None:
+        """Tell the others soon."""
+        self._topic.say(msgspec.msgpack.encode(Word(kind, key)))
+
+    def dismiss(self, key: str) -> None:
+        """End a session everywhere, in the background: again and again until the book has taken it in."""
+        self._dismissed.add(key)
+        self._tasks.spawn(self._end_dismissed(), "sessions.end")
+
+    def is_dismissed(self, key: str) -> bool:
+        """Whether a session was ended here, though the book may not know yet."""
+        return key in self._dismissed
+
+    async def _end_dismissed(self) -> None:
+        with suppress(CoordinationUnavailable, StoreUnavailable):
+            for key in tuple(self._dismissed):
+                await self.end(key)
+                self._dismissed.discard(key)
+
+    async def end(self, key: str) -> bool:
+        """End a session everywhere; whether there was one."""
+        was_there = await self.book.end(key)
+        self.say("ended", key)
+        return was_there
+
+    def _hear(self, body: bytes) -> None:
+        try:
+            word = _word.decode(body)
+        except msgspec.DecodeError:  # a replica of another version says more than we understand
+            return
+        for home in self._homes:
+            if (session := home.sessions.by_key(word.key)) is not None:
+                home.take(word, session)
+
+    def _look_soon(self) -> None:
+        """Something may have been missed: see which sessions have ended."""
+        self._wake.set()
+
+    async def _touch_again_and_again(self) -> None:
+        for number in itertools.count(1):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TOUCH_S):
+                    await self._wake.wait()
+            is_whole = self._wake.is_set()
+            self._wake.clear()
+            await self._end_dismissed()
+            try:
+                await self.touch(whole=is_whole)
+                if number % SWEEP_EVERY == 0:
+                    await self.book.sweep()
+            except (CoordinationUnavailable, StoreUnavailable):
+                continue
+
+    async def touch(self, *, whole: bool = True) -> None:
+        """Note in the book which sessions are in use here, and end those that have ended elsewhere.
+
+        What the book could not take in is noted the next time.
+        """
+        self._used.update(key for home in self._homes for key in home.sessions.used_keys(whole=whole))
+        ended = await self.book.touch(self._used)
+        self._used = set()
+        for key in ended:
+            self._hear(msgspec.msgpack.encode(Word("ended", key)))
+
+    async def close(self) -> None:
+        """Hear no more; the sessions go on elsewhere."""
+        await self._tasks.close()
+        await self._topic.close()
+
+
+class Home:
+    """The sessions of one address at this replica."""
+
+    sessions: Sessions
+    on_message: OnMessage
+
+    def __init__(self, roaming: Roaming, address: str) -> None:
+        self._roaming, self._address = roaming, address
+
+    def host(self, sessions: Sessions, on_message: OnMessage) -> None:
+        """Look after these; ``on_message`` takes what a client said elsewhere."""
+        self.sessions, self.on_message = sessions, on_message
+        sessions.on_dismissed = lambda session: self._roaming.dismiss(session.key)
+
+    async def write(self, session: Session) -> None:
+        """Let the others know of a new session."""
+        asker = session.asker
+        opened_at = time.time()
+        entry = SessionEntry(
+            session.key, session.caller.id, self._address, asker.version, opened_at, asker.capabilities, asker.info
+        )
+        await self._roaming.book.open(entry)
+
+    async def adopt(self, session_id: str, caller: Caller) -> Session | None:
+        """Go on with a session that another replica opened, for the caller that opened it, where it was opened."""
+        entry = await self._entry(session_id, caller)
+        if entry is None:
+            return None
+        known = self.sessions.by_key(entry.key)  # two requests may come at once
+        if known is not None:
+            return known
+        asker = Asker(entry.version, entry.capabilities, entry.info)
+        adopted = self.sessions.adopt(session_id, asker, caller, age_s=max(0.0, time.time() - entry.opened_at))
+        if adopted is None:
+            raise CoordinationUnavailable("This replica has no room for another session.")
+        return adopted
+
+    async def _entry(self, session_id: str, caller: Caller) -> SessionEntry | None:
+        key = session_key(session_id)
+        entry = None if self._roaming.is_dismissed(key) else await self._roaming.book.find(key)
+        is_ours = entry is not None and (entry.caller, entry.address) == (caller.id, self._address)
+        return entry if is_ours else None
+
+    async def end(self, session_id: str, caller: Caller) -> bool:
+        """End a session everywhere, if it is this caller's; whether there was one."""
+        entry = await self._entry(session_id, caller)
+        return entry is not None and await self._roaming.end(entry.key)
+
+    async def forward(self, session: Session, body: bytes) -> None:
+        """Pass on what a client said to the replica that waits for it."""
+        await self._roaming.tell("message", session.key, body)
+
+    def say_stream(self, session: Session) -> None:
+        """A session has one standing stream: now it is here."""
+        self._roaming.say("stream", session.key)
+
+    def take(self, word: Word, session: Session) -> None:
+        """What another replica tells of a session that is known here, too."""
+        if word.kind == "ended":
+            self.sessions.end(session)
+        elif word.kind == "stream":
+            session.end_stream()
+        else:
+            self.on_message(decode_inbound(word.body), session)

@@ -1,0 +1,192 @@
+"""Sessions of handshake-era clients over HTTP: what must be remembered between their requests."""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from toolcrib.core.access import Caller
+from toolcrib.core.coordination import IDLE_S, session_key
+from toolcrib.core.events import Stay
+from toolcrib.server.mcp.channel import Questions, StandingStream
+from toolcrib.wire.jsonrpc import RequestId
+from toolcrib.wire.messages import Asker
+
+SESSIONS_MAX = 10_000
+NAME_MAX = 100
+
+
+class Session:
+    """One client between ``initialize`` and DELETE."""
+
+    __slots__ = ("_speaker", "asker", "caller", "id", "key", "last_used", "opened", "questions", "running", "stream")
+
+    def __init__(self, asker: Asker, caller: Caller, now: float, session_id: str = "") -> None:
+        self.id = session_id or secrets.token_urlsafe(24)
+        self.key = session_key(self.id)
+        """What others may know it by."""
+        self.asker, self.opened, self.last_used = asker, now, now
+        self._speaker = caller
+        self.caller = replace(caller, session=self.id)
+        """Whoever opened it, with the grants of the latest request."""
+        self.questions = Questions()
+        self.running: dict[RequestId, Callable[[], None]] = {}
+        """How to call off each request that is being worked on."""
+        self.stream: StandingStream | None = None
+
+    def hear(self, caller: Caller, now: float) -> None:
+        """Note that its caller is here again, perhaps with other grants than before."""
+        self.last_used = now
+        if caller is not self._speaker:
+            self._speaker, self.caller = caller, replace(caller, session=self.id)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the client neither listens nor waits for anything."""
+        return self.stream is None and not self.running
+
+    def replace_stream(self, stream: StandingStream) -> None:
+        """Take a new standing stream; the one before it ends."""
+        self.end_stream()
+        self.stream = stream
+
+    def lose_stream(self, stream: StandingStream) -> None:
+        """The client closed a stream."""
+        if self.stream is stream:
+            self.stream = None
+
+    def end_stream(self) -> None:
+        """End the standing stream, if the client opened one."""
+        if self.stream is not None:
+            self.stream.end()
+        self.stream = None
+
+    def close(self) -> None:
+        """End the stream, whatever still runs, and the questions nobody will answer."""
+        self.end_stream()
+        for cancel in list(self.running.values()):
+            cancel()
+        self.questions.close()
+
+
+def _nothing(session: Session) -> None:
+    """For whoever need not be told."""
+    del session
+
+
+class Sessions:
+    """All sessions, bounded in number and in idle time."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._by_id: dict[str, Session] = {}
+        self._by_key: dict[str, Session] = {}
+        self._clock = clock
+        self._touched = clock()
+        self.on_dismissed: Callable[[Session], None] = _nothing
+        """Told of sessions that a person ended, here or wherever else they are known."""
+
+    def open(self, asker: Asker, caller: Caller) -> Session | None:
+        """A new session, in the place of the longest idle one if need be; ``None`` when all are in use."""
+        return self.adopt("", asker, caller)
+
+    def adopt(self, session_id: str, asker: Asker, caller: Caller, age_s: float = 0.0) -> Session | None:
+        """A session with an id that its client has already."""
+        if len(self._by_id) >= SESSIONS_MAX and not self._make_room(caller):
+            return None
+        session = Session(asker, caller, self._clock(), session_id)
+        session.opened -= age_s
+        self._by_id[session.id] = self._by_key[session.key] = session
+        return session
+
+    def by_key(self, key: str) -> Session | None:
+        """The session that others know by that key."""
+        return self._by_key.get(key)
+
+    def used_keys(self, *, whole: bool) -> list[str]:
+        """The keys of all, or of those that were in use since this was last asked."""
+        since, self._touched = self._touched, self._clock()
+        used = (session for session in self._by_id.values() if session.last_used >= since or not session.is_idle)
+        return [session.key for session in (self._by_id.values() if whole else used)]
+
+    def _make_room(self, caller: Caller) -> bool:
+        """End the longest idle session, one of the caller's own before those of others."""
+        idle = (session for session in self._by_id.values() if session.is_idle)
+        longest = min(idle, key=lambda session: (session.caller.id != caller.id, session.last_used), default=None)
+        if longest is not None:
+            self.end(longest)
+        return longest is not None
+
+    def find(self, session_id: bytes, caller: Caller) -> Session | None:
+        """The session of that id, only for the caller that opened it."""
+        session = self._by_id.get(session_id.decode("latin-1"))
+        if session is None or session.caller.id != caller.id:
+            return None
+        session.hear(caller, self._clock())
+        return session
+
+    def end(self, session: Session) -> None:
+        """Forget a session."""
+        self._by_id.pop(session.id, None)
+        self._by_key.pop(session.key, None)
+        session.close()
+
+    def _dismiss(self, session: Session) -> None:
+        self.end(session)
+        self.on_dismissed(session)
+
+    def sweep(self, is_current: Callable[[Caller], bool]) -> None:
+        """End sessions that idle for too long, and those whose caller may not come in any more."""
+        oldest = self._clock() - IDLE_S
+        for session in list(self._by_id.values()):
+            if (session.last_used < oldest and session.is_idle) or not is_current(session.caller):
+                self.end(session)
+
+    def stays(self) -> list[Stay]:
+        """All sessions, for people who look on; their ids would let others in, so they are told by another."""
+        return [_stay(session, self._clock(), partial(self._dismiss, session)) for session in self._by_id.values()]
+
+    def streams(self) -> list[StandingStream]:
+        """The standing streams of all sessions."""
+        return [session.stream for session in self._by_id.values() if session.stream is not None]
+
+    def end_streams(self) -> None:
+        """End the standing streams of all sessions."""
+        for session in self._by_id.values():
+            session.end_stream()
+
+    def close(self) -> None:
+        """End all."""
+        for session in list(self._by_id.values()):
+            self.end(session)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A client without a session that has a stream open to hear of changes."""
+
+    request_id: RequestId
+    asker: Asker
+    caller: Caller
+    opened: float
+    key: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def stay(self, now: float, end: Callable[[], None]) -> Stay:
+        """How it looks to people; while it listens it is not idle."""
+        return Stay(_public(self.key), _client(self.asker), self.asker.version, self.caller, now - self.opened, 0, end)
+
+
+def _stay(session: Session, now: float, end: Callable[[], None]) -> Stay:
+    idle_s = now - session.last_used if session.is_idle else 0.0
+    asker, age_s = session.asker, now - session.opened
+    return Stay(_public(session.id), _client(asker), asker.version, session.caller, age_s, idle_s, end)
+
+
+def _public(secret: str) -> str:
+    """An id for everybody, from one that only its client may know."""
+    return f"mcp-{hashlib.sha256(secret.encode()).hexdigest()[:16]}"
+
+
+def _client(asker: Asker) -> str:
+    info = asker.info if isinstance(asker.info, Mapping) else {}
+    return " ".join(str(info[key])[:NAME_MAX] for key in ("name", "version") if info.get(key))

@@ -1,0 +1,221 @@
+"""MCP over stdin and stdout; stdout carries the protocol and nothing else, whatever a tool prints."""
+
+import asyncio
+import os
+import secrets
+import sys
+from dataclasses import replace
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.core.access import LOCAL_USER, Caller
+from toolcrib.core.framing import MESSAGE_BYTES, LineFramer
+from toolcrib.server.mcp import service
+from toolcrib.server.mcp.channel import BACKLOG_MAX, TOOLS_CHANGED, ClientChannel, Outlet, Questions
+from toolcrib.server.mcp.service import McpService
+from toolcrib.wire import messages
+from toolcrib.wire.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    Inbound,
+    RequestId,
+    RpcError,
+    decode_inbound,
+    encode_error,
+    encode_notification,
+    encode_result,
+)
+from toolcrib.wire.messages import Asker
+
+
+class StdioChannel(ClientChannel):
+    """One request's way back over stdout."""
+
+    _out: Outlet
+    _questions: Questions
+
+    @property
+    def backlog(self) -> int:
+        """What waits in front of stdout."""
+        return self._out.backlog
+
+    def send(self, message: bytes) -> None:
+        """Write it."""
+        self._out.send(message)
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        """Ask, and wait for the answer on stdin."""
+        return await self._questions.ask(self.send, method, params)
+
+
+class StdioDoor(asyncio.Protocol):
+    """One client on a pair of pipes."""
+
+    def __init__(self, mcp: McpService, caller: Caller = LOCAL_USER) -> None:
+        self._mcp = mcp
+        self._caller = replace(caller, session=secrets.token_urlsafe(12))
+        self._framer = LineFramer(MESSAGE_BYTES, self._refuse_overlong)
+        self._asker: Asker | None = None
+        self._running: dict[RequestId, asyncio.Task[Any]] = {}
+        self._subscriptions: dict[RequestId, bool] = {}
+        """Which requests listen, and whether for changed tools."""
+        self._owes_notice = False
+        self._questions = Questions()
+        self._loop = asyncio.get_running_loop()
+        self._is_last = False
+        self._stop_listening = mcp.window.on_change(self._tell_changed)
+        self.out = Outlet(self._catch_up)
+        """Where answers go: the protocol of stdout."""
+        self.ended = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent."""
+        for line in self._framer.feed(data):
+            self._receive(line)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client closed its end: finish what it asked for, then go; it will answer nothing more."""
+        del exc
+        self._is_last = True
+        self._questions.close()
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if self._is_last and not self._running:
+            self.ended.set()
+
+    def _refuse_overlong(self, head: bytes) -> None:
+        del head
+        error = RpcError(INVALID_REQUEST, f"A message of more than {MESSAGE_BYTES} bytes was skipped.")
+        self.out.send(encode_error(None, error))
+
+    def _receive(self, line: bytes) -> None:
+        try:
+            message = decode_inbound(line)
+        except RpcError as error:
+            self.out.send(encode_error(error.request_id, error))
+            return
+        if message.method is UNSET:
+            self._questions.settle(message)
+        elif message.id is UNSET:
+            self._notice(message)
+        else:
+            self._request(message, message.id)  # type: ignore[arg-type]  # decode_inbound refuses null ids
+
+    def _notice(self, message: Inbound) -> None:
+        request_id = service.cancelled_id(message)
+        if request_id is not None:
+            self._subscriptions.pop(request_id, None)
+            task = self._running.pop(request_id, None)  # one that has not begun yet never gets to do this itself
+            if task is not None:
+                task.cancel()
+
+    def _request(self, message: Inbound, request_id: RequestId) -> None:
+        try:
+            asker = self._identify(message)
+        except RpcError as error:
+            self.out.send(encode_error(request_id, error))
+            return
+        if message.method == "initialize" and not asker.is_modern:
+            self.out.send(encode_result(request_id, self._mcp.initialize(asker)))
+        elif request_id in self._running or request_id in self._subscriptions:
+            self.out.send(encode_error(request_id, RpcError(INVALID_REQUEST, "This request id is already in use.")))
+        elif message.method == service.LISTEN and asker.is_modern:
+            self._listen(message, request_id)
+        else:
+            self._running[request_id] = self._loop.create_task(self._work(message, request_id, asker))
+
+    def _identify(self, message: Inbound) -> Asker:
+        params = messages.request_params(message)
+        if messages.claims_modern(params):
+            return messages.modern_asker(str(message.method), params)
+        if message.method == "initialize":
+            self._asker = messages.handshake_asker(params)
+        if self._asker is None:
+            if message.method == "ping":
+                return Asker("2025-03-26")
+            raise RpcError(INVALID_PARAMS, "Send initialize first, or carry the protocol version in params._meta.")
+        return self._asker
+
+    async def _work(self, message: Inbound, request_id: RequestId, asker: Asker) -> None:
+        token = service.progress_token(messages.request_params(message))
+        try:
+            channel = StdioChannel(
+                asker.capabilities, asker.is_modern, token is not None, token, self.out, self._questions
+            )
+            body, _ = await self._mcp.respond(message, asker, channel, self._caller)
+            self.out.send(body)
+        except Exception as error:  # the edge of the door: whatever it is, the client gets an answer
+            self.out.send(service.internal_error(request_id))
+            sys.stderr.write(f"toolcrib: a request failed: {error!r}\n")
+        finally:
+            self._running.pop(request_id, None)
+            self._end_if_done()
+
+    def _listen(self, message: Inbound, request_id: RequestId) -> None:
+        honoured = service.listen_filter(messages.request_params(message))
+        self._subscriptions[request_id] = bool(honoured)
+        self.out.send(
+            encode_notification("notifications/subscriptions/acknowledged", service.acknowledge(request_id, honoured))
+        )
+
+    def _tell_changed(self) -> None:
+        """Tell of changed tools; a client that is far behind is told once, when it reads again."""
+        self._owes_notice = self.out.backlog > BACKLOG_MAX
+        if self._owes_notice:
+            return
+        if self._asker is not None:
+            self.out.send(encode_notification(TOOLS_CHANGED))
+        for request_id, wanted in self._subscriptions.items():
+            if wanted:
+                self.out.send(encode_notification(TOOLS_CHANGED, service.subscription_meta(request_id)))
+
+    def _catch_up(self) -> None:
+        if self._owes_notice:
+            self._tell_changed()
+
+    async def close(self) -> None:
+        """End what still runs, see subscribers off and flush what was written."""
+        self._stop_listening()
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        self._questions.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for request_id in self._subscriptions:
+            self.out.send(encode_result(request_id, service.listen_result(request_id)))
+        self._subscriptions.clear()
+        await self.out.close()
+
+
+def take_over_stdio() -> tuple[int, int]:
+    """Private copies of stdin and stdout; from here on, whatever prints goes to stderr and reads nothing."""
+    private_in, private_out = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return private_in, private_out
+
+
+async def serve_stdio(mcp: McpService, stop: asyncio.Event, caller: Caller = LOCAL_USER) -> None:
+    """Serve the client on stdin/stdout until it leaves or ``stop`` is set."""
+    loop = asyncio.get_running_loop()
+    fd_in, fd_out = take_over_stdio()
+    door = StdioDoor(mcp, caller)
+    # uvloop closes the descriptor itself, after the file: the second time it may be a stranger's that another thread
+    # opened meanwhile.
+    is_closed_by_file = not type(loop).__module__.startswith("uvloop")
+    target = os.fdopen(fd_out, "wb", buffering=0, closefd=is_closed_by_file)
+    source = os.fdopen(fd_in, "rb", buffering=0, closefd=is_closed_by_file)
+    await loop.connect_write_pipe(lambda: door.out, target)
+    incoming, _ = await loop.connect_read_pipe(lambda: door, source)
+    waits = [asyncio.ensure_future(door.ended.wait()), asyncio.ensure_future(stop.wait())]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        incoming.close()
+        await door.close()

@@ -1,0 +1,189 @@
+"""The approvals inbox over REST: questions that wait, and answers to them.
+
+``GET /api/v1/approvals?wait=30`` lists what waits, or waits for something to arrive. ``POST /api/v1/approvals/ID``
+with ``{"answer": "once"}`` answers. Both need a token: whoever asked can never be the one who answers.
+"""
+
+import asyncio
+import math
+import time
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from toolcrib.calls.approvals import Reply
+from toolcrib.calls.inbox import Inbox, Waiting
+from toolcrib.core.access import may_approve
+from toolcrib.core.audit import AuditEntry
+from toolcrib.core.errors import PermissionDenied
+from toolcrib.server.answers import Answer, Problem, json_answer, not_found
+from toolcrib.server.rest.about import About, Param
+from toolcrib.server.rest.shapes import Approved, PinList
+from toolcrib.server.rest.watch_shapes import Answered, KeptAnswers, QuestionList
+from toolcrib.server.router import RouteSpec
+from toolcrib.server.views.tools import change_of, check_seen, diff_lines, held_routes
+from toolcrib.server.visit import Premises, Visit
+
+PATH = "/api/v1/approvals"
+LONGEST_WAIT_S = 60.0
+
+
+class ReplyBody(msgspec.Struct, forbid_unknown_fields=True):
+    """An answer to one question."""
+
+    answer: Literal["once", "session", "always", "no"]
+
+
+def approval_routes(premises: Premises) -> list[RouteSpec]:
+    """The routes of the inbox, and of the answers that are kept."""
+    return [*_inbox_routes(premises.crib.inbox), *_answer_routes(premises)]
+
+
+def _inbox_routes(inbox: Inbox) -> list[RouteSpec]:
+
+    async def look(visit: Visit) -> Answer:
+        _need_approver(visit)
+        return json_answer({"questions": [shown(entry) for entry in await inbox.look(visit.caller, _wait_s(visit))]})
+
+    async def answer(visit: Visit) -> Answer:
+        _need_approver(visit)
+        reply = await answer_question(inbox, visit, visit.params["id"], visit.json(ReplyBody).answer)
+        return json_answer({"id": visit.params["id"], "answer": reply})
+
+    wait = Param("wait", f"seconds to wait for something to arrive, up to {LONGEST_WAIT_S:g}", _SECONDS)
+    about = About(
+        "Answer a question",
+        "approvals",
+        Answered,
+        "Whoever asked cannot answer.",
+        body=ReplyBody,
+        example={"answer": "once"},
+        problems=(403, 404, 409, 415, 422),
+    )
+    listed = About("List the questions that wait", "approvals", QuestionList, params=(wait,), problems=(403, 422))
+    return [RouteSpec("GET", PATH, look, listed), RouteSpec("POST", f"{PATH}/{{id}}", answer, about)]
+
+
+_SECONDS = {"type": "number", "minimum": 0, "default": 0}
+
+
+def _answer_routes(premises: Premises) -> list[RouteSpec]:
+    async def ls(visit: Visit) -> Answer:
+        _need_approver(visit)
+        return json_answer({"answers": await premises.project.answers()})
+
+    async def forget(visit: Visit) -> Answer:
+        visit.need_operator()
+        tool, caller = visit.params["tool"], visit.params["caller"]
+        if not await premises.project.forget_answer(tool, caller):
+            raise not_found("kept answer for", tool, "GET /api/v1/approvals/answers lists them.")
+        by, details = visit.caller, {"callers": [caller]}
+        entry = AuditEntry("approval", tool, "", by.id, by.kind, decision="forgotten", details=details)
+        await premises.crib.audit.commit(entry)
+        return Answer(204)
+
+    listed = About("List the answers that are kept", "approvals", KeptAnswers, problems=(403,))
+    detail = "The person is asked again at the next call."
+    forgotten = About("Forget a kept answer", "approvals", detail=detail, status=204, problems=(403, 404))
+    return [
+        RouteSpec("GET", f"{PATH}/answers", ls, listed),
+        RouteSpec("DELETE", f"{PATH}/answers/{{tool}}/{{caller}}", forget, forgotten),
+    ]
+
+
+async def answer_question(inbox: Inbox, visit: Visit, question_id: str, given: str) -> Reply:
+    """Answer for the person who visits, as far as that person may."""
+    found = inbox.find(question_id)
+    if found is None:
+        raise Problem(404, "RESOURCE_NOT_FOUND", "No such question waits for an answer (any more).")
+    if not may_approve(visit.caller, found.question.caller):
+        raise Problem(403, "HTTP_FORBIDDEN", "Whoever asked cannot answer: use another token.")
+    reply = Reply(given)
+    if not await inbox.answer_anywhere(question_id, reply, visit.caller):
+        raise Problem(409, "HTTP_CONFLICT", "Somebody else answered first.")
+    return reply
+
+
+def _need_approver(visit: Visit) -> None:
+    visit.need_known()
+    if not may_approve(visit.caller):
+        raise Problem(403, "HTTP_FORBIDDEN", "This token may not answer questions.")
+
+
+def _wait_s(visit: Visit) -> float:
+    try:
+        wait_s = float(visit.query.get("wait", "0"))
+    except ValueError:
+        wait_s = math.nan
+    if not wait_s >= 0:
+        raise Problem(422, "TOOL_INVALID_INPUT", "`wait` must be a number of seconds.")
+    return min(LONGEST_WAIT_S, wait_s)
+
+
+def shown(entry: Waiting) -> dict[str, Any]:
+    """A question as plain data."""
+    question = entry.question
+    waited_s = asyncio.get_running_loop().time() - entry.asked_at
+    return {
+        "id": question.id,
+        "tool": question.tool,
+        "server": question.server,
+        "level": question.level,
+        "caller": question.caller,
+        "arguments": question.arguments,
+        "askedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - waited_s)),
+        "secondsLeft": round(max(0.0, question.timeout_s - waited_s), 1),
+    }
+
+
+PINS_PATH = "/api/v1/pins"
+
+
+class ApprovalBody(msgspec.Struct, forbid_unknown_fields=True):
+    """What was looked at."""
+
+    seen: Annotated[str, Meta(pattern="^[0-9a-f]{12,64}$")]
+    """``seen`` of the tool, as ``GET /pins`` shows it."""
+
+
+def pin_routes(premises: Premises) -> list[RouteSpec]:
+    """The routes of the quarantine."""
+
+    async def ls(visit: Visit) -> Answer:
+        visit.need_operator()
+        changes = [change_of(premises.crib, route) for route in held_routes(premises.crib)]
+        return json_answer({"pins": [_with_diff(change) for change in changes]})
+
+    async def approve(visit: Visit) -> Answer:
+        visit.need_operator()
+        name, seen = visit.params["tool"], visit.json(ApprovalBody).seen
+        route = next((route for route in held_routes(premises.crib) if route.name == name), None)
+        if route is None:
+            raise not_found("tool in quarantine", name, "GET /api/v1/pins lists them.")
+        try:
+            check_seen(premises.crib, route, seen)
+            accepted = await premises.crib.servers.approve(
+                name, by=visit.caller, still=lambda: check_seen(premises.crib, route, seen)
+            )
+        except PermissionDenied as error:
+            raise Problem(409, "HTTP_CONFLICT", str(error)) from None
+        return json_answer({"approved": accepted})
+
+    about = About(
+        "Accept a tool as it is now",
+        "pins",
+        Approved,
+        "`seen` says what was looked at: if the tool changed again since, nothing is accepted (409).",
+        body=ApprovalBody,
+        example={"seen": "9f86d081884c"},
+        problems=(403, 404, 409, 415, 422),
+    )
+    return [
+        RouteSpec("GET", PINS_PATH, ls, About("List what is in quarantine", "pins", PinList, problems=(403,))),
+        RouteSpec("POST", f"{PINS_PATH}/{{tool}}/approve", approve, about),
+    ]
+
+
+def _with_diff(change: dict[str, Any]) -> dict[str, Any]:
+    return change | {"diff": list(diff_lines(change["old"], change["new"]))}

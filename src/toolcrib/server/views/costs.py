@@ -1,0 +1,172 @@
+"""What the tools cost in tokens, what of it is used, and what to leave out: the same for CLI, REST and page."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from toolcrib.catalog.accounting import by_server, cost_of, dead_weight, dearest_first, place_of, propose
+from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.profile import dress
+from toolcrib.config.sections import ProfileConfig
+from toolcrib.core.access import EVERYTHING, Grants
+from toolcrib.core.errors import AuditUnavailable
+from toolcrib.core.tasks import TaskScope
+from toolcrib.server.views.tools import iso
+from toolcrib.stores.audit.log import AuditPlace
+from toolcrib.stores.audit.reading import Usage
+
+DAYS = 30
+DAY_US = 86_400_000_000
+NEW = 0.95
+"""A log that covers a smaller share of the days asked for is said to be younger than that."""
+FRESH_S = 600.0
+
+Profiles = Mapping[str, Sequence[Route]]
+"""The tools that each profile shows, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What shall be told."""
+
+    days: int = DAYS
+    usage: Usage | None = None
+    """``None``: nobody knows, or the asker may not."""
+    profiles: Profiles = field(default_factory=dict)
+    pairs: int = 0
+    """How many pairs of confusable tools."""
+
+
+def profiles_of(whole: Catalog, profiles: Mapping[str, ProfileConfig], grants: Grants) -> Profiles:
+    """What each profile shows of the catalogue to whoever has these grants; one that shows a limited caller nothing is
+    not named."""
+    found = {name: dress(whole, profile, 0).catalog.visible_to(grants) for name, profile in profiles.items()}
+    return {name: routes for name, routes in found.items() if grants == EVERYTHING or any(map(_is_own, routes))}
+
+
+def _is_own(route: Route) -> bool:
+    """Whether a tool is there for what it does, and not only to read the results of others."""
+    return not route.reach.reads_results
+
+
+def usage_of(place: AuditPlace, days: int) -> Usage | None:
+    """What was called in the last days; ``None`` if there is no log, or none that can be read."""
+    try:
+        with place.reading() as log:
+            return log.usage(time.time_ns() // 1000 - days * DAY_US)
+    except AuditUnavailable:
+        return None
+
+
+class RecentUsage:
+    """What was called lately, for whoever looks again and again: read anew, beside them, when it has become old."""
+
+    def __init__(
+        self, place: Callable[[], AuditPlace], tasks: TaskScope, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._place, self._tasks, self._clock = place, tasks, clock
+        self._known: Usage | None = None
+        self._due_at = 0.0
+
+    def look(self) -> Usage | None:
+        """What is known by now; never waits."""
+        if self._clock() >= self._due_at:
+            self._due_at = self._clock() + FRESH_S
+            self._tasks.spawn(self._read(), "costs.usage")
+        return self._known
+
+    async def _read(self) -> None:
+        self._known = await asyncio.to_thread(usage_of, self._place(), DAYS)
+
+
+def cost_report(routes: Sequence[Route], asked: Asked) -> dict[str, Any]:
+    """The whole account as plain data."""
+    used = asked.usage.tools if asked.usage is not None else None
+    return {
+        "total": _summed(routes),
+        "servers": [_server(name, held, used) for name, held in by_server(routes).items()],
+        "tools": [_tool(route, asked.usage) for route in dearest_first(routes)],
+        "profiles": [asdict(cost_of(name, shown)) for name, shown in asked.profiles.items()],
+        "usage": None if asked.usage is None else _usage(routes, asked.usage, asked.days),
+        "confusable": _confusable(routes, asked.pairs) if asked.pairs else [],
+        "proposal": None if used is None else _proposal(routes, used),
+    }
+
+
+def _summed(routes: Sequence[Route]) -> dict[str, int]:
+    cost = cost_of("", routes)
+    return {"tools": cost.tools, "tokens": cost.tokens}
+
+
+def _server(name: str, routes: Sequence[Route], used: Mapping[str, Any] | None) -> dict[str, Any]:
+    calls = None if used is None else sum(used[route.name].calls for route in routes if route.name in used)
+    unused = None if used is None else len(dead_weight(routes, used))
+    return {**asdict(cost_of(name, routes)), "calls": calls, "unused": unused}
+
+
+def _tool(route: Route, usage: Usage | None) -> dict[str, Any]:
+    use = usage.tools.get(route.name) if usage is not None else None
+    return {
+        "name": route.name,
+        "server": place_of(route),
+        "tokens": route.tokens,
+        "calls": None if usage is None else use.calls if use else 0,
+        "lastUsed": iso(use.last_us) if use else None,
+    }
+
+
+def _usage(routes: Sequence[Route], usage: Usage, days: int) -> dict[str, Any]:
+    unused = dead_weight(routes, usage.tools)
+    return {
+        "days": days,
+        "since": iso(usage.since_us),
+        "coveredDays": round(covered_days(usage, days), 1),
+        "used": sum(route.name in usage.tools for route in routes),
+        "unused": [route.name for route in unused],
+        "unusedTokens": cost_of("", unused).tokens,
+    }
+
+
+def covered_days(usage: Usage, days: int) -> float:
+    """How many of the days the log knows of."""
+    return min(float(days), max(0.0, (time.time_ns() // 1000 - usage.since_us) / DAY_US))
+
+
+def _confusable(routes: Sequence[Route], count: int) -> list[dict[str, Any]]:
+    from toolcrib.catalog.confusable import find_confusable  # late: loads numpy
+
+    return [
+        {"tools": [pair.first, pair.second], "score": pair.score, "why": pair.why}
+        for pair in find_confusable(routes, count)
+    ]
+
+
+def _proposal(routes: Sequence[Route], used: Mapping[str, Any]) -> dict[str, Any] | None:
+    found = propose(routes, used)
+    return None if found is None else {**asdict(found), "tools": list(found.tools), "toml": found.to_toml()}
+
+
+def summary(routes: Sequence[Route], usage: Usage | None, days: int = DAYS) -> str:
+    """One line: how much there is, and how much of it nobody uses."""
+    cost = cost_of("", routes)
+    told = f"{cost.tools} tool{'s' * (cost.tools != 1)}, ~{cost.tokens:,} tokens"
+    return "; ".join(filter(None, (told, unused_line(routes, usage, days))))
+
+
+def unused_line(routes: Sequence[Route], usage: Usage | None, days: int = DAYS) -> str:
+    """How much nobody uses; nothing while the log is too young, or too empty, to be held against the tools."""
+    if usage is None or not usage.tools or covered_days(usage, days) < 1:
+        return ""
+    unused = len(dead_weight(routes, usage.tools))
+    return f"{unused} not used in {span(usage, days)}" if unused else ""
+
+
+def span(usage: Usage, days: int) -> str:
+    """``30 days``, or how long the log goes back if that is less."""
+    covered = covered_days(usage, days)
+    if covered < 1:
+        return "the hours the log goes back"
+    told = days if covered >= NEW * days else round(covered)
+    return f"{told} day{'s' * (told != 1)}"

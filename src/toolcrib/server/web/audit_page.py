@@ -1,0 +1,224 @@
+"""The audit log: what was done, the newest first; one entry with its place in the chain; whether all of it holds."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from toolcrib.core.access import AUDIT
+from toolcrib.core.audit import CALL, CALL_BEGUN
+from toolcrib.schema.text import printable
+from toolcrib.server.answers import Answer, not_found
+from toolcrib.server.rest.audit import ask_log
+from toolcrib.server.router import RouteSpec
+from toolcrib.server.views.tools import as_document, iso, moment_us
+from toolcrib.server.visit import Visit
+from toolcrib.server.web.render import Pages
+from toolcrib.server.web.schema_parts import as_json
+from toolcrib.server.web.static_files import GUARDING, NO_STORE
+from toolcrib.server.web.tool_rows import tool_address
+from toolcrib.stores.audit.log import AuditLog, NoAuditLog
+from toolcrib.stores.audit.reading import Browse, Linked, Stored, around, ask, browse, following, per_hour
+from toolcrib.stores.audit.verify import Finding, verify
+
+PAGE = 100
+BATCH = 500
+HOURS = 24
+NAMES = ("tool", "caller", "outcome", "kind", "since", "until", "call")
+KINDS = ("call", "call.begun", "approval", "pin", "policy", "token", "start", "audit.gap", "audit.cut")
+_GLOB = frozenset("*?[")
+
+
+def audit_routes(pages: Pages) -> list[RouteSpec]:
+    """The routes of the audit log."""
+
+    async def ls(visit: Visit) -> Answer:
+        need_auditor(visit)
+        return pages.render(visit, "audit/list.html", **await _listed(pages, visit))
+
+    async def show(visit: Visit) -> Answer:
+        need_auditor(visit)
+        given = visit.params["seq"]
+        seq = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
+        found = await ask_log(pages.premises, lambda log: around(log, seq))
+        if not any(linked.entry.seq == seq for linked in found):
+            raise not_found("entry", given, "Look for it in the list.")
+        return pages.render(visit, "audit/show.html", **_shown(found, seq))
+
+    async def check(visit: Visit) -> Answer:
+        need_auditor(visit)
+        began = time.perf_counter()
+        finding: Finding = await ask_log(pages.premises, verify)
+        took_s = time.perf_counter() - began
+        return pages.render(visit, "audit/verify.html", finding=finding, took_s=took_s, rows=_rows(finding.unfinished))
+
+    async def export(visit: Visit) -> Answer | None:
+        need_auditor(visit)
+        await _export(pages, visit)
+        return None
+
+    return [
+        RouteSpec("GET", "/audit", ls),
+        RouteSpec("GET", "/audit/export", export),
+        RouteSpec("POST", "/audit/verify", check),
+        RouteSpec("GET", "/audit/{seq}", show),
+    ]
+
+
+def need_auditor(visit: Visit) -> None:
+    """Stop whoever may not read the log."""
+    visit.need_known()
+    if AUDIT not in (visit.caller.grants.capabilities or ()):
+        visit.need_operator()
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What an address asks for."""
+
+    values: Mapping[str, str]
+    browse: Browse
+    problem: str = ""
+
+    def address(self, before: int | None = None) -> str:
+        """Where this is shown, from the start or from an entry on."""
+        found = {name: value for name, value in self.values.items() if value}
+        query = urlencode(found | ({"before": str(before)} if before is not None else {}))
+        return f"/audit?{query}" if query else "/audit"
+
+
+def asked_of(pages: Pages, visit: Visit) -> Asked:
+    """From an address; a time that is none is said, and left out."""
+    values = {name: visit.query.get(name, "").strip()[:200] for name in NAMES}
+    problems: list[str] = []
+
+    def moment(name: str) -> int | None:
+        try:
+            return moment_us(values[name]) if values[name] else None
+        except ValueError:
+            problems.append(f"{values[name]!r} is no time. Write 30m, 1h, 2d, or 2026-01-31T12:00.")
+            return None
+
+    wanted = Browse(
+        tool=_pattern(values["tool"]),
+        caller=_pattern(next(iter(pages.callers.ids_of(values["caller"])), values["caller"])),
+        outcome=values["outcome"] or None,
+        event=values["kind"] or None,
+        execution=values["call"] or None,
+        since_us=moment("since"),
+        until_us=moment("until"),
+        before=visit.number("before", 0, 999_999_999) if "before" in visit.query else None,
+    )
+    return Asked(values, wanted, " ".join(problems))
+
+
+def _pattern(text: str) -> str | None:
+    """A pattern, or a part of a name."""
+    return None if not text else text if _GLOB & set(text) else f"*{text}*"
+
+
+async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
+    asked, project = asked_of(pages, visit), pages.premises.project
+    shared = {"asked": asked.values, "problem": asked.problem, "kinds": KINDS, "is_on": project.config.audit.enabled}
+    is_whole = bool(asked.browse.event or asked.browse.execution)
+    try:
+        found, hours = await asyncio.to_thread(ask, project.audit_log, partial(_first_page, wanted=asked.browse))
+    except NoAuditLog:
+        return shared | {"rows": [], "after": "", "first": "", "chart": None, "is_empty": True, "is_filtered": False}
+    return shared | {
+        "rows": _rows(found[:PAGE] if is_whole else _without_begun(found[:PAGE])),
+        "after": asked.address(found[PAGE - 1].seq) if len(found) > PAGE else "",
+        "first": asked.address() if asked.browse.before is not None else "",
+        "chart": _chart(hours),
+        "is_empty": False,
+        "is_filtered": any(asked.values.values()),
+    }
+
+
+def _first_page(log: AuditLog, wanted: Browse) -> tuple[list[Stored], dict[int, tuple[int, int]]]:
+    return browse(log, wanted, PAGE + 1), per_hour(log, wanted)
+
+
+def _without_begun(entries: list[Stored]) -> list[Stored]:
+    """Beginnings are left out where the end of the call is shown."""
+    ended = {entry.execution_id for entry in entries if entry.event == CALL}
+    return [entry for entry in entries if entry.event != CALL_BEGUN or entry.execution_id not in ended]
+
+
+def _chart(hours: Mapping[int, tuple[int, int]]) -> dict[str, Any] | None:
+    """Calls by the hour, up to the last one that had any."""
+    if not hours:
+        return None
+    last = max(hours)
+    shown = range(last - HOURS + 1, last + 1)
+    counts = [hours.get(hour, (0, 0)) for hour in shown]
+    return {
+        "good": [good for good, _ in counts],
+        "bad": [bad for _, bad in counts],
+        "total": sum(map(sum, counts)),
+        "failed": sum(bad for _, bad in counts),
+        "begin": f"{iso(shown[0] * 3_600_000_000)[:16].replace('T', ' ')} UTC",
+        "end": f"{iso((last + 1) * 3_600_000_000)[:16].replace('T', ' ')} UTC",
+    }
+
+
+def _rows(entries: list[Stored]) -> list[dict[str, Any]]:
+    return [_row(entry) for entry in entries]
+
+
+def _row(entry: Stored) -> dict[str, Any]:
+    outcome = entry.outcome
+    return {
+        "seq": entry.seq,
+        "time": iso(entry.time),
+        "event": printable(entry.event),
+        "tool": printable(entry.tool),
+        "tool_href": tool_address(entry.tool) if entry.tool and entry.event != "policy" else "",
+        "caller": printable(entry.caller),
+        "decision": printable(entry.decision),
+        "outcome": printable(outcome),
+        "tone": {"success": "good", "": "quiet"}.get(outcome, "bad"),
+        "duration_s": None if entry.duration_ms is None else entry.duration_ms / 1000,
+        "hash": entry.hash,
+        "level": entry.level,
+    }
+
+
+def _shown(found: list[Linked], seq: int) -> dict[str, Any]:
+    entry = next(linked for linked in found if linked.entry.seq == seq)
+    return {
+        "row": _row(entry.entry),
+        "entry": entry.entry,
+        "document": printable(as_json(as_document(entry.entry))),
+        "details": [(printable(str(key)), printable(_told(value))) for key, value in entry.entry.details.items()],
+        "chain": [{"row": _row(linked.entry), "is_whole": linked.is_whole} for linked in found],
+        "is_whole": entry.is_whole,
+    }
+
+
+def _told(value: Any) -> str:
+    if isinstance(value, Mapping) and all(isinstance(inner, str | int | float) for inner in value.values()):
+        return "\n".join(f"{key}: {inner}" for key, inner in value.items()) or "none"
+    return value if isinstance(value, str) else as_json(value)
+
+
+async def _export(pages: Pages, visit: Visit) -> None:
+    """The whole log as JSON lines, a piece at a time; whoever reads slowly is waited for."""
+    exchange = visit.exchange
+    entries = await ask_log(pages.premises, partial(following, after=0, count=BATCH))
+    named = (b"content-disposition", b'attachment; filename="toolcrib-audit.jsonl"')
+    exchange.start_stream(200, b"application/jsonl", (NO_STORE, named, *GUARDING))
+    try:
+        while entries:
+            lines = [msgspec.json.encode(as_document(entry)) + b"\n" for entry in entries]
+            exchange.write(b"".join(lines))
+            await exchange.drain()
+            entries = await ask_log(pages.premises, partial(following, after=entries[-1].seq, count=BATCH))
+    finally:
+        if exchange.streaming:
+            exchange.end()

@@ -1,0 +1,121 @@
+"""Calls as the page shows them: rows of a table, and a waterfall of where the time went."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from toolcrib.calls.live import CANCELLED, SUCCESS, Live, LiveCall
+from toolcrib.server.visit import Visit
+from toolcrib.server.web.tool_rows import tool_address
+
+RUNNING = "running"
+FAILED = "failed"
+STEP_NAMES = {"approval": "Waited for a person", "queue": "Waited for a place", "tool": "The tool itself"}
+
+
+def may_see(visit: Visit, call: LiveCall) -> bool:
+    """Operators see everybody's calls, others their own."""
+    return call.caller == visit.caller.id or visit.is_operator()
+
+
+def call_row(call: LiveCall, live: Live | None) -> dict[str, Any]:
+    """One call in a table."""
+    now = live.wall() if live is not None else call.began_at
+    ended = call.ended_at
+    return {
+        "id": call.id,
+        "href": f"/calls/{quote(call.id, safe='')}",
+        "tool": call.tool,
+        "tool_href": tool_address(call.tool),
+        "server": call.server,
+        "caller": call.caller,
+        "began": call.began_at,
+        "is_running": call.is_running,
+        "duration_s": max(0.0, (now if ended is None else ended) - call.began_at),
+        "outcome": RUNNING if call.is_running else call.outcome,
+        "tone": tone_of(call),
+        "message": call.message,
+        "waits": next((step.name for step in call.steps if step.end_ms is None), "") if call.is_running else "",
+    }
+
+
+def tone_of(call: LiveCall) -> str:
+    """The colour of how it went."""
+    if call.is_running:
+        return "info"
+    return "good" if call.outcome == SUCCESS else "warn" if call.outcome == CANCELLED else "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class CallFilter:
+    """Which calls are looked at."""
+
+    tool: str = ""
+    server: str = ""
+    caller: str = ""
+    outcome: str = ""
+    """``running``, ``success``, ``failed``, or the code of an error."""
+
+    @classmethod
+    def of(cls, visit: Visit) -> "CallFilter":
+        """From an address."""
+        return cls(*(visit.query.get(name, "").strip()[:200] for name in cls.__slots__))
+
+    @property
+    def address(self) -> str:
+        """Where this is shown."""
+        query = urlencode({name: value for name, value in asdict(self).items() if value})
+        return f"/calls?{query}" if query else "/calls"
+
+    def fits(self, call: LiveCall) -> bool:
+        """Whether a call is looked at."""
+        return (
+            self.tool.casefold() in call.tool.casefold()
+            and self.server in ("", call.server)
+            and self.caller in ("", call.caller)
+            and self._fits_outcome(call)
+        )
+
+    def _fits_outcome(self, call: LiveCall) -> bool:
+        if self.outcome == RUNNING:
+            return call.is_running
+        if self.outcome == FAILED:
+            return not call.is_running and call.outcome != SUCCESS
+        return self.outcome in ("", call.outcome)
+
+
+def waterfall(call: LiveCall, total_ms: float) -> Markup:
+    """Where the time went: one bar for each step, placed by when it began."""
+    whole = max(total_ms, 0.001)
+    rows = [_bar(name, start, end, whole) for name, start, end in _stretches(call, total_ms)]
+    return Markup('<ol class="fall">{}</ol>').format(Markup("").join(rows))
+
+
+def _stretches(call: LiveCall, total_ms: float) -> Sequence[tuple[str, float, float]]:
+    steps = [(step.name, step.start_ms, total_ms if step.end_ms is None else step.end_ms) for step in call.steps]
+    return [("all", 0.0, total_ms), *steps]
+
+
+def _bar(name: str, start_ms: float, end_ms: float, whole_ms: float) -> Markup:
+    left = min(99.5, 100 * start_ms / whole_ms)
+    width = max(0.5, min(100 - left, 100 * (end_ms - start_ms) / whole_ms))
+    return Markup(
+        '<li><span class="fall-name">{}</span><svg class="fall-track step-{}" role="img" aria-label="{}">'
+        '<rect class="rail" width="100%" height="100%" rx="3"/>'
+        '<rect class="fill" x="{:.2f}%" width="{:.2f}%" height="100%" rx="3"/></svg>'
+        '<span class="fall-time">{}</span></li>'
+    ).format(
+        STEP_NAMES.get(name, "The whole call" if name == "all" else name),
+        name if name in STEP_NAMES else "all",
+        f"from {start_ms:.1f} to {end_ms:.1f} ms",
+        left,
+        width,
+        _ms(end_ms - start_ms),
+    )
+
+
+def _ms(milliseconds: float) -> str:
+    return f"{milliseconds:,.1f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:,.2f} s"

@@ -1,0 +1,309 @@
+"""The knowledge base, through its tools: collections, search, answers with citations, and documents."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from toolcrib.core.call import ToolResult
+from toolcrib.server.answers import Answer, Problem
+from toolcrib.server.router import RouteSpec
+from toolcrib.server.visit import Visit
+from toolcrib.server.web.render import Pages
+from toolcrib.server.web.tool_rows import visible
+
+LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
+    "kb.list_collections",
+    "kb.hybrid_search",
+    "kb.answer",
+    "kb.get_document",
+    "kb.stats",
+)
+TOOLS = (LIST, SEARCH, ANSWER, DOCUMENT, STATS)
+MOST_COLLECTIONS = 10
+BEFORE = 2_000
+"""How many characters before a passage are shown with it."""
+TONES = {"healthy": "good", "degraded": "warn", "unhealthy": "bad"}
+_MARK = re.compile(r"\[(\d{1,3})\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A stretch of text that is marked or not."""
+
+    text: str
+    is_marked: bool = False
+
+
+def texts(value: Any) -> Sequence[Any]:
+    """A list, whatever came."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def fields(value: Any) -> Mapping[str, Any]:
+    """An object, whatever came."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def text(value: Any) -> str:
+    """A text, whatever came."""
+    return value if isinstance(value, str) else "" if value is None or isinstance(value, bool) else str(value)
+
+
+def marked(content: str, spans: Sequence[tuple[int, int]]) -> list[Run]:
+    """The text with these ranges of it marked; what is out of order or out of it is left out."""
+    runs, at = [], 0
+    for start, end in spans:
+        if at <= start < end <= len(content):
+            runs += [Run(content[at:start]), Run(content[start:end], is_marked=True)]
+            at = end
+    return [run for run in (*runs, Run(content[at:])) if run.text]
+
+
+def _spans(value: Any) -> list[tuple[int, int]]:
+    pairs = [texts(pair) for pair in texts(value)]
+    return sorted((pair[0], pair[1]) for pair in pairs if len(pair) == 2 and all(isinstance(at, int) for at in pair))
+
+
+def collections(listing: Any, stats: Any) -> list[dict[str, Any]]:
+    """The collections with how they are doing; what is wrong with one begins with its name."""
+    counted = {text(entry.get("collection_id")): entry for entry in map(fields, _many(stats))}
+    reasons = [text(reason) for reason in texts(fields(stats).get("reasons"))]
+    return [_collection(fields(entry), counted, reasons) for entry in _many(listing)]
+
+
+def _many(answer: Any) -> Sequence[Any]:
+    return texts(fields(answer).get("collections"))
+
+
+def _collection(
+    entry: Mapping[str, Any], counted: Mapping[str, Mapping[str, Any]], reasons: Sequence[str]
+) -> dict[str, Any]:
+    name = text(entry.get("collection_id"))
+    known = {**entry, **counted.get(name, {})}
+    why = [reason.removeprefix(f"{name}: ") for reason in reasons if reason.startswith(f"{name}: ")]
+    state = "degraded" if why else "healthy" if name in counted else ""
+    return {
+        "id": name,
+        "name": text(entry.get("name")) or name,
+        "about": text(entry.get("description")),
+        "documents": known.get("documents") if isinstance(known.get("documents"), int) else None,
+        "passages": known.get("passages") if isinstance(known.get("passages"), int) else None,
+        "updated": text(known.get("last_added") or known.get("created")),
+        "health": state,
+        "tone": TONES.get(state, "quiet"),
+        "why": " ".join(why),
+    }
+
+
+def health(stats: Any) -> dict[str, Any]:
+    """How the whole is doing, and why."""
+    state = text(fields(stats).get("status"))
+    reasons = [text(reason) for reason in texts(fields(stats).get("reasons"))]
+    return {"state": state, "tone": TONES.get(state, "quiet"), "reasons": reasons}
+
+
+def results(answer: Any) -> list[dict[str, Any]]:
+    """The passages a search found."""
+    return [_result(fields(entry)) for entry in texts(fields(answer).get("results"))]
+
+
+def _result(entry: Mapping[str, Any]) -> dict[str, Any]:
+    score, place = entry.get("score"), fields(entry.get("place"))
+    where = {name: place[name] for name in ("start", "end") if isinstance(place.get(name), int)}
+    document = text(entry.get("document_id"))
+    return {
+        "title": text(entry.get("title")) or text(fields(entry.get("citation")).get("title")) or "Untitled",
+        "runs": marked(text(entry.get("content")), _spans(entry.get("highlights"))),
+        "score": float(score) if isinstance(score, int | float) else None,
+        "collection": text(entry.get("collection_id")),
+        "headings": [text(heading) for heading in texts(place.get("headings"))],
+        "page": place.get("page") if isinstance(place.get("page"), int) else None,
+        "citation": citation(entry.get("citation")),
+        "href": document_address(id=document, **where) if document else "",
+    }
+
+
+def citation(value: Any) -> dict[str, str]:
+    """Where something comes from; only an address of the web becomes a link."""
+    found = fields(value)
+    url = text(found.get("source_url"))
+    return {
+        "title": text(found.get("title")),
+        "url": url if url.startswith(("http://", "https://")) else "",
+        "source": url,
+        "license": text(found.get("license")),
+        "version": text(found.get("version")),
+    }
+
+
+def document_address(**wanted: str | int) -> str:
+    """The page of a document: by its ``id``, with ``start`` and ``end`` to be marked, or by a passage (``chunk``)."""
+    return f"/kb/document?{urlencode(wanted)}"
+
+
+def answered(value: Any) -> dict[str, Any]:
+    """An answer with its citations, and how far each sentence is supported by them."""
+    found = fields(value)
+    cited = [_cited(fields(entry)) for entry in texts(found.get("citations"))]
+    return {
+        "text": text(found.get("answer")),
+        "mode": text(found.get("mode")),
+        "model": text(found.get("model")),
+        "sentences": [_sentence(fields(entry)) for entry in texts(found.get("support"))],
+        "citations": cited,
+        "marks": {entry["mark"] for entry in cited},
+    }
+
+
+def _cited(entry: Mapping[str, Any]) -> dict[str, Any]:
+    chunk = text(entry.get("chunk_id"))
+    where = citation(entry.get("citation"))
+    return {
+        **where,
+        "mark": text(entry.get("marker")).strip("[]"),
+        "content": text(entry.get("content")),
+        "href": document_address(chunk=chunk) if chunk else "",
+        "title": where["title"] or "Untitled",
+    }
+
+
+def _sentence(entry: Mapping[str, Any]) -> dict[str, Any]:
+    score = entry.get("score")
+    return {
+        "runs": linked(text(entry.get("sentence"))),
+        "is_supported": entry.get("supported") is True,
+        "support": float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None,
+    }
+
+
+def linked(sentence: str) -> list[Run]:
+    """A sentence with its marks ``[1]`` as runs of their own: marked runs hold the number."""
+    runs, at = [], 0
+    for found in _MARK.finditer(sentence):
+        runs += [Run(sentence[at : found.start()]), Run(found[1], is_marked=True)]
+        at = found.end()
+    return [run for run in (*runs, Run(sentence[at:])) if run.text]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which document is read, from where, and what of it is marked; places are counted in characters."""
+
+    document: str
+    start: int = 0
+    marked: tuple[int, int] | None = None
+
+
+def reading_of(value: Any) -> Reading:
+    """Where a passage stands that was asked for alone."""
+    place = fields(fields(value).get("place"))
+    start, end = place.get("start"), place.get("end")
+    spans = (start, end) if isinstance(start, int) and isinstance(end, int) else None
+    return Reading(text(fields(value).get("document_id")), max(0, (spans or (0, 0))[0] - BEFORE), spans)
+
+
+def document(value: Any, reading: Reading) -> dict[str, Any]:
+    """A part of a document with one passage of it marked."""
+    found = fields(value)
+    content, place = text(found.get("content")), fields(found.get("place"))
+    start = place.get("start") if isinstance(place.get("start"), int) else reading.start
+    start = start if isinstance(start, int) else 0
+    spans = [(reading.marked[0] - start, reading.marked[1] - start)] if reading.marked else []
+    further, name = found.get("next"), text(found.get("document_id"))
+    facts = {"Collection": "collection_id", "Type": "type", "Date": "date", "Pages": "pages"}
+    return {
+        "title": text(found.get("title")) or "Untitled",
+        "runs": marked(content, spans),
+        "citation": citation(found.get("citation")),
+        "facts": [(label, text(found.get(key))) for label, key in facts.items() if text(found.get(key))],
+        "from_start": document_address(id=name) if start > 0 else "",
+        "further": f"{document_address(id=name)}&from={further}" if isinstance(further, int) else "",
+    }
+
+
+TOP_K = 10
+LONGEST_QUERY = 1_000
+
+
+def kb_routes(pages: Pages) -> list[RouteSpec]:
+    """The routes of the knowledge base."""
+
+    async def show(visit: Visit) -> Answer:
+        visit.need_known()
+        return pages.render(visit, "kb/index.html", **await _index(pages, visit))
+
+    async def read(visit: Visit) -> Answer:
+        visit.need_known()
+        reading = await _reading(pages, visit)
+        wanted = {"unit": "characters", "start": reading.start}
+        answer = await _document(pages, visit, {"document_id": reading.document, "range": wanted})
+        return pages.render(visit, "kb/document.html", document=document(answer, reading))
+
+    return [RouteSpec("GET", "/kb", show), RouteSpec("GET", "/kb/document", read)]
+
+
+async def _reading(pages: Pages, visit: Visit) -> Reading:
+    """What an address asks for; where a passage stands is asked first."""
+    if chunk := visit.query.get("chunk", "")[:500]:
+        return reading_of(await _document(pages, visit, {"chunk_id": chunk, "neighbours": 0}))
+    start, end = visit.number("start", 0, 10**9), visit.number("end", 0, 10**9)
+    begin = visit.number("from", max(0, start - BEFORE), 10**9)
+    return Reading(visit.query.get("id", "")[:500], begin, (start, end) if end > start else None)
+
+
+async def _document(pages: Pages, visit: Visit, wanted: Mapping[str, Any]) -> Any:
+    result = await _ask(pages, visit, DOCUMENT, wanted)
+    if result.error is not None:
+        raise Problem(404, "RESOURCE_NOT_FOUND", f"This document cannot be shown. {result.error.message[:300]}")
+    return result.data
+
+
+async def _ask(pages: Pages, visit: Visit, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    return await pages.premises.crib.call(tool, arguments, caller=visit.caller)
+
+
+async def _index(pages: Pages, visit: Visit) -> dict[str, Any]:
+    here = {route.name for route in visible(pages.premises.crib, visit)}
+    query = visit.query.get("q", "").strip()[:LONGEST_QUERY]
+    values: dict[str, Any] = {
+        "missing": [name for name in TOOLS if name not in here],
+        "is_here": LIST in here,
+        "can_ask": ANSWER in here,
+        "q": query,
+        "mode": "ask" if visit.query.get("mode") == "ask" and ANSWER in here else "search",
+        "collection": visit.query.get("collection", "")[:200],
+        "collections": [],
+        "problem": "",
+        "found": None,
+        "answer": None,
+        "health": health(None),
+        "took_s": 0.0,
+    }
+    if LIST not in here:
+        return values
+    listing = await _ask(pages, visit, LIST, {})
+    stats = await _ask(pages, visit, STATS, {}) if STATS in here else None
+    values["problem"] = listing.error.message if listing.error else ""
+    values["collections"] = collections(listing.data, stats.data if stats and stats.success else None)
+    values["health"] = health(stats.data if stats and stats.success else None)
+    return values | (await _found(pages, visit, values) if query and values["collections"] else {})
+
+
+async def _found(pages: Pages, visit: Visit, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a search or a question came to."""
+    known = [entry["id"] for entry in values["collections"]]
+    chosen = [values["collection"]] if values["collection"] in known else known[:MOST_COLLECTIONS]
+    is_question = values["mode"] == "ask"
+    asked = {"question": values["q"]} if is_question else {"query": values["q"], "top_k": TOP_K}
+    arguments = {**asked, "collection_ids": chosen}
+    began = time.perf_counter()
+    result = await _ask(pages, visit, ANSWER if is_question else SEARCH, arguments)
+    took = {"took_s": time.perf_counter() - began}
+    if result.error is not None:
+        return took | {"problem": result.error.message}
+    if is_question:
+        return took | {"answer": answered(result.data)}
+    return took | {"found": results(result.data)}

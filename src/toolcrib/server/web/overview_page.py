@@ -1,0 +1,217 @@
+"""The overview: how everything is doing, and what needs a person."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+from urllib.parse import quote
+
+from toolcrib.calls.metrics import Metrics, ToolMetrics
+from toolcrib.core.names import is_own
+from toolcrib.crib.crib import Crib
+from toolcrib.server.answers import Answer
+from toolcrib.server.router import RouteSpec
+from toolcrib.server.views.costs import RecentUsage, unused_line
+from toolcrib.server.visit import Visit
+from toolcrib.server.web.render import Pages, me_of
+from toolcrib.server.web.server_rows import Costs, ServerRow, server_rows
+from toolcrib.server.web.words import count, duration, sentence, short
+
+EVERY_S = 10.0
+KEPT_S = 3600.0
+MINUTES = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The sums at one moment."""
+
+    at: float
+    executed: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """Calls of the last sixty minutes, oldest first."""
+
+    fine: tuple[int, ...]
+    failed: tuple[int, ...]
+
+    @property
+    def calls(self) -> int:
+        """How many there were."""
+        return sum(self.fine) + sum(self.failed)
+
+    @property
+    def errors(self) -> int:
+        """How many of them failed."""
+        return sum(self.failed)
+
+
+@dataclass(slots=True)
+class Samples:
+    """A ring of samples."""
+
+    metrics: Metrics
+    now: Callable[[], float] = time.monotonic
+    _kept: deque[Sample] = field(default_factory=lambda: deque(maxlen=int(KEPT_S / EVERY_S) + 1))
+
+    def take(self) -> None:
+        """Look at the tallies once."""
+        self._kept.append(self._sample())
+
+    async def run(self) -> None:
+        """Look at them until somebody ends this."""
+        while True:
+            self.take()
+            await asyncio.sleep(EVERY_S)
+
+    def hour(self) -> Hour:
+        """What came in each minute of the last hour, up to this moment."""
+        fine, failed = [0] * MINUTES, [0] * MINUTES
+        seen = [*self._kept, self._sample()]
+        now = seen[-1].at
+        for before, after in pairwise(seen):
+            place = MINUTES - 1 - int((now - after.at) // 60)
+            if place >= 0:
+                failed[place] += after.failed - before.failed
+                fine[place] += (after.executed - before.executed) - (after.failed - before.failed)
+        return Hour(tuple(fine), tuple(failed))
+
+    def _sample(self) -> Sample:
+        tallies = self.metrics.tools.values()
+        return Sample(self.now(), sum(t.executed for t in tallies), sum(t.failed for t in tallies))
+
+
+MOST = 6
+MOST_TODOS = 12
+SLOW_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """Something that needs a person."""
+
+    tone: str
+    icon: str
+    text: str
+    about: str
+    href: str
+    action: str
+
+
+def overview_routes(pages: Pages, samples: Samples, costs: Costs, recent: RecentUsage) -> list[RouteSpec]:
+    """The one page."""
+
+    async def show(visit: Visit) -> Answer:
+        visit.need_known()
+        crib = pages.premises.crib
+        if not me_of(visit).is_operator:
+            mine = crib.catalog.visible_to(visit.caller.grants)
+            return pages.render(visit, "overview_guest.html", tools=mine[:100], total=len(mine))
+        idle = unused_line(crib.catalog.visible_to(visit.caller.grants), recent.look())
+        return pages.render(visit, "overview.html", idle=idle, **_values(pages, visit, samples, costs))
+
+    return [RouteSpec("GET", "/", show)]
+
+
+def _values(pages: Pages, visit: Visit, samples: Samples, costs: Costs) -> dict[str, Any]:
+    crib = pages.premises.crib
+    rows, counted = server_rows(crib, costs), costs.of(crib.catalog)
+    own = sum(1 for name, route in crib.catalog.routes.items() if not route.server and not is_own(name))
+    return {
+        "rows": rows,
+        "ready": sum(row.state == "ok" for row in rows),
+        "wanted": sum(row.state != "disabled" for row in rows),
+        "native": own,
+        "tools": len(crib.catalog.routes),
+        "tokens": sum(cost.tokens for cost in counted.values()),
+        "hour": samples.hour(),
+        "in_flight": crib.metrics.in_flight,
+        "todos": list(_todos(pages, visit, rows))[:MOST_TODOS],
+        "cost_bars": _cost_bars(rows, counted[""].tokens if "" in counted else 0),
+        "slow_bars": _slow_bars(pages, crib),
+        "failing": _failing(pages, crib),
+        "is_fresh": not rows,
+        "has_imports": "/servers/import" in pages.paths,
+    }
+
+
+def _todos(pages: Pages, visit: Visit, rows: Sequence[ServerRow]) -> Iterator[Todo]:
+    crib, waiting = pages.premises.crib, pages.waiting(visit)
+    if waiting:
+        text, place = f"{count(waiting, 'question')} waiting for your answer", _if_there(pages, "/approvals")
+        yield Todo("info", "hand", text, "A call goes on once you allow it.", place, "Answer")
+    if problem := crib.audit.status().problem:
+        yield Todo("bad", "log", "The audit log cannot be written", problem, "/settings/about", "See files")
+    yield from fleet_todos(crib)
+    for row in rows:
+        if row.state in ("failed", "stale"):
+            yield Todo("bad", "alert", f"{row.name} is not available", sentence(row.trouble), row.href, "See why")
+    for row in rows:
+        if row.cost.held:
+            held = f"{count(row.cost.held, 'tool')} of {row.name} in quarantine"
+            about = "What they say of themselves has changed since you accepted them."
+            yield Todo("warn", "shield", held, about, row.href, "Look")
+    for problem in pages.premises.project.config.problems:
+        yield Todo("warn", "file", "Part of the configuration is not used", problem, "/settings", "See settings")
+
+
+def fleet_todos(crib: Crib) -> Iterator[Todo]:
+    """What is to be known of other replicas, and of the store they share, if anything."""
+    if store := crib.parts().get("store"):
+        about = f"{store} What may not run unrecorded is refused until it is back; what only reads goes on."
+        yield Todo("bad", "alert", "The shared store cannot be used", about, "/settings/about", "See files")
+    status = crib.coordination.status() if crib.coordination is not None else None
+    if status is not None and status.problem:
+        about = f"{status.problem} What is limited is refused until it is back; everything else goes on."
+        yield Todo("bad", "alert", "Other replicas cannot be reached", about, "/settings/about", "See files")
+    elif status is not None and status.settling_s:
+        about = f"What was counted got lost. They open again within {status.settling_s:g} s."
+        yield Todo("warn", "alert", "Limits are closed for a moment", about, "/settings/about", "See files")
+
+
+def _if_there(pages: Pages, path: str) -> str:
+    return path if path in pages.paths else "/"
+
+
+def _cost_bars(rows: Sequence[ServerRow], native: int) -> list[Any]:
+    from toolcrib.server.web.charts import Bar
+
+    costly = sorted((row for row in rows if row.cost.tokens), key=lambda row: -row.cost.tokens)
+    bars = [Bar(row.name, row.cost.tokens, short(row.cost.tokens), row.href) for row in costly]
+    bars += [Bar("native", native, short(native))] if native else []
+    rest = sum(bar.value for bar in bars[MOST:])
+    return [*bars[:MOST], *([Bar(f"{len(bars) - MOST} others", rest, short(rest))] if rest else [])]
+
+
+def _called(crib: Crib) -> list[tuple[str, ToolMetrics]]:
+    return [(name, tally) for name, tally in crib.metrics.tools.items() if tally.executed]
+
+
+def _slow_bars(pages: Pages, crib: Crib) -> list[Any]:
+    from toolcrib.server.web.charts import Bar
+
+    slowest = sorted(_called(crib), key=lambda pair: -(pair[1].total_s / pair[1].executed))[:MOST]
+    means = ((name, tally.total_s / tally.executed) for name, tally in slowest)
+    return [
+        Bar(name, mean, duration(mean), _tool_place(pages, name), "warn" if mean >= SLOW_S else "accent")
+        for name, mean in means
+    ]
+
+
+def _failing(pages: Pages, crib: Crib) -> list[dict[str, Any]]:
+    failing = [(name, tally) for name, tally in _called(crib) if tally.recent]
+    failing.sort(key=lambda pair: -pair[1].recent.bit_count())
+    return [
+        {"name": name, "href": _tool_place(pages, name), "recent": tally.recent.bit_count(), "tally": tally}
+        for name, tally in failing[:MOST]
+    ]
+
+
+def _tool_place(pages: Pages, name: str) -> str:
+    return f"/tools/{quote(name, safe='')}" if "/tools/{name}" in pages.paths else ""

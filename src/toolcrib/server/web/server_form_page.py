@@ -1,0 +1,267 @@
+"""Adding and changing a server by a form; one that runs a command only where the owner has said that this may be."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolcrib.config.edit import replace_server
+from toolcrib.config.model import ServerConfig
+from toolcrib.config.secrets import MASK, shown_args, shown_entry, shown_url
+from toolcrib.config.sections import ISOLATIONS, POLICIES, Policy
+from toolcrib.core.errors import ConfigError, ToolcribError
+from toolcrib.core.names import check_server_name
+from toolcrib.core.tool import SecurityLevel
+from toolcrib.project.project import file_of
+from toolcrib.server.answers import Answer, Problem, not_found
+from toolcrib.server.router import RouteSpec
+from toolcrib.server.visit import Visit
+from toolcrib.server.web.render import Pages, go_on, me_of, note_server
+from toolcrib.server.web.servers_page import config_of, outcome
+
+MOST_PAIRS = 60
+EMPTY_ROWS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One variable or header as the form shows it."""
+
+    name: str = ""
+    shown: str = ""
+    is_kept: bool = False
+    """Whether there is a value that is not shown; an empty field leaves it as it is."""
+
+
+def command_line(server: ServerConfig) -> str:
+    """The command as one line, without its secrets."""
+    return shlex.join([server.command or "", *shown_args(server.args)]) if server.command else ""
+
+
+def pairs_of(values: Mapping[str, str]) -> list[Pair]:
+    """Variables or headers, and a little room for more."""
+    shown = [(name, shown_entry(name, value)) for name, value in values.items()]
+    known = [Pair(name, "" if MASK in text else text, MASK in text) for name, text in shown]
+    return known + [Pair()] * EMPTY_ROWS
+
+
+def read_new(fields: Mapping[str, str]) -> ServerConfig:
+    """The server a form describes; what cannot be used is an error that says so."""
+    server = ServerConfig(check_server_name(fields.get("name", "").strip()))
+    return read_changed(fields, server, is_command=fields.get("kind") == "command")
+
+
+def read_changed(fields: Mapping[str, str], before: ServerConfig, *, is_command: bool) -> ServerConfig:
+    """The server with what a form says of it."""
+    server = replace(before, description=fields.get("description", "").strip(), policy=_policy(fields))
+    server = replace(server, call_timeout_s=_seconds(fields, before))
+    if is_command:
+        command, *args = _command(fields.get("command", ""), before)
+        env = _pairs(fields, "env", before.env)
+        cwd = fields.get("cwd", "").strip() or None
+        isolation = _isolation(fields)
+        return replace(server, command=command, args=tuple(args), env=env, cwd=cwd, isolation=isolation)
+    headers = _pairs(fields, "header", before.headers)
+    return replace(server, url=_url(fields.get("url", "").strip(), before), headers=headers)
+
+
+def _command(text: str, before: ServerConfig) -> list[str]:
+    if before.command and text == command_line(before):
+        return [before.command, *before.args]
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"The command cannot be read: {error}.", hint="Close every quote.") from None
+    if not words:
+        raise ConfigError("A server needs a command.", hint="For example: uvx mcp-server-time")
+    _refuse_mask(text)
+    return words
+
+
+def _url(text: str, before: ServerConfig) -> str:
+    if before.url and text == shown_url(before.url):
+        return before.url
+    if not text.startswith(("http://", "https://", "${")):
+        raise ConfigError("The address must begin with http:// or https://.")
+    _refuse_mask(text)
+    return text
+
+
+def _refuse_mask(text: str) -> None:
+    if MASK in text:
+        raise ConfigError(
+            f"{MASK} stands for a secret that is not shown.", hint="Leave the whole line as it was, or write the value."
+        )
+
+
+def _pairs(fields: Mapping[str, str], kind: str, before: Mapping[str, str]) -> dict[str, str]:
+    return {name: _value(name, value, before) for name, value in _rows(fields, kind) if name}
+
+
+def _rows(fields: Mapping[str, str], kind: str) -> Iterator[tuple[str, str]]:
+    for number in range(MOST_PAIRS):
+        name = fields.get(f"{kind}_name_{number}")
+        if name is not None:
+            yield name.strip(), fields.get(f"{kind}_value_{number}", "").strip()
+
+
+def _value(name: str, value: str, before: Mapping[str, str]) -> str:
+    """What was entered; nothing leaves a value as it was, and a new variable is taken from toolcrib's own."""
+    if value:
+        return value
+    return before.get(name, f"${{{name}}}")
+
+
+def _policy(fields: Mapping[str, str]) -> Policy | None:
+    chosen = fields.get("policy", "")
+    return next((policy for policy in POLICIES if policy == chosen), None)
+
+
+def _isolation(fields: Mapping[str, str]) -> str:
+    chosen = fields.get("isolation", "")
+    return chosen if chosen in (*ISOLATIONS, "auto") else ""
+
+
+def _seconds(fields: Mapping[str, str], before: ServerConfig) -> float:
+    given = fields.get("timeout", "").strip()
+    if not given:
+        return before.call_timeout_s
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 86_400:
+        raise ConfigError(f"{given!r} is not a number of seconds.", hint="Write a number from 1 to 86400.")
+    return seconds
+
+
+KINDS = ("command", "url")
+
+
+def form_routes(pages: Pages) -> list[RouteSpec]:
+    """The forms, and what they send."""
+
+    async def show_add(visit: Visit) -> Answer:
+        visit.need_operator()
+        kind = visit.query.get("kind", "url" if not may_run(pages, visit) else "command")
+        return pages.render(visit, "servers/add.html", **_add_values(pages, visit, kind, {}))
+
+    async def add(visit: Visit) -> Answer:
+        visit.need_operator()
+        fields = visit.form()
+        kind = fields.get("kind", "")
+        try:
+            server = read_new(fields)
+            need_right(pages, visit, server)
+            _refuse_known(pages, server)
+            await note_server(pages, visit, "added", server.name)
+            record = await pages.premises.project.add(server)
+        except ToolcribError as error:
+            values = _add_values(pages, visit, kind, fields) | {"problem": str(error)}
+            return pages.render(visit, "servers/add.html", status=422, **values)
+        return go_on(f"/servers/{server.name}", outcome(record, "added"), server.name)
+
+    async def show_edit(visit: Visit) -> Answer:
+        visit.need_operator()
+        return pages.render(visit, "servers/edit.html", **_edit_values(pages, visit, _server(pages, visit)))
+
+    async def edit(visit: Visit) -> Answer:
+        visit.need_operator()
+        before = _server(pages, visit)
+        try:
+            after = read_changed(visit.form(), before, is_command=before.url is None)
+            need_right(pages, visit, after, before)
+            await note_server(pages, visit, "changed", before.name)
+            done = await _change(pages, before, after)
+        except ToolcribError as error:
+            values = _edit_values(pages, visit, before) | {"problem": str(error)}
+            return pages.render(visit, "servers/edit.html", status=422, **values)
+        return go_on(f"/servers/{before.name}", done, before.name)
+
+    return [
+        RouteSpec("GET", "/servers/add", show_add),
+        RouteSpec("POST", "/servers/add", add),
+        RouteSpec("GET", "/servers/{name}/edit", show_edit),
+        RouteSpec("POST", "/servers/{name}/edit", edit),
+    ]
+
+
+def may_run(pages: Pages, visit: Visit) -> bool:
+    """Whether this visitor may have a command run here."""
+    return pages.premises.edit_commands and me_of(visit).is_system
+
+
+def need_right(pages: Pages, visit: Visit, server: ServerConfig, before: ServerConfig | None = None) -> None:
+    """Stop whoever may not have such a server.
+
+    A command can do anything on this machine; a reference takes its value from toolcrib's own environment; and the
+    address and the headers of a known server decide who gets its secrets.
+    """
+    if server.url is None:
+        need_commands(pages, visit)
+    takes_values = any("${" in text for text in (server.url or "", *server.headers.values()))
+    is_moved = before is not None and (server.url, server.headers) != (before.url, before.headers)
+    if is_moved or (before is None and takes_values):
+        visit.need_operator(SecurityLevel.SYSTEM)
+
+
+def _refuse_known(pages: Pages, server: ServerConfig) -> None:
+    if server.name in pages.premises.project.config.servers:
+        raise ConfigError(f"There is already a server {server.name!r}.", hint="Change it, or choose another name.")
+
+
+def need_commands(pages: Pages, visit: Visit) -> None:
+    """Stop whoever may not have a command run here."""
+    visit.need_operator(SecurityLevel.SYSTEM)
+    if not pages.premises.edit_commands:
+        raise Problem(403, "HTTP_FORBIDDEN", "Commands can be changed here only after `toolcrib up --edit-commands`.")
+
+
+def _server(pages: Pages, visit: Visit) -> ServerConfig:
+    server = config_of(pages, visit.params["name"])
+    if server is None:
+        raise not_found("server", visit.params["name"], "It may have been removed.")
+    return server
+
+
+async def _change(pages: Pages, before: ServerConfig, after: ServerConfig) -> str:
+    project = pages.premises.project
+    path = file_of(before.name, project.loaded)
+    await project.edit(path, lambda text: replace_server(text, after, str(path)))
+    if not after.enabled:
+        return "changed"
+    return outcome(await project.discover(before.name), "changed")
+
+
+def _common(pages: Pages, visit: Visit) -> dict[str, Any]:
+    return {"may_run": may_run(pages, visit), "policies": POLICIES, "isolations": ("auto", *ISOLATIONS), "problem": ""}
+
+
+def _add_values(pages: Pages, visit: Visit, kind: str, fields: Mapping[str, str]) -> dict[str, Any]:
+    names = ("name", "command", "url", "cwd", "description", "policy", "isolation", "timeout")
+    return _common(pages, visit) | {
+        "kind": kind if kind in KINDS else "url",
+        "fields": {name: fields.get(name, "") for name in names},
+        "pairs": pairs_of({}),
+        "file": pages.premises.project.file,
+    }
+
+
+def _edit_values(pages: Pages, visit: Visit, server: ServerConfig) -> dict[str, Any]:
+    default = ServerConfig("").call_timeout_s
+    fields = {
+        "name": server.name,
+        "command": command_line(server),
+        "url": shown_url(server.url) if server.url else "",
+        "cwd": server.cwd or "",
+        "description": server.description,
+        "policy": server.policy or "",
+        "isolation": server.isolation,
+        "timeout": f"{server.call_timeout_s:g}" if server.call_timeout_s != default else "",
+    }
+    return _common(pages, visit) | {
+        "kind": "url" if server.url else "command",
+        "fields": fields,
+        "pairs": pairs_of(server.headers if server.url else server.env),
+        "origin": server.origin,
+    }

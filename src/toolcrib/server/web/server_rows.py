@@ -1,0 +1,143 @@
+"""Servers as rows of a table: how each is doing, what it costs, and what to do about it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from toolcrib.catalog.catalog import Catalog
+from toolcrib.catalog.records import Shelf
+from toolcrib.config.model import ServerConfig
+from toolcrib.crib.crib import Crib
+from toolcrib.server.views.servers import runs, state_of
+
+TONES = {
+    "ok": "good",
+    "stale": "warn",
+    "failed": "bad",
+    "disabled": "quiet",
+    "asking": "info",
+    "never": "quiet",
+    "held": "bad",
+}
+LABELS = {
+    "ok": "ready",
+    "stale": "old listing",
+    "failed": "failed",
+    "disabled": "off",
+    "asking": "asking",
+    "never": "not asked yet",
+    "held": "in quarantine",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the tools of one server come to."""
+
+    tools: int = 0
+    tokens: int = 0
+    held: int = 0
+
+
+@dataclass(slots=True)
+class Costs:
+    """The cost of every server, counted again only when the catalogue has changed."""
+
+    _catalog: Catalog | None = None
+    _costs: Mapping[str, Cost] = field(default_factory=dict)
+
+    def of(self, catalog: Catalog) -> Mapping[str, Cost]:
+        """By server; native tools are under the empty name."""
+        if self._catalog is None or catalog.routes is not self._catalog.routes:
+            self._costs, self._catalog = _count(catalog), catalog
+        return self._costs
+
+
+def _count(catalog: Catalog) -> dict[str, Cost]:
+    sums: dict[str, list[int]] = {}
+    for route in catalog.routes.values():
+        found = sums.setdefault(route.server, [0, 0, 0])
+        found[0] += 1
+        found[1] += route.tokens
+        found[2] += bool(route.held)
+    return {server: Cost(*found) for server, found in sums.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """One server."""
+
+    name: str
+    state: str
+    runs: str
+    is_command: bool
+    description: str
+    cost: Cost = Cost()
+    last: str = ""
+    error: str = ""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def tone(self) -> str:
+        """The colour of its state."""
+        return TONES.get(self.state, "quiet")
+
+    @property
+    def label(self) -> str:
+        """Its state in a person's words."""
+        return LABELS.get(self.state, self.state)
+
+    @property
+    def href(self) -> str:
+        """Its page."""
+        return f"/servers/{quote(self.name, safe='')}"
+
+    @property
+    def trouble(self) -> str:
+        """What went wrong, without what the page says anyway."""
+        return self.error.removeprefix(f"Server {self.name!r} is not available: ").partition(" Everything else goes")[0]
+
+    @property
+    def todo(self) -> str:
+        """The next step, if there is one."""
+        if self.cost.held:
+            return f"Look at {self.cost.held} in quarantine"
+        if self.problems and self.state == "ok":
+            return f"{len(self.problems)} tools left out"
+        return {"failed": "See why", "stale": "See why", "held": "See why", "never": "Ask for its tools"}.get(
+            self.state, ""
+        )
+
+
+def server_rows(crib: Crib, costs: Costs) -> list[ServerRow]:
+    """Every configured server, by name."""
+    counted = costs.of(crib.catalog)
+    enabled = [_enabled(shelf, counted.get(name, Cost())) for name, shelf in crib.shelves.items()]
+    disabled = [_row(server, "disabled") for server in crib.disabled.values()]
+    return sorted([*enabled, *disabled], key=lambda row: row.name)
+
+
+def server_row(crib: Crib, costs: Costs, name: str) -> ServerRow | None:
+    """One server, if it is configured."""
+    if (shelf := crib.shelves.get(name)) is not None:
+        return _enabled(shelf, costs.of(crib.catalog).get(name, Cost()))
+    return _row(crib.disabled[name], "disabled") if name in crib.disabled else None
+
+
+def _enabled(shelf: Shelf, cost: Cost) -> ServerRow:
+    record, config = shelf.record, shelf.config
+    return ServerRow(
+        config.name,
+        state_of(shelf),
+        runs(config),
+        config.url is None,
+        config.description,
+        cost,
+        record.last_discovery,
+        record.error if record.status == "failed" else "",
+        record.problems,
+    )
+
+
+def _row(config: ServerConfig, state: str) -> ServerRow:
+    return ServerRow(config.name, state, runs(config), config.url is None, config.description)

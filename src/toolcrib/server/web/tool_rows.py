@@ -1,0 +1,166 @@
+"""The tools somebody may see, and those that fit what they look for."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.core.access import NATIVE
+from toolcrib.crib.crib import Crib
+from toolcrib.schema.text import printable
+from toolcrib.server.answers import not_found
+from toolcrib.server.visit import Visit
+from toolcrib.server.web.schema_parts import brief
+
+PAGE = 100
+MEANT = 20
+"""Tools shown at most where none holds the very words."""
+HELD = "held"
+DISABLED = "disable"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for."""
+
+    q: str = ""
+    server: str = ""
+    level: str = ""
+    policy: str = ""
+    """A policy, or ``held`` for what is in quarantine."""
+
+    @classmethod
+    def of(cls, visit: Visit) -> "Wanted":
+        """From an address."""
+        query = visit.query
+        return cls(*(query.get(name, "").strip()[:200] for name in ("q", "server", "level", "policy")))
+
+    @property
+    def is_anything(self) -> bool:
+        """Whether nothing in particular is looked for."""
+        return self == Wanted()
+
+    def address(self, page: int = 1) -> str:
+        """Where this is shown."""
+        found = {name: getattr(self, name) for name in self.__slots__ if getattr(self, name)}
+        query = urlencode(found | ({"page": str(page)} if page > 1 else {}))
+        return f"/tools?{query}" if query else "/tools"
+
+    def fits(self, route: Route, words: Sequence[str]) -> bool:
+        """Whether a tool is wanted."""
+        if self.server and self.server != (route.server or NATIVE):
+            return False
+        if self.level and self.level != route.tool.security_level:
+            return False
+        if self.policy and self.policy != (HELD if route.held else route.policy):
+            return False
+        text = f"{route.name} {route.tool.description}".casefold() if words else ""
+        return all(word in text for word in words)
+
+
+def tool_address(name: str) -> str:
+    """The page of a tool."""
+    return f"/tools/{quote(name, safe='')}"
+
+
+def visible(crib: Crib, visit: Visit) -> list[Route]:
+    """What somebody is shown: operators everything, others what they may use."""
+    return list(crib.catalog.routes.values()) if visit.is_operator() else crib.catalog.visible_to(visit.caller.grants)
+
+
+def known_tool(crib: Crib, visit: Visit) -> Route:
+    """The tool an address names, if its visitor may know of it."""
+    name = visit.params["name"]
+    route = crib.lookup(name)
+    if route is None or (not visit.is_operator() and route not in crib.catalog.visible_to(visit.caller.grants)):
+        raise not_found("tool", name, "Look for it in the list of tools.")
+    return route
+
+
+async def find_tools(crib: Crib, routes: Sequence[Route], wanted: Wanted) -> list[Route]:
+    """What holds all the words, names that begin with the first one before others; if nothing does, what is meant."""
+    words = wanted.q.casefold().split()
+    found = [route for route in routes if wanted.fits(route, words)]
+    if not words:
+        return found
+    if not found:
+        others = [route for route in routes if wanted.fits(route, ())]
+        return [hit.route for hit in await crib.find(wanted.q, MEANT, among=others)]
+    return sorted(found, key=lambda route: (*_rank(route.name.casefold(), route.original_name.casefold(), words[0]),))
+
+
+def _rank(name: str, original: str, word: str) -> tuple[bool, bool, str]:
+    return not (name.startswith(word) or original.startswith(word)), word not in name, name
+
+
+MOST_CHANGES = 100
+MOST_WORDS = 600
+LONGEST = 20_000
+_WORDS = re.compile(r"\w+\s*|[^\w\s]\s*|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of text, changed or not."""
+
+    text: str
+    is_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One place of the definition that is different."""
+
+    place: str
+    before: tuple[Piece, ...] = ()
+    """Empty if it was not there."""
+    after: tuple[Piece, ...] = ()
+    """Empty if it is gone."""
+
+    @property
+    def words(self) -> str:
+        """What happened to it."""
+        return "changed" if self.before and self.after else "new" if self.after else "gone"
+
+
+def changes_between(old: Any, new: Any) -> list[Change]:
+    """Every place that is different, in the order of the new definition, then what is gone."""
+    before, after = dict(_places(old)), dict(_places(new))
+    places = [*after, *(place for place in before if place not in after)]
+    different = [place for place in places if before.get(place) != after.get(place)]
+    return [_change(place, before.get(place), after.get(place)) for place in different[:MOST_CHANGES]]
+
+
+def _places(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """The single values of a definition, by where they stand."""
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from _places(inner, f"{place}.{printable(str(key))}" if place else printable(str(key)))
+    elif value is not None or place:
+        yield place, printable(value if isinstance(value, str) else brief(value))[:LONGEST]
+
+
+def _change(place: str, before: str | None, after: str | None) -> Change:
+    if before is None or after is None:
+        return Change(place, _whole(before), _whole(after))
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    if max(len(old), len(new)) > MOST_WORDS:
+        return Change(place, _whole(before), _whole(after))
+    steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return Change(
+        place,
+        _pieces((old[a:b], tag != "equal") for tag, a, b, _, _ in steps),
+        _pieces((new[c:d], tag != "equal") for tag, _, _, c, d in steps),
+    )
+
+
+def _whole(text: str | None) -> tuple[Piece, ...]:
+    return () if text is None else (Piece(text or "(empty)", is_changed=True),)
+
+
+def _pieces(runs: Iterator[tuple[list[str], bool]]) -> tuple[Piece, ...]:
+    found = tuple(Piece("".join(words), is_changed) for words, is_changed in runs if words)
+    return found or (Piece("(empty)", is_changed=True),)

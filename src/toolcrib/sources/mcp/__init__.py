@@ -1,0 +1,1 @@
+"""MCP servers as sources: linked, supervised, understood in either era."""

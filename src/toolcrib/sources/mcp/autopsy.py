@@ -1,0 +1,151 @@
+"""Why a server is not there: phase, exit code, cause, its own last words, and what to try."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolcrib.core.errors import ConfigError, ConnectionLost, RemoteError, SourceUnavailable, ToolcribError
+from toolcrib.schema.text import printable
+from toolcrib.sources.mcp.link import UNREACHABLE, Remains
+from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
+from toolcrib.wire import eras
+
+STDERR_SHOWN = 8
+NOISE_SHOWN = 200
+FACTS = ("http_status", "retry_after_s")
+
+KNOWN_CAUSES: tuple[tuple[str, str, str], ...] = (
+    (
+        r"cannot import name '(McpError|streamablehttp_client|FastMCP)'|No module named 'mcp\.",
+        "the server was written for another major version of the mcp package",
+        'install it with "mcp<2", or update the server',
+    ),
+    (r"ModuleNotFoundError: No module named '([\w.]+)'", "a Python module is missing", "install {0} beside the server"),
+    (r"Cannot find (?:module|package) '([^']+)'", "a Node module is missing", "run npm install for the server ({0})"),
+    (r"(?:npm (?:ERR!|error)).*(?:404|E404)", "npm does not know the package", "check the package name in args"),
+    (r"npm (?:ERR!|error).*(?:ENOTFOUND|EAI_AGAIN|network)", "npm cannot reach its registry", "check the network"),
+    (
+        r"No solution found when resolving|not found in the package registry",
+        "the package cannot be resolved",
+        "check the package name and version in args",
+    ),
+    (r"EADDRINUSE|[Aa]ddress already in use", "its port is taken", "stop the other program or change the port"),
+    (r"EACCES|[Pp]ermission denied", "something it needs may not be accessed", "check file permissions"),
+    (
+        r"(?i)\b(?:api[ _-]?key|token|credential)s?\b.*\b(?:missing|required|not set|invalid|must be)",
+        "it wants a credential",
+        "set the variable it names under env",
+    ),
+    (
+        r"(?i)(?:required|missing).*environment variable|environment variable.*(?:required|missing|not set)",
+        "an environment variable is missing",
+        "set it under env",
+    ),
+    (
+        r"SyntaxError|Unsupported engine|requires? (?:node|python)",
+        "it does not run on this interpreter version",
+        "check which Python or Node version the server needs",
+    ),
+    (r"CERTIFICATE_VERIFY_FAILED|certificate", "a certificate was not accepted", "set SSL_CERT_FILE"),
+    (r"ECONNREFUSED|[Cc]onnection refused", "something it depends on refuses connections", "start what it connects to"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The bare facts of one failed attempt."""
+
+    phase: str
+    reason: str
+    remains: Remains = field(default_factory=Remains)
+    hint: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Details of the underlying error that a program may want (``http_status``, ``retry_after_s``)."""
+
+
+class AttemptFailed(Exception):
+    """One attempt to connect that came to nothing."""
+
+    def __init__(self, phase: str, error: Exception, remains: Remains, remembered: str, timeout_s: float) -> None:
+        super().__init__(phase)
+        hint, details = (error.hint, error.details) if isinstance(error, ToolcribError) else ("", {})
+        facts = {key: details[key] for key in FACTS if key in details}
+        self.trouble = Trouble(phase, _reason(error, remains, timeout_s), remains, hint, facts)
+        self.is_final = isinstance(error, ConfigError | TimeoutError) or details.get("final") is True
+        self.died_of_discover = (
+            isinstance(error, ConnectionLost)
+            and phase != "starting"
+            and details.get("phase") not in UNREACHABLE
+            and eras.first_step(remembered) is eras.Step.DISCOVER
+        )
+
+
+def _reason(error: Exception, remains: Remains, timeout_s: float) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it did not answer within {timeout_s:g} s"
+    if isinstance(error, ConnectionLost) and remains.exit_code is not None:
+        return f"its process {describe_exit(remains)}"
+    if isinstance(error, RemoteError) and isinstance(error.data, Mapping) and "http_status" in error.data:
+        return f"it answered with HTTP {error.data['http_status']}; is that the address of an MCP server?"
+    if isinstance(error, RemoteError):
+        return f"it answered with error {error.rpc_code}: {error.message}"
+    if isinstance(error, ToolcribError):
+        return error.message.rstrip(".")
+    return f"{type(error).__name__}: {error}"
+
+
+def explain(server: str, trouble: Trouble, *, attempts: int, redactor: Redactor = NO_SECRETS) -> SourceUnavailable:
+    """The facts as an error a person can act on."""
+    words = [redactor.text(printable(line)) for line in trouble.remains.stderr if line.strip()][-STDERR_SHOWN:]
+    cause, advice = _diagnose(words)
+    message = _headline(server, trouble, attempts, cause)
+    if words:
+        message += f" It wrote: {' | '.join(word.strip() for word in words[-3:])!r}."
+    return SourceUnavailable(
+        redactor.text(message),
+        hint=redactor.text(f"{_remedy(server, trouble, advice)} Everything else goes on without it."),
+        details={
+            **trouble.facts,
+            "server": server,
+            "phase": trouble.phase,
+            "exit_code": trouble.remains.exit_code,
+            "cause": cause or redactor.text(trouble.reason),
+            "stderr": words,
+            "stdout_noise": trouble.remains.noise_count,
+            "stdout": [show_noise(line, redactor) for line in trouble.remains.noise],
+            "attempts": attempts,
+        },
+    )
+
+
+def _remedy(server: str, trouble: Trouble, advice: str) -> str:
+    return trouble.hint or f"Try: {advice or f'toolcrib servers logs {server}'}."
+
+
+def _headline(server: str, trouble: Trouble, attempts: int, cause: str) -> str:
+    tried = f" after {attempts} attempts" if attempts > 1 else ""
+    because = f" ({cause})" if cause else ""
+    return f"Server {server!r} is not available{tried}: {trouble.reason} while {trouble.phase}{because}."
+
+
+def _diagnose(words: Sequence[str]) -> tuple[str, str]:
+    text = "\n".join(words)
+    for pattern, cause, advice in KNOWN_CAUSES:
+        found = re.search(pattern, text)
+        if found:
+            return cause, advice.format(*(group or "" for group in found.groups()), *([""] * 2))
+    return "", ""
+
+
+def show_noise(line: str, redactor: Redactor) -> str:
+    """The beginning of a line that is no message, fit for a log."""
+    return redactor.text(printable(line))[:NOISE_SHOWN]
+
+
+def describe_exit(remains: Remains) -> str:
+    """``exited with code 3`` or ``was killed by signal 9``."""
+    code = remains.exit_code
+    if code is None:
+        return "closed its connection"
+    return f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"

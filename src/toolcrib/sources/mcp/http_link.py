@@ -1,0 +1,453 @@
+"""A link to a server over Streamable HTTP: each question is a POST of its own, answered by JSON or an event stream."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from toolcrib.config.model import ServerConfig
+from toolcrib.core.call import BackChannel
+from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
+from toolcrib.core.tasks import TaskScope
+from toolcrib.sources.mcp import link
+from toolcrib.sources.mcp.http_status import check_status
+from toolcrib.sources.mcp.link import UNREACHABLE, LinkEvents, Question, Remains, names_request, to_remote_error
+from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
+from toolcrib.transports.http.client import Choose, HttpFailure, HttpPool, Receive, Response
+from toolcrib.transports.http.dial import encode_own_headers
+from toolcrib.wire import eras, http
+from toolcrib.wire.http import SseParser
+from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_notification, encode_request
+
+CLOSE_PATIENCE_S = 0.5
+RESUME_DELAY_S = 1.0
+RESUME_MAX_S = 10.0
+
+Take = Callable[[Outbound], None]
+
+
+class AnswerStream:
+    """Takes the pieces of a stream as they arrive and keeps the answer to one request."""
+
+    __slots__ = (
+        "_answer",
+        "_cut",
+        "_on_notice",
+        "_on_question",
+        "_parser",
+        "_redactor",
+        "_request_id",
+        "_task",
+        "is_used",
+    )
+
+    def __init__(self, request_id: int, on_notice: Take, on_question: Take, redactor: Redactor = NO_SECRETS) -> None:
+        self._redactor = redactor
+        self._request_id = request_id
+        self._on_notice, self._on_question = on_notice, on_question
+        self._parser: SseParser | None = None
+        self._answer: Outbound | ProtocolError | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._cut = False
+        self.is_used = False
+
+    def receive(self, chunk: bytes) -> None:
+        """Take a piece of the body."""
+        if self._parser is None:
+            self._parser, self.is_used = SseParser(), True
+        for data in self._parser.feed(chunk):
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            message = decode_outbound(self._redactor.clean(data))
+        except msgspec.DecodeError as error:
+            if names_request(data, {self._request_id}):
+                self._settle(_unreadable(error))
+            return
+        if message.method is None:
+            if message.id == self._request_id:
+                self._settle(message)
+        elif message.id is None:
+            self._on_notice(message)
+        else:
+            self._on_question(message)
+
+    def _settle(self, answer: Outbound | ProtocolError) -> None:
+        if self._answer is None:
+            self._answer = answer
+            asyncio.get_running_loop().call_later(CLOSE_PATIENCE_S, self._cut_off)
+
+    def _cut_off(self) -> None:
+        """The answer is here and the server keeps the stream open: nobody has to wait for that."""
+        if self._task is not None:
+            self._cut = True
+            self._task.cancel()
+
+    @contextlib.contextmanager
+    def cut_when_answered(self) -> Iterator[None]:
+        """Around the exchange: ends it a moment after the answer if the server does not."""
+        self._task = task = asyncio.current_task()
+        earlier = task.cancelling() if task is not None else 0
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not self._cut or task is None or task.uncancel() > earlier:
+                raise
+            raise StreamCut from None
+        finally:
+            self._task = None
+
+    @property
+    def resume_from(self) -> str:
+        """The id to go on from when the stream ended without the answer; empty if there is nothing to go on from."""
+        return self._parser.last_id if self._parser is not None and self._answer is None else ""
+
+    @property
+    def resume_delay_s(self) -> float:
+        """How long the server wants us to wait before we come back."""
+        retry_ms = self._parser.retry_ms if self._parser is not None else None
+        return min(RESUME_MAX_S, RESUME_DELAY_S if retry_ms is None else retry_ms / 1000)
+
+    def result(self) -> Raw:
+        """The answer; a stream that ended without one is a lost connection."""
+        answer = self._answer
+        if answer is None:
+            raise ConnectionLost("The server ended its answer before it was complete.")
+        if isinstance(answer, ProtocolError):
+            raise answer
+        if answer.result is not UNSET:
+            return answer.result
+        raise to_remote_error(b"{}" if answer.error is UNSET else answer.error)
+
+
+def _unreadable(error: Exception) -> ProtocolError:
+    return ProtocolError(f"The server's answer cannot be read: {error}.")
+
+
+class StreamCut(Exception):
+    """The exchange was ended because its answer had arrived."""
+
+
+LISTEN = "subscriptions/listen"
+NOBODY = 0
+"""The id of no call: what belongs to it does not end with one."""
+EVENT_STREAM = b"text/event-stream"
+RESUMPTIONS_MAX = 10
+LAST_ANSWERS_S = 30.0
+NOTICE_TIMEOUT_S = 5.0
+REOPEN_DELAYS_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+LONG_LIVED_S = 60.0
+"""A stream that lasted this long ended for no bad reason: the next one is opened soon."""
+
+_FIXED = [
+    (b"content-type", b"application/json"),
+    (b"accept", b"application/json, text/event-stream"),
+    (b"user-agent", b"toolcrib"),
+]
+
+
+class HttpLink:
+    """One server behind a URL."""
+
+    discover_patience_s = 15.0
+
+    def __init__(self, server: ServerConfig, events: LinkEvents, tasks: TaskScope) -> None:
+        self._server = server
+        self._events = events
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._pool = HttpPool(server.url or "", connect_timeout_s=server.connect_timeout_s)
+        self._own = encode_own_headers(server.name, server.headers)
+        self._session: bytes | None = None
+        self._version = ""
+        self._head = self._encode_head("POST")
+        self._next_id = 0
+        self._channels: dict[int, BackChannel] = {}
+        self._asking = link.Asking(tasks)
+        self._heard_at = 0.0
+        self._quiet = asyncio.Event()
+        self._open = True
+        self._gate: asyncio.Event | None = None
+        self._listener: asyncio.Task[Any] | None = None
+
+    @classmethod
+    async def open(cls, server: ServerConfig, events: LinkEvents, tasks: TaskScope) -> "HttpLink":
+        """A link whose first question will dial."""
+        return cls(server, events, tasks)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether questions may be sent: until the server lost our session or cannot be reached."""
+        return self._open
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._channels)
+
+    def new_id(self) -> int:
+        """The next request id."""
+        self._next_id += 1
+        return self._next_id
+
+    def _encode_head(self, method: str, more: list[tuple[bytes, bytes]] | None = None) -> bytes:
+        is_named = any(name.lower() == b"user-agent" for name, _ in self._own)
+        lines = [*(_FIXED[:-1] if is_named else _FIXED), *self._own]
+        if self._version:
+            lines.append((b"mcp-protocol-version", self._version.encode()))
+        if self._session is not None:
+            lines.append((http.SESSION, self._session))
+        return self._pool.encode_head(method, self._pool.origin.target, lines + (more or []))
+
+    def _head_of(self, question: Question) -> bytes:
+        """The same head for all requests of a handshake; the stateless era mirrors the question into it."""
+        if not eras.is_modern(question.version):
+            return self._head
+        more = [(b"mcp-method", question.method.encode()), *question.headers]
+        if question.name:
+            more.append((b"mcp-name", http.encode_value(question.name)))
+        if not self._version:
+            more.append((b"mcp-protocol-version", question.version.encode()))
+        return self._encode_head("POST", more)
+
+    async def ask(self, question: Question) -> Raw:
+        """Send the question and wait for its answer; giving up closes its stream and, before 2026, tells the server."""
+        if self._gate is not None:
+            await self._pass_gate()
+        if not self._open:
+            raise ConnectionLost(f"The connection to {self._pool.origin} has ended.")
+        self._channels[question.id] = question.channel
+        self._quiet.clear()
+        stream = self._stream(question)
+        try:
+            response = await self._exchange(question, stream)
+            if stream.resume_from:
+                await self._resume(question, stream)
+        except asyncio.CancelledError:
+            self._give_up(question)
+            raise
+        finally:
+            self._channels.pop(question.id, None)
+            self._asking.end(question.id)
+            if not self._channels:
+                self._quiet.set()
+        if response is None or stream.is_used:
+            return stream.result()
+        return self._read(question, response)
+
+    async def _pass_gate(self) -> None:
+        """Nothing overtakes the notification that ends a handshake."""
+        if self._gate is not None:
+            await self._gate.wait()
+            self._gate = None
+
+    async def _exchange(self, question: Question, stream: AnswerStream) -> Response | None:
+        """The response; ``None`` when its stream was left before its end, with the answer in hand."""
+        body = encode_request(question.id, question.method, question.params)
+        question.sent = True
+        try:
+            with stream.cut_when_answered():
+                return await self._pool.exchange(self._head_of(question), body, self._chooser(question, stream))
+        except StreamCut:
+            return None
+        except HttpFailure as failure:
+            question.sent = failure.sent
+            if failure.phase in UNREACHABLE:
+                self._lose()
+            raise ConnectionLost(failure.message, hint=failure.hint, details=failure.details) from None
+
+    async def _resume(self, question: Question, stream: AnswerStream) -> None:
+        """Before 2026 a server may end a stream early and have us come back for the rest."""
+        for _ in range(RESUMPTIONS_MAX):
+            if not stream.resume_from or eras.is_modern(question.version):
+                return
+            await asyncio.sleep(stream.resume_delay_s)
+            head = self._encode_head("GET", [(b"last-event-id", stream.resume_from.encode())])
+            with contextlib.suppress(StreamCut, HttpFailure), stream.cut_when_answered():
+                if not _is_stream(await self._pool.exchange(head, b"", self._chooser(question, stream))):
+                    return
+
+    def _chooser(self, question: Question, stream: AnswerStream) -> Choose:
+        def choose(response: Response) -> Receive | None:
+            self._heard_at = self._loop.time()
+            self._note_session(question, response)
+            return receive if _is_stream(response) else None
+
+        def receive(chunk: bytes) -> None:
+            self._heard_at = self._loop.time()
+            stream.receive(chunk)
+
+        return choose
+
+    def _read(self, question: Question, response: Response) -> Raw:
+        if response.status == 404 and self._session is not None and question.method != "initialize":
+            question.sent = False
+            self._lose()
+            raise ConnectionLost("The server has forgotten our session.")
+        message = _decode(self._events.redactor.clean(response.body))
+        check_status(self._server, question.method, response, message)
+        if message is None:
+            raise ProtocolError(f"The server answered {question.method} with something that is no JSON-RPC message.")
+        if message.result is not UNSET:
+            return message.result
+        raise to_remote_error(b"{}" if message.error is UNSET else message.error)
+
+    def _note_session(self, question: Question, response: Response) -> None:
+        if question.method == "initialize":
+            self._session = response.header(http.SESSION)
+            self._head = self._encode_head("POST")
+
+    def _lose(self) -> None:
+        if self._open:
+            self._open = False
+            self._events.lost()
+
+    def _give_up(self, question: Question) -> None:
+        if question.method == "tools/call" and not eras.is_modern(question.version):
+            self.tell(link.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
+
+    def _stream(self, question: Question) -> AnswerStream:
+        notice, answer = self._notice(question), self._answer_server(question)
+        return AnswerStream(question.id, notice, answer, self._events.redactor)
+
+    def _notice(self, question: Question) -> Take:
+        def notice(message: Outbound) -> None:
+            if message.method == link.TOOLS_CHANGED:
+                self._events.tools_changed()
+            elif message.method in (link.PROGRESS, link.MESSAGE):
+                question.channel.notify(message.method, link.params_of(message))
+
+        return notice
+
+    def _answer_server(self, question: Question) -> Take:
+        def answer(message: Outbound) -> None:
+            call_id = self._only_call() if question.method == LISTEN else question.id
+            channel = self._channels.get(call_id)
+            answer = link.answer_at_once(message, channel)
+            if self._asking.is_full:
+                return  # an answer would be one more request: a server that asks this much gets none
+            if answer is not None:
+                self._asking.start(NOBODY, self._post(answer))
+            elif channel is not None:
+                self._asking.start(call_id, self._ask_client(message, channel))
+
+        return answer
+
+    async def _ask_client(self, message: Outbound, channel: BackChannel) -> None:
+        """Get the client's answer; its delivery does not end with the call, which may be over because of it."""
+        self._asking.start(NOBODY, self._post(await link.ask_client(message, channel)))
+
+    def _only_call(self) -> int:
+        """The one call under way: only then is it certain whom a question on the standing stream is for."""
+        return next(iter(self._channels)) if len(self._channels) == 1 else NOBODY
+
+    def tell(self, method: str, params: bytes) -> None:
+        """Send a notification behind everything else; the one that ends a handshake holds back later questions."""
+        answered = asyncio.Event()
+        task = self._spawn(self._post(encode_notification(method, params), answered), f"tell-{method}")
+        task.add_done_callback(lambda _: answered.set())
+        if method == "notifications/initialized":
+            self._gate = answered
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        return self._tasks.spawn(work, name)
+
+    async def _post(self, body: bytes, answered: asyncio.Event | None = None) -> None:
+        """Send what has no answer of interest: that there is one is enough, and what it says is not kept."""
+
+        def choose(_: Response) -> Receive:
+            self._heard_at = self._loop.time()
+            if answered is not None:
+                answered.set()
+            return _discard
+
+        with contextlib.suppress(ToolcribError, TimeoutError):
+            async with asyncio.timeout(NOTICE_TIMEOUT_S):
+                await self._pool.exchange(self._head, body, choose)
+
+    def agree(self, version: str) -> None:
+        """Speak ``version`` from now on."""
+        self._version = version
+        self._head = self._encode_head("POST")
+
+    def listen(self, params: bytes) -> None:
+        """Keep a stream open on which the server tells of changes."""
+        self._listener = self._spawn(self._listen(params), f"listen-{self._server.name}")
+
+    async def _listen(self, params: bytes) -> None:
+        """Open the stream again when it ends, ever more slowly; stop when the server has none to offer."""
+        short_lived, was_offered = 0, False
+        while self._open:
+            if self._gate is not None:
+                await self._pass_gate()
+            began = self._loop.time()
+            try:
+                response = await self._follow_changes(params, is_reopened=was_offered)
+            except SourceUnavailable:
+                pass
+            else:
+                if not _is_stream(response) and (response.status < 500 or not was_offered):
+                    return
+                was_offered = True
+            short_lived = 0 if self._loop.time() - began >= LONG_LIVED_S else short_lived + 1
+            await asyncio.sleep(REOPEN_DELAYS_S[min(max(short_lived - 1, 0), len(REOPEN_DELAYS_S) - 1)])
+
+    async def _follow_changes(self, params: bytes, *, is_reopened: bool) -> Response:
+        """Follow one stream to its end; what changed while there was none is told when it opens."""
+        question = Question(self.new_id(), LISTEN, params, version=self._version)
+        stream = self._stream(question)
+        follow = self._chooser(question, stream)
+
+        def choose(response: Response) -> Receive | None:
+            if is_reopened and _is_stream(response):
+                self._events.tools_changed()
+            return follow(response)
+
+        if eras.is_modern(self._version):
+            body = encode_request(question.id, question.method, params)
+            return await self._pool.exchange(self._head_of(question), body, choose)
+        return await self._pool.exchange(self._encode_head("GET"), b"", choose)
+
+    def remains(self) -> Remains:
+        """Nothing can be said of a server elsewhere but when it was last heard."""
+        return Remains(heard_at=self._heard_at)
+
+    async def close(self) -> None:
+        """End the session and all connections; of a link that was lost, answers under way may still arrive."""
+        was_open, self._open = self._open, False
+        if self._listener is not None:
+            self._listener.cancel()
+        try:
+            if was_open:
+                await self._end_session()
+            elif self._channels:
+                await asyncio.wait_for(self._quiet.wait(), LAST_ANSWERS_S)
+        except TimeoutError:
+            pass
+        finally:
+            await self._pool.close()
+
+    async def _end_session(self) -> None:
+        if self._session is not None:
+            with contextlib.suppress(ToolcribError):
+                async with asyncio.timeout(1.0):
+                    await self._pool.exchange(self._encode_head("DELETE"), b"")
+
+
+def _discard(chunk: bytes) -> None:
+    """Nobody wants to read it."""
+
+
+def _is_stream(response: Response) -> bool:
+    return response.status == 200 and (response.header(b"content-type") or b"").startswith(EVENT_STREAM)
+
+
+def _decode(body: bytes) -> Outbound | None:
+    try:
+        return decode_outbound(body)
+    except msgspec.DecodeError:
+        return None

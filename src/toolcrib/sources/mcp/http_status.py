@@ -1,0 +1,54 @@
+"""What an HTTP status says about a server, in words a person can act on."""
+
+from msgspec import UNSET
+
+from toolcrib.config.model import ServerConfig
+from toolcrib.core.errors import RemoteError, SourceError, SourceUnavailable, ToolFailed
+from toolcrib.transports.http.client import Response
+from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND, Outbound
+
+HTTP_OK = range(200, 300)
+RETRY_DIGITS = 6
+
+
+def check_status(server: ServerConfig, method: str, response: Response, message: Outbound | None) -> None:
+    """Refuse an answer whose status says that it is none; a JSON-RPC answer in the body goes first."""
+    status = response.status
+    if status in HTTP_OK or (message is not None and (message.error is not UNSET or message.result is not UNSET)):
+        return
+    if status in (401, 403):
+        raise _not_authorized(server, status)
+    if status in (429, 503):
+        raise _overloaded(response)
+    if status >= 500:
+        raise _broken(method, status)
+    raise _refused(status)
+
+
+def _refused(status: int) -> RemoteError:
+    return RemoteError(METHOD_NOT_FOUND, f"The server answered with HTTP {status}.", data={"http_status": status})
+
+
+def _broken(method: str, status: int) -> SourceError:
+    """A call may have had its effect, so it is no invitation to try again; not to know a first question is no fault."""
+    if method == "server/discover":
+        return _refused(status)
+    kind = ToolFailed if method == "tools/call" else SourceUnavailable
+    return kind(f"The server answered with HTTP {status}.", details={"http_status": status})
+
+
+def _not_authorized(server: ServerConfig, status: int) -> SourceUnavailable:
+    how = "set the Authorization header under headers" if not server.headers else "check the headers it is given"
+    return SourceUnavailable(
+        f"The server answered with HTTP {status}: it wants a credential.",
+        hint=f"For {server.name!r}, {how}.",
+        details={"http_status": status, "final": True},
+    )
+
+
+def _overloaded(response: Response) -> SourceUnavailable:
+    stated = response.header(b"retry-after") or b""
+    wait_s = int(stated) if stated.isdigit() and len(stated) <= RETRY_DIGITS else None
+    later = f"; it asks to try again in {wait_s} s" if wait_s is not None else ""
+    details = {"http_status": response.status} | ({} if wait_s is None else {"retry_after_s": wait_s})
+    return SourceUnavailable(f"The server answered with HTTP {response.status}{later}.", details=details)

@@ -1,0 +1,321 @@
+"""One open way to an MCP server: questions in, raw results out, whatever the transport."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from toolcrib.core.call import SILENT, BackChannel, ToolCall
+from toolcrib.core.errors import NotImplementedHere, ProtocolError, RemoteError, ToolcribError
+from toolcrib.core.tasks import TaskScope
+from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
+from toolcrib.wire.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Outbound,
+    RpcError,
+    decode_error,
+    encode_error,
+    encode_result,
+)
+from toolcrib.wire.results import read_head
+from toolcrib.wire.strict import clean_object
+
+CLIENT_NAME = "toolcrib"
+UNREADABLE_ENDS = 256
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})\b')
+SILENCE_COUNTS_S = 1.0
+"""A question given up sooner says nothing about the server: somebody changed their mind."""
+UNREACHABLE = frozenset({"resolve", "connect", "tls"})
+"""The phases of an HTTP request in which nothing has reached the server yet."""
+
+
+def _ignore(line: str) -> None:
+    """Nobody wants to hear it."""
+
+
+class Question(msgspec.Struct):
+    """One request to a server."""
+
+    id: int
+    method: str
+    params: bytes
+    name: str = ""
+    """What the stateless era mirrors into the ``Mcp-Name`` header."""
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    channel: BackChannel = SILENT
+    version: str = ""
+    """The revision the request is made in; empty while it is still being negotiated by a handshake."""
+    sent: bool = False
+    """Set by the link once the request may have reached the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEvents:
+    """What a link tells its owner on its own account; all are called on the event loop and never wait."""
+
+    tools_changed: Callable[[], None]
+    lost: Callable[[], None]
+    noise: Callable[[str], None] = _ignore
+    """A line that is no message; at most one a second."""
+    redactor: Redactor = NO_SECRETS
+    """Takes the secrets out of whatever the server says, before the link itself looks at it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What can be said of a server's process or connection, also after trouble."""
+
+    pid: int | None = None
+    exit_code: int | None = None
+    stderr: Sequence[str] = ()
+    noise_count: int = 0
+    noise: Sequence[str] = ()
+    heard_at: float = 0.0
+    isolation: str = ""
+    """When the last message came, by the event loop's clock; zero before the first one."""
+
+
+class Link(Protocol):
+    """A connection to one server."""
+
+    discover_patience_s: float
+    """How long a server may take to answer a first question it need not know; one on a pipe may just ignore it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a question can be sent."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an answer."""
+
+    def new_id(self) -> int:
+        """An id no other question of this link has."""
+
+    async def ask(self, question: Question) -> Raw:
+        """The raw result; a server's error answer is a ``RemoteError``, a lost connection ``ConnectionLost``."""
+
+    def tell(self, method: str, params: bytes) -> None:
+        """Send a notification, without waiting for it to arrive."""
+
+    def agree(self, version: str) -> None:
+        """Speak ``version`` from now on."""
+
+    def listen(self, params: bytes) -> None:
+        """Have the server tell of changed tools, in the way of the agreed revision; never fails the caller."""
+
+    def remains(self) -> Remains:
+        """What the server left to look at."""
+
+    async def close(self) -> None:
+        """End it; safe to call twice."""
+
+
+async def bury(link: Link | None) -> Remains:
+    """Close a link that failed and keep what it left behind."""
+    if link is None:
+        return Remains()
+    remains = link.remains()
+    await link.close()
+    after = link.remains()
+    return after if after.exit_code is not None else remains
+
+
+@dataclass(slots=True)
+class Silence:
+    """Questions given up one after another over one link, with nothing heard in between."""
+
+    count: int = 0
+    last_at: float = 0.0
+    """When the last of them was given up."""
+
+    def note(self, asked_at: float, now: float, heard_at: float) -> None:
+        """One more was given up; questions asked side by side count as one."""
+        if now - asked_at < SILENCE_COUNTS_S:
+            return
+        if heard_at > asked_at:
+            self.count = 0
+        elif asked_at >= self.last_at:
+            self.count = self.count + 1 if heard_at <= self.last_at else 1
+            self.last_at = now
+
+    def lasts(self, heard_at: float) -> bool:
+        """Whether something was given up and nothing heard since."""
+        return self.count > 0 and heard_at <= self.last_at
+
+
+def names_request(message: bytes, pending: Container[int]) -> set[int]:
+    """Which requests under way a message that cannot be read as a whole may be the answer to, by its two ends."""
+    ends = message[:UNREADABLE_ENDS] + b" " + message[-UNREADABLE_ENDS:]
+    return {request_id for found in _ID.findall(ends) if (request_id := int(found)) in pending}
+
+
+def to_remote_error(raw: Raw | bytes) -> RemoteError:
+    """A server's error answer as an exception that keeps its code, words and data."""
+    body = decode_error(raw)
+    return RemoteError(body.code, body.message or "The server answered with an error.", data=body.data)
+
+
+PROGRESS = "notifications/progress"
+MESSAGE = "notifications/message"
+TOOLS_CHANGED = "notifications/tools/list_changed"
+CANCELLED = "notifications/cancelled"
+QUESTIONS_MAX = 100
+
+NEEDS_CAPABILITY = {
+    "elicitation/create": "elicitation",
+    "sampling/createMessage": "sampling",
+    "roots/list": "roots",
+}
+
+
+class _Progress(msgspec.Struct):
+    token: int | str | None = msgspec.field(default=None, name="progressToken")
+
+
+_progress = msgspec.json.Decoder(_Progress)
+
+
+def params_of(message: Outbound) -> bytes:
+    """The params as they came, an empty object when there are none."""
+    return b"{}" if message.params is UNSET else bytes(message.params)
+
+
+def progress_token(message: Outbound) -> int | str | None:
+    """The token of a progress notification, if it has one."""
+    try:
+        return _progress.decode(params_of(message)).token
+    except msgspec.DecodeError:
+        return None
+
+
+def can_ask(channel: BackChannel, method: str) -> bool:
+    """Whether the client behind a call can be asked ``method``."""
+    needed = NEEDS_CAPABILITY.get(method)
+    return needed is not None and needed in channel.capabilities
+
+
+def answer_at_once(message: Outbound, channel: BackChannel | None) -> bytes | None:
+    """The encoded answer to a request of the server that no client has to be asked about; ``None`` for any other."""
+    request_id, method = _id_of(message), message.method or ""
+    if method == "ping":
+        return encode_result(request_id, b"{}")
+    if channel is None or not can_ask(channel, method):
+        return encode_error(request_id, RpcError(METHOD_NOT_FOUND, f"The client cannot answer {method!r}."))
+    return None
+
+
+def refuse_busy(message: Outbound) -> bytes:
+    """The encoded answer to one question too many."""
+    words = f"More than {QUESTIONS_MAX} questions wait for an answer already."
+    return encode_error(_id_of(message), RpcError(INTERNAL_ERROR, words))
+
+
+def _id_of(message: Outbound) -> int | str:
+    return message.id if message.id is not None else 0
+
+
+async def ask_client(message: Outbound, channel: BackChannel) -> bytes:
+    """The encoded answer of the client behind a call."""
+    request_id = _id_of(message)
+    try:
+        answer = await channel.ask(message.method or "", clean_object(params_of(message)))
+        return encode_result(request_id, clean_object(answer))
+    except msgspec.DecodeError as error:
+        return encode_error(request_id, RpcError(INVALID_PARAMS, f"This cannot be passed on: {error}."))
+    except RemoteError as error:
+        return encode_error(request_id, RpcError(error.rpc_code, error.message, error.data))
+    except ToolcribError as error:
+        return encode_error(request_id, RpcError(METHOD_NOT_FOUND, str(error)))
+
+
+class Asking:
+    """The questions of one server that clients work on: each ends with the call it was asked in."""
+
+    def __init__(self, tasks: TaskScope) -> None:
+        self._tasks = tasks
+        self._running: dict[int, set[asyncio.Task[Any]]] = {}
+        self._count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more would be too many."""
+        return self._count >= QUESTIONS_MAX
+
+    def start(self, call_id: int, work: Coroutine[Any, Any, None]) -> None:
+        """Work on a question until ``end`` of its call."""
+        task = self._tasks.spawn(work, "answer-server")
+        self._count += 1
+        self._running.setdefault(call_id, set()).add(task)
+        task.add_done_callback(lambda done: self._finished(call_id, done))
+
+    def _finished(self, call_id: int, task: asyncio.Task[Any]) -> None:
+        self._count -= 1
+        running = self._running.get(call_id, set())
+        running.discard(task)
+        if not running:
+            self._running.pop(call_id, None)
+
+    def end(self, call_id: int) -> None:
+        """The call is over: nobody wants the answers any more."""
+        for task in self._running.pop(call_id, ()):
+            task.cancel()
+
+
+ROUNDS_MAX = 10
+
+Retry = Callable[[Mapping[str, Any]], Awaitable[Raw]]
+
+
+async def answer_rounds(call: ToolCall, raw: Raw, retry: Retry) -> Raw:
+    """The final result of a call whose server asks back, at most ten times."""
+    for _ in range(ROUNDS_MAX):
+        raw = await retry(await _answers(call, _read(call, raw)))
+        if read_head(raw).result_type != "input_required":
+            return raw
+    raise ProtocolError(f"The server of {call.name} asked back more than {ROUNDS_MAX} times.")
+
+
+class _Request(msgspec.Struct):
+    method: str = ""
+    params: dict[str, Any] | None = None
+
+
+class _Required(msgspec.Struct):
+    requests: dict[str, _Request] | None = msgspec.field(default=None, name="inputRequests")
+    state: Any = msgspec.field(default=None, name="requestState")
+
+
+_required = msgspec.json.Decoder(_Required)
+
+
+def _read(call: ToolCall, raw: Raw) -> _Required:
+    try:
+        return _required.decode(raw)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"The server of {call.name} asks back in a way that cannot be read: {error}.") from None
+
+
+async def _answers(call: ToolCall, required: _Required) -> dict[str, Any]:
+    more: dict[str, Any] = {**call.more}
+    if required.requests:
+        more["inputResponses"] = {key: await _answer(call, request) for key, request in required.requests.items()}
+    if required.state is not None:
+        more["requestState"] = required.state
+    return more
+
+
+async def _answer(call: ToolCall, request: _Request) -> Any:
+    method = request.method
+    if not can_ask(call.channel, method):
+        raise NotImplementedHere(
+            f"{call.name} needs an answer from the client ({method}), and this client cannot give one.",
+            hint="Use a client that supports it.",
+        )
+    return msgspec.json.decode(await call.channel.ask(method, msgspec.json.encode(request.params or {})))

@@ -1,0 +1,130 @@
+"""Finding out what a server speaks, by the table in ``wire.eras``."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from toolcrib.core.errors import ProtocolError, RemoteError
+from toolcrib.sources.mcp.link import Link, Question
+from toolcrib.wire import eras, messages
+from toolcrib.wire.eras import Outcome, Step
+from toolcrib.wire.jsonrpc import encode
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What both sides settled on."""
+
+    version: str
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    server_info: Mapping[str, Any] = field(default_factory=dict)
+    instructions: str = ""
+
+    @property
+    def tells_of_changes(self) -> bool:
+        """Whether the server announces that its tools changed."""
+        tools = self.capabilities.get("tools")
+        return isinstance(tools, Mapping) and tools.get("listChanged") is True
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What toolcrib says of itself to a server."""
+
+    info: Mapping[str, Any]
+    capabilities: Mapping[str, Any]
+
+
+_object_of = msgspec.json.Decoder(dict[str, Any])
+
+
+async def negotiate(link: Link, offer: Offer, remembered: str) -> Agreement:
+    """Walk the table until both sides speak the same era; begins with what was remembered."""
+    step = eras.first_step(remembered)
+    refusal: RemoteError | None = None
+    while True:
+        try:
+            result, outcome = await _try_step(link, offer, step)
+        except RemoteError as error:
+            result, outcome = {}, eras.judge_refusal(error.rpc_code, error.data)
+            refusal = refusal or (error if step is not Step.DISCOVER else None)
+        if step is Step.DISCOVER_AGAIN and outcome is not Outcome.ACCEPTED and refusal is not None:
+            raise refusal
+        step = eras.advance(step, outcome)
+        if step is Step.MODERN:
+            return _agree_modern(link, result)
+        if step is Step.HANDSHAKE:
+            return _agree_handshake(link, result)
+
+
+async def _try_step(link: Link, offer: Offer, step: Step) -> tuple[Mapping[str, Any], Outcome]:
+    """What one question came to; a server's refusal is raised."""
+    patience_s = None if step is Step.INITIALIZE else link.discover_patience_s
+    try:
+        async with asyncio.timeout(patience_s):
+            result = _as_object(await link.ask(_question(link, offer, step)))
+    except TimeoutError:
+        return {}, Outcome.SILENT
+    except ProtocolError:
+        if step is Step.INITIALIZE:
+            raise
+        return {}, Outcome.REFUSED
+    return result, Outcome.ACCEPTED if step is Step.INITIALIZE else eras.judge_discover(result)
+
+
+def _question(link: Link, offer: Offer, step: Step) -> Question:
+    if step is Step.INITIALIZE:
+        return Question(link.new_id(), "initialize", messages.initialize_params(offer.info, offer.capabilities))
+    params = messages.list_params(None, messages.modern_meta(offer.info, offer.capabilities))
+    return Question(link.new_id(), "server/discover", params, version=eras.LATEST_MODERN)
+
+
+def _as_object(raw: Raw) -> Mapping[str, Any]:
+    try:
+        return _object_of.decode(raw)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"The server answered the handshake with something that is no object: {error}.") from None
+
+
+def _agree_modern(link: Link, result: Mapping[str, Any]) -> Agreement:
+    version = next(version for version in reversed(eras.MODERN_VERSIONS) if version in result["supportedVersions"])
+    link.agree(version)
+    meta = _object(result.get("_meta"))
+    return Agreement(
+        version,
+        _object(result.get("capabilities")),
+        _object(meta.get(eras.META_SERVER_INFO)),
+        str(result.get("instructions") or ""),
+    )
+
+
+def _agree_handshake(link: Link, result: Mapping[str, Any]) -> Agreement:
+    version = result.get("protocolVersion")
+    if version not in eras.HANDSHAKE_VERSIONS:
+        raise ProtocolError(
+            f"The server speaks protocol {version!r}; toolcrib speaks {', '.join(eras.KNOWN_VERSIONS)}."
+        )
+    link.agree(version)
+    link.tell("notifications/initialized", b"{}")
+    return Agreement(
+        version,
+        _object(result.get("capabilities")),
+        _object(result.get("serverInfo")),
+        str(result.get("instructions") or ""),
+    )
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def listen_params(offer: Offer, agreement: Agreement) -> bytes:
+    """What a server of the agreed revision is asked, to be told of changed tools."""
+    if not eras.is_modern(agreement.version):
+        return b"{}"
+    meta = messages.modern_meta(offer.info, offer.capabilities)
+    return encode({"notifications": {"toolsListChanged": True}, "_meta": meta})

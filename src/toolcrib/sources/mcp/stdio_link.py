@@ -1,0 +1,281 @@
+"""A link to a server that runs as a child process: newline-delimited JSON over its pipes."""
+
+import asyncio
+import contextlib
+import re
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from toolcrib.core.call import BackChannel
+from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
+from toolcrib.core.tasks import TaskScope
+from toolcrib.sources.mcp import link as relay
+from toolcrib.sources.mcp.link import UNREADABLE_ENDS, LinkEvents, Question, Remains, names_request, to_remote_error
+from toolcrib.transports.process.spawn import Spawner
+from toolcrib.transports.process.spec import ExitReport, ProcessSpec
+from toolcrib.transports.stdio import OVERLONG, StdioTransport, open_stdio
+from toolcrib.wire import eras
+from toolcrib.wire.jsonrpc import Outbound, decode_outbound, encode, encode_notification, encode_request
+
+NOTICES_PER_S = 1000
+NOISE_KEPT = 5
+NOISE_BYTES = 2000
+NOISE_PAUSE_S = 1.0
+LARGE_BYTES = 64 * 1024
+_ANSWER = re.compile(rb'"(?:result|error)"\s*:')
+NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
+
+
+class StdioLink:
+    """Many questions at once over one pair of pipes: one reader, a table of futures, no task per message."""
+
+    discover_patience_s = 3.0
+
+    def __init__(self, events: LinkEvents, tasks: TaskScope) -> None:
+        self._events = events
+        self._clean = events.redactor.clean
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._pending: dict[int, tuple[asyncio.Future[Raw], BackChannel]] = {}
+        self._transport: StdioTransport | None = None
+        self._outbox: list[Question] = []
+        self._next_id = 0
+        self._version = ""
+        self._exit: ExitReport | None = None
+        self._lost = False
+        self._asking = relay.Asking(tasks)
+        self._heard_at = 0.0
+        self._noise: list[str] = []
+        self._noise_told_at = -NOISE_PAUSE_S
+        self._notices = 0
+        self._notice_second = 0.0
+
+    @classmethod
+    async def open(cls, spawner: Spawner, spec: ProcessSpec, events: LinkEvents, tasks: TaskScope) -> "StdioLink":
+        """Start the server's process."""
+        link = cls(events, tasks)
+        link._transport = await open_stdio(spawner, spec, link)
+        return link
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the process is there and listening."""
+        return self._transport is not None and not self._lost
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._pending)
+
+    def new_id(self) -> int:
+        """The next request id."""
+        self._next_id += 1
+        return self._next_id
+
+    async def ask(self, question: Question) -> Raw:
+        """Send the question and wait for its answer; giving up tells the server."""
+        if self._transport is None or self._lost:
+            raise ConnectionLost("The server's process has ended.")
+        future: asyncio.Future[Raw] = self._loop.create_future()
+        self._pending[question.id] = future, question.channel
+        try:
+            self._hand_over(question)
+            if len(question.params) > LARGE_BYTES:
+                await self._drain(self._transport, question)
+            return await future
+        except asyncio.CancelledError:
+            self._give_up(question)
+            raise
+        finally:
+            self._pending.pop(question.id, None)
+            self._asking.end(question.id)
+
+    async def _drain(self, transport: StdioTransport, question: Question) -> None:
+        """Wait until the server has taken most of it; if it goes away meanwhile, what it got is not known."""
+        try:
+            await transport.drain()
+        except SourceUnavailable as error:
+            self._refute(question.id, ConnectionLost(error.message, details=error.details))
+
+    def _hand_over(self, question: Question) -> None:
+        """Send at once when nothing else is under way; what is asked in one turn of the loop goes out together."""
+        self._outbox.append(question)
+        if len(self._pending) == 1:
+            self._flush()
+        elif len(self._outbox) == 1:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        questions, self._outbox = self._outbox, []
+        if not questions or self._transport is None or self._lost:
+            return
+        lines = [encode_request(question.id, question.method, question.params) for question in questions]
+        try:
+            self._transport.send(b"\n".join(lines))
+        except SourceUnavailable as error:
+            self._fail(questions, error)
+            return
+        for question in questions:
+            question.sent = True
+
+    def _fail(self, questions: list[Question], error: SourceUnavailable) -> None:
+        """What could not be sent is lost, and known not to have reached the server."""
+        for question in questions:
+            self._refute(question.id, ConnectionLost(error.message, details=error.details))
+
+    def _refute(self, request_id: int, error: ToolcribError) -> None:
+        """End a request that is still waiting with an error."""
+        waiting = self._pending.get(request_id)
+        if waiting is not None and not waiting[0].done():
+            waiting[0].set_exception(error)
+
+    def _give_up(self, question: Question) -> None:
+        """Tell the server that nobody waits any more; a handshake must not be cancelled."""
+        if question.id in self._pending and not self._lost and question.method not in NEVER_CANCELLED:
+            self.tell(relay.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
+
+    def tell(self, method: str, params: bytes) -> None:
+        """Send a notification."""
+        self._write(encode_notification(method, params))
+
+    def _write(self, message: bytes) -> None:
+        """Send what nobody waits for; a server that has just ended need not hear it."""
+        if self._transport is not None and not self._lost:
+            with contextlib.suppress(SourceUnavailable):
+                self._transport.send(message)
+
+    def agree(self, version: str) -> None:
+        """Remember the revision; frames look the same in all of them."""
+        self._version = version
+
+    def listen(self, params: bytes) -> None:
+        """Subscribe in the stateless era; before it, servers tell unasked."""
+        if eras.is_modern(self._version):
+            self._write(encode_request(self.new_id(), "subscriptions/listen", params))
+
+    def remains(self) -> Remains:
+        """The exit code, the last lines of stderr, and how much noise was on stdout."""
+        transport = self._transport
+        if transport is None:
+            return Remains()
+        exit_code = self._exit.code if self._exit is not None else None
+        stderr = [self._events.redactor.text(line) for line in transport.stderr.lines(20)]
+        return Remains(
+            transport.pid,
+            exit_code,
+            stderr,
+            transport.noise_count,
+            tuple(self._noise),
+            self._heard_at,
+            transport.isolation,
+        )
+
+    async def close(self) -> None:
+        """Stop the process and everything it started."""
+        if self._transport is not None:
+            await self._transport.close()
+
+    def message_received(self, line: bytes) -> None:
+        """Take one line of the server's stdout."""
+        self._heard_at = self._loop.time()
+        line = self._clean(line)
+        try:
+            message = decode_outbound(line)
+        except msgspec.DecodeError as error:
+            self._reject(line, error)
+            return
+        if message.method is None:
+            self._settle(message)
+        elif message.id is None:
+            self._notice(message)
+        else:
+            self._answer(message)
+
+    def _reject(self, line: bytes, error: Exception) -> None:
+        """Note what could not be read."""
+        self.noise_received(b"unreadable message (" + str(error).encode() + b"): " + line[:NOISE_BYTES])
+        self._fail_unreadable(line, str(error))
+
+    def _fail_unreadable(self, line: bytes, reason: str) -> None:
+        """If a line that cannot be read names a request under way, that one need not wait any longer."""
+        named = names_request(line, self._pending)
+        is_answer = _ANSWER.search(line[:UNREADABLE_ENDS] + b" " + line[-UNREADABLE_ENDS:])
+        if not named and len(self._pending) == 1 and is_answer:
+            named = set(self._pending)
+        for request_id in named:
+            self._refute(request_id, ProtocolError(f"The server's answer cannot be read: {reason}."))
+
+    def _settle(self, message: Outbound) -> None:
+        waiting = self._pending.get(message.id) if type(message.id) is int else None
+        if waiting is None or waiting[0].done():
+            return
+        future = waiting[0]
+        if message.result is not UNSET and (message.error is UNSET or bytes(message.error) == b"null"):
+            future.set_result(message.result)
+        elif message.result is not UNSET:
+            future.set_exception(ProtocolError("The server answered with a result and an error at once."))
+        else:
+            future.set_exception(to_remote_error(b"{}" if message.error is UNSET else message.error))
+
+    def _notice(self, message: Outbound) -> None:
+        if self._is_flood():
+            return
+        if message.method == relay.TOOLS_CHANGED:
+            self._events.tools_changed()
+        elif message.method == relay.PROGRESS:
+            token = relay.progress_token(message)
+            waiting = self._pending.get(token) if type(token) is int else None
+            if waiting is not None:
+                waiting[1].notify(relay.PROGRESS, relay.params_of(message))
+        elif message.method == relay.MESSAGE:
+            channel = self._only_caller()
+            if channel is not None:
+                channel.notify(relay.MESSAGE, relay.params_of(message))
+
+    def _is_flood(self) -> bool:
+        now = self._loop.time()
+        if now - self._notice_second > 1:
+            self._notice_second, self._notices = now, 0
+        self._notices += 1
+        return self._notices > NOTICES_PER_S
+
+    def _only_caller(self) -> BackChannel | None:
+        """The one call under way: only then is it certain whom the server means."""
+        return next(iter(self._pending.values()))[1] if len(self._pending) == 1 else None
+
+    def _answer(self, message: Outbound) -> None:
+        """Answer a question of the server: at once, or when the client of the only call has."""
+        if self._is_flood():
+            return
+        channel = self._only_caller()
+        answer = relay.answer_at_once(message, channel)
+        if answer is None and self._asking.is_full:
+            answer = relay.refuse_busy(message)
+        if answer is not None:
+            self._write(answer)
+        elif channel is not None:
+            self._asking.start(next(iter(self._pending)), self._ask_client(message, channel))
+
+    async def _ask_client(self, message: Outbound, channel: BackChannel) -> None:
+        self._write(await relay.ask_client(message, channel))
+
+    def noise_received(self, line: bytes) -> None:
+        """Keep the last few lines that are no messages, to show them; tell of one now and then."""
+        self._heard_at = now = self._loop.time()
+        redactor, text = self._events.redactor, line.decode(errors="replace")
+        if line.startswith(OVERLONG):
+            self._fail_unreadable(line, "it is too long")
+            text = redactor.cut_text(text)
+        shown = redactor.text(text)[:NOISE_BYTES]
+        self._noise = [*self._noise[1 - NOISE_KEPT :], shown]
+        if now - self._noise_told_at >= NOISE_PAUSE_S:
+            self._noise_told_at = now
+            self._events.noise(shown)
+
+    def connection_lost(self, exit: ExitReport | None) -> None:  # noqa: A002
+        """Fail everything that waits, and tell the owner."""
+        self._lost, self._exit = True, exit
+        for request_id in list(self._pending):
+            self._refute(request_id, ConnectionLost("The server's process ended."))
+        self._events.lost()

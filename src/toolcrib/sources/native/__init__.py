@@ -1,0 +1,1 @@
+"""Native tools: plain Python functions."""

@@ -1,0 +1,405 @@
+"""Native tools: plain Python functions, sync or async, described by their signature."""
+
+import asyncio
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from os import PathLike
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import (
+    CallCancelled,
+    ConfigError,
+    DefinitionError,
+    InvalidExample,
+    InvalidSchema,
+    SourceError,
+    SourceUnavailable,
+    ToolcribError,
+    ToolFailed,
+    UnknownTool,
+    did_you_mean,
+)
+from toolcrib.core.events import Emit, Event, drop
+from toolcrib.core.source import Listing
+from toolcrib.core.tool import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
+from toolcrib.isolate.levels import Wish
+from toolcrib.schema.arguments import apply_defaults
+from toolcrib.schema.check import compile_check
+from toolcrib.schema.from_signature import SignatureSchema, signature_schema
+from toolcrib.schema.problems import describe
+from toolcrib.sources.native.running import RunIsolated, ToolThreads, isolation_wish, refuse_isolated
+from toolcrib.wire import strict
+
+_CONTENT_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
+
+
+def to_result(value: Any, *, structured: bool = False) -> ToolResult:
+    """Text for the model, and the same as structured content where it is an object."""
+    if isinstance(value, ToolResult):
+        return value
+    if _is_content(value):
+        return ToolResult({"content": _mend(value)})
+    if value is None or isinstance(value, str):
+        return ToolResult({"content": [] if value is None else [_text(value)]})
+    plain = _plain(value)
+    try:
+        text = _to_text(plain)
+    except UnicodeEncodeError:
+        plain = _mend(plain)
+        text = _to_text(plain)
+    result: dict[str, Any] = {"content": [_text(text)]}
+    if structured or isinstance(plain, dict):
+        _refuse_unreadable(text)
+        result["structuredContent"] = plain
+    return ToolResult(result)
+
+
+def _refuse_unreadable(text: str) -> None:
+    """A client that cannot read a value would wait for its answer for ever; short ones are read by everybody."""
+    if len(text) > 2 * strict.DEPTH_MAX and (flaw := strict.flaw_of(text.encode())):
+        raise ToolFailed(f"The tool returned a value that cannot be read by every client: {flaw}.")
+
+
+def _is_content(value: Any) -> bool:
+    """A non-empty list of MCP content blocks is taken as it is."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(block, dict) and block.get("type") in _CONTENT_TYPES for block in value)
+    )
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=str)
+
+
+def _to_text(plain: Any) -> str:
+    return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": _mend(text)}
+
+
+def _mend(plain: Any) -> Any:
+    """The same with half surrogate pairs replaced: file names hold them, JSON cannot."""
+    if isinstance(plain, str):
+        return plain if plain.isascii() else plain.encode(errors="replace").decode()
+    if isinstance(plain, list):
+        return [_mend(item) for item in plain]
+    return {_mend(key): _mend(item) for key, item in plain.items()} if isinstance(plain, dict) else plain
+
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+MARK = "__toolcrib_tool__"
+CAPACITY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOptions:
+    """What ``@tool`` lets an author say beyond the signature."""
+
+    name: str = ""
+    description: str = ""
+    title: str = ""
+    input_schema: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    version: str = "1.0.0"
+    category: str = ""
+    security_level: SecurityLevel | str = SecurityLevel.WRITE
+    capabilities: Sequence[str] = ()
+    examples: Sequence[Example | JsonObject] = ()
+    timeout_s: float | None = None
+    deprecated: Deprecation | str | None = None
+    completions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    annotations: JsonObject = field(default_factory=dict)
+    isolated: bool = False
+    """Run each call in a confined worker process; short for ``isolation="confined"``."""
+    isolation: str = ""
+    read: Sequence[str | PathLike[str]] = ()
+    write: Sequence[str | PathLike[str]] = ()
+    network: bool | None = None
+    loopback: Sequence[int] = ()
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NativeTool:
+    """A definition together with the function that does it."""
+
+    tool: Tool
+    function: Function
+    signature: SignatureSchema | None
+    """How JSON arguments become the function's own; ``None`` when it takes the arguments object as it is."""
+    is_async: bool = False
+    isolation: Wish | None = None
+    """How far its worker is kept from the rest; ``None`` runs it in this process."""
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(**options: Any) -> Callable[[F], F]: ...
+def tool(function: Any = None, /, **options: Any) -> Any:
+    """Mark a function as a tool; the options are the fields of ``ToolOptions``."""
+
+    def mark(marked: Any) -> Any:
+        setattr(marked, MARK, define(marked, **options))
+        return marked
+
+    return mark if function is None else mark(function)
+
+
+def define(function: Function, **options: Any) -> NativeTool:
+    """The checked definition behind a function; schemas and examples are tried out here, once."""
+    wishes = _read_options(function, options)
+    takes_object = wishes.input_schema is not None
+    signature = None if takes_object else signature_schema(function)
+    definition = _definition(function, wishes, signature)
+    _check_definition(definition)
+    isolation = isolation_wish(function, definition.name, wishes)
+    return NativeTool(definition, function, signature, inspect.iscoroutinefunction(function), isolation)
+
+
+def _read_options(function: Function, options: Mapping[str, Any]) -> ToolOptions:
+    known = {entry.name for entry in fields(ToolOptions)}
+    for key in options:
+        if key not in known:
+            raise DefinitionError(function.__name__, f"option {key!r}", "is not known.", hint=did_you_mean(key, known))
+    return ToolOptions(**options)
+
+
+def _definition(function: Function, wishes: ToolOptions, signature: SignatureSchema | None) -> Tool:
+    name = wishes.name or function.__name__
+    documented = signature.description if signature else inspect.getdoc(function) or ""
+    return Tool(
+        name=name,
+        title=wishes.title,
+        description=wishes.description or documented,
+        input_schema=wishes.input_schema or (signature.input_schema if signature else {"type": "object"}),
+        output_schema=wishes.output_schema or (signature.output_schema if signature else None),
+        annotations=_annotations(name, wishes),
+        version=wishes.version,
+        category=_category(name, wishes.category),
+        security_level=_security_level(name, wishes.security_level),
+        capabilities=frozenset(wishes.capabilities),
+        examples=tuple(entry if isinstance(entry, Example) else Example(entry) for entry in wishes.examples),
+        timeout_s=wishes.timeout_s,
+        deprecation=Deprecation(wishes.deprecated) if isinstance(wishes.deprecated, str) else wishes.deprecated,
+        completions={key: tuple(values) for key, values in wishes.completions.items()},
+    )
+
+
+def _annotations(name: str, wishes: ToolOptions) -> JsonObject:
+    level = _security_level(name, wishes.security_level)
+    hints: dict[str, Any] = {"readOnlyHint": True} if level is SecurityLevel.READ_ONLY else {}
+    return hints | dict(wishes.annotations)
+
+
+def _security_level(name: str, level: SecurityLevel | str) -> SecurityLevel:
+    try:
+        return SecurityLevel(level)
+    except ValueError:
+        allowed = ", ".join(SecurityLevel)
+        raise DefinitionError(name, "security_level", f"{level!r} is not one of {allowed}.") from None
+
+
+def _category(name: str, category: str) -> str:
+    if category and category not in set(Category):
+        raise DefinitionError(name, "category", f"{category!r} is not one of {', '.join(Category)}.")
+    return category
+
+
+def _check_definition(definition: Tool) -> None:
+    check = compile_check(definition.input_schema)
+    if check.gap:
+        raise InvalidSchema(definition.name, "input schema", check.unchecked_reason or f"values {check.gap}")
+    if definition.output_schema is not None:
+        output = compile_check(definition.output_schema)
+        if output.gap:
+            raise InvalidSchema(definition.name, "output schema", output.unchecked_reason or f"values {output.gap}")
+    for number, example in enumerate(definition.examples, 1):
+        problems = check.problems(apply_defaults(definition.input_schema, dict(example.arguments)))
+        if problems:
+            raise InvalidExample(definition.name, f"example {number}", describe(problems, definition.input_schema))
+
+
+def native_tool(function: Function | NativeTool) -> NativeTool:
+    """The definition of a function, marked with ``@tool`` or not."""
+    if isinstance(function, NativeTool):
+        return function
+    marked = getattr(function, MARK, None)
+    return marked if isinstance(marked, NativeTool) else define(function)
+
+
+class NativeSource:
+    """The functions registered in this process, each version of each tool under its name."""
+
+    name = ""
+
+    def __init__(
+        self,
+        functions: Sequence[Function | NativeTool] = (),
+        *,
+        emit: Emit = drop,
+        capacity: int = CAPACITY,
+        run_isolated: RunIsolated = refuse_isolated,
+    ) -> None:
+        self._tools: dict[str, NativeTool] = {}
+        self._capacity = capacity
+        self._run_isolated = run_isolated
+        self._emit = emit
+        self._listeners: list[Callable[[], None]] = []
+        self._threads = ToolThreads(self._abandoned)
+        for function in functions:
+            self.register(function)
+
+    def register(self, function: Function | NativeTool) -> Tool:
+        """Add a tool; a taken name is replaced with a warning, another version of it stands beside."""
+        entry = native_tool(function)
+        previous = self._tools.get(entry.tool.name)
+        self._check_room(entry.tool, previous)
+        if previous is not None and previous.tool.version != entry.tool.version:
+            self._keep_version(previous)
+        elif previous is not None and previous.function is not entry.function:
+            self._emit(Event("tools.registry.replaced", "warning", {"tool": entry.tool.name}))
+        self._tools[entry.tool.name] = entry
+        self._changed()
+        return entry.tool
+
+    def _check_room(self, tool: Tool, previous: NativeTool | None) -> None:
+        is_new = previous is None or previous.tool.version != tool.version
+        if is_new and len(self._tools) >= self._capacity:
+            reason = f"there are {len(self._tools)} tools already, and no more than {self._capacity} may be registered."
+            raise DefinitionError(tool.name, "capacity", reason, hint="Unregister some, or raise [catalog] capacity.")
+
+    def _keep_version(self, entry: NativeTool) -> None:
+        """Keep an older version callable as ``name@version``."""
+        pinned = f"{entry.tool.name}@{entry.tool.version}"
+        self._tools[pinned] = replace(entry, tool=replace(entry.tool, name=pinned))
+
+    def unregister(self, name: str) -> bool:
+        """Remove a tool; whether there was one."""
+        removed = self._tools.pop(name, None) is not None
+        if removed:
+            self._changed()
+        return removed
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called whenever a tool comes or goes."""
+        self._listeners.append(listener)
+
+    @property
+    def listing(self) -> Listing:
+        """The tools right now; nothing has to be asked."""
+        return Listing(tuple(_shown(entry.tool) for entry in self._tools.values()))
+
+    async def list_tools(self) -> Listing:
+        """The tools right now."""
+        return self.listing
+
+    async def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run the function; whatever it raises is a failed result, worded for a model."""
+        entry = self._tools.get(call.tool)
+        if entry is None:
+            raise UnknownTool(call.tool, known=list(self._tools))
+        call.sent = True
+        try:
+            return to_result(await self._run(entry, call), structured=entry.tool.output_schema is not None)
+        except ToolcribError:
+            raise
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            raise CallCancelled(f"{call.name} cancelled itself.") from None
+        except (Exception, SystemExit, BaseExceptionGroup) as error:
+            self._emit(Event("call.raised", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
+            raise _failure(call.name, error) from error
+
+    async def _run(self, entry: NativeTool, call: ToolCall) -> Any:
+        if entry.isolation is not None:
+            return await self._run_isolated(entry, call)
+        function = _bound(entry, call)
+        if entry.is_async:
+            return await function()
+        value = await self._threads.run(functools.partial(_finish, function), call)
+        if inspect.isasyncgen(value):
+            return [item async for item in value]
+        return await value if inspect.isawaitable(value) else value
+
+    def _abandoned(self, call: ToolCall) -> None:
+        fields = {"tool": call.name, "id": call.id}
+        self._emit(Event("tool.thread.abandoned", "warning", fields))
+
+    async def close(self) -> None:
+        """Nothing to let go of: threads end with what they run, or with the program."""
+
+
+def _finish(function: Callable[[], Any]) -> Any:
+    """Run the function to its end, in the thread it was given; a future cannot carry a ``StopIteration``."""
+    try:
+        value = function()
+        return list(value) if inspect.isgenerator(value) else value
+    except StopIteration as error:
+        raise RuntimeError("StopIteration") from error
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _bound(entry: NativeTool, call: ToolCall) -> Callable[[], Any]:
+    if entry.signature is None:
+        return functools.partial(entry.function, call.arguments)
+    arguments = entry.signature.bind(call.arguments)
+    if entry.signature.call_parameter:
+        arguments[entry.signature.call_parameter] = call
+    return functools.partial(entry.function, **arguments)
+
+
+def _failure(name: str, error: BaseException) -> SourceError:
+    cause = str(error) or type(error).__name__
+    if isinstance(error, ConnectionError | TimeoutError):
+        return SourceUnavailable(f"{name}: the service behind this tool is unavailable ({cause}). Try again later.")
+    return ToolFailed(f"{name} failed: {type(error).__name__}: {error}".removesuffix(": "))
+
+
+def _shown(definition: Tool) -> Tool:
+    """The definition with its deprecation said where a model reads it."""
+    if definition.deprecation is None:
+        return definition
+    instead = f" Use {definition.deprecation.use_instead} instead." if definition.deprecation.use_instead else ""
+    note = f"Deprecated: {definition.deprecation.reason}{instead}"
+    return replace(definition, description=f"{definition.description}\n\n{note}".strip())
+
+
+def import_tools(path: str) -> list[Callable[..., Any]]:
+    """The function ``module:function`` names, or every ``@tool`` function of ``module``."""
+    module_name, _, attribute = path.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever a user's module raises while it is loaded
+        raise ConfigError(
+            f"native: cannot import {module_name!r}: {type(error).__name__}: {error}.",
+            hint="Check `native` and PYTHONPATH.",
+        ) from None
+    if attribute:
+        if not callable(getattr(module, attribute, None)):
+            raise ConfigError(f"native: {module_name!r} has no function {attribute!r}.")
+        return [getattr(module, attribute)]
+    return [entry for entry in vars(module).values() if callable(entry) and hasattr(entry, MARK)]

@@ -1,0 +1,1 @@
+"""The audit log: a chain of entries in a file of this machine."""

@@ -1,0 +1,1 @@
+"""Servers as child processes: started, confined, and ended with everything below them."""

@@ -1,0 +1,182 @@
+"""MCP messages as values: what toolcrib asks a server, and what it makes of a client's request."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import UNSET
+
+from toolcrib.core.errors import InvalidArguments
+from toolcrib.wire import eras, http
+from toolcrib.wire.jsonrpc import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, Inbound, RpcError, encode
+
+
+def initialize_params(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> bytes:
+    """Params of the handshake's first request; offers the newest handshake revision."""
+    return encode({"protocolVersion": eras.LATEST_HANDSHAKE, "capabilities": capabilities, "clientInfo": info})
+
+
+def modern_meta(info: Mapping[str, Any], capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """What every stateless request carries in ``_meta``."""
+    return {
+        eras.META_VERSION: eras.LATEST_MODERN,
+        eras.META_CLIENT_INFO: info,
+        eras.META_CLIENT_CAPABILITIES: capabilities,
+    }
+
+
+def list_params(cursor: str | None, meta: Mapping[str, Any] | None) -> bytes:
+    """Params of ``tools/list`` for one page."""
+    params: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
+    if meta is not None:
+        params["_meta"] = meta
+    return encode(params)
+
+
+def plain_call_params(name: str, arguments: Mapping[str, Any], meta: bytes) -> bytes:
+    """Params of ``tools/call`` with a ``_meta`` that is already encoded, empty for none."""
+    written = _write(name, arguments)
+    end = b',"_meta":%b}' % meta if meta else b"}"
+    return b"".join((b'{"name":', encode(name), b',"arguments":', written, end))
+
+
+def call_params(
+    name: str, arguments: Mapping[str, Any], more: Mapping[str, Any], meta: Mapping[str, Any] | None
+) -> bytes:
+    """Params of ``tools/call``; re-encoded, so that nothing ambiguous in the caller's bytes is passed on."""
+    params: dict[str, Any] = {"name": name, "arguments": arguments}
+    if more:
+        params.update(more)
+    if meta:
+        params["_meta"] = meta
+    return _write(name, params)
+
+
+def _write(name: str, value: Mapping[str, Any]) -> bytes:
+    try:
+        return encode(value)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InvalidArguments(f"The arguments of {name!r} cannot be written as JSON: {error}.") from None
+
+
+NO_PARAMS: Mapping[str, Any] = {}
+
+LISTING_TTL_MS = 300_000
+INCOMPLETE_TTL_MS = 1_000
+META_MISSING = "toolcrib/missing"
+"""Where a list names, in its ``_meta``, the servers it lacks the tools of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """What is known of the client behind a request."""
+
+    version: str
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    info: Any = None
+    is_modern: bool = field(init=False)
+    """Whether the request is of the stateless era."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_modern", eras.is_modern(self.version))
+
+
+def request_params(message: Inbound) -> Mapping[str, Any]:
+    """The params object, empty when there is none."""
+    return NO_PARAMS if message.params is UNSET or message.params is None else message.params
+
+
+def request_meta(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The ``_meta`` object of a request, empty when there is none."""
+    meta = params.get("_meta")
+    return meta if type(meta) is dict else NO_PARAMS
+
+
+def claims_modern(params: Mapping[str, Any]) -> bool:
+    """Whether a request presents itself as stateless-era."""
+    return "_meta" in params and eras.META_VERSION in request_meta(params)
+
+
+def modern_asker(method: str, params: Mapping[str, Any], header: http.Header | None = None) -> Asker:
+    """The client behind a stateless request; ``header`` is given over HTTP, where it must agree with the body."""
+    meta = request_meta(params)
+    missing = [key for key in (eras.META_VERSION, eras.META_CLIENT_CAPABILITIES) if key not in meta]
+    if missing:
+        raise RpcError(INVALID_PARAMS, f"params._meta lacks {', '.join(missing)}.")
+    version = meta[eras.META_VERSION]
+    if header is not None:
+        http.check_mirrors(header, version, method, params)
+    if not isinstance(version, str):
+        raise RpcError(INVALID_PARAMS, f"params._meta: {eras.META_VERSION} must be a string.")
+    check_modern_version(version)
+    capabilities = meta[eras.META_CLIENT_CAPABILITIES]
+    return Asker(version, capabilities if isinstance(capabilities, Mapping) else {}, meta.get(eras.META_CLIENT_INFO))
+
+
+def check_modern_version(version: str) -> None:
+    """Refuse a revision toolcrib does not serve without a handshake."""
+    if not eras.is_modern(version):
+        raise RpcError(
+            UNSUPPORTED_PROTOCOL_VERSION,
+            f"Protocol version {version!r} is not supported without a handshake.",
+            {"supported": list(eras.MODERN_VERSIONS), "requested": version},
+        )
+
+
+CAPABILITIES_MAX = 16 * 1024
+INFO_MAX = 4 * 1024
+"""What a client says of itself in more bytes is not remembered: a session is to cost little."""
+
+
+def handshake_asker(params: Mapping[str, Any]) -> Asker:
+    """The client behind an ``initialize``, with the revision both sides will speak."""
+    if "protocolVersion" not in params:
+        raise RpcError(INVALID_PARAMS, "initialize needs protocolVersion, capabilities and clientInfo.")
+    capabilities, info = params.get("capabilities"), params.get("clientInfo")
+    if len(encode(capabilities)) > CAPABILITIES_MAX:
+        raise RpcError(INVALID_PARAMS, f"capabilities may be at most {CAPABILITIES_MAX} bytes.")
+    return Asker(
+        eras.agree_on_handshake(params["protocolVersion"]),
+        capabilities if isinstance(capabilities, Mapping) else {},
+        info if len(encode(info)) <= INFO_MAX else None,
+    )
+
+
+CAPABILITIES = {"tools": {"listChanged": True}}
+
+
+def initialize_result(asker: Asker, info: Mapping[str, Any], instructions: str) -> bytes:
+    """The answer to ``initialize``."""
+    body = {"protocolVersion": asker.version, "capabilities": CAPABILITIES, "serverInfo": info}
+    return encode(body | ({"instructions": instructions} if instructions else {}))
+
+
+def discover_result(info: Mapping[str, Any], instructions: str) -> bytes:
+    """The answer to ``server/discover``."""
+    body = {
+        "resultType": "complete",
+        "supportedVersions": list(eras.MODERN_VERSIONS),
+        "capabilities": CAPABILITIES,
+        "ttlMs": LISTING_TTL_MS,
+        "cacheScope": "public",
+        "_meta": {eras.META_SERVER_INFO: info},
+    }
+    return encode(body | ({"instructions": instructions} if instructions else {}))
+
+
+def listing_result(tools: bytes, *, modern: bool, meta: bytes = b"") -> bytes:
+    """The answer to ``tools/list`` around the encoded array of tools; ``meta`` says what the list lacks."""
+    ending = b',"_meta":%b}' % meta if meta else b"}"
+    if not modern:
+        return b'{"tools":%b%b' % (tools, ending)
+    ttl_ms = INCOMPLETE_TTL_MS if meta else LISTING_TTL_MS
+    return b'{"resultType":"complete","ttlMs":%d,"cacheScope":"private","tools":%b%b' % (ttl_ms, tools, ending)
+
+
+def relayed_meta(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a request's ``_meta`` that concerns the tool, not the connection."""
+    return {
+        key: value
+        for key, value in request_meta(params).items()
+        if key not in eras.META_RESERVED and key != "progressToken"
+    }

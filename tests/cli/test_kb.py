@@ -1,0 +1,144 @@
+"""``kb``: documents go in, are found, quoted, taken out, and carried elsewhere."""
+
+import json
+
+import pytest
+from tests.cli.program import Program
+from tests.knowledge.documents import make_pdf
+
+OWN_WORDS = "[kb]\ndocs = false\nembedder = 'none'\n"
+
+
+@pytest.fixture
+def kb(toolcrib: Program) -> Program:
+    """A knowledge base with two notes and a paper."""
+    toolcrib.write(OWN_WORDS)
+    notes = toolcrib.project / "notes"
+    notes.mkdir()
+    (notes / "ants.md").write_text("# Ants\n\nAnts carry leaves. They are strong.\n")
+    (notes / "bees.md").write_text("# Bees\n\nBees dance to show where flowers are.\n")
+    (notes / "paper.pdf").write_bytes(make_pdf("Whales sing.", "Dolphins talk.", title="Sea"))
+    (notes / "picture.png").write_bytes(b"\x89PNG\0")
+    added = toolcrib.run("kb", "add", "notes", "--collection", "animals", "--licence", "CC0", "--json")
+    assert added.returncode == 0, added.stderr
+    report = json.loads(added.stdout)
+    assert (report["added"], len(report["skipped"])) == (3, 1)
+    return toolcrib
+
+
+def answer(program: Program, *words: str):
+    result = program.run("kb", *words, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_what_was_added_is_listed_and_counted(kb: Program):
+    assert [entry["collection_id"] for entry in answer(kb, "ls")] == ["animals"]
+    assert [(entry["title"], entry["type"], entry["licence"]) for entry in answer(kb, "ls", "animals")] == [
+        ("Ants", "markdown", "CC0"),
+        ("Bees", "markdown", "CC0"),
+        ("Sea", "pdf", "CC0"),
+    ]
+    assert answer(kb, "stats")["status"] == "healthy"
+
+
+def test_a_search_shows_where_the_words_stand(kb: Program):
+    shown = kb.run("kb", "search", "dolphins", "-n", "1").stdout
+    found = answer(kb, "search", "what", "do", "ants", "carry", "--type", "markdown")
+
+    assert "Dolphins talk." in shown
+    assert "paper.pdf, page 1" in shown
+    assert found["results"][0]["citation"]["license"] == "CC0"
+
+
+def test_a_question_is_answered_with_its_sources(kb: Program):
+    result = kb.run("kb", "ask", "What", "do", "ants", "carry?")
+
+    assert "Ants carry leaves. [1]" in result.stdout
+    assert "[1] " in result.stdout
+    assert "ants.md, Ants" in result.stdout
+    assert kb.run("kb", "ask", "Who", "built", "Stonehenge?").returncode == 1
+
+
+def test_a_document_is_printed_whole_or_in_part(kb: Program):
+    source = str(kb.project / "notes" / "ants.md")
+
+    assert kb.run("kb", "show", source).stdout.strip() == "# Ants\n\nAnts carry leaves. They are strong."
+    assert kb.run("kb", "show", source, "--lines", "3").stdout.strip() == "Ants carry leaves. They are strong."
+    assert kb.run("kb", "show", "nothing").returncode == 7
+    assert "10-40" in kb.run("kb", "show", source, "--lines", "x").stderr
+
+
+def test_adding_again_does_only_what_is_needed(kb: Program):
+    (kb.project / "notes" / "bees.md").unlink()
+    (kb.project / "notes" / "ants.md").write_text("# Ants\n\nAnts farm mushrooms now.\n")
+    result = kb.run("kb", "add", "notes", "--collection", "animals")
+
+    assert result.stdout.startswith("animals: 0 added, 1 changed, 1 removed, 1 unchanged, 1 skipped")
+    assert "picture.png: it is not text." in result.stderr
+    assert answer(kb, "verify") == {"ok": True, "problems": []}
+
+
+def test_documents_and_collections_leave(kb: Program):
+    one = answer(kb, "rm", "animals", "notes/ants.md")
+    rest = answer(kb, "rm", "animals")
+
+    assert (one["removed"], rest["removed"]) == (1, 2)
+    assert answer(kb, "ls") == []
+    assert (kb.project / "notes" / "ants.md").exists()
+
+
+def test_documents_are_carried_elsewhere(kb: Program):
+    kb.run("kb", "export", "animals", "-o", "out.jsonl")
+    kb.run("kb", "rm", "animals")
+    taken = answer(kb, "import", "out.jsonl")
+
+    assert taken == {"documents": 3}
+    assert (kb.project / "out.jsonl").stat().st_mode & 0o077 == 0
+    assert answer(kb, "search", "dolphins", "-n", "1")["results"][0]["citation"]["license"] == "CC0"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("add", "nowhere"), 7, "There is no file or folder 'nowhere'"),
+        (("add", "http://127.0.0.1:1/"), 1, "inside this machine or network"),
+        (("search", "x", "--collection", "animal"), 7, "Did you mean 'animals'?"),
+        (("add", "notes", "--meta", "x"), 2, "KEY=VALUE"),
+        (("import", "nothing.jsonl"), 7, "There is no file"),
+        (("import", "notes/ants.md"), 1, "Line 1 is no exported document"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_what_to_do(kb: Program, words, code, says):
+    result = kb.run("kb", *words)
+
+    assert (result.returncode, says in result.stderr) == (code, True), result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_names_that_would_play_with_a_terminal_are_shown_harmless(toolcrib: Program):
+    toolcrib.write(OWN_WORDS)
+    folder = toolcrib.project / "odd"
+    folder.mkdir()
+    (folder / "red\x1b[31m\nskipped.png").write_bytes(b"\x89PNG\0")
+    (folder / "blue\x1b[34m\nants.md").write_text("# An\x1b[5mts\n\nAnts carry leaves.\n")
+    said = [
+        toolcrib.run("kb", "add", "odd", "--collection", "odd"),
+        toolcrib.run("kb", "ls", "odd"),
+        toolcrib.run("kb", "search", "leaves"),
+        toolcrib.run("kb", "ask", "What do ants carry?"),
+    ]
+
+    assert [result.returncode for result in said] == [0, 0, 0, 0]
+    assert not any("\x1b" in result.stdout + result.stderr for result in said)
+    assert "blue" in said[2].stdout
+
+
+def test_the_tools_are_in_the_catalogue_unless_switched_off(toolcrib: Program):
+    toolcrib.write(OWN_WORDS)
+    listed = json.loads(toolcrib.run("ls", "--json").stdout)
+    toolcrib.write("[kb]\nenabled = false\n")
+    without = json.loads(toolcrib.run("ls", "--json").stdout)
+
+    assert sum(entry["name"].startswith("kb.") for entry in listed) == 6
+    assert not any(entry["name"].startswith("kb.") for entry in without)

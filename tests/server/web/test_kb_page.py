@@ -1,0 +1,115 @@
+"""The knowledge base on the page, through its tools: collections, passages, answers and documents."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.server.web.site import opened
+from tests.server.web.workbench import open_bench
+
+from toolcrib.server.web import kb_page
+
+FIELDS = [
+    "collections",
+    "collection_id",
+    "reasons",
+    "status",
+    "results",
+    "content",
+    "place",
+    "start",
+    "end",
+    "citation",
+]
+FIELDS += ["highlights", "citations", "support", "sentence", "score", "marker", "chunk_id", "document_id", "next"]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    with open_bench(tmp_path_factory.mktemp("kb")) as found:
+        yield found
+
+
+def test_collections_are_shown_with_their_health(bench):
+    """And why one is not well."""
+    page = bench.owner.get("/kb").text
+
+    assert "1,204" in page
+    assert "healthy" in page
+    assert "in 50 pieces" in page
+    assert "<script>alert" not in page
+
+
+def test_passages_are_found_with_the_words_marked_and_their_source(bench):
+    """What stands in them stays text; only addresses of the web become links."""
+    page = bench.owner.get("/kb?q=green+BUTTON&mode=search").text
+
+    assert "the <mark>green</mark> button" in page
+    assert "Machines › Starting, page 3" in page
+    assert "&lt;b&gt;Do not" in page
+    assert 'href="https://docs.example/handbook"' in page
+    assert "CC-BY-4.0" in page
+    assert 'href="javascript' not in page
+    assert "/kb/document?id=doc_1&amp;start=9&amp;end=" in page
+
+
+def test_an_answer_shows_its_sources_and_which_sentences_they_support(bench):
+    """A sentence without support is marked."""
+    page = bench.owner.get("/kb?q=how&mode=ask").text
+
+    assert '<a class="mark" href="#c-1">1</a>' in page
+    assert 'id="c-1"' in page
+    assert "/kb/document?chunk=doc_1-0-abc" in page
+    assert page.count("unsupported") == 1
+    assert "1 sentence of 2 is not supported" in page
+
+
+def test_a_document_is_shown_with_its_passage_marked(bench):
+    """Found by its place or by the passage; one that is not there is said to be missing."""
+    by_place = bench.owner.get("/kb/document?id=doc_1&start=9&end=21").text
+    by_passage = bench.owner.get("/kb/document?chunk=doc_1-0-abc").text
+    further = bench.owner.get("/kb/document?id=doc_1&from=20").text
+
+    assert '<mark id="passage">Turn the key</mark>' in by_place
+    assert '<mark id="passage">Turn the key to the left' in by_passage
+    assert "Read on" in by_place
+    assert "Read from the beginning" in further
+    assert "<script>alert" not in by_place
+    assert bench.owner.get("/kb/document?id=nope").status == 404
+    assert bench.owner.get("/kb/document?chunk=nope").status == 404
+
+
+def test_nothing_found_is_said(bench):
+    """With what to try."""
+    assert "Nothing was found" in bench.owner.get("/kb?q=nothing").text
+
+
+def test_without_the_tools_the_page_says_so(tiny):
+    """It names them."""
+    with opened(tiny) as owner:
+        page = owner.get("/kb").text
+
+        assert "not switched on" in page
+        assert "kb.hybrid_search" in page
+
+
+def test_an_empty_knowledge_base_teaches_how_to_begin(tmp_path):
+    """With the line to copy."""
+    with open_bench(tmp_path, native="kb_empty") as bench:
+        assert "toolcrib kb add" in bench.owner.get("/kb?q=x").text
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=6),
+    max_leaves=15,
+)
+
+
+@given(ODD, ODD)
+def test_whatever_the_tools_say_can_be_read(answer, other):
+    """A gap, not an error."""
+    kb_page.collections(answer, other)
+    kb_page.health(answer)
+    kb_page.results(answer)
+    kb_page.answered(answer)
+    kb_page.document(answer, kb_page.reading_of(other))

@@ -1,0 +1,162 @@
+"""Adding and changing servers by form: what runs a command needs a switch, secrets are neither shown nor lost."""
+
+import json
+import sys
+import tomllib
+
+from tests.cli.program import TINY
+from tests.server.web.site import Visitor, opened
+
+SECRET = "hunter2-hunter2-hunter2"
+
+
+def servers(program) -> dict:
+    return tomllib.loads(program.config.read_text()).get("servers", {})
+
+
+def test_a_command_can_only_be_added_where_that_is_switched_on(tiny):
+    """Otherwise the page says how to, and the form itself is refused."""
+    with opened(tiny) as visitor:
+        page = visitor.get("/servers/add?kind=command").text
+        refused = visitor.post("/servers/add", kind="command", name="more", command="true")
+
+    assert "toolcrib up --edit-commands" in page
+    assert "edit_commands = true" in page
+    assert "toolcrib servers add time -- uvx mcp-server-time" in page
+    assert refused.status == 403
+    assert list(servers(tiny)) == ["tiny"]
+
+
+def test_a_kind_that_is_made_up_does_not_run_a_command(tiny):
+    """Only the kind `command` reads a command."""
+    with opened(tiny) as visitor:
+        reply = visitor.post("/servers/add", kind="Command", name="more", command="true", url="")
+
+    assert reply.status == 422
+    assert list(servers(tiny)) == ["tiny"]
+
+
+def test_a_command_is_added_and_asked_at_once(tiny):
+    """It is read as a terminal reads it; a variable without a value comes from toolcrib's own environment."""
+    tiny.env["SOME_KEY"] = "a value"
+    with opened(tiny, "--edit-commands") as visitor:
+        command = f"{sys.executable} '{TINY}' {tiny.diary}"
+        fields = {"env_name_0": "SOME_KEY", "env_value_0": "", "env_name_1": "B", "env_value_1": "two words"}
+        reply = visitor.post("/servers/add", kind="command", name="second", command=command, **fields)
+        page = visitor.get(reply.place).text
+
+    assert reply.place == "/servers/second?done=added&name=second"
+    assert servers(tiny)["second"] == {
+        "command": sys.executable,
+        "args": [str(TINY), str(tiny.diary)],
+        "env": {"SOME_KEY": "${SOME_KEY}", "B": "two words"},
+    }
+    assert ">echo<" in page
+
+
+def test_an_address_is_added_and_stays_though_nobody_answers(tiny):
+    """What came of it is on the server's page."""
+    with opened(tiny) as visitor:
+        fields = {"header_name_0": "Authorization", "header_value_0": f"Bearer {SECRET}"}
+        reply = visitor.post("/servers/add", kind="url", name="remote", url="http://127.0.0.1:9/mcp", **fields)
+        page = visitor.get(reply.place).text
+
+    assert reply.place == "/servers/remote?done=still_failing&name=remote"
+    assert "Connection refused" in page
+    assert SECRET not in page
+    assert servers(tiny)["remote"]["headers"] == {"Authorization": f"Bearer {SECRET}"}
+
+
+def test_what_cannot_be_used_is_said_and_nothing_entered_is_lost(tiny):
+    """The form comes back as it was."""
+    with opened(tiny) as visitor:
+        wrong = visitor.post("/servers/add", kind="url", name="Not A Name", url="https://example.com/mcp")
+        taken = visitor.post("/servers/add", kind="url", name="tiny", url="https://example.com/mcp")
+        no_url = visitor.post("/servers/add", kind="url", name="more", url="ftp://example.com")
+
+    assert (wrong.status, taken.status, no_url.status) == (422, 422, 422)
+    assert 'value="Not A Name"' in wrong.text
+    assert "There is already a server" in taken.text
+    assert "http:// or https://" in no_url.text
+
+
+def test_editing_keeps_secrets_it_does_not_show(tiny):
+    """A field left empty leaves the value; a cleared name takes it out; comments in the file stay."""
+    tiny.write(tiny.tiny("tiny", f'env = {{ API_KEY = "{SECRET}", GONE = "x", TZ = "UTC" }}'))
+    with opened(tiny, "--edit-commands") as visitor:
+        page = visitor.get("/servers/tiny/edit").text
+        command = f"{sys.executable} {TINY} {tiny.diary}"
+        fields = {"env_name_0": "API_KEY", "env_value_0": "", "env_name_1": "", "env_value_1": "x"}
+        more = {"env_name_2": "TZ", "env_value_2": "CET", "description": "small", "timeout": "7"}
+        reply = visitor.post("/servers/tiny/edit", command=command, **fields, **more)
+
+    assert SECRET not in page
+    assert 'value="UTC"' in page
+    assert reply.place == "/servers/tiny?done=changed&name=tiny"
+    assert servers(tiny)["tiny"]["env"] == {"API_KEY": SECRET, "TZ": "CET"}
+    assert servers(tiny)["tiny"]["description"] == "small"
+    assert "# tiny is small" in tiny.config.read_text()
+
+
+def test_a_masked_secret_is_never_written(tiny):
+    """A line with the mask in it is either left whole or refused."""
+    url = f"http://127.0.0.1:9/mcp?api_key={SECRET}"
+    tiny.write(f'[servers.remote]\nurl = "{url}"')
+    with opened(tiny) as visitor:
+        page = visitor.get("/servers/remote/edit").text
+        kept = visitor.post("/servers/remote/edit", url="http://127.0.0.1:9/mcp?api_key=***", description="far")
+        refused = visitor.post("/servers/remote/edit", url="http://127.0.0.1:9/other?api_key=***")
+
+    assert SECRET not in page
+    assert kept.status == 303
+    assert refused.status == 422
+    assert servers(tiny)["remote"]["url"] == url
+    assert servers(tiny)["remote"]["description"] == "far"
+
+
+def test_a_command_cannot_be_changed_without_the_switch(tiny):
+    """Not even its description."""
+    with opened(tiny) as visitor:
+        page = visitor.get("/servers/tiny/edit").text
+        reply = visitor.post("/servers/tiny/edit", command="evil", description="x")
+
+    assert "toolcrib up --edit-commands" in page
+    assert reply.status == 403
+    assert servers(tiny)["tiny"]["command"] == sys.executable
+
+
+def test_an_admin_cannot_have_secrets_sent_elsewhere(tiny):
+    """Neither those of a known server, by its address, nor those of toolcrib's environment, by a reference."""
+    far = '[servers.remote]\nurl = "http://127.0.0.1:9/mcp"\nheaders = { Authorization = "Bearer ${KEY}" }'
+    tiny.write(far)
+    tiny.env["KEY"] = SECRET
+    admin = json.loads(tiny.run("tokens", "create", "admin", "--level", "admin", "--json").stdout)
+    kept = {"header_name_0": "Authorization", "header_value_0": ""}
+    with tiny.serving("serve", "--edit-commands") as serving:
+        visitor = Visitor(serving.port)
+        visitor.sign_in(admin["token"])
+        visitor.get("/servers")
+        moved = visitor.post("/servers/remote/edit", url="http://127.0.0.1:8/mcp", **kept)
+        reference = {"header_name_0": "X", "header_value_0": "${KEY}"}
+        taken = visitor.post("/servers/add", kind="url", name="more", url="http://127.0.0.1:8/mcp", **reference)
+        runs = visitor.post("/servers/add", kind="command", name="more", command="true")
+        described = visitor.post("/servers/remote/edit", url="http://127.0.0.1:9/mcp", description="far", **kept)
+
+    assert (moved.status, taken.status, runs.status, described.status) == (403, 403, 403, 303)
+    assert servers(tiny)["remote"] == {
+        "url": "http://127.0.0.1:9/mcp",
+        "headers": {"Authorization": "Bearer ${KEY}"},
+        "description": "far",
+    }
+    assert list(servers(tiny)) == ["remote"]
+
+
+def test_what_is_changed_is_written_down(tiny):
+    """Before it is done, with who did it."""
+    with opened(tiny) as visitor:
+        visitor.post("/servers/tiny/disable")
+        found = json.loads(tiny.run("audit", "search", "--json").stdout)
+
+    assert [(entry["server"], entry["decision"]) for entry in found if entry["event"] == "server"] == [
+        ("tiny", "disabled")
+    ]

@@ -1,0 +1,30 @@
+"""The site: what it needs before it can answer does not hold up anybody else."""
+
+import threading
+from pathlib import Path
+
+import jinja2
+from tests.server.conftest import Doorman
+from tests.server.web.test_sessions_page import Page, open_page
+
+from toolcrib.server.web.compiled import CompiledTemplates
+
+
+async def test_no_template_is_compiled_on_the_loop(tmp_path: Path, monkeypatch):
+    """The first visitor waits for all of them, so that the calls of others do not wait for any."""
+    threads, compile_ = [], jinja2.Environment.compile
+
+    def compiling(*args, **named):
+        threads.append(threading.current_thread())
+        return compile_(*args, **named)
+
+    monkeypatch.setattr(jinja2.Environment, "compile", compiling)
+    monkeypatch.setattr(CompiledTemplates, "_known", {})
+    doorman = Doorman()
+    async with open_page(tmp_path, doorman) as (browser, sign_ins, _):
+        page = Page(browser, sign_ins)
+        shown = [(await page.get(path)).status for path in ("/settings", "/tools", "/servers")]
+
+    assert shown == [200, 200, 200]
+    assert threads
+    assert threading.main_thread() not in threads
