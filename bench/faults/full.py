@@ -22,7 +22,7 @@ from tests.fleet.running import Running, homely, running
 from bench.faults.trials import Tally
 from toolcrib.core.access import Grants
 from toolcrib.core.errors import ToolcribError
-from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.reading import in_order
 from toolcrib.stores.audit.verify import verify
@@ -123,7 +123,7 @@ class Gateway:
         self.tally.tried += 1
         name = f"t{len(self.tokens)}-{self.tally.tried}"
         try:
-            TokenFile(self.state / "tokens-of-others.json", time.time).create(TokenWish(name, Grants("write")))
+            TokenFile(self.state / "tokens-of-others.json", time.time).create(NewToken(name, Grants("write")))
         except ToolcribError as error:
             if not error.hint:
                 self.tally.unnamed.append(f"a token was refused without a way out: {error}")

@@ -12,21 +12,21 @@ from bench.faults.history import GONE
 from toolcrib.cli.entries import export_to
 from toolcrib.cli.tokens import kept_token
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
-from toolcrib.config.foreign.plan import Remembered
+from toolcrib.config.foreign.plan import ImportRecord
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ResultsConfig
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.knowledge import Arrival, Change, Collection, Document, Place, Stamp, document_id
+from toolcrib.core.knowledge import Arrival, Collection, CollectionChange, DocumentInfo, PassageSpan, Stamp, document_id
 from toolcrib.core.worklist import TaskChange
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.proof import Proof, Trial, recall, remember
 from toolcrib.knowledge.indexing import build_segment
-from toolcrib.project.connecting import Client, connect, disconnect, preview_disconnect
-from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.project.connecting import ClientFile, connect, disconnect, preview_disconnect
+from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.note import HeadNote, NotedPlace
 from toolcrib.stores.audit.reading import in_order
@@ -39,9 +39,9 @@ from toolcrib.stores.lockfile import LockFile, write_config
 from toolcrib.stores.projects import KnownProject, ProjectFile
 from toolcrib.stores.records import FileLedger
 from toolcrib.stores.results import ResultStore
-from toolcrib.stores.run_files import RunFiles, Written
+from toolcrib.stores.run_files import OwnRunFile, RunFiles
 from toolcrib.stores.worklist import SqliteWorkList
-from toolcrib.workspace.root import Root
+from toolcrib.workspace.root import WorkspaceRoot
 
 Outside = dict[str, Any]
 """What somebody outside remembers while the store is closed and opened again: handles, tokens."""
@@ -125,7 +125,7 @@ class Tokens(_Store):
 
     async def put(self, key: str, value: str) -> None:
         if value == "1":
-            self._file.create(TokenWish(key, Grants("write")))
+            self._file.create(NewToken(key, Grants("write")))
         else:
             self._file.revoke(key)
 
@@ -177,7 +177,7 @@ class Imports(_Store):
         self._origins = Origins(home / "state")
 
     async def put(self, key: str, value: str) -> None:
-        memory = None if value == GONE else Remembered((("cursor", "/x", key, ""),), value, value)
+        memory = None if value == GONE else ImportRecord((("cursor", "/x", key, ""),), value, value)
         self._origins.update(Path("/target"), {key: memory})
 
     async def read(self) -> dict[str, str]:
@@ -225,11 +225,11 @@ class ClientFiles(_Store):
                 found.append(f"{key} cannot be put back")
         return found
 
-    def _client(self, key: str) -> Client:
-        return Client(CONNECTORS["cursor"], self.home / "clients" / key / "mcp.json")
+    def _client(self, key: str) -> ClientFile:
+        return ClientFile(CONNECTORS["cursor"], self.home / "clients" / key / "mcp.json")
 
-    def _around(self) -> Surroundings:
-        return Surroundings(self.home, {"XDG_STATE_HOME": str(self.home / "state"), "HOME": str(self.home)})
+    def _around(self) -> Environment:
+        return Environment(self.home, {"XDG_STATE_HOME": str(self.home / "state"), "HOME": str(self.home)})
 
 
 def client_text(key: str) -> str:
@@ -322,12 +322,12 @@ class Knowledge(_Store):
 
 
 @cache
-def _arrival(key: str, value: str) -> Change:
+def _arrival(key: str, value: str) -> CollectionChange:
     """The same document comes in thousands of trials; it is indexed once."""
     text = f"version {value} of {key}"
-    document = Document(document_id("notes", key), "notes", key, value, "text", Stamp(f"h{value}"))
-    arrivals = (Arrival(document, text, (Place(0, len(text), 1, ()),)),)
-    return Change("notes", arrivals, segment=build_segment(arrivals, None))
+    document = DocumentInfo(document_id("notes", key), "notes", key, value, "text", Stamp(f"h{value}"))
+    arrivals = (Arrival(document, text, (PassageSpan(0, len(text), 1, ()),)),)
+    return CollectionChange("notes", arrivals, segment=build_segment(arrivals, None))
 
 
 class Tasks(_Store):
@@ -379,7 +379,7 @@ class Workspace(_Store):
 
     def __init__(self, home: Path, outside: Outside) -> None:
         super().__init__(home, outside)
-        self._root = Root(home / "work")
+        self._root = WorkspaceRoot(home / "work")
 
     async def put(self, key: str, value: str) -> None:
         self._root.change(f"deep/{key}/file.txt", lambda _: value.encode() * 100, make=True)
@@ -416,7 +416,7 @@ class Running(_Store):
     def __init__(self, home: Path, outside: Outside) -> None:
         super().__init__(home, outside)
         self._files = RunFiles({"XDG_STATE_HOME": str(home / "state")})
-        self._written: dict[str, Written] = {}
+        self._written: dict[str, OwnRunFile] = {}
 
     async def put(self, key: str, value: str) -> None:
         written = self._files.write(f"http://127.0.0.1/{key}/{value}", self.home / "toolcrib.toml", "1")

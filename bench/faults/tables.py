@@ -10,10 +10,10 @@ from toolcrib.config.lock import Record
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.coordination import SessionEntry
-from toolcrib.core.knowledge import Arrival, Change, Collection, Document, Place, Stamp, document_id
+from toolcrib.core.knowledge import Arrival, Collection, CollectionChange, DocumentInfo, PassageSpan, Stamp, document_id
 from toolcrib.core.worklist import TaskChange
 from toolcrib.knowledge.indexing import build_segment
-from toolcrib.stores.access_tokens import TokenWish
+from toolcrib.stores.access_tokens import NewToken
 from toolcrib.stores.audit.log import NoAuditLog
 from toolcrib.stores.audit.reading import in_order
 from toolcrib.stores.audit.verify import verify
@@ -87,7 +87,7 @@ class Tokens(_Table):
 
     def _put(self, key: str, value: str) -> None:
         if value == "1":
-            self._tokens.create(TokenWish(key, Grants("write")))
+            self._tokens.create(NewToken(key, Grants("write")))
         else:
             self._tokens.revoke(key)
 
@@ -199,9 +199,9 @@ class Knowledge(_Table):
         if not await self._store.collections():
             await self._store.put_collection(Collection("notes"))
         text = f"version {value} of {key}"
-        document = Document(document_id("notes", key), "notes", key, value, "text", Stamp(f"h{value}"))
-        arrivals = (Arrival(document, text, (Place(0, len(text), 1, ()),)),)
-        await self._store.apply(Change("notes", arrivals, segment=build_segment(arrivals, None)))
+        document = DocumentInfo(document_id("notes", key), "notes", key, value, "text", Stamp(f"h{value}"))
+        arrivals = (Arrival(document, text, (PassageSpan(0, len(text), 1, ()),)),)
+        await self._store.apply(CollectionChange("notes", arrivals, segment=build_segment(arrivals, None)))
 
     async def read(self) -> dict[str, str]:
         return {document.source: document.title for document in await self._store.documents("notes")}

@@ -14,14 +14,14 @@ from typing import Any
 from toolcrib.catalog.pins import accept, comparison
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import ServerConfig, config_hash
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.events import drop
 from toolcrib.crib.assemble import assemble, load
 from toolcrib.project.project import Project
 from toolcrib.server.identity.sign_in import SignIns, Tokens
 from toolcrib.server.router import Entering
-from toolcrib.server.visit import Premises
+from toolcrib.server.visit import ServedProject
 from toolcrib.server.web.site import web_router
 
 AT = "2026-01-02T03:04:05Z"
@@ -43,7 +43,7 @@ def record(server: ServerConfig, tools: list[dict[str, Any]]) -> Record:
     return accept(found, [shown["name"] for shown in tools], comparison(server, "first", AT))
 
 
-def write_project(directory: Path, around: Surroundings, servers: int, tools: int) -> int:
+def write_project(directory: Path, around: Environment, servers: int, tools: int) -> int:
     directory.mkdir(parents=True)
     tables = [f"[servers.s{number:02}]\n{COMMAND}" for number in range(servers)]
     (directory / "toolcrib.toml").write_text("\n\n".join(tables) + "\n")
@@ -53,14 +53,14 @@ def write_project(directory: Path, around: Surroundings, servers: int, tools: in
     return sum(len(found.tools) for found in records)
 
 
-async def pages(around: Surroundings) -> list[str]:
+async def pages(around: Environment) -> list[str]:
     """The addresses the page answers, from its own list of routes."""
     loaded = load(None, around)
     quiet = replace(loaded, config=replace(loaded.config, audit=replace(loaded.config.audit, enabled=False)))
     crib = await assemble(quiet, surroundings=around)
     owner = Caller("owner", "local", EVERYTHING)
     sign_ins = SignIns(owner, lambda: "", Tokens(lambda _: None, lambda _: True), time.time)
-    premises = Premises(Project(crib, quiet, None, around), sign_ins, "http://127.0.0.1/mcp", 0.0)
+    premises = ServedProject(Project(crib, quiet, None, around), sign_ins, "http://127.0.0.1/mcp", 0.0)
     router = web_router(premises, Entering(sign_ins, lambda _: None), drop)
     found = [route.path for route in router.routes if route.method == "GET" and "{" not in route.path]
     await router.close()
@@ -70,7 +70,7 @@ async def pages(around: Surroundings) -> list[str]:
 
 def main() -> None:
     home, servers, tools = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    around = Surroundings(home / "project", {"HOME": str(home), "XDG_STATE_HOME": str(home)})
+    around = Environment(home / "project", {"HOME": str(home), "XDG_STATE_HOME": str(home)})
     count = write_project(around.cwd, around, servers, tools)
     project = Project(None, load(None, around), None, around)  # type: ignore[arg-type]
     print(json.dumps({"id": project.id, "tools": count, "pages": asyncio.run(pages(around))}))

@@ -13,7 +13,7 @@ import time
 from itertools import count
 from pathlib import Path
 
-from toolcrib.config.lock import Answer, Record, with_answer
+from toolcrib.config.lock import Record, StandingAnswer, with_answer
 from toolcrib.core.audit import AuditEntry
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.reading import in_order
@@ -43,7 +43,7 @@ def write_lock(path: Path, first: int) -> None:
         if file.problem:
             raise SystemExit(file.problem)
         acknowledge("lock", number)
-        kept = Answer(allow=True, at=str(number), by="terminal")
+        kept = StandingAnswer(allow=True, at=str(number), by="terminal")
         file.change(lambda lock, kept=kept: with_answer(lock, "files__write", "local", kept))
         acknowledge("answer", number)
 

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from toolcrib.isolate.levels import IsolationLevel, Wish
+from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.selftest import measure
 from toolcrib.transports.process.spawn import Spawner
@@ -23,7 +23,7 @@ WITH_NETWORK = "confined, with a network"
 PROGRAM = next(path for path in ("/bin/true", "/usr/bin/true") if Path(path).exists())
 
 
-async def visit(spawner: Spawner, host: Host, wish: Wish) -> dict[str, float]:
+async def visit(spawner: Spawner, host: Host, wish: IsolationWanted) -> dict[str, float]:
     began = time.perf_counter()
     spec = ProcessSpec((PROGRAM,), {"PATH": os.defpath})
     process = await spawner.start(confine(spec, wish, host))
@@ -38,9 +38,9 @@ async def visit(spawner: Spawner, host: Host, wish: Wish) -> dict[str, float]:
 async def main(rounds: int) -> None:
     spawner, host = Spawner(), Host.here(os.environ)
     proof = await measure(spawner, host)
-    wishes = {level.value: Wish(level) for level in IsolationLevel if proof.holds(level)}
+    wishes = {level.value: IsolationWanted(level) for level in IsolationLevel if proof.holds(level)}
     if proof.holds(IsolationLevel.CONFINED):
-        wishes[WITH_NETWORK] = Wish(IsolationLevel.CONFINED, network=True)
+        wishes[WITH_NETWORK] = IsolationWanted(IsolationLevel.CONFINED, network=True)
     results: dict[str, list[dict[str, float]]] = {name: [] for name in wishes}
     names = list(wishes)
     for number in range(WARM_UP + rounds):

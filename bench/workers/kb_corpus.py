@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from toolcrib.core.knowledge import Place
+from toolcrib.core.knowledge import PassageSpan
 from toolcrib.knowledge.chunk import chunk
 from toolcrib.knowledge.indexing import fields_of
 from toolcrib.knowledge.parse.reading import parse
@@ -117,7 +117,7 @@ def _write(path: Path, content: str) -> list[dict[str, object]]:
     return rows
 
 
-def _row(stem: str, ordinal: int, place: Place, fields: dict[str, str]) -> dict[str, object]:
+def _row(stem: str, ordinal: int, place: PassageSpan, fields: dict[str, str]) -> dict[str, object]:
     return {
         "id": f"{stem}-{ordinal}",
         "text": fields["text"],

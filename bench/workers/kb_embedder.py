@@ -21,7 +21,7 @@ from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.library import refuse_foreign
 from toolcrib.knowledge.retrieve import Retriever, Search
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 
 DOCUMENTS = 60
@@ -59,7 +59,7 @@ async def change(home: Path) -> None:
         (home / "files").mkdir(exist_ok=True)
         for number in range(DOCUMENTS):
             (home / "files" / f"d{number}.md").write_text(f"# d{number}\n\nThe word w{number}w stands here.")
-        await Ingest(store, known, refuse_foreign).add([Root(home / "files")], Adding(COLLECTION))
+        await Ingest(store, known, refuse_foreign).add([SourceRoot(home / "files")], Adding(COLLECTION))
 
     def tell(filling: Filling) -> None:
         os.write(1, b"%d %d\n" % (filling.done, filling.total))

@@ -10,7 +10,7 @@ from typing import Any
 from _quality import Row, judgements, ndcg, recall, rows_of, sets_in
 
 from toolcrib.search.fuse import Fusion
-from toolcrib.search.hybrid import Entry, Searcher, Segment, Settings
+from toolcrib.search.hybrid import IndexEntry, Searcher, SearchSettings, Segment
 from toolcrib.search.model import bundled
 
 MODES = ("lexical", "vector", "hybrid")
@@ -28,7 +28,7 @@ def judge(folder: Path) -> dict[str, Any]:
     embedder = bundled()
     began = time.process_time()
     vectors = embedder.embed([f"{each.get('title', '')}. {each['text']}" for each in documents])
-    segment = Segment.build([Entry({"title": d.get("title", ""), "text": d["text"]}) for d in documents], vectors)
+    segment = Segment.build([IndexEntry({"title": d.get("title", ""), "text": d["text"]}) for d in documents], vectors)
     built_s = time.process_time() - began
     searcher = Searcher([(segment, None)], embedder)
     found: dict[str, Any] = {"documents": len(documents), "queries": len(queries), "build_s": built_s}
@@ -43,7 +43,7 @@ def judge(folder: Path) -> dict[str, Any]:
             recalls.append(recall(ranked, relevant[query["_id"]]))
         found[mode] = {"ndcg": fmean(gains), "recall": fmean(recalls), "cpu_ms": median(cpu_ms)}
     fusions = [Fusion(vector=vector, long=long) for vector, long in CHOICES]
-    searchers = [Searcher([(segment, None)], embedder, Settings(fusion=fusion)) for fusion in fusions]
+    searchers = [Searcher([(segment, None)], embedder, SearchSettings(fusion=fusion)) for fusion in fusions]
     found["choices"] = [
         fmean(ndcg(ranking(each, query["text"], documents), relevant[query["_id"]]) for query in queries)
         for each in searchers

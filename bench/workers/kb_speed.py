@@ -111,10 +111,10 @@ class Toolcrib:
         self._given.learn(self._corpus.rows(part), vectors)
 
     def add(self, part: int, vectors: Vector) -> None:
-        from toolcrib.knowledge.survey import Adding, Root
+        from toolcrib.knowledge.survey import Adding, SourceRoot
 
         assert self._library.ingest is not None
-        root = Root(self._corpus.home / "files" / f"{part:02}")
+        root = SourceRoot(self._corpus.home / "files" / f"{part:02}")
         report = self._loop.run_until_complete(self._library.ingest.add([root], Adding("all")))
         assert (report.passages, report.skipped) == (len(vectors), []), report
 

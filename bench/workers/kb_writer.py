@@ -16,7 +16,7 @@ from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.library import refuse_foreign
 from toolcrib.knowledge.retrieve import Retriever, Search
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 
 DOCUMENTS = 40
@@ -29,7 +29,7 @@ async def write(home: Path, first: int) -> None:
         document = version % DOCUMENTS
         path = home / "files" / f"d{document}.md"
         path.write_text(f"# d{document}\n\nThis is version v{version} of it.\n\n" + "More words to index. " * 200)
-        await ingest.add([Root(path)], Adding("crash"))
+        await ingest.add([SourceRoot(path)], Adding("crash"))
         os.write(1, b"%d %d\n" % (document, version))
 
 

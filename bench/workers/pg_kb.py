@@ -16,7 +16,7 @@ import numpy as np
 from toolcrib.knowledge.ingest import put, work
 from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.retrieve import Search
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 from toolcrib.search.model import bundled
 from toolcrib.stores.postgres import kb_index as kb_tending
 from toolcrib.stores.postgres.database import StoreSettings
@@ -40,7 +40,7 @@ class Base:
 
     async def put(self, collection: str, parts: list[int]) -> Answer:
         assert self.library.ingest is not None
-        roots = [Root(self.corpus / "files" / f"{part:02}") for part in parts]
+        roots = [SourceRoot(self.corpus / "files" / f"{part:02}") for part in parts]
         return {"documents": await put(self.library.ingest, roots, Adding(collection))}
 
     async def work(self, collection: str) -> Answer:

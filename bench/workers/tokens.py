@@ -25,7 +25,7 @@ from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.call import ToolCall
 from toolcrib.core.names import to_server_name
 from toolcrib.core.tool import Tool, to_mcp
-from toolcrib.crib.window import Settings, Window
+from toolcrib.crib.window import ProfileSettings, ProfileView
 from toolcrib.schema.signature import count_tokens
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.testing import FakeSource, RecordingChannel, memory_crib
@@ -50,7 +50,10 @@ async def cost(rows: Sequence[Row], queries: Sequence[str]) -> dict[str, float]:
     """Tokens of the whole list, of what is shown in its place, and of five tools found, as JSON and as signatures."""
     async with memory_crib(*sources(rows)) as made:
         await made.crib.current()
-        whole, front = Window(made.crib, Settings()), Window(made.crib, Settings(ExposeConfig("search")))
+        whole, front = (
+            ProfileView(made.crib, ProfileSettings()),
+            ProfileView(made.crib, ProfileSettings(ExposeConfig("search"))),
+        )
         as_json, as_lines = [], []
         for query in queries:
             hits = await front.find(query, 5, caller=LOCAL_USER)
@@ -89,7 +92,7 @@ async def fleet() -> list[Row]:
             ]
 
 
-async def listed(window: Window) -> float:
+async def listed(window: ProfileView) -> float:
     """The tokens of a client's first listing, envelope left out."""
     request = Inbound("2.0", 1, "tools/list", {})
     mcp = McpService(window.crib, ServerIdentity(), window)

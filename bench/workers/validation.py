@@ -17,7 +17,7 @@ from typing import Any
 from costly import CASES
 
 from toolcrib import open_crib
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 
 SERVER = Path(__file__).parent.parent / "backends" / "costly_stdio.py"
 TICK_S = 0.001
@@ -53,7 +53,7 @@ async def measure(crib: Any, name: str, arguments: dict[str, Any]) -> dict[str, 
 async def main(names: list[str]) -> None:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as home:
-        around = Surroundings(env={**os.environ, "HOME": home, "XDG_STATE_HOME": home}, cwd=Path(home))
+        around = Environment(env={**os.environ, "HOME": home, "XDG_STATE_HOME": home}, cwd=Path(home))
         servers = {"mcpServers": {"costly": {"command": sys.executable, "args": [str(SERVER)]}}}
         async with open_crib(servers, surroundings=around) as crib:
             await crib.call("costly__plain", {})

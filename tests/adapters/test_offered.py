@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolcrib.adapters.offered import Offering, framework, offer_tools, without
+from toolcrib.adapters.offered import FrameworkOffer, framework, offer_tools, without
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import CallerError, UnknownTool
@@ -105,7 +105,7 @@ async def test_the_caller_decides_what_is_offered_and_is_the_one_who_calls():
 
 async def test_an_offering_follows_the_catalogue_and_is_worked_out_only_when_that_changes():
     box = Box(NOW)
-    offering = Offering(box, PLAIN, None, LOCAL_USER)
+    offering = FrameworkOffer(box, PLAIN, None, LOCAL_USER)
 
     first, again = await offering.current(), await offering.current()
     box.replace(NOW, ODD)

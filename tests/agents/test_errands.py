@@ -4,13 +4,13 @@ from tests.doubles.llm import LlmDouble, Step
 
 from toolcrib import open_crib
 from toolcrib.config.model import Config
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import ModelConfig, WorkspaceConfig
 
 
 def crib(folder, llm):
     (folder / "work").mkdir(exist_ok=True)
-    around = Surroundings(env={"HOME": str(folder)}, cwd=folder)
+    around = Environment(env={"HOME": str(folder)}, cwd=folder)
     workspace = WorkspaceConfig(enabled=True, root=str(folder / "work"))
     config = Config(workspace=workspace, model=ModelConfig("ollama", "tiny", llm.url))
     return open_crib(config, surroundings=around)

@@ -7,13 +7,13 @@ import pytest
 from tests.doubles.llm import LlmDouble, Step
 
 from toolcrib import open_crib, tool
-from toolcrib.agents.loop import Agent, AgentSettings, Done, Finished, Said, Started
+from toolcrib.agents.loop import Agent, AgentSettings, Done, ModelSaid, Started, ToolFinished
 from toolcrib.config.model import Config
 from toolcrib.core.errors import CallerError, SourceUnavailable
 from toolcrib.models.api import ModelSettings
 from toolcrib.models.apis import APIS
 from toolcrib.models.http_model import HttpModel
-from toolcrib.models.talk import Text
+from toolcrib.models.talk import TextPart
 
 PROVIDERS = list(APIS)
 PIXEL = "iVBORw0KGgo="
@@ -74,7 +74,7 @@ async def test_the_calls_of_a_turn_run_together_and_their_answers_pair_by_id(pro
     *_, done = events
     assert isinstance(done, Done)
     assert (done.text, done.reason, done.turns, done.usage.total) == ("All met.", "end", 2, 36)
-    answers = {event.id: event.answer.text for event in events if isinstance(event, Finished)}
+    answers = {event.id: event.answer.text for event in events if isinstance(event, ToolFinished)}
     begun = {event.id: f"{event.arguments['name']} was there" for event in events if isinstance(event, Started)}
     assert answers == begun
     sent = json.dumps(llm.asked[1])
@@ -92,11 +92,13 @@ async def test_errors_images_and_structured_results_reach_the_model(provider, st
         async with open_crib(Config(), tools=[fail, picture, add]) as crib:
             events = await happenings(agent(crib, llm, provider, stream=stream))
 
-    answers = {event.tool: event.answer for event in events if isinstance(event, Finished)}
+    answers = {event.tool: event.answer for event in events if isinstance(event, ToolFinished)}
     assert {name for name, answer in answers.items() if answer.is_error} == {"fail", "nowhere"}
     sent = json.dumps(llm.asked[1])
     assert all(word in sent for word in ("no luck", PIXEL, "a pixel", "sum"))
-    assert "".join(event.text for event in events if isinstance(event, Said)) == ("Trying.I see." if stream else "")
+    assert "".join(event.text for event in events if isinstance(event, ModelSaid)) == (
+        "Trying.I see." if stream else ""
+    )
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "openai-responses"])
@@ -106,7 +108,7 @@ async def test_a_call_that_is_cut_off_is_an_error_for_the_model_and_is_not_made(
         async with open_crib(Config(), tools=[add]) as crib:
             *events, done = await happenings(agent(crib, llm, provider))
 
-    first, second = sorted((e for e in events if isinstance(e, Finished)), key=lambda event: event.id)
+    first, second = sorted((e for e in events if isinstance(e, ToolFinished)), key=lambda event: event.id)
     assert (first.answer.is_error, second.answer.is_error) == (False, True)
     assert "not made" in second.answer.text
     assert done.text == "Sorry."
@@ -118,7 +120,7 @@ async def test_arguments_that_are_no_object_are_an_error_for_the_model(written):
         async with open_crib(Config(), tools=[add]) as crib:
             *events, done = await happenings(agent(crib, llm, "openai"))
 
-    (answer,) = [event.answer for event in events if isinstance(event, Finished)]
+    (answer,) = [event.answer for event in events if isinstance(event, ToolFinished)]
     assert answer.is_error
     assert done.text == "Oh."
 
@@ -145,7 +147,7 @@ async def test_only_the_chosen_tools_are_offered_and_run():
             events = await happenings(agent(crib, llm, "anthropic", tools=frozenset({"add"})))
 
     assert [offered["name"] for offered in llm.asked[0]["tools"]] == ["add"]
-    answers = {event.tool: event.answer.text for event in events if isinstance(event, Finished)}
+    answers = {event.tool: event.answer.text for event in events if isinstance(event, ToolFinished)}
     assert "not one of the tools" in answers["fail"]
 
 
@@ -187,7 +189,7 @@ async def test_a_question_the_model_never_answered_is_not_part_of_the_conversati
             await talking.ask("Second")
 
     assert [turn.text for turn in talking.turns] == ["Second", "Hello."]
-    assert talking.turns[0].parts == (Text("Second"),)
+    assert talking.turns[0].parts == (TextPart("Second"),)
 
 
 async def test_tools_that_are_not_loaded_are_left_to_the_providers_own_search():

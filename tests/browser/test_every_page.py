@@ -13,8 +13,8 @@ from toolcrib.core.events import drop
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
 from toolcrib.server.router import Entering
-from toolcrib.server.visit import Premises
-from toolcrib.server.web.site import Site
+from toolcrib.server.visit import ServedProject
+from toolcrib.server.web.site import WebPages
 from toolcrib.testing import memory_crib
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -44,8 +44,8 @@ async def test_no_page_is_left_out(demo):
     """A new page needs a line in places.py."""
     async with memory_crib() as memory:
         project = Project(memory.crib, Loaded(Config()))
-        premises = Premises(project, Doorman().sign_ins(), "http://127.0.0.1:1/mcp", 0.0)
-        site = Site(premises, Entering(premises.sign_ins, lambda _token: None), drop)
+        premises = ServedProject(project, Doorman().sign_ins(), "http://127.0.0.1:1/mcp", 0.0)
+        site = WebPages(premises, Entering(premises.sign_ins, lambda _token: None), drop)
         await site.close()
 
     assert site.pages.paths == {*looks(demo), *NO_PAGES}

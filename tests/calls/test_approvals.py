@@ -6,7 +6,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from toolcrib.calls import approvals
-from toolcrib.calls.approvals import Answer, Desk, DeskSettings, MemoryAnswers, Question, Reply
+from toolcrib.calls.approvals import (
+    ApprovalAnswer,
+    ApprovalQuestion,
+    ApprovalReply,
+    Approvals,
+    ApprovalSettings,
+    MemoryAnswers,
+)
 from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
 from toolcrib.core.access import EVERYTHING, Caller, Reach
@@ -28,9 +35,9 @@ class Person:
     """A way to somebody who answers when the test says so, or at once."""
 
     name: str = "person"
-    reply: Reply | Exception | None = None
+    reply: ApprovalReply | Exception | None = None
     at_once: bool = True
-    asked: list[Question] = field(default_factory=list)
+    asked: list[ApprovalQuestion] = field(default_factory=list)
     withdrawn: int = 0
     present: bool = True
     by: str = ""
@@ -42,7 +49,7 @@ class Person:
     def reaches(self, call: ToolCall) -> bool:
         return self.present
 
-    async def put(self, question: Question, call: ToolCall) -> Answer | None:
+    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
         self.asked.append(question)
         self.reached.set()
         try:
@@ -53,9 +60,9 @@ class Person:
             raise
         if isinstance(self.reply, Exception):
             raise self.reply
-        return Answer(self.reply, self.by) if self.reply is not None else None
+        return ApprovalAnswer(self.reply, self.by) if self.reply is not None else None
 
-    def say(self, reply: Reply) -> None:
+    def say(self, reply: ApprovalReply) -> None:
         self.reply = reply
         self.answered.set()
 
@@ -76,8 +83,8 @@ class Ledger:
         self.entries.append(entry)
 
 
-def desk(*people: Person, **changes: object) -> Desk:
-    return Desk(**({"answers": MemoryAnswers(), "surfaces": list(people)} | changes))
+def desk(*people: Person, **changes: object) -> Approvals:
+    return Approvals(**({"answers": MemoryAnswers(), "surfaces": list(people)} | changes))
 
 
 def write(caller: Caller = ANN, **arguments: object) -> ToolCall:
@@ -86,21 +93,21 @@ def write(caller: Caller = ANN, **arguments: object) -> ToolCall:
 
 async def test_the_person_is_shown_the_tool_the_caller_and_the_arguments():
     """What is redacted is not shown, and the call itself keeps it."""
-    person, call = Person(reply=Reply.ONCE), write(path="x", key="secret")
-    settings = DeskSettings(7.0, redact=lambda given: {**given, "key": "***"})
+    person, call = Person(reply=ApprovalReply.ONCE), write(path="x", key="secret")
+    settings = ApprovalSettings(7.0, redact=lambda given: {**given, "key": "***"})
     await desk(person, settings=settings).clear(call, REACH)
 
     shown = {"path": "x", "key": "***"}
-    assert person.asked == [Question("call-1", "files__write", "files", "write", "ann", shown, 7.0)]
+    assert person.asked == [ApprovalQuestion("call-1", "files__write", "files", "write", "ann", shown, 7.0)]
     assert call.arguments == {"path": "x", "key": "secret"}
 
 
 @pytest.mark.parametrize(
     ("reply", "asked_again", "decision"),
     [
-        (Reply.ONCE, 2, "approved once"),
-        (Reply.SESSION, 1, "approved for this session"),
-        (Reply.ALWAYS, 1, "approved always"),
+        (ApprovalReply.ONCE, 2, "approved once"),
+        (ApprovalReply.SESSION, 1, "approved for this session"),
+        (ApprovalReply.ALWAYS, 1, "approved always"),
     ],
 )
 async def test_an_answer_is_worth_what_it_says(reply, asked_again, decision):
@@ -125,7 +132,7 @@ async def test_an_answer_is_worth_what_it_says(reply, asked_again, decision):
 
 async def test_no_is_no_and_is_asked_again_next_time():
     """The model is told not to insist."""
-    person, call, ledger = Person(reply=Reply.NO), write(), Ledger()
+    person, call, ledger = Person(reply=ApprovalReply.NO), write(), Ledger()
     asking = desk(person, audit=ledger)
     for _ in range(2):
         with pytest.raises(PermissionDenied, match="The person declined this call of files__write"):
@@ -137,7 +144,7 @@ async def test_no_is_no_and_is_asked_again_next_time():
 
 async def test_what_was_approved_for_a_session_holds_for_that_caller_and_that_session_only():
     """Another session of the same caller is asked, and another caller in a session of the same name."""
-    person = Person(reply=Reply.SESSION)
+    person = Person(reply=ApprovalReply.SESSION)
     asking = desk(person)
     for caller in (ANN, Caller("ann", session="s2"), Caller("bob", session="s1"), Caller("ann"), ANN):
         await asking.clear(write(caller), REACH)
@@ -149,7 +156,7 @@ async def test_what_was_approved_for_a_session_holds_for_that_caller_and_that_se
 async def test_the_memory_of_sessions_is_bounded_and_forgets_the_oldest(monkeypatch):
     """Who is forgotten is asked again."""
     monkeypatch.setattr(approvals, "SESSIONS_KEPT", 2)
-    person = Person(reply=Reply.SESSION)
+    person = Person(reply=ApprovalReply.SESSION)
     asking = desk(person)
     for session in ("s1", "s2", "s3", "s3", "s1"):
         await asking.clear(write(Caller("ann", session=session)), REACH)
@@ -159,7 +166,7 @@ async def test_the_memory_of_sessions_is_bounded_and_forgets_the_oldest(monkeypa
 
 async def test_when_nobody_can_be_asked_the_call_is_refused_at_once_with_ways_out():
     """The message says how to allow it."""
-    away, call = Person(present=False, reply=Reply.ONCE), write()
+    away, call = Person(present=False, reply=ApprovalReply.ONCE), write()
     with pytest.raises(PermissionDenied, match="nobody can be asked") as refused:
         await desk(away).clear(call, REACH)
 
@@ -171,7 +178,7 @@ async def test_nobody_who_answers_in_time_is_a_refusal_and_withdraws_the_questio
     """The time limit is the desk's."""
     slow, call, ledger = Person(at_once=False), write(), Ledger()
     with pytest.raises(PermissionDenied, match="nobody answered in time"):
-        await desk(slow, settings=DeskSettings(0.001), audit=ledger).clear(call, REACH)
+        await desk(slow, settings=ApprovalSettings(0.001), audit=ledger).clear(call, REACH)
 
     assert (slow.withdrawn, call.decision) == (1, "refused: no answer")
     assert [entry.decision for entry in ledger.entries] == ["refused: no answer"]
@@ -182,15 +189,15 @@ async def test_the_first_answer_counts_and_the_other_way_is_withdrawn():
     quick, slow, ledger = Person("quick", at_once=False), Person("slow", at_once=False), Ledger()
     clearing = asyncio.create_task(desk(quick, slow, audit=ledger).clear(write(), REACH))
     await asyncio.gather(quick.reached.wait(), slow.reached.wait())
-    quick.say(Reply.ONCE)
+    quick.say(ApprovalReply.ONCE)
     await clearing
-    slow.say(Reply.NO)
+    slow.say(ApprovalReply.NO)
 
     assert (quick.withdrawn, slow.withdrawn) == (0, 1)
     assert [entry.decision for entry in ledger.entries] == ["approved once by quick"]
 
 
-@pytest.mark.parametrize("replies", [(Reply.ONCE, Reply.NO), (Reply.NO, Reply.ALWAYS)])
+@pytest.mark.parametrize("replies", [(ApprovalReply.ONCE, ApprovalReply.NO), (ApprovalReply.NO, ApprovalReply.ALWAYS)])
 async def test_of_two_answers_at_the_same_moment_a_refusal_counts(replies):
     """Nothing is left to chance; and the log names whoever refused, not the other one."""
     ledger = Ledger()
@@ -207,10 +214,10 @@ async def test_a_way_that_fails_or_brings_no_answer_leaves_it_to_the_others():
     events: list[Event] = []
     broken, shy = Person("broken", RuntimeError("no terminal")), Person("shy", None)
     mute = Person("mute", TimeoutError())
-    good = Person("good", Reply.ONCE, at_once=False)
+    good = Person("good", ApprovalReply.ONCE, at_once=False)
     clearing = asyncio.create_task(desk(broken, shy, mute, good, emit=events.append).clear(call := write(), REACH))
     await good.reached.wait()
-    good.say(Reply.ONCE)
+    good.say(ApprovalReply.ONCE)
     await clearing
 
     assert call.decision == "approved once"
@@ -240,10 +247,10 @@ async def test_a_call_that_is_called_off_withdraws_its_question():
 
 async def test_a_call_that_is_called_off_while_the_other_way_is_withdrawn_does_not_go_on():
     """Even though an answer had come by then."""
-    quick, stubborn = Person("quick", Reply.ALWAYS), Person("stubborn", at_once=False)
+    quick, stubborn = Person("quick", ApprovalReply.ALWAYS), Person("stubborn", at_once=False)
     leaving, may_leave = asyncio.Event(), asyncio.Event()
 
-    async def put(question: Question, call: ToolCall) -> Answer | None:
+    async def put(question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
         try:
             await asyncio.Event().wait()
         finally:
@@ -263,7 +270,7 @@ async def test_a_call_that_is_called_off_while_the_other_way_is_withdrawn_does_n
     assert await asking.recall(ANN, "files__write") == ""
 
 
-@pytest.mark.parametrize("reply", list(Reply))
+@pytest.mark.parametrize("reply", list(ApprovalReply))
 async def test_what_cannot_be_audited_is_refused(reply):
     """Whatever the answer; and it is not remembered, neither for the session nor for ever."""
     asking = desk(Person(reply=reply), audit=Ledger(works=False))
@@ -275,7 +282,7 @@ async def test_what_cannot_be_audited_is_refused(reply):
 
 async def test_a_way_that_is_detached_is_not_asked():
     """Attaching gives the means to undo it."""
-    person = Person(reply=Reply.ONCE)
+    person = Person(reply=ApprovalReply.ONCE)
     asking = desk()
     detach = asking.attach(person)
     await asking.clear(write(), REACH)
@@ -290,7 +297,7 @@ async def test_a_way_that_is_detached_is_not_asked():
 async def test_always_is_written_where_people_can_read_and_edit_it(tmp_path):
     """For that caller; taking it out of the file takes it back, and deny in the file denies."""
     file = LockFile(tmp_path / "toolcrib.lock")
-    person = Person("terminal", Reply.ALWAYS)
+    person = Person("terminal", ApprovalReply.ALWAYS)
     await desk(person, answers=FileLedger(file)).clear(write(), REACH)
     text = file.path.read_text()
     again = desk(person, answers=FileLedger(LockFile(file.path)))
@@ -309,7 +316,7 @@ async def test_always_that_cannot_be_written_holds_for_the_session_and_says_so(t
     """It is neither lost nor claimed to be kept."""
     (tmp_path / "file").write_text("")
     events: list[Event] = []
-    person = Person(reply=Reply.ALWAYS)
+    person = Person(reply=ApprovalReply.ALWAYS)
     answers = FileLedger(LockFile(tmp_path / "file" / "toolcrib.lock"))
     asking = desk(person, answers=answers, emit=events.append)
     calls = [write(), write()]
@@ -333,9 +340,11 @@ async def test_a_lock_that_cannot_be_read_holds_no_answer(tmp_path):
 async def test_an_answer_counts_only_for_the_tool_as_it_still_is(changes, passes):
     """Whoever was asked about one tool has said nothing of what stands under its name by now."""
     ledger, now = Ledger(), replace(REACH, **changes)
-    asking = desk(Person(reply=Reply.ONCE), current=lambda _: now, audit=ledger)
+    asking = desk(Person(reply=ApprovalReply.ONCE), current=lambda _: now, audit=ledger)
     call = write()
-    taken = await asyncio.gather(asking.take(call, REACH, Answer(Reply.ONCE, ""), "person"), return_exceptions=True)
+    taken = await asyncio.gather(
+        asking.take(call, REACH, ApprovalAnswer(ApprovalReply.ONCE, ""), "person"), return_exceptions=True
+    )
 
     assert isinstance(taken[0], PermissionDenied) is not passes
     assert len(ledger.entries) == passes
@@ -354,10 +363,10 @@ SESSIONLESS, IN_SESSION = Caller("ann", grants=EVERYTHING), ANN
 @pytest.mark.parametrize(
     ("caller", "takes_rounds", "reply", "decision"),
     [
-        (SESSIONLESS, True, Reply.SESSION, "approved once"),
-        (SESSIONLESS, True, Reply.ALWAYS, "approved always"),
-        (IN_SESSION, True, Reply.SESSION, "approved for this session"),
-        (SESSIONLESS, False, Reply.SESSION, "approved for this session"),
+        (SESSIONLESS, True, ApprovalReply.SESSION, "approved once"),
+        (SESSIONLESS, True, ApprovalReply.ALWAYS, "approved always"),
+        (IN_SESSION, True, ApprovalReply.SESSION, "approved for this session"),
+        (SESSIONLESS, False, ApprovalReply.SESSION, "approved for this session"),
     ],
 )
 async def test_for_this_session_counts_once_where_nothing_ties_calls_together(caller, takes_rounds, reply, decision):
@@ -365,7 +374,7 @@ async def test_for_this_session_counts_once_where_nothing_ties_calls_together(ca
     call, ledger = write(caller), Ledger()
     call.channel = RecordingChannel(takes_input_required=takes_rounds)
     asking = desk(audit=ledger)
-    await asking.take(call, REACH, Answer(reply, ""), "person")
+    await asking.take(call, REACH, ApprovalAnswer(reply, ""), "person")
 
     assert (call.decision, ledger.entries[0].decision) == (decision, f"{decision} by person")
     assert await asking.recall(caller, "files__write") == ("" if decision == "approved once" else decision)
@@ -380,7 +389,7 @@ async def test_how_long_a_call_waited_for_a_person_is_shown():
     clearing = asyncio.create_task(desk(person).clear(call, REACH))
     await person.reached.wait()
     clock.advance(2.0)
-    person.say(Reply.ONCE)
+    person.say(ApprovalReply.ONCE)
     await clearing
 
     assert [step.to_dict() for step in entry.steps] == [{"name": "approval", "startMs": 1000.0, "endMs": 3000.0}]
@@ -389,7 +398,7 @@ async def test_how_long_a_call_waited_for_a_person_is_shown():
 async def test_what_one_replica_was_told_for_a_session_holds_at_the_others():
     """Asked once for all of them; another session is asked again."""
     hub = MemoryHub()
-    person = Person(reply=Reply.SESSION)
+    person = Person(reply=ApprovalReply.SESSION)
     here, there = (desk(person, marks=Marks(hub.join(name), b"common")) for name in "ab")
     await here.clear(write(), REACH)
     await there.clear(again := write(), REACH)

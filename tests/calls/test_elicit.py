@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.calls import elicit
-from toolcrib.calls.approvals import Answer, Question, Reply
+from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.calls.elicit import REQUEST, ClientSurface, Seal, can_elicit, elicitation, read_reply
 from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall
@@ -16,7 +16,7 @@ from toolcrib.core.errors import PermissionDenied
 from toolcrib.testing import ManualClock, RecordingChannel
 
 ANN = Caller("ann", session="s1")
-QUESTION = Question("q1", "files__write", "files", "write", "ann", {"path": "x"}, 60.0)
+QUESTION = ApprovalQuestion("q1", "files__write", "files", "write", "ann", {"path": "x"}, 60.0)
 LIFETIME_S = 60.0
 
 
@@ -81,16 +81,16 @@ def test_only_a_client_that_shows_forms_to_a_person_is_asked(capabilities, kind,
 @pytest.mark.parametrize(
     ("response", "reply"),
     [
-        *(({"action": "accept", "content": {"answer": str(reply)}}, reply) for reply in Reply),
-        ({"action": "decline"}, Reply.NO),
-        ({"action": "decline", "content": {"answer": "always"}}, Reply.NO),
+        *(({"action": "accept", "content": {"answer": str(reply)}}, reply) for reply in ApprovalReply),
+        ({"action": "decline"}, ApprovalReply.NO),
+        ({"action": "decline", "content": {"answer": "always"}}, ApprovalReply.NO),
         ({"action": "cancel", "content": {"answer": "always"}}, None),
         ({"action": "accept"}, None),
         ({"action": "accept", "content": {"answer": "ALWAYS"}}, None),
         ({"action": "accept", "content": {"answer": ["once"]}}, None),
         ({"action": "accept", "content": {"answer": {"once": 1}}}, None),
         ({"action": "accept", "content": ["once"]}, None),
-        ({"content": {"answer": "once"}}, Reply.NO),
+        ({"content": {"answer": "once"}}, ApprovalReply.NO),
         (None, None),
         ("once", None),
     ],
@@ -100,7 +100,7 @@ def test_only_a_plain_accepted_choice_allows(response, reply):
     assert read_reply(response) is reply
 
 
-@pytest.mark.parametrize(("action", "expected"), [("accept", Answer(Reply.ONCE)), ("cancel", None)])
+@pytest.mark.parametrize(("action", "expected"), [("accept", ApprovalAnswer(ApprovalReply.ONCE)), ("cancel", None)])
 async def test_a_client_is_shown_the_form_and_says_what_the_person_chose(action, expected):
     channel = RecordingChannel({elicit.ELICIT: {"action": action, "content": {"answer": "once"}}})
 
@@ -113,7 +113,7 @@ def test_no_nonsense_is_taken_for_an_answer(nonsense):
     """Only the exact words count."""
     found = read_reply({"action": "accept", "content": {"answer": nonsense}})
 
-    assert found is (Reply(nonsense) if nonsense in ("once", "session", "always", "no") else None)
+    assert found is (ApprovalReply(nonsense) if nonsense in ("once", "session", "always", "no") else None)
 
 
 # The seal
@@ -126,7 +126,7 @@ def test_a_sealed_answer_counts_once_and_goes_no_further():
     back = answer(state)
 
     assert seal.is_ours(back)
-    assert seal.open(back) is Reply.ONCE
+    assert seal.open(back) is ApprovalReply.ONCE
     assert back.more == {}
     with pytest.raises(PermissionDenied, match="not valid"):
         seal.open(answer(state))
@@ -137,7 +137,7 @@ def test_a_reply_that_was_put_away_spends_the_seal_too():
     seal = Seal(ManualClock(), LIFETIME_S)
     state = asked(seal)
 
-    assert seal.open(answer(state, "no")) is Reply.NO
+    assert seal.open(answer(state, "no")) is ApprovalReply.NO
     with pytest.raises(PermissionDenied):
         seal.open(answer(state, "always"))
 
@@ -161,7 +161,7 @@ def test_an_answer_counts_only_for_that_caller_session_tool_and_arguments(change
         seal.open(answer(state, **changes))
 
     two = asked(seal, call(arguments={"a": 1, "b": 2}))
-    assert seal.open(answer(two, arguments={"b": 2, "a": 1})) is Reply.ONCE
+    assert seal.open(answer(two, arguments={"b": 2, "a": 1})) is ApprovalReply.ONCE
 
 
 def test_an_answer_that_comes_too_late_is_refused():
@@ -170,7 +170,7 @@ def test_an_answer_that_comes_too_late_is_refused():
     seal = Seal(clock, LIFETIME_S)
     late, last = asked(seal), asked(seal)
     clock.advance(LIFETIME_S)
-    assert seal.open(answer(last)) is Reply.ONCE
+    assert seal.open(answer(last)) is ApprovalReply.ONCE
     clock.advance(1.5)
     due, nonce, signature = base64.urlsafe_b64decode(late.removeprefix("toolcrib.")).decode().split(".")
     longer = base64.urlsafe_b64encode(f"{int(due) + 999}.{nonce}.{signature}".encode()).decode()
@@ -209,7 +209,7 @@ def test_no_changed_byte_is_accepted(data):
     except PermissionDenied:
         return
 
-    assert found is Reply.ONCE
+    assert found is ApprovalReply.ONCE
     with pytest.raises(PermissionDenied):
         seal.open(answer(state))
 
@@ -227,7 +227,7 @@ def test_what_was_used_is_not_forgotten_while_it_could_be_used_again(monkeypatch
             seal.open(answer(state))
     clock.advance(LIFETIME_S + 1)
 
-    assert seal.open(answer(asked(seal))) is Reply.ONCE
+    assert seal.open(answer(asked(seal))) is ApprovalReply.ONCE
 
 
 @pytest.mark.parametrize("state", [None, 5, "other", "", {"toolcrib.": 1}])
@@ -277,6 +277,6 @@ def test_whoever_has_the_same_key_can_open_what_another_one_asked():
     asking, same, other = (Seal(ManualClock(), LIFETIME_S, key) for key in (b"k" * 32, b"k" * 32, b"o" * 32))
     state = asked(asking)
 
-    assert same.open(answer(state)) is Reply.ONCE
+    assert same.open(answer(state)) is ApprovalReply.ONCE
     with pytest.raises(PermissionDenied):
         other.open(answer(state))

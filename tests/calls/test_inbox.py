@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import replace
 
-from toolcrib.calls.approvals import Answer, Question, Reply
+from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.calls.inbox import ATTENDED_S, Inbox
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ToolCall
@@ -13,8 +13,8 @@ OWNER = Caller("owner", "token", EVERYTHING)
 CALL = ToolCall("files__write", "write", {})
 
 
-def question(number: int = 1) -> Question:
-    return Question(f"q{number}", "files__write", "files", "write", "local", {}, 60.0)
+def question(number: int = 1) -> ApprovalQuestion:
+    return ApprovalQuestion(f"q{number}", "files__write", "files", "write", "local", {}, 60.0)
 
 
 async def test_it_reaches_nobody_when_nobody_looks():
@@ -60,12 +60,12 @@ async def test_a_question_waits_to_be_seen_and_is_answered_once():
     inbox = Inbox(ManualClock())
     putting = asyncio.create_task(inbox.put(question(), CALL))
     seen = await inbox.look(OWNER, 60)
-    said = [("q1", Reply.ONCE), ("q1", Reply.NO), ("ghost", Reply.ONCE)]
+    said = [("q1", ApprovalReply.ONCE), ("q1", ApprovalReply.NO), ("ghost", ApprovalReply.ONCE)]
     answered = [inbox.answer(question_id, reply, OWNER) for question_id, reply in said]
     answer = await putting
 
     assert [waiting.question for waiting in seen] == [question()]
-    assert (answered, answer) == ([True, False, False], Answer(Reply.ONCE, OWNER.id))
+    assert (answered, answer) == ([True, False, False], ApprovalAnswer(ApprovalReply.ONCE, OWNER.id))
     assert await inbox.look(OWNER) == []
     assert inbox.find("q1") is None
 
@@ -91,7 +91,7 @@ async def test_a_question_that_is_withdrawn_is_gone():
     putting.cancel()
     await asyncio.gather(putting, return_exceptions=True)
 
-    assert (await inbox.look(OWNER), inbox.answer("q1", Reply.ALWAYS, OWNER)) == ([], False)
+    assert (await inbox.look(OWNER), inbox.answer("q1", ApprovalReply.ALWAYS, OWNER)) == ([], False)
 
 
 async def test_a_look_that_waits_in_vain_comes_back_empty():
@@ -106,7 +106,7 @@ async def test_listeners_are_told_of_questions_that_come_and_go():
     first, second = (asyncio.create_task(inbox.put(question(number), CALL)) for number in (1, 2))
     await inbox.look(OWNER, 60)
     await asyncio.sleep(0)
-    inbox.answer("q1", Reply.ONCE, OWNER)
+    inbox.answer("q1", ApprovalReply.ONCE, OWNER)
     second.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
     forget()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.calls.gate import MovingWindow, Windows, use_all
+from toolcrib.calls.gate import MovingWindow, RateWindows, use_all
 from toolcrib.core.limits import Rate
 
 GAPS = st.lists(st.integers(0, 40).map(lambda tenths: tenths / 8), max_size=120)
@@ -93,7 +93,7 @@ def test_of_several_windows_all_are_used_or_none(rates, gaps):
 
 def test_idle_windows_make_room_for_others():
     """However many callers come by, only those that still count are remembered."""
-    windows = Windows(Rate(2, 1.0), keys_max=3)
+    windows = RateWindows(Rate(2, 1.0), keys_max=3)
     for number in range(100):
         now = number / 2
         windows.of(f"caller {number}", now).use(now)
@@ -103,7 +103,7 @@ def test_idle_windows_make_room_for_others():
 
 def test_a_caller_for_whom_there_is_no_room_is_told_when_there_will_be():
     """Nobody who still counts is forgotten for a newcomer."""
-    windows = Windows(Rate(2, 1.0), keys_max=2)
+    windows = RateWindows(Rate(2, 1.0), keys_max=2)
     windows.of("a", 0.0).use(0.0)
     windows.of("b", 0.25).use(0.25)
 
@@ -116,7 +116,7 @@ def test_a_caller_for_whom_there_is_no_room_is_told_when_there_will_be():
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 8).map(lambda eighths: eighths / 8))))
 def test_a_full_table_never_grants_more_than_the_rate(uses):
     """Room is made only where it costs no exactness."""
-    windows, granted, now = Windows(Rate(2, 1.0), keys_max=3), [], 0.0
+    windows, granted, now = RateWindows(Rate(2, 1.0), keys_max=3), [], 0.0
     for key, gap in uses:
         now += gap
         window = windows.of(key, now)
@@ -144,7 +144,7 @@ def test_a_use_that_is_taken_back_makes_room():
 
 def test_a_window_that_nothing_was_counted_in_makes_room_at_once():
     """Somebody who was refused for another reason keeps nobody out."""
-    windows = Windows(Rate(1, 60.0), keys_max=1)
+    windows = RateWindows(Rate(1, 60.0), keys_max=1)
     windows.of("refused", 0.0)
 
     assert windows.room_in_s(0.0) == 0.0

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from toolcrib.calls.live import Live, LiveCall, Step, message_of
+from toolcrib.calls.live import CallStepTime, Live, LiveCall, message_of
 from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import InvalidArguments, ToolFailed, UnknownTool
@@ -133,11 +133,11 @@ async def test_steps_tell_what_took_the_time():
     board.pass_time(0.25)
     board.end(entry)
 
-    assert unfinished[1] == Step("queue", 3000.0, 3500.0)
+    assert unfinished[1] == CallStepTime("queue", 3000.0, 3500.0)
     assert entry.steps == [
-        Step("approval", 1000.0, 3000.0),
-        Step("queue", 3000.0, 3500.0),
-        Step("tool", 3500.0, 3750.0),
+        CallStepTime("approval", 1000.0, 3000.0),
+        CallStepTime("queue", 3000.0, 3500.0),
+        CallStepTime("tool", 3500.0, 3750.0),
     ]
     assert entry.to_dict()["steps"][2] == {"name": "tool", "startMs": 3500.0, "endMs": 3750.0}
 
@@ -152,7 +152,7 @@ async def test_a_call_that_ends_while_it_waits_has_its_wait_end_with_it():
     board.end(entry, "TOOL_TIMEOUT", "late")
 
     assert open_step == [{"name": "queue", "startMs": 1000.0, "endMs": None}]
-    assert entry.steps == [Step("queue", 1000.0, 2000.0)]
+    assert entry.steps == [CallStepTime("queue", 1000.0, 2000.0)]
 
 
 async def test_listeners_are_told_of_beginning_waiting_and_end_until_they_are_forgotten():

@@ -6,7 +6,7 @@ import pytest
 from tests.doubles.replicas import Common, Replica, replica, so
 
 from toolcrib.calls import neighbours
-from toolcrib.calls.approvals import Reply
+from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.calls.elicit import REQUEST
 from toolcrib.config.model import Config
 from toolcrib.config.sections import SecurityConfig
@@ -37,7 +37,7 @@ async def test_who_looks_in_at_one_replica_answers_for_a_call_at_another():
     async with replica(common, "a", srv(), config=ASK) as a, replica(common, "b", srv(), config=ASK) as b:
         call = await asked(a, b)
         (seen,) = await b.made.crib.inbox.look(OWNER)
-        counted = await b.made.crib.inbox.answer_anywhere(seen.question.id, Reply.ONCE, OWNER)
+        counted = await b.made.crib.inbox.answer_anywhere(seen.question.id, ApprovalReply.ONCE, OWNER)
         result = await call
 
         assert (seen.question.tool, seen.question.arguments, counted) == ("srv__work", {"n": 1}, True)
@@ -55,7 +55,7 @@ async def test_the_first_answer_counts_and_the_second_learns_that():
         call = await asked(a, b)
         await so(lambda: c.made.crib.inbox.open_to(OWNER))
         (seen,) = b.made.crib.inbox.open_to(OWNER)
-        said = [one.made.crib.inbox.answer_anywhere(seen.question.id, Reply.ONCE, OWNER) for one in (b, c)]
+        said = [one.made.crib.inbox.answer_anywhere(seen.question.id, ApprovalReply.ONCE, OWNER) for one in (b, c)]
         counted = await asyncio.gather(*said)
         await call
 
@@ -69,7 +69,7 @@ async def test_a_question_that_is_answered_at_home_disappears_everywhere():
         b.made.crib.inbox.on_change(lambda question, state: states.append(state))
         call = await asked(a, b)
         (seen,) = a.made.crib.inbox.own()
-        a.made.crib.inbox.answer(seen.question.id, Reply.NO, OWNER)
+        a.made.crib.inbox.answer(seen.question.id, ApprovalReply.NO, OWNER)
         result = await call
         await so(lambda: not b.made.crib.inbox.open_to(OWNER))
 
@@ -104,7 +104,7 @@ async def test_a_replica_that_comes_later_learns_what_waits():
             await so(lambda: c.made.crib.inbox.reaches(ToolCall("srv__work", "", {}, "", LOCAL_USER)))
             (seen,) = c.made.crib.inbox.open_to(OWNER)
 
-            assert await c.made.crib.inbox.answer_anywhere(seen.question.id, Reply.ONCE, OWNER)
+            assert await c.made.crib.inbox.answer_anywhere(seen.question.id, ApprovalReply.ONCE, OWNER)
             await call
 
 
@@ -117,7 +117,7 @@ async def test_the_question_of_a_replica_that_died_cannot_be_answered_and_goes_a
         (seen,) = b.made.crib.inbox.open_to(OWNER)
 
         with pytest.raises(CoordinationUnavailable, match="does not answer"):
-            await b.made.crib.inbox.answer_anywhere(seen.question.id, Reply.ONCE, OWNER)
+            await b.made.crib.inbox.answer_anywhere(seen.question.id, ApprovalReply.ONCE, OWNER)
         assert b.made.crib.inbox.open_to(OWNER) == []
         call.cancel()
 
@@ -131,7 +131,7 @@ async def test_what_is_allowed_for_a_session_is_allowed_at_all_replicas():
     async with replica(common, "a", srv(), config=ASK) as a, replica(common, "b", source, config=ASK) as b:
         call = await asked(a, b, caller)
         (seen,) = b.made.crib.inbox.open_to(OWNER)
-        await b.made.crib.inbox.answer_anywhere(seen.question.id, Reply.SESSION, OWNER)
+        await b.made.crib.inbox.answer_anywhere(seen.question.id, ApprovalReply.SESSION, OWNER)
         await call
         result = await b.made.crib.call("srv__work", caller=caller)
         kept = " ".join([*common.hub.values, *common.hub.uses])
@@ -198,7 +198,7 @@ async def test_numbers_of_any_size_are_shown_at_the_others():
         call = asyncio.create_task(a.made.crib.call("srv__work", {"n": 10**40}))
         await so(lambda: b.made.crib.inbox.open_to(OWNER))
         (seen,) = await b.made.crib.inbox.look(OWNER)
-        await b.made.crib.inbox.answer_anywhere(seen.question.id, Reply.ONCE, OWNER)
+        await b.made.crib.inbox.answer_anywhere(seen.question.id, ApprovalReply.ONCE, OWNER)
         result = await call
 
         assert result.error is None

@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.exam import Graded, Question, parse_questions, report, starter_questions, to_line
+from toolcrib.catalog.exam import ExamQuestion, Graded, parse_questions, report, starter_questions, to_line
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Example, Tool
 from toolcrib.sources.native.functions import NativeSource
@@ -15,7 +15,7 @@ def test_questions_are_lines_with_needs():
     """A list inside the list means that any of its tools will do; empty lines and notes are skipped."""
     text = '# mine\n\n{"query": "history", "tools": ["git__log", ["git__push", "files__read"]]}\n'
 
-    assert parse_questions(text, KNOWN) == [Question("history", (("git__log",), ("git__push", "files__read")), 3)]
+    assert parse_questions(text, KNOWN) == [ExamQuestion("history", (("git__log",), ("git__push", "files__read")), 3)]
 
 
 def test_everything_wrong_is_told_at_once_with_its_line():
@@ -38,7 +38,7 @@ def test_a_file_without_questions_is_no_exam():
 
 def test_recall_is_the_share_of_needs_that_are_met():
     """One need at the top, one in third place, one nowhere."""
-    question = Question("q", (("a",), ("b", "c"), ("z",)), 1)
+    question = ExamQuestion("q", (("a",), ("b", "c"), ("z",)), 1)
     graded = Graded(question, ("a", "x", "c", "d"))
 
     assert [graded.recall(depth) for depth in (1, 2, 3, 10)] == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3])
@@ -46,8 +46,8 @@ def test_recall_is_the_share_of_needs_that_are_met():
 
 def test_the_report_names_the_misses_and_who_won():
     """What is among the first five is no miss."""
-    fine = Graded(Question("fine", (("a",),), 1), ("x", "a"))
-    bad = Graded(Question("bad", (("b",),), 2), tuple("uvwxyb"))
+    fine = Graded(ExamQuestion("fine", (("a",),), 1), ("x", "a"))
+    bad = Graded(ExamQuestion("bad", (("b",),), 2), tuple("uvwxyb"))
 
     assert report([fine, bad]) == {
         "questions": 2,

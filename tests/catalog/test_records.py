@@ -7,7 +7,7 @@ import pytest
 
 from toolcrib.catalog import pins
 from toolcrib.catalog.pins import CHANGED, MOVED, NEW, TOO_MANY
-from toolcrib.catalog.records import Quarantine, Shelf
+from toolcrib.catalog.records import Quarantine, ServerShelf
 from toolcrib.config.lock import Pin, Record
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import SecurityConfig
@@ -226,7 +226,9 @@ async def test_nothing_is_accepted_that_is_no_longer_what_was_looked_at():
 
 @pytest.mark.parametrize("barred", ["its entry is another", ""])
 async def test_a_server_that_is_let_go_is_asked_anew_and_any_other_is_left_as_it_is(barred):
-    shelf = Shelf(ServerConfig("files", command="files"), None, None, fresh_until=5.0, barred=barred, is_compared=True)
+    shelf = ServerShelf(
+        ServerConfig("files", command="files"), None, None, fresh_until=5.0, barred=barred, is_compared=True
+    )
     shelf.settled.set()
 
     Quarantine.unbar(shelf)
@@ -239,10 +241,10 @@ LISTED, OTHER = "manifest:files=one", "manifest:files=other"
 READ = {"name": "read", "description": "first"}
 
 
-def shelf_of(entry: str = "", accepted: str = "", **more: object) -> Shelf:
+def shelf_of(entry: str = "", accepted: str = "", **more: object) -> ServerShelf:
     """What is known of a server that shows one tool, as nobody has accepted it yet."""
     record = Record("files", tools=(READ,), entry=accepted)
-    return Shelf(ServerConfig("files", command="files", entry=entry), None, record, (tool("read"),), **more)
+    return ServerShelf(ServerConfig("files", command="files", entry=entry), None, record, (tool("read"),), **more)
 
 
 @pytest.mark.parametrize(("mode", "barred"), [("off", ""), ("first", MOVED), ("strict", MOVED)])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.lookalikes import find_lookalikes
-from toolcrib.catalog.records import Shelf
+from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.sections import PlaceRules, SecurityConfig
@@ -48,8 +48,8 @@ CHANGES = st.one_of(
 )
 
 
-def a_shelf(name: str) -> Shelf:
-    return Shelf(ServerConfig(name, command="x"), FakeSource(name), Record(name))
+def a_shelf(name: str) -> ServerShelf:
+    return ServerShelf(ServerConfig(name, command="x"), FakeSource(name), Record(name))
 
 
 def a_native(name: str):

@@ -5,7 +5,7 @@ import pytest
 from toolcrib.catalog.merge import configured_view, native_view
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.sections import SecurityConfig
-from toolcrib.core.limits import Limits, Rate
+from toolcrib.core.limits import Rate, ToolLimits
 from toolcrib.core.tool import SecurityLevel, Tool
 
 PLAIN = SecurityConfig()
@@ -27,8 +27,8 @@ def test_a_tool_carries_the_limits_that_hold_for_it():
     view = configured_view(ServerConfig("files", command="x", rate=Rate(10, 1.0), parallel=5, tools=tools), PLAIN)
 
     assert [view(f"files__{name}", Tool(name))[0].limits for name in "ab"] == [
-        Limits(Rate(3, 60.0), Rate(10, 1.0), 5),
-        Limits(None, Rate(10, 1.0), 5),
+        ToolLimits(Rate(3, 60.0), Rate(10, 1.0), 5),
+        ToolLimits(None, Rate(10, 1.0), 5),
     ]
 
 

@@ -12,7 +12,7 @@ from toolcrib.core.access import EVERYTHING, NOTHING, Caller, Grants
 from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.server.identity.jwt import KEYS_PENDING, JwtGate, JwtPolicy, KeyRing
-from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.postgres.tokens import COUNTS_S, PgTokens
 from toolcrib.testing import ManualClock
 
@@ -80,7 +80,7 @@ async def here(tmp_path: Path) -> Here:
 
 async def test_each_kind_of_token_has_its_own_caller(here):
     """The owner may do everything; what is none of ours is nobody's."""
-    token, text = here.kept.create(TokenWish("ci", Grants(WRITE), "agent"))
+    token, text = here.kept.create(NewToken("ci", Grants(WRITE), "agent"))
     presented = [b"the-owner's-token", text.encode(), signed(claims(scope="toolcrib:level:write")), signed()]
 
     assert [here.callers.identify(one) for one in presented] == [
@@ -95,7 +95,7 @@ async def test_each_kind_of_token_has_its_own_caller(here):
 
 async def test_a_damaged_file_closes_the_door_for_its_tokens(here):
     """The answer says that it is not the client's fault; nobody else comes in by it."""
-    _, text = here.kept.create(TokenWish("ci", Grants(WRITE)))
+    _, text = here.kept.create(NewToken("ci", Grants(WRITE)))
     here.kept.path.write_text("{")
 
     assert here.callers.identify(text.encode()) is TOKENS_UNREADABLE
@@ -106,8 +106,8 @@ async def test_a_damaged_file_closes_the_door_for_its_tokens(here):
 
 async def test_callers_stay_until_their_tokens_end(here):
     """By revocation, by expiry; the owner always stays."""
-    here.kept.create(TokenWish("ci", Grants(WRITE)))
-    _, text = here.kept.create(TokenWish("short", Grants(WRITE), lifetime_s=60))
+    here.kept.create(NewToken("ci", Grants(WRITE)))
+    _, text = here.kept.create(NewToken("short", Grants(WRITE), lifetime_s=60))
     ci = here.kept.read()[0].caller
     short, ann = here.callers.identify(text.encode()), here.callers.identify(signed())
     everyone = [OWNER, ci, short, ann]
@@ -126,7 +126,7 @@ def test_what_a_caller_has_under_way_goes_on_while_nobody_can_say_whether_its_to
     clock, steady = ManualClock(NOW), ManualClock(0.0)
     kept = PgTokens(store_settings, clock, steady)
     known = Callers("the-owner's-token", kept, None, clock)
-    lasting, short = (kept.create(TokenWish(name, Grants(WRITE), lifetime_s=end)) for name, end in LIFETIMES)
+    lasting, short = (kept.create(NewToken(name, Grants(WRITE), lifetime_s=end)) for name, end in LIFETIMES)
     steady.advance(COUNTS_S + 1)
     before = [known.may_stay(token.caller) for token, _ in (lasting, short)]
     clock.advance(90)

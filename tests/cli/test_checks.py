@@ -7,10 +7,10 @@ import pytest
 
 from toolcrib.cli import checks
 from toolcrib.cli.checks import check_knowledge
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig, StoreConfig
 from toolcrib.crib.knowledge import make_library
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 
 PLAIN = "[kb]\ndocs = false\nembedder = 'none'\n"
 
@@ -28,14 +28,14 @@ async def notes(config, tmp_path):
     for name in ("ants", "bees"):
         (folder / f"{name}.md").write_text(f"# {name}\n\nAll about {name}.\n")
         os.utime(folder / f"{name}.md", (1_700_000_000, 1_700_000_000))
-    library = await make_library(config, Surroundings()).open()
-    await library.ingest.add([Root(folder)], Adding("notes"))
+    library = await make_library(config, Environment()).open()
+    await library.ingest.add([SourceRoot(folder)], Adding("notes"))
     await library.close()
     return folder
 
 
 async def verdicts(config):
-    return [(check.level, check.message, check.todo) for check in await check_knowledge(config, Surroundings())]
+    return [(check.level, check.message, check.todo) for check in await check_knowledge(config, Environment())]
 
 
 async def test_a_sound_one_is_counted(config, notes):
@@ -52,7 +52,7 @@ async def test_one_that_is_not_there_is_not_made_by_looking(config, tmp_path):
 
 
 async def test_one_that_is_switched_off_is_not_looked_at(config):
-    assert await check_knowledge(KbConfig(enabled=False, path=config.path), Surroundings()) == []
+    assert await check_knowledge(KbConfig(enabled=False, path=config.path), Environment()) == []
 
 
 async def test_files_that_changed_or_left_since_are_counted(config, notes):
@@ -67,8 +67,8 @@ async def test_files_that_changed_or_left_since_are_counted(config, notes):
 async def test_an_embedder_that_is_no_longer_configured_is_told(config, notes):
     """Its collections are found by words alone."""
     mine = replace(config, embedder="mine", embedders={"mine": EmbedderConfig("bundled")})
-    library = await make_library(mine, Surroundings()).open()
-    await library.ingest.add([Root(notes)], Adding("others"))
+    library = await make_library(mine, Environment()).open()
+    await library.ingest.add([SourceRoot(notes)], Adding("others"))
     await library.close()
 
     assert [level for level, _, _ in await verdicts(mine)] == ["ok"]
@@ -114,14 +114,14 @@ def test_the_doctor_looks_at_it(toolcrib):
 
 async def test_a_shared_one_is_looked_at_where_it_is(store_settings):
     shared = KbConfig(enabled=True, docs=False, embedder="none")
-    (check,) = await check_knowledge(shared, Surroundings(), StoreConfig(url=store_settings.url))
+    (check,) = await check_knowledge(shared, Environment(), StoreConfig(url=store_settings.url))
 
     assert (check.level, check.message.startswith("0 documents in 0 collections, postgresql://")) == ("ok", True)
 
 
 async def test_a_shared_one_that_is_away_fails():
     shared = KbConfig(enabled=True, docs=False, embedder="none")
-    (check,) = await check_knowledge(shared, Surroundings(), StoreConfig(url="postgresql://me:secret@127.0.0.1:1/x"))
+    (check,) = await check_knowledge(shared, Environment(), StoreConfig(url="postgresql://me:secret@127.0.0.1:1/x"))
 
     assert (check.level, "does not answer" in check.message) == ("fail", True)
     assert "secret" not in f"{check.message} {check.todo}"

@@ -7,11 +7,11 @@ import psycopg
 import pytest
 from tests.cli.program import Program
 
-from toolcrib.config.lock import Answer, Lock, Pin, Record
+from toolcrib.config.lock import Lock, Pin, Record, StandingAnswer
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.database import AuditDatabase, body_of
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.lockfile import LockFile
@@ -27,13 +27,13 @@ KILLS = 5
 def fill(toolcrib: Program) -> None:
     """What a machine has after a while."""
     records = {f"s{n:03}": Record(f"s{n:03}", "success", pins={"t": Pin("h", "i")}) for n in range(60)}
-    answers = {f"s{n:03}__t": {"ann": Answer(True, "2026-01-02T03:04:05Z", "terminal")} for n in range(40)}
+    answers = {f"s{n:03}__t": {"ann": StandingAnswer(True, "2026-01-02T03:04:05Z", "terminal")} for n in range(40)}
     LockFile(toolcrib.project / "toolcrib.lock").change(lambda _: Lock(records, answers))
     state = toolcrib.home / "state" / "toolcrib"
     state.mkdir(parents=True)
     tokens = TokenFile(state / "tokens.json", time.time)
     for n in range(30):
-        tokens.create(TokenWish(f"t{n}", Grants(SecurityLevel.WRITE)))
+        tokens.create(NewToken(f"t{n}", Grants(SecurityLevel.WRITE)))
     log = AuditDatabase(state / "audit.db")
     log.append([body_of(n * 1_000_000, AuditEntry("call", f"s__t{n % 7}", caller="ann")) for n in range(ENTRIES)])
     log.close()

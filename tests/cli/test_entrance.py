@@ -15,7 +15,7 @@ from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.stores.access_tokens import TOKENS_NAME, TokenFile, TokenWish
+from toolcrib.stores.access_tokens import TOKENS_NAME, NewToken, TokenFile
 from toolcrib.stores.paths import state_directory
 from toolcrib.testing import ManualClock
 
@@ -77,7 +77,7 @@ def test_a_token_is_needed_where_somebody_else_may_come_or_somebody_wants_it(sta
 @pytest.mark.parametrize("end", ["active", "expired", "revoked"])
 def test_a_token_is_needed_once_one_was_given_to_anybody(start, end):
     """Also after it has ended: revoking the last token must not open the door to everybody."""
-    start.tokens.create(TokenWish("ci", Grants(SecurityLevel.WRITE), lifetime_s=60))
+    start.tokens.create(NewToken("ci", Grants(SecurityLevel.WRITE), lifetime_s=60))
     if end == "expired":
         start.clock.advance(60)
     elif end == "revoked":
@@ -89,7 +89,7 @@ def test_a_token_is_needed_once_one_was_given_to_anybody(start, end):
 
 def test_a_damaged_file_of_tokens_is_told_at_start(start):
     """Nothing is served, least of all without tokens."""
-    start.tokens.create(TokenWish("ci", Grants(SecurityLevel.WRITE)))
+    start.tokens.create(NewToken("ci", Grants(SecurityLevel.WRITE)))
     start.tokens.path.write_text("{")
 
     with pytest.raises(ConfigError, match="damaged"):

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.program import Program
 
 import toolcrib as library
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, NOTHING, Caller, Grants
 
 TURNCOAT = Path(__file__).resolve().parents[1] / "hostile" / "turncoat.py"
@@ -86,7 +86,7 @@ def through_stdio(program: Program, *flags: str) -> Answers:
 
 def through_library(program: Program, grants: Grants) -> Answers:
     async def ask() -> Answers:
-        around = Surroundings(program.project, program.variables())
+        around = Environment(program.project, program.variables())
         async with library.open_crib(program.config, surroundings=around) as crib:
             caller = Caller("somebody", "token", grants)
             listed = [tool.name for tool in await crib.tools(caller=caller)]

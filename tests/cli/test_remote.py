@@ -14,7 +14,7 @@ from toolcrib.cli.remote import Remote, open_remote
 from toolcrib.core.access import EVERYTHING, OWNER_ID, Caller
 from toolcrib.core.errors import PermissionDenied, SourceUnavailable
 from toolcrib.server.identity.run_proof import KEPT_S, PREFIX, RunProof
-from toolcrib.stores.run_files import RunFiles, Written
+from toolcrib.stores.run_files import OwnRunFile, RunFiles
 from toolcrib.transports.http.guard import GuardPolicy
 from toolcrib.transports.http.server import Exchange, HttpServer, Request
 
@@ -73,7 +73,7 @@ class Crib:
 
 
 @asynccontextmanager
-async def serving(config: Path) -> AsyncIterator[tuple[Crib, Written]]:
+async def serving(config: Path) -> AsyncIterator[tuple[Crib, OwnRunFile]]:
     crib = Crib()
     await crib.server.start("127.0.0.1", 0)
     run = runs().write(crib.server.local_url, config.resolve(), "1")

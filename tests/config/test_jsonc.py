@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.config.jsonc import has_comments, read_jsonc
-from toolcrib.config.positions import Written
+from toolcrib.config.positions import PlacedValues
 from toolcrib.core.errors import ConfigError
 
 TEXT = """\
@@ -31,7 +31,7 @@ json_values = st.recursive(
 
 def test_comments_and_trailing_commas_are_read_over():
     """What editors accept is accepted, and every key knows its line."""
-    assert read_jsonc(TEXT, "mcp.json") == Written(
+    assert read_jsonc(TEXT, "mcp.json") == PlacedValues(
         where="mcp.json",
         root={
             "mcpServers": {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.config.lock import Answer, Lock, Pin, Record, age_s, read_lock, timestamp, with_record, write_lock
+from toolcrib.config.lock import Lock, Pin, Record, StandingAnswer, age_s, read_lock, timestamp, with_record, write_lock
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core.errors import ConfigError
 
@@ -110,7 +110,7 @@ records = st.builds(
 )
 answers = st.dictionaries(
     words,
-    st.dictionaries(words, st.builds(Answer, st.booleans(), words, words), min_size=1, max_size=2),
+    st.dictionaries(words, st.builds(StandingAnswer, st.booleans(), words, words), min_size=1, max_size=2),
     max_size=2,
 )
 

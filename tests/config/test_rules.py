@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.config.merge import Findings, Said
+from toolcrib.config.merge import MergedOrigins, RuleSetting
 from toolcrib.config.model import Layer, Origin, Overruled, ServerConfig, ServerEntry, ToolConfig
 from toolcrib.config.rules import (
     PREFERENCES,
@@ -276,12 +276,12 @@ def test_each_place_that_says_something_of_tools_is_asked_if_there_are_several()
 def test_what_is_overruled_is_found_with_where_it_was_said():
     """Nothing is where both say the same."""
     here, there = Origin("here"), Origin("there")
-    found = Findings()
+    found = MergedOrigins()
 
-    kept = found.strictest("a", [Said(1, here), Said(2, there)], max)
-    same = found.strictest("b", [Said(1, here), Said(1, there)], max)
+    kept = found.strictest("a", [RuleSetting(1, here), RuleSetting(2, there)], max)
+    same = found.strictest("b", [RuleSetting(1, here), RuleSetting(1, there)], max)
 
-    assert (kept, same) == (Said(2, there), Said(1, here))
+    assert (kept, same) == (RuleSetting(2, there), RuleSetting(1, here))
     assert found.overruled == {"a": (Overruled(1, here),)}
     assert found.origins == {"a": there, "b": here}
     assert found.strictest("c", [], max) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.config.merge import Findings, _own_layers, strictest_of_server, strictest_settings
+from toolcrib.config.merge import MergedOrigins, _own_layers, strictest_of_server, strictest_settings
 from toolcrib.config.model import DEFAULT, Layer, Origin, Overruled, ServerEntry, ToolConfig
 
 HERE = Origin("here")
@@ -14,7 +14,7 @@ def entry(*, adjusts: bool = False, **fields: object) -> ServerEntry:
 
 def fields_of(name: str, *layers: Layer) -> dict:
     """The fields of the server as the last layer has it, under the rules of all."""
-    return dict(strictest_of_server(name, layers[-1].servers[name], layers, Findings()).fields)
+    return dict(strictest_of_server(name, layers[-1].servers[name], layers, MergedOrigins()).fields)
 
 
 def test_a_table_of_rules_is_joined_key_by_key_with_where_each_was_said():
@@ -31,7 +31,7 @@ def test_a_table_of_rules_is_joined_key_by_key_with_where_each_was_said():
         Layer("three", {"security.policies": {"d": "ask"}}),
         Layer("four"),
     )
-    found = Findings()
+    found = MergedOrigins()
 
     settings = strictest_settings(layers, found)
 
@@ -53,7 +53,7 @@ def test_what_counts_only_together_comes_from_the_first_who_says_any_of_it():
         Layer("user", {"auth.issuer": "mine"}, origins={"auth.issuer": Origin("user", 1)}),
         Layer("project", {"auth.jwks": "theirs"}, origins={"auth.jwks": Origin("project", 1)}),
     )
-    found = Findings()
+    found = MergedOrigins()
 
     assert strictest_settings(layers, found) == {"serve.auth": "required", "auth.issuer": "mine"}
     assert found.origins == {"serve.auth": Origin("silent"), "auth.issuer": Origin("user", 1)}

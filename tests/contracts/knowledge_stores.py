@@ -4,13 +4,13 @@ import numpy as np
 
 from toolcrib.core.knowledge import (
     Arrival,
-    Change,
     Collection,
-    Document,
+    CollectionChange,
+    DocumentInfo,
     Embedding,
     Heading,
     Outline,
-    Place,
+    PassageSpan,
     Stamp,
     document_id,
     text_check,
@@ -23,10 +23,10 @@ BETTER = Embedding("better", "openai:large", 16)
 
 def arrival(source, text="one two\n\nthree four", **said):
     middle = len(text) // 2
-    places = (Place(0, middle, 1, ("Top",)), Place(middle, len(text), 2, ("Top", "Sub")))
+    places = (PassageSpan(0, middle, 1, ("Top",)), PassageSpan(middle, len(text), 2, ("Top", "Sub")))
     outline = Outline((0, middle), (Heading(0, 1, "Top"), Heading(middle, 2, "Sub")))
     fields = {"date": "2026-05-01T00:00:00Z", "type": "text", "added": "2026-06-01T00:00:00Z"} | said
-    document = Document(
+    document = DocumentInfo(
         document_id("notes", source), "notes", source, source.upper(), stamp=Stamp(f"h{text_check(text)}"), **fields
     )
     return Arrival(document, text, places, outline)
@@ -45,12 +45,12 @@ def vector(value, size=16):
 
 async def add(store, *arrivals, segment=None):
     encoded = indexed(*arrivals) if segment is None else segment
-    return await store.apply(Change("notes", tuple(arrivals), segment=encoded))
+    return await store.apply(CollectionChange("notes", tuple(arrivals), segment=encoded))
 
 
 async def two(notes, *, is_lacking=False):
     """The keys of two documents with two passages each."""
     arrivals = (arrival("a"), arrival("b"))
     segment = indexed(*arrivals, is_lacking=is_lacking)
-    await notes.apply(Change("notes", arrivals, segment=segment, is_lacking=is_lacking))
+    await notes.apply(CollectionChange("notes", arrivals, segment=segment, is_lacking=is_lacking))
     return [each.key for each in await notes.documents("notes")]

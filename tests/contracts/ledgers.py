@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from toolcrib.config.lock import Ledger
+from toolcrib.config.lock import LockStore
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.lock import PgLedger
@@ -16,7 +16,7 @@ class Ledgers:
         self._path, self._settings = path, settings
         self._databases: list[PgDatabase] = []
 
-    def open(self) -> Ledger:
+    def open(self) -> LockStore:
         if self._settings is None:
             return FileLedger(LockFile(self._path))
         self._databases.append(PgDatabase(self._settings))

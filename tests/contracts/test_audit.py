@@ -8,7 +8,7 @@ from tests.stores.audit_logs import Kept, in_file, in_table, numbered
 from toolcrib.core.audit import AuditEntry
 from toolcrib.stores.audit.database import link
 from toolcrib.stores.audit.log import NoAuditLog
-from toolcrib.stores.audit.reading import Query
+from toolcrib.stores.audit.reading import AuditQuery
 from toolcrib.stores.audit.verify import Fault, Head
 from toolcrib.stores.audit.writer import QueuedAudit
 
@@ -68,7 +68,7 @@ async def test_many_at_once_keep_their_order_and_share_writes(kept):
     finding = kept.walk()
     assert (finding.fault, finding.entries, finding.unfinished) == (None, 2000, [])
     for name in ("c0", "c50", "c99"):
-        ends = [entry.execution_id for entry in kept.find(Query(caller=name)) if entry.event == "call"]
+        ends = [entry.execution_id for entry in kept.find(AuditQuery(caller=name)) if entry.event == "call"]
         assert ends == [f"{name}-{number}" for number in range(10)]
 
 
@@ -87,7 +87,7 @@ async def test_several_writers_keep_one_chain(kept):
 
     finding = kept.walk()
     assert (finding.fault, finding.entries) == (None, 200)
-    assert [len(kept.find(Query(caller=f"w{number}"))) for number in range(4)] == [50] * 4
+    assert [len(kept.find(AuditQuery(caller=f"w{number}"))) for number in range(4)] == [50] * 4
     assert len(set(kept.tools())) == 200
 
 

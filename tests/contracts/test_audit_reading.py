@@ -7,7 +7,7 @@ from tests.stores.audit_logs import Kept, in_file, in_table
 
 from toolcrib.core.audit import AuditEntry
 from toolcrib.server.views.costs import usage_of
-from toolcrib.stores.audit.reading import Browse, Query, around, browse, following, in_order, per_hour
+from toolcrib.stores.audit.reading import AuditQuery, Browse, around, browse, following, in_order, per_hour
 
 DAY_NS = 86_400 * 10**9
 ENTRIES = [
@@ -41,29 +41,29 @@ async def seven(kept):
 @pytest.mark.parametrize(
     ("query", "numbers"),
     [
-        (Query(), [1, 3, 4, 5, 6, 7]),
-        (Query(tool="files__*"), [3, 4, 7]),
-        (Query(tool="files__[*]"), [7]),
-        (Query(tool="files__????"), [4]),
-        (Query(tool="*[_]_[pr]*"), [4, 5]),
-        (Query(tool="FILES__*"), []),
-        (Query(tool="f.*"), []),
-        (Query(tool="nothing"), [6]),
-        (Query(tool=""), [1]),
-        (Query(tool="no\0such"), []),
-        (Query(caller="ada"), [3, 5, 6, 7]),
-        (Query(outcome="TOOL_*"), [4, 6]),
-        (Query(outcome="success"), [3]),
-        (Query(denied=True), [4, 6]),
-        (Query(after=4), [5, 6, 7]),
-        (Query(since_us=2**60), []),
-        (Query(until_us=1), []),
-        (Query(until_us=2**60), [1, 3, 4, 5, 6, 7]),
-        (Query(before=5), [1, 3, 4]),
-        (Query(before=3), [1]),
-        (Query(before=6), [1, 3, 4, 5]),
-        (Query(tool="'; DROP TABLE entry; --"), []),
-        (Query(tool="*'; DROP TABLE entry; --"), []),
+        (AuditQuery(), [1, 3, 4, 5, 6, 7]),
+        (AuditQuery(tool="files__*"), [3, 4, 7]),
+        (AuditQuery(tool="files__[*]"), [7]),
+        (AuditQuery(tool="files__????"), [4]),
+        (AuditQuery(tool="*[_]_[pr]*"), [4, 5]),
+        (AuditQuery(tool="FILES__*"), []),
+        (AuditQuery(tool="f.*"), []),
+        (AuditQuery(tool="nothing"), [6]),
+        (AuditQuery(tool=""), [1]),
+        (AuditQuery(tool="no\0such"), []),
+        (AuditQuery(caller="ada"), [3, 5, 6, 7]),
+        (AuditQuery(outcome="TOOL_*"), [4, 6]),
+        (AuditQuery(outcome="success"), [3]),
+        (AuditQuery(denied=True), [4, 6]),
+        (AuditQuery(after=4), [5, 6, 7]),
+        (AuditQuery(since_us=2**60), []),
+        (AuditQuery(until_us=1), []),
+        (AuditQuery(until_us=2**60), [1, 3, 4, 5, 6, 7]),
+        (AuditQuery(before=5), [1, 3, 4]),
+        (AuditQuery(before=3), [1]),
+        (AuditQuery(before=6), [1, 3, 4, 5]),
+        (AuditQuery(tool="'; DROP TABLE entry; --"), []),
+        (AuditQuery(tool="*'; DROP TABLE entry; --"), []),
     ],
 )
 async def test_entries_are_found_by_what_they_say(seven, query, numbers):
@@ -78,10 +78,10 @@ async def test_a_long_log_is_searched_to_its_beginning(kept):
         log.note(AuditEntry("call", tool=f"t{number % 5}", execution_id=str(number), outcome="success"))
     await log.close()
 
-    found = kept.find(Query(tool="t[0-3]"))
+    found = kept.find(AuditQuery(tool="t[0-3]"))
 
     assert [entry.seq for entry in found] == [number + 1 for number in range(2500) if number % 5 != 4]
-    assert [entry.seq for entry in kept.find(Query(tool="t4"), 2)] == [2495, 2500]
+    assert [entry.seq for entry in kept.find(AuditQuery(tool="t4"), 2)] == [2495, 2500]
 
 
 async def test_the_newest_come_last(seven):
@@ -107,9 +107,9 @@ async def test_a_body_that_is_no_entry_any_more_is_shown_as_such(seven):
 async def test_whoever_reads_on_sees_what_was_added_meanwhile(seven):
     """Over the same connection, for whoever follows the log."""
     with seven.place.reading() as log:
-        before = len(list(log.search(Query(after=6))))
+        before = len(list(log.search(AuditQuery(after=6))))
         await seven.write(ENTRIES[:2])
-        after = len(list(log.search(Query(after=6))))
+        after = len(list(log.search(AuditQuery(after=6))))
 
     assert (before, after) == (1, 3)
 

@@ -7,12 +7,12 @@ from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, indexe
 
 from toolcrib.core.errors import UnknownCollection
 from toolcrib.core.knowledge import (
-    Change,
+    CollectionChange,
     CollectionCounts,
     DocumentFilter,
+    DocumentText,
     SegmentRows,
     Stamp,
-    Text,
     document_id,
     passages_of,
 )
@@ -57,7 +57,7 @@ async def test_a_document_comes_back_with_its_text_outline_and_passages(notes):
     found = await notes.document(given.document.id)
 
     assert replace(found, key=0) == given.document
-    assert await notes.text(found.id) == Text(given.text, given.outline)
+    assert await notes.text(found.id) == DocumentText(given.text, given.outline)
     assert await notes.passages(found.id) == passages_of(given)
     assert await notes.documents_of([found.key, 10_000]) == {found.key: found}
     assert await notes.passages_at([(found.key, 1), (10_000, 0)]) == {(found.key, 1): passages_of(given)[1]}
@@ -77,7 +77,7 @@ async def test_nothing_is_found_of_what_was_never_there(notes):
 async def test_a_change_to_no_collection_changes_nothing(notes):
     before = await notes.generation()
     with pytest.raises(UnknownCollection, match="notes"):
-        await notes.apply(Change("note", (arrival("a"),), segment=indexed(arrival("a"))))
+        await notes.apply(CollectionChange("note", (arrival("a"),), segment=indexed(arrival("a"))))
 
     assert await notes.generation() == before
     assert await notes.document(document_id("notes", "a")) is None
@@ -86,7 +86,7 @@ async def test_a_change_to_no_collection_changes_nothing(notes):
 async def test_every_change_is_a_new_generation(notes):
     numbers = [await notes.generation()]
     numbers.append(await add(notes, arrival("a")))
-    numbers.append(await notes.apply(Change("notes", removals=(document_id("notes", "a"),))))
+    numbers.append(await notes.apply(CollectionChange("notes", removals=(document_id("notes", "a"),))))
 
     assert numbers == sorted(set(numbers))
     assert await notes.generation() == numbers[-1]
@@ -95,7 +95,7 @@ async def test_every_change_is_a_new_generation(notes):
 async def test_keys_are_never_used_again(notes):
     await add(notes, arrival("a"))
     first = (await notes.documents("notes"))[0].key
-    await notes.apply(Change("notes", removals=(document_id("notes", "a"),)))
+    await notes.apply(CollectionChange("notes", removals=(document_id("notes", "a"),)))
     await add(notes, arrival("b"))
 
     assert (await notes.documents("notes"))[0].key > first
@@ -134,7 +134,7 @@ async def test_newer_signs_of_the_same_bytes_are_remembered(notes):
 
 async def test_what_a_collection_holds_is_counted(notes):
     await add(notes, arrival("a", type="pdf"), arrival("b"), arrival("c"))
-    await notes.apply(Change("notes", removals=(document_id("notes", "c"),)))
+    await notes.apply(CollectionChange("notes", removals=(document_id("notes", "c"),)))
 
     held = await notes.counts("notes")
 
@@ -261,7 +261,7 @@ async def test_what_is_not_complete_is_named(notes):
     await two(notes, is_lacking=True)
     during = await notes.incomplete()
     for document in await notes.documents("notes"):
-        await notes.apply(Change("notes", removals=(document.id,)))
+        await notes.apply(CollectionChange("notes", removals=(document.id,)))
 
     assert (before, during, await notes.incomplete()) == (["other"], ["notes", "other"], ["other"])
 

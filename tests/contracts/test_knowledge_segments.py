@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, two, vector
 
-from toolcrib.core.knowledge import Change, Merging, Swap, document_id
+from toolcrib.core.knowledge import CollectionChange, Merging, Swap, document_id
 from toolcrib.stores.knowledge.memory import MemoryKnowledge
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 
@@ -78,7 +78,7 @@ async def test_a_merge_that_comes_too_late_is_not_done(notes):
     await add(notes, arrival("b"), segment=b"2")
     old = tuple(await notes.segments())
     b = await notes.document(document_id("notes", "b"))
-    await notes.apply(Change("notes", removals=(document_id("notes", "a"),)))
+    await notes.apply(CollectionChange("notes", removals=(document_id("notes", "a"),)))
     is_done = await notes.merge(Merging("notes", old, b"12", ((b.key, 0), (b.key, 1)), 1))
 
     assert not is_done
@@ -87,7 +87,7 @@ async def test_a_merge_that_comes_too_late_is_not_done(notes):
 
 async def test_a_segment_of_the_dead_can_be_merged_away(notes):
     await add(notes, arrival("a"))
-    await notes.apply(Change("notes", removals=(document_id("notes", "a"),)))
+    await notes.apply(CollectionChange("notes", removals=(document_id("notes", "a"),)))
     is_done = await notes.merge(Merging("notes", tuple(await notes.segments()), b"", (), 0))
 
     assert is_done
@@ -122,7 +122,7 @@ async def test_a_swap_that_comes_too_late_is_not_done(notes, change):
     if change == "arrival":
         await add(notes, arrival("c"))
     elif change == "removal":
-        await notes.apply(Change("notes", removals=(document_id("notes", "a"),)))
+        await notes.apply(CollectionChange("notes", removals=(document_id("notes", "a"),)))
     else:
         await notes.put_collection(replace(NOTES, coming=replace(BETTER, model="other")))
     before = await notes.segments()

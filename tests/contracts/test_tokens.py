@@ -10,7 +10,7 @@ from tests.fleet.engines import a_postgres
 from toolcrib.core.access import Grants
 from toolcrib.core.errors import CallerError, StoreUnavailable
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.stores.access_tokens import NoSuchToken, TokenFile, TokenWish
+from toolcrib.stores.access_tokens import NewToken, NoSuchToken, TokenFile
 from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.stores.postgres.tokens import COUNTS_S, LOOK_S, PgTokens
 from toolcrib.testing.doubles import ManualClock
@@ -34,7 +34,7 @@ def open_tokens(request, tmp_path, clock):
 
 def test_a_token_is_recognised_with_what_it_grants_and_nothing_like_it(open_tokens):
     tokens = open_tokens()
-    token, text = tokens.create(TokenWish("ci", WIDE, "agent"))
+    token, text = tokens.create(NewToken("ci", WIDE, "agent"))
     caller = tokens.identify(text.encode())
 
     assert caller is not None
@@ -47,8 +47,8 @@ def test_a_token_is_recognised_with_what_it_grants_and_nothing_like_it(open_toke
 
 def test_a_token_that_ended_is_kept_but_works_no_more(open_tokens, clock):
     tokens = open_tokens()
-    short, short_text = tokens.create(TokenWish("short", READ, lifetime_s=10))
-    gone, gone_text = tokens.create(TokenWish("gone", READ))
+    short, short_text = tokens.create(NewToken("short", READ, lifetime_s=10))
+    gone, gone_text = tokens.create(NewToken("gone", READ))
     tokens.revoke("gone")
     clock.advance(10)
 
@@ -61,11 +61,11 @@ def test_a_token_that_ended_is_kept_but_works_no_more(open_tokens, clock):
 
 def test_a_name_in_use_is_refused_by_every_process_and_free_once_its_token_ended(open_tokens):
     one, other = open_tokens(), open_tokens()
-    first, _ = one.create(TokenWish("ci", READ))
+    first, _ = one.create(NewToken("ci", READ))
     with pytest.raises(CallerError, match="already"):
-        other.create(TokenWish("ci", READ))
+        other.create(NewToken("ci", READ))
     other.revoke(first.id)
-    second, _ = one.create(TokenWish("ci", READ))
+    second, _ = one.create(NewToken("ci", READ))
 
     assert [token.id for token in other.read()] == [first.id, second.id]
     with pytest.raises(NoSuchToken):
@@ -75,7 +75,7 @@ def test_a_name_in_use_is_refused_by_every_process_and_free_once_its_token_ended
 async def test_many_who_create_at_once_lose_nothing(open_tokens):
     books = [open_tokens() for _ in range(3)]
     await asyncio.gather(
-        *(asyncio.to_thread(book.create, TokenWish(f"{n}-{m}", READ)) for n, book in enumerate(books) for m in range(4))
+        *(asyncio.to_thread(book.create, NewToken(f"{n}-{m}", READ)) for n, book in enumerate(books) for m in range(4))
     )
 
     assert len(open_tokens().read()) == 12
@@ -94,7 +94,7 @@ async def test_what_one_replica_creates_or_revokes_counts_on_another_without_bei
     following = asyncio.create_task(there.follow())
     try:
         there.read()
-        _, text = await asyncio.to_thread(here.create, TokenWish("ci", READ))
+        _, text = await asyncio.to_thread(here.create, NewToken("ci", READ))
         await until(lambda: there.identify(text.encode()) is not None, within_s=150)
         await asyncio.to_thread(here.revoke, "ci")
         await until(lambda: there.identify(text.encode()) is None, within_s=150)
@@ -109,7 +109,7 @@ async def test_a_change_that_nobody_was_told_of_is_found_by_looking_every_second
     """Telling may get lost, as behind a pooler."""
     assert LOOK_S < 1
     tokens = PgTokens(store_settings, clock)
-    _, text = tokens.create(TokenWish("ci", READ))
+    _, text = tokens.create(NewToken("ci", READ))
     following = asyncio.create_task(tokens.follow())
     try:
         with psycopg.connect(store_settings.url) as connection:
@@ -123,7 +123,7 @@ async def test_a_change_that_nobody_was_told_of_is_found_by_looking_every_second
 def test_tokens_of_another_fleet_do_not_count(store_settings, clock):
     theirs = PgTokens(StoreSettings(store_settings.url, "other"), clock)
     ours = PgTokens(store_settings, clock)
-    _, text = theirs.create(TokenWish("ci", READ))
+    _, text = theirs.create(NewToken("ci", READ))
 
     assert ours.read() == ()
     assert ours.identify(text.encode()) is None
@@ -131,7 +131,7 @@ def test_tokens_of_another_fleet_do_not_count(store_settings, clock):
 
 def test_a_damaged_token_lets_nobody_in(store_settings, clock):
     tokens = PgTokens(store_settings, clock)
-    tokens.create(TokenWish("ci", READ))
+    tokens.create(NewToken("ci", READ))
     with psycopg.connect(store_settings.url) as connection:
         connection.execute("UPDATE toolcrib.token SET body = '{}'")
 
@@ -143,7 +143,7 @@ async def test_while_the_database_is_away_the_copy_counts_for_a_minute_and_then_
     with a_postgres() as engine:
         steady = ManualClock(0.0)
         tokens = PgTokens(StoreSettings(engine.fresh_database(), timeout_s=1), time.time, steady)
-        token, text = tokens.create(TokenWish("ci", READ))
+        token, text = tokens.create(NewToken("ci", READ))
         following = asyncio.create_task(tokens.follow())
         try:
             await asyncio.to_thread(engine.stop)

@@ -16,7 +16,7 @@ from tests.transports.issuer import AUDIENCE, ISSUER, claims, jwks, signed
 from tests.transports.issuer import NOW as ISSUED
 
 import toolcrib
-from toolcrib.calls.approvals import Question, Reply
+from toolcrib.calls.approvals import ApprovalQuestion, ApprovalReply
 from toolcrib.calls.elicit import REQUEST
 from toolcrib.catalog.records import Storing
 from toolcrib.cli.entrance import Here, make_entrance
@@ -31,7 +31,7 @@ from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.layers import make_seal
 from toolcrib.server.identity.jwt import JwtGate, JwtPolicy, KeyRing
 from toolcrib.server.identity.sign_in import LINK_S, OwnNames
-from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.records import MemoryRecords
@@ -111,8 +111,8 @@ def test_a_clock_that_stays_ahead_was_set_right(clocks: Clocks, jump: float):
     assert moments() == NOW + jump + BELIEVED_S
 
 
-def wish(lifetime_s: float | None) -> TokenWish:
-    return TokenWish("ci", Grants(SecurityLevel.READ_ONLY), lifetime_s=lifetime_s)
+def wish(lifetime_s: float | None) -> NewToken:
+    return NewToken("ci", Grants(SecurityLevel.READ_ONLY), lifetime_s=lifetime_s)
 
 
 @pytest.mark.parametrize("jump", BACK.values(), ids=BACK)
@@ -147,7 +147,7 @@ def test_a_start_with_a_clock_far_back_revives_no_token(clocks: Clocks, tmp_path
     """Nobody remembers how late it was; but a token that is from the future cannot be told from an expired one."""
     path = tmp_path / "tokens.json"
     _, text = TokenFile(path, clocks.wall).create(wish(HOUR))
-    _, lasting = TokenFile(path, clocks.wall).create(TokenWish("owner", Grants(SecurityLevel.READ_ONLY)))
+    _, lasting = TokenFile(path, clocks.wall).create(NewToken("owner", Grants(SecurityLevel.READ_ONLY)))
     clocks.wall.advance(-10 * YEAR)
     book = TokenFile(path, clocks.moments())
 
@@ -181,7 +181,7 @@ async def test_an_expired_jwt_stays_expired_and_a_good_one_works_once_the_clock_
 def test_a_person_s_answer_counts_once_whatever_the_clock_is_set_to(jump: float, monkeypatch: pytest.MonkeyPatch):
     """How long it may take is told by a clock nobody sets."""
     seal, wall = make_seal(60.0, b""), time.time()
-    question = Question("q1", "files__write", "files", "write", "ann", {}, 60.0)
+    question = ApprovalQuestion("q1", "files__write", "files", "write", "ann", {}, 60.0)
 
     def call(more: dict[str, object]) -> ToolCall:
         return ToolCall("files__write", "write", {}, Caller("ann"), more=more)
@@ -190,7 +190,7 @@ def test_a_person_s_answer_counts_once_whatever_the_clock_is_set_to(jump: float,
     back = {"requestState": state, "inputResponses": {REQUEST: {"action": "accept", "content": {"answer": "once"}}}}
     monkeypatch.setattr(time, "time", lambda: wall + jump)
 
-    assert seal.open(call(back)) is Reply.ONCE
+    assert seal.open(call(back)) is ApprovalReply.ONCE
     with pytest.raises(PermissionDenied):
         seal.open(call(back))
 

@@ -8,7 +8,7 @@ from tests.fleet.running import until
 
 from toolcrib.config.lock import Record
 from toolcrib.config.model import AuditConfig, Config
-from toolcrib.config.references import Surroundings as Around
+from toolcrib.config.references import Environment as Around
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.assemble import as_loaded, open_crib
 from toolcrib.stores.records import MemoryRecords

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from toolcrib.calls.approvals import Reply
+from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.calls.live import Live, LiveCall
 from toolcrib.config.model import Config
 from toolcrib.config.sections import SecurityConfig
@@ -312,7 +312,7 @@ async def test_calls_catalogue_and_questions_of_a_crib_are_told():
         await made.crib.inbox.look(OWNER)
         task = asyncio.create_task(made.crib.call("files__write", {"path": "hunter2"}))
         (found,) = await made.crib.inbox.look(OWNER, 60)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
+        made.crib.inbox.answer(found.question.id, ApprovalReply.ONCE, OWNER)
         await task
         let_go()
         made.crib.unregister("add")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.calls.approvals import Reply
+from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.calls.metrics import exposition
 from toolcrib.catalog.catalog import Options
 from toolcrib.config.lock import Record
@@ -789,7 +789,7 @@ async def test_a_denial_that_comes_while_a_person_thinks_counts():
         waiting = asyncio.create_task(made.crib.call("files__write"))
         (found,) = await made.crib.inbox.look(owner, 60)
         await made.crib.servers.apply(config.servers, SecurityConfig(policy="deny"))
-        made.crib.inbox.answer(found.question.id, Reply.ONCE, owner)
+        made.crib.inbox.answer(found.question.id, ApprovalReply.ONCE, owner)
         result = await waiting
 
     assert result.error.code == "TOOL_PERMISSION_DENIED"

@@ -11,12 +11,12 @@ from toolcrib.config.explain import explain
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config
 from toolcrib.config.parse import parse_toml
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.knowledge import kb_path, make_answerer, make_library
 from toolcrib.knowledge.library import own_documents
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 
 
 async def test_toolcribs_own_documentation_can_be_searched_at_once(tmp_path):
@@ -53,7 +53,7 @@ def test_a_package_brings_its_documentation_along(tmp_path):
     ],
 )
 def test_the_file_is_where_the_configuration_says(written, path):
-    around = Surroundings(Path("/work"), {"XDG_STATE_HOME": "/state", "PLACE": "/mnt"})
+    around = Environment(Path("/work"), {"XDG_STATE_HOME": "/state", "PLACE": "/mnt"})
 
     assert kb_path(KbConfig(path=written), around) == Path(path)
 
@@ -65,7 +65,7 @@ def test_a_key_is_a_reference_that_is_resolved_late_and_never_shown():
     assert "sk-plain" not in str(shown)
     assert shown["kb.model"] == "small"
     with pytest.raises(ConfigError, match=r"MISSING_KEY is not set; kb\.key needs it"):
-        make_answerer(KbConfig(model="small", key="${MISSING_KEY}"), Surroundings(Path("/"), {}))
+        make_answerer(KbConfig(model="small", key="${MISSING_KEY}"), Environment(Path("/"), {}))
 
 
 @pytest.mark.parametrize("text", ['[kb]\nprovider = "oracle"', '[kb]\nembeder = "none"', "[kb]\nkey = 12345678"])
@@ -92,9 +92,9 @@ async def test_tools_say_when_an_embedder_is_away_and_recover_in_the_background(
     async with embedding_server(key="sk-very-secret-indeed") as server:
         config, notes = await far_kb(server, tmp_path)
         server.failures = [(400, {}, {"error": {"message": "No model is loaded"}})]
-        library = make_library(config.kb, Surroundings())
+        library = make_library(config.kb, Environment())
         await library.open()
-        await library.ingest.add([Root(notes)], Adding("notes"))
+        await library.ingest.add([SourceRoot(notes)], Adding("notes"))
         held = await library.store.counts("notes")
         await library.close()
         server.gate = asyncio.Event()
@@ -117,9 +117,9 @@ async def test_an_embedder_whose_key_is_not_set_leaves_words(tmp_path, monkeypat
     monkeypatch.setenv("FAR_KEY", "sk-very-secret-indeed")
     async with embedding_server(key="sk-very-secret-indeed") as server:
         config, notes = await far_kb(server, tmp_path)
-        library = make_library(config.kb, Surroundings())
+        library = make_library(config.kb, Environment())
         await library.open()
-        await library.ingest.add([Root(notes)], Adding("notes"))
+        await library.ingest.add([SourceRoot(notes)], Adding("notes"))
         await library.close()
         monkeypatch.delenv("FAR_KEY")
         async with open_crib(config) as crib:
@@ -133,7 +133,7 @@ async def test_an_embedder_whose_key_is_not_set_leaves_words(tmp_path, monkeypat
 
 def test_toolcribs_own_documents_never_wait_for_a_network(tmp_path):
     async def embedders_of(config):
-        library = make_library(config, Surroundings())
+        library = make_library(config, Environment())
         await library.open()
         known = {each.id: each.embedder_name for each in await library.store.collections()}
         await library.close()

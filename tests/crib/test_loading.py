@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.assemble import as_loaded
 from toolcrib.crib.loading import load
@@ -31,14 +31,14 @@ tools = ["*"]
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
+def around(tmp_path: Path) -> Environment:
     """A project with a file of another program, and a user with rules."""
     user = tmp_path / "home" / ".config" / "toolcrib"
     user.mkdir(parents=True)
     (user / "toolcrib.toml").write_text(RULES)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".mcp.json").write_text(json.dumps({"mcpServers": {"x": {"command": "theirs"}}}))
-    return Surroundings(tmp_path / "other", {"HOME": str(tmp_path / "home")})
+    return Environment(tmp_path / "other", {"HOME": str(tmp_path / "home")})
 
 
 def test_a_named_file_gives_the_servers_and_the_users_file_the_rules(around):
@@ -58,7 +58,7 @@ def test_a_named_file_gives_the_servers_and_the_users_file_the_rules(around):
 @pytest.mark.parametrize("named", [{}, {"TOOLCRIB_CONFIG": ".mcp.json"}])
 def test_a_file_that_was_found_or_named_by_the_variable_stands_beside_the_users(around, named):
     """Servers and rules of both count."""
-    config = load(None, Surroundings(around.cwd, {**around.env, **named})).config
+    config = load(None, Environment(around.cwd, {**around.env, **named})).config
 
     assert list(config.servers) == ["mine", "x"]
     assert (config.port, dict(config.security.policies)) == (1234, {"x__*": "deny"})

@@ -14,7 +14,7 @@ from toolcrib.core.errors import StoreUnavailable
 from toolcrib.core.events import Event
 from toolcrib.crib.backend import Shared
 from toolcrib.crib.crib import Crib
-from toolcrib.crib.replicas import Engine, Fleet, join_fleet
+from toolcrib.crib.replicas import Fleet, SharedEngine, join_fleet
 from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.shared import agree_on_secret
 
@@ -41,7 +41,7 @@ async def test_an_engine_that_goes_and_comes_back_is_told_once_each_time():
         if away[0]:
             raise StoreUnavailable("The shared database cannot be used: it does not answer.")
 
-    engine = Engine("store", "postgresql", look)
+    engine = SharedEngine("store", "postgresql", look)
     for away[0] in (False, True, True, False, False):
         await engine.check(told.append)
 
@@ -52,7 +52,7 @@ async def test_an_engine_that_goes_and_comes_back_is_told_once_each_time():
 async def test_health_says_which_replica_this_is_and_what_is_away():
     common = Common()
     async with replica(common, "a") as a:
-        a.fleet.engines = [Engine("store", "postgresql", asyncio.Event().wait, "gone", 5.0)]
+        a.fleet.engines = [SharedEngine("store", "postgresql", asyncio.Event().wait, "gone", 5.0)]
         health = a.made.crib.health()
         told = health["fleet"]
         page = probe(a.made.crib, "/healthz")
@@ -79,7 +79,7 @@ def probe(crib: Crib, path: str) -> dict[str, Any]:
 
 
 def fleet(**problems: str) -> Fleet:
-    engines = [Engine(name, "", asyncio.Event().wait, problem) for name, problem in problems.items()]
+    engines = [SharedEngine(name, "", asyncio.Event().wait, problem) for name, problem in problems.items()]
     return Fleet("r1", MemoryHub().join("r1"), None, engines)
 
 

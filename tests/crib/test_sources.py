@@ -1,7 +1,7 @@
 """What toolcrib itself is given is secret, too: no server can have it repeated."""
 
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.crib.sources import SourceMaker
 
@@ -17,7 +17,7 @@ async def test_the_keys_of_the_knowledge_base_and_its_embedders_are_taken_out_of
         ),
     }
     kb = KbConfig(model="m", key="${KB_KEY}", url="https://me:sesame-in-url-5@kb.example/v1", embedders=embedders)
-    maker = SourceMaker(Config(kb=kb), Surroundings(tmp_path, ENV), lambda _: None)
+    maker = SourceMaker(Config(kb=kb), Environment(tmp_path, ENV), lambda _: None)
     maker(ServerConfig("files", command="true"))
 
     said = " ".join((*ENV.values(), "sesame-written-out-3", "sesame-in-url-4", "sesame-in-url-5", "plain"))

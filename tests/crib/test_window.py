@@ -11,7 +11,7 @@ from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.crib.window import Settings, Window, Windows
+from toolcrib.crib.window import Profiles, ProfileSettings, ProfileView
 from toolcrib.schema.signature import count_tokens
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.testing import FakeSource, MemoryAudit, RecordingChannel, memory_crib
@@ -46,7 +46,7 @@ def meta(tool: str, caller: Caller | None = None, **arguments: object) -> ToolCa
     return call
 
 
-async def listed(window: Window, client: str = "", caller: Caller | None = None) -> list[str]:
+async def listed(window: ProfileView, client: str = "", caller: Caller | None = None) -> list[str]:
     mcp = McpService(window.crib, ServerIdentity(), window)
     asker = Asker("2025-06-18", info={"name": client})
     grants = caller or Caller("me", grants=EVERYTHING)
@@ -60,7 +60,7 @@ META = ["tools_find", "tools_describe", "tools_call"]
 async def test_a_client_that_searches_is_shown_three_tools_and_the_pinned():
     """They cost less than 160 tokens together, whatever is behind them."""
     async with memory_crib(hub(), clock()) as made:
-        window = Window(made.crib, Settings(ExposeConfig("search", pinned=("clock__*",))))
+        window = ProfileView(made.crib, ProfileSettings(ExposeConfig("search", pinned=("clock__*",))))
         names = await listed(window)
         found = [route.to_mcp() for name, route in window.front.routes.items() if name in META]
 
@@ -71,8 +71,8 @@ async def test_a_client_that_searches_is_shown_three_tools_and_the_pinned():
 async def test_auto_shows_everything_as_long_as_it_fits():
     """Beyond the budget, it searches; what a caller may not use does not count."""
     async with memory_crib(hub()) as made:
-        wide = Window(made.crib, Settings(ExposeConfig("auto", budget=1000)))
-        tight = Window(made.crib, Settings(ExposeConfig("auto", budget=60)))
+        wide = ProfileView(made.crib, ProfileSettings(ExposeConfig("auto", budget=1000)))
+        tight = ProfileView(made.crib, ProfileSettings(ExposeConfig("auto", budget=60)))
 
         assert "hub__create_issue" in await listed(wide)
         assert await listed(tight) == META
@@ -82,7 +82,7 @@ async def test_auto_shows_everything_as_long_as_it_fits():
 async def test_each_client_is_shown_what_is_set_for_its_name():
     """By pattern; all others get what holds for all."""
     async with memory_crib(hub()) as made:
-        window = Window(made.crib, Settings(ExposeConfig("search", clients={"big-*": "all"})))
+        window = ProfileView(made.crib, ProfileSettings(ExposeConfig("search", clients={"big-*": "all"})))
 
         assert len(await listed(window, "big-agent")) == 3
         assert await listed(window, "other") == META
@@ -91,7 +91,7 @@ async def test_each_client_is_shown_what_is_set_for_its_name():
 async def test_find_answers_with_signatures_of_what_the_caller_may_use():
     """Nothing else takes a place or is mentioned."""
     async with memory_crib(hub(), clock()) as made:
-        window = Window(made.crib, Settings(SEARCH))
+        window = ProfileView(made.crib, ProfileSettings(SEARCH))
         mine = await window.run(meta("tools_find", query="open an issue in a repository", limit=2))
         theirs = await window.run(meta("tools_find", READER, query="delete a repository"))
         nothing = await window.run(meta("tools_find", query="xyzzy"))
@@ -107,7 +107,7 @@ async def test_find_answers_with_signatures_of_what_the_caller_may_use():
 async def test_describe_gives_the_whole_definition():
     """Of what is there; else the nearest names."""
     async with memory_crib(hub()) as made:
-        window = Window(made.crib, Settings(SEARCH))
+        window = ProfileView(made.crib, ProfileSettings(SEARCH))
         whole = await window.run(meta("tools_describe", name="hub__create_issue"))
         near = await window.run(meta("tools_describe", name="hub__create_isue"))
         hidden = await window.run(meta("tools_describe", READER, name="hub__create_issue"))
@@ -124,7 +124,7 @@ async def test_a_tool_called_through_another_is_called_as_itself():
     source.answers["create_issue"] = ToolResult(raw=raw)
     channel = RecordingChannel()
     async with memory_crib(source, audit=audit) as made:
-        window = Window(made.crib, Settings(SEARCH))
+        window = ProfileView(made.crib, ProfileSettings(SEARCH))
         call = meta("tools_call", name="hub__create_issue", arguments={"repo_name": "r", "title": "t"})
         call.channel, call.more = channel, {"requestState": "s"}
         result = await window.run(call)
@@ -150,7 +150,7 @@ async def test_a_tool_called_through_another_is_called_as_itself():
 async def test_a_call_that_cannot_be_made_says_how_it_can(arguments, says):
     """In the result, where a model reads it: never as an error of the protocol."""
     async with memory_crib(hub()) as made:
-        mcp = McpService(made.crib, ServerIdentity(), Window(made.crib, Settings(SEARCH)))
+        mcp = McpService(made.crib, ServerIdentity(), ProfileView(made.crib, ProfileSettings(SEARCH)))
         request = Inbound("2.0", 1, "tools/call", {"name": "tools_call", "arguments": arguments})
         body, _ = await mcp.respond(request, Asker("2025-06-18"), RecordingChannel())
 
@@ -164,7 +164,7 @@ async def test_permissions_and_policies_are_those_of_a_direct_call():
     config = Config(security=SecurityConfig(policies={"hub__delete_repo": "deny"}))
     async with memory_crib(hub(), config=config) as made:
         await made.crib.current()
-        window = Window(made.crib, Settings(SEARCH))
+        window = ProfileView(made.crib, ProfileSettings(SEARCH))
         for name, caller in (("hub__delete_repo", None), ("hub__create_issue", READER), ("hub__nothing", READER)):
             direct = await window.run(meta(name, caller))
             through = await window.run(meta("tools_call", caller, name=name))
@@ -181,8 +181,8 @@ async def test_where_everything_is_shown_the_three_names_mean_nothing():
         return f"mine {query}"
 
     async with memory_crib(tools=[tools_find]) as made:
-        plain = await Window(made.crib, Settings()).run(meta("tools_find", query="x"))
-        searching = Window(made.crib, Settings(SEARCH))
+        plain = await ProfileView(made.crib, ProfileSettings()).run(meta("tools_find", query="x"))
+        searching = ProfileView(made.crib, ProfileSettings(SEARCH))
         through = await searching.run(meta("tools_call", name="tools_find", arguments={"query": "x"}))
 
     assert plain.text == through.text == "mine x"
@@ -200,7 +200,7 @@ TRIAGE = ProfileConfig(
 async def test_a_profile_shows_its_tools_dressed():
     """Renamed, described anew, and without what is not for the model."""
     async with memory_crib(hub(), clock()) as made:
-        window = Window(made.crib, Settings(profile=TRIAGE), "triage")
+        window = ProfileView(made.crib, ProfileSettings(profile=TRIAGE), "triage")
         await made.crib.current()
         shown = window.catalog.routes["report"].to_mcp()
 
@@ -218,7 +218,7 @@ async def test_fixed_arguments_are_filled_in_and_the_call_is_the_real_tools():
     """In the audit log, too."""
     source, audit = hub(), MemoryAudit()
     async with memory_crib(source, audit=audit) as made:
-        result = await Window(made.crib, Settings(profile=TRIAGE), "triage").run(meta("report", title="t"))
+        result = await ProfileView(made.crib, ProfileSettings(profile=TRIAGE), "triage").run(meta("report", title="t"))
 
     assert result.success
     assert (source.calls[0].tool, source.calls[0].arguments) == ("create_issue", {"title": "t", "repoName": "app"})
@@ -230,7 +230,7 @@ async def test_nobody_else_can_give_what_a_profile_keeps_to_itself(name):
     """Under whatever name the server would get it."""
     source = hub()
     async with memory_crib(source) as made:
-        result = await Window(made.crib, Settings(profile=TRIAGE), "triage").run(
+        result = await ProfileView(made.crib, ProfileSettings(profile=TRIAGE), "triage").run(
             meta("report", title="t", **{name: "x"})
         )
 
@@ -244,7 +244,7 @@ async def test_a_slip_of_the_pen_is_no_way_to_a_hidden_parameter(name):
     closed = Tool("create_issue", "", {**ISSUE.input_schema, "additionalProperties": False})
     source = FakeSource("hub", [closed])
     async with memory_crib(source) as made:
-        window = Window(made.crib, Settings(profile=TRIAGE), "triage")
+        window = ProfileView(made.crib, ProfileSettings(profile=TRIAGE), "triage")
         refused = await window.run(meta("report", title="t", **{name: ["x"]}))
         repaired = await window.run(meta("report", titel="t"))
 
@@ -259,7 +259,7 @@ async def test_what_is_wrong_with_arguments_is_said_by_what_was_shown():
     closed = Tool("create_issue", "", {**ISSUE.input_schema, "additionalProperties": False})
     profile = ProfileConfig(**{**_fields(TRIAGE), "expose": "search"})
     async with memory_crib(FakeSource("hub", [closed])) as made:
-        window = Windows(made.crib, Config(profiles={"triage": profile})).need("triage")
+        window = Profiles(made.crib, Config(profiles={"triage": profile})).need("triage")
         direct = await window.run(meta("report", label="bug"))
         through = await window.run(meta("tools_call", name="report", arguments={"title": 5}))
 
@@ -272,7 +272,7 @@ async def test_what_is_wrong_with_arguments_is_said_by_what_was_shown():
 async def test_who_may_not_call_a_tool_learns_nothing_of_what_a_profile_does_to_it():
     """Giving what cannot be given is refused like any other call of theirs."""
     async with memory_crib(hub()) as made:
-        window = Window(made.crib, Settings(profile=TRIAGE), "triage")
+        window = ProfileView(made.crib, ProfileSettings(profile=TRIAGE), "triage")
         with_it = await window.run(meta("report", READER, title="t", repoName="x"))
         without = await window.run(meta("report", READER, title="t"))
 
@@ -286,7 +286,7 @@ async def test_what_a_profile_does_not_show_cannot_be_called_through_it(name):
     source, audit = hub(), MemoryAudit()
     profile = ProfileConfig(**{**_fields(TRIAGE), "expose": "search"})
     async with memory_crib(source, clock(), audit=audit) as made:
-        window = Windows(made.crib, Config(profiles={"triage": profile})).need("triage")
+        window = Profiles(made.crib, Config(profiles={"triage": profile})).need("triage")
         direct = await window.run(meta(name))
         through = await window.run(meta("tools_call", name=name))
 
@@ -305,7 +305,7 @@ async def test_grants_and_policies_go_by_the_real_name():
     limited = Caller("t", "token", Grants(SecurityLevel.SYSTEM, tools=("report",)))
     granted = Caller("t", "token", Grants(SecurityLevel.SYSTEM, tools=("hub__create_issue",)))
     async with memory_crib(hub()) as made:
-        window = Window(made.crib, Settings(profile=TRIAGE), "triage")
+        window = ProfileView(made.crib, ProfileSettings(profile=TRIAGE), "triage")
 
         assert await listed(window, caller=limited) == []
         assert await listed(window, caller=granted) == ["report"]
@@ -324,9 +324,9 @@ async def test_why_tells_what_a_profile_does_to_a_tool():
     )
     async with memory_crib(hub(), clock()) as made:
         await made.crib.current()
-        window = Window(made.crib, Settings(profile=TRIAGE), "triage")
+        window = ProfileView(made.crib, ProfileSettings(profile=TRIAGE), "triage")
         stories = {name: window.explain(name) for name in ("report", "hub__create_issue", "clock__get_time", "x__y")}
-        mended = Window(made.crib, Settings(profile=broken), "b")
+        mended = ProfileView(made.crib, ProfileSettings(profile=broken), "b")
         reasons = [
             mended.explain(name).reasons[0] for name in ("hub__create_issue", "hub__list_issues", "clock__get_time")
         ]
@@ -354,7 +354,7 @@ async def test_two_tools_cannot_have_one_name_in_a_profile():
     both = {name: ProfileTool("issue") for name in ("hub__create_issue", "hub__list_issues")}
     async with memory_crib(hub()) as made:
         await made.crib.current()
-        window = Window(made.crib, Settings(profile=ProfileConfig(tools=("*issue*",), change=both)), "p")
+        window = ProfileView(made.crib, ProfileSettings(profile=ProfileConfig(tools=("*issue*",), change=both)), "p")
 
     assert [route.real for route in window.catalog.routes.values()] == ["hub__create_issue"]
     assert "it shows 'hub__create_issue' as 'issue' already" in window.explain("hub__list_issues").reasons[0]
@@ -363,7 +363,7 @@ async def test_two_tools_cannot_have_one_name_in_a_profile():
 async def test_a_change_of_the_configuration_counts_at_once_and_is_told():
     """Only where it changes what is shown; a profile that is taken out shows nothing any more."""
     async with memory_crib(hub()) as made:
-        windows = Windows(made.crib, Config(profiles={"triage": TRIAGE, "other": ProfileConfig()}))
+        windows = Profiles(made.crib, Config(profiles={"triage": TRIAGE, "other": ProfileConfig()}))
         window, told = windows.need("triage"), []
         before = await listed(window)
         forget = window.on_change(lambda: told.append(1))
@@ -383,7 +383,7 @@ async def test_a_change_of_the_configuration_counts_at_once_and_is_told():
 def test_an_unknown_profile_is_refused_with_the_nearest():
     """Or with what to write."""
     with pytest.raises(ConfigError, match="Did you mean 'triage'"):
-        Windows(None, Config(profiles={"triage": TRIAGE})).need("triag")
+        Profiles(None, Config(profiles={"triage": TRIAGE})).need("triag")
 
 
 async def test_the_command_line_says_more_than_profiles_and_clients():
@@ -393,7 +393,7 @@ async def test_the_command_line_says_more_than_profiles_and_clients():
     flagged = Config(expose=written.expose, profiles=written.profiles, origins={"expose.mode": Origin("flag")})
     async with memory_crib(hub()) as made:
         modes = [
-            Windows(made.crib, config).need(name).mode_for("client")
+            Profiles(made.crib, config).need(name).mode_for("client")
             for config in (written, flagged)
             for name in ("", "p")
         ]
@@ -404,7 +404,7 @@ async def test_the_command_line_says_more_than_profiles_and_clients():
 async def test_a_profile_can_be_used_wherever_a_crib_can():
     profile = ProfileConfig(tools=("hub__create_issue",), change={"hub__create_issue": ProfileTool("report")})
     async with memory_crib(hub(), clock()) as made:
-        window = Window(made.crib, Settings(profile=profile), "triage")
+        window = ProfileView(made.crib, ProfileSettings(profile=profile), "triage")
         shown = await window.tools()
         hidden = await window.call("hub__delete_repo", {})
         done = await window.call("report", {"repoName": "a", "title": "b"})

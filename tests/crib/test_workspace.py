@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import WORKSPACE_TOOLS
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.assemble import open_crib
@@ -19,7 +19,7 @@ def around(tmp_path):
     (tmp_path / "project" / "work").mkdir(parents=True)
     (tmp_path / "project" / "deep").mkdir()
     env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
-    return Surroundings(tmp_path / "project" / "deep", env, elsewhere=True)
+    return Environment(tmp_path / "project" / "deep", env, elsewhere=True)
 
 
 def configure(around, text):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import toolcrib
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.reading import in_order
 from toolcrib.stores.audit.verify import verify
@@ -74,7 +74,7 @@ async def crib_with(mode: str, folder: Path) -> Any:
     config = folder / "toolcrib.toml"
     bad = f"discovery_timeout = 3\ncall_timeout = {CALL_S}\n"
     config.write_text(SETTINGS + entry("good", "proper", folder) + entry("bad", mode, folder) + bad)
-    around = Surroundings(folder, {"HOME": str(folder), "PATH": "/usr/bin:/bin", "TMPDIR": str(folder / "tmp")})
+    around = Environment(folder, {"HOME": str(folder), "PATH": "/usr/bin:/bin", "TMPDIR": str(folder / "tmp")})
     async with toolcrib.open_crib(config, surroundings=around) as crib:
         yield crib
 

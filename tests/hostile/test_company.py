@@ -13,7 +13,7 @@ from tests.hostile.conftest import HostileServer
 
 import toolcrib
 from toolcrib.catalog.entries import missing_servers
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.events import Event
 
 Hostile = Callable[[str], HostileServer]
@@ -52,7 +52,7 @@ def company(tmp_path: Path, hostile: Hostile):
         config = tmp_path / "toolcrib.toml"
         config.write_text(settings + ALONE + "".join(_entry(name, server) for name, server in servers.items()) + bad)
         events: list[Event] = []
-        around = Surroundings(tmp_path, {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GATEWAY_SECRET": "x" * 12})
+        around = Environment(tmp_path, {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GATEWAY_SECRET": "x" * 12})
         async with toolcrib.open_crib(config, emit=events.append, surroundings=around, keep_results=False) as crib:
             yield Company(crib, events)
         until(

@@ -15,7 +15,7 @@ from tests.cli.program import Program
 from tests.hostile import leaky
 from tests.server.rest.api import Api, owner_token
 
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.crib.assemble import open_crib
 from toolcrib.server.mcp.service import McpService, ServerIdentity
@@ -119,7 +119,7 @@ async def test_no_secret_reaches_a_program_that_uses_the_library(tmp_path, leaky
         capabilities={"elicitation": {}},
         wants_progress=True,
     )
-    around = Surroundings(tmp_path, env)
+    around = Environment(tmp_path, env)
     async with open_crib(str(config), emit=events.append, surroundings=around, live=True) as crib:
         seen["listing"] = repr(await crib.tools("mcp"))
         for server in ("piped", "remote"):
@@ -180,7 +180,7 @@ async def test_no_secret_reaches_a_client_over_stdio(tmp_path, leaky_url):
     config.write_text("[connect]\nattempts = 1\n[kb]\nenabled = false\n" + tables(leaky_url))
     env = {**ENV, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t"}}
-    async with open_crib(str(config), emit=lambda _: None, surroundings=Surroundings(tmp_path, env)) as crib:
+    async with open_crib(str(config), emit=lambda _: None, surroundings=Environment(tmp_path, env)) as crib:
         door = StdioDoor(McpService(crib, ServerIdentity("toolcrib", "1")), LOCAL_USER)
         out = OneWay(door.out)
         door.out.connection_made(out)

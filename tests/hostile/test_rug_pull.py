@@ -13,7 +13,7 @@ import pytest
 
 import toolcrib
 from toolcrib.catalog.pins import accept, comparison
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core import events
 from toolcrib.core.events import Event
 from toolcrib.stores.lockfile import LockFile
@@ -103,7 +103,7 @@ class Stage:
     @asynccontextmanager
     async def crib(self) -> AsyncIterator[toolcrib.Crib]:
         self.told: list[Event] = []
-        around = Surroundings(self.home, {"HOME": str(self.home), "PATH": "/usr/bin:/bin"})
+        around = Environment(self.home, {"HOME": str(self.home), "PATH": "/usr/bin:/bin"})
         opened = toolcrib.open_crib(self.config, emit=self.told.append, surroundings=around, keep_results=False)
         async with opened as crib:
             yield crib

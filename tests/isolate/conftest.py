@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from toolcrib.isolate.levels import IsolationLevel, Wish
+from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.run import run_once
 from toolcrib.isolate.selftest import measure_all
@@ -60,10 +60,10 @@ def run_python(spawner, host, proof):
     return run
 
 
-CONFINED = Wish(IsolationLevel.CONFINED)
+CONFINED = IsolationWanted(IsolationLevel.CONFINED)
 
 
 @pytest.fixture(params=[IsolationLevel.CONFINED, IsolationLevel.ISOLATED])
 def wish(request):
     """At both levels that restrict."""
-    return Wish(request.param)
+    return IsolationWanted(request.param)

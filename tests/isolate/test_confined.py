@@ -13,7 +13,7 @@ import pytest
 from tests.isolate.conftest import CONFINED
 from tests.transports.processes import until
 
-from toolcrib.isolate.levels import IsolationLevel, Limits, Probe, Wish
+from toolcrib.isolate.levels import IsolationLevel, IsolationWanted, Probe, ResourceLimits
 from toolcrib.isolate.plan import CONFINED_POWERS, Host, confine
 from toolcrib.isolate.run import run_once
 from toolcrib.isolate.selftest import Verdict, listen, was_called
@@ -84,7 +84,7 @@ async def test_a_confined_program_cannot_read_the_environment_of_toolcrib(run_py
 async def test_limits_alone_do_not_keep_root_from_it(run_python):
     """They are no confinement, and do not pretend to be."""
     told = await run_python(
-        READ.replace("open(sys.argv[1])", "open(sys.argv[1], 'rb')"), Wish(), f"/proc/{os.getpid()}/environ"
+        READ.replace("open(sys.argv[1])", "open(sys.argv[1], 'rb')"), IsolationWanted(), f"/proc/{os.getpid()}/environ"
     )
 
     assert told == "done" or os.getuid() != 0
@@ -124,7 +124,7 @@ print(os.getcwd() == home, oct(os.stat(home).st_mode & 0o777), home)
 
 OWNER = """
 import asyncio, os, sys
-from toolcrib.isolate.levels import Wish
+from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
@@ -168,7 +168,7 @@ try:
 except OSError as error:
     print(error.strerror)
 """
-    limits = Limits(memory_bytes=200_000_000, file_bytes=1_000_000)
+    limits = ResourceLimits(memory_bytes=200_000_000, file_bytes=1_000_000)
 
     assert await run_python(script, replace(wish, limits=limits)) == "no memory\nFile too large"
 
@@ -177,11 +177,11 @@ async def test_a_program_gains_no_privileges(run_python):
     """From limits on: a setuid program inside is an ordinary one."""
     script = "print([line for line in open('/proc/self/status') if line.startswith('NoNewPrivs')][0].split()[1])"
 
-    assert await run_python(script, Wish()) == "1"
+    assert await run_python(script, IsolationWanted()) == "1"
 
 
 async def test_an_isolated_program_sees_no_other_processes(run_python):
-    wish = Wish(IsolationLevel.ISOLATED)
+    wish = IsolationWanted(IsolationLevel.ISOLATED)
 
     assert int(await run_python("import os; print(len([n for n in os.listdir('/proc') if n.isdigit()]))", wish)) <= 2
 
@@ -192,7 +192,7 @@ async def test_root_keeps_no_power_over_its_limits(run_python, level):
     script = "print(*[line.split()[1] for line in open('/proc/self/status') if line.startswith('CapBnd')])"
     sys_resource = 1 << 24
 
-    left = int(await run_python(script, Wish(level)), 16)
+    left = int(await run_python(script, IsolationWanted(level)), 16)
 
     assert os.getuid() or not left & sys_resource
     assert os.getuid() or level is IsolationLevel.LIMITS or left == CONFINED_POWERS
@@ -202,7 +202,7 @@ async def test_a_program_that_says_too_much_is_cut(spawner, host):
     """It does not fill the memory of toolcrib."""
     spec = ProcessSpec(("/bin/cat", "/dev/zero"), {"PATH": os.defpath}, stop_grace_s=0, kill_grace_s=0)
 
-    finished = await run_once(spawner, confine(spec, Wish(), Host.here(os.environ)), b"", 100_000)
+    finished = await run_once(spawner, confine(spec, IsolationWanted(), Host.here(os.environ)), b"", 100_000)
 
     assert finished.is_cut
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import IsolationLevel, Limits, Wish
+from toolcrib.isolate.levels import IsolationLevel, IsolationWanted, ResourceLimits
 from toolcrib.isolate.plan import DEVICE, READ, WRITE, Binds, Host, confine, wrap
 from toolcrib.transports.process.spec import ProcessSpec
 
@@ -17,21 +17,21 @@ HOST = Host("x86_64", Path("/home/me"), Path("/tmp"), "/usr/bin/bwrap")
 
 def test_no_isolation_changes_nothing():
     """Not even the limits."""
-    assert confine(SPEC, Wish(IsolationLevel.NONE), HOST) == SPEC
+    assert confine(SPEC, IsolationWanted(IsolationLevel.NONE), HOST) == SPEC
 
 
 def test_limits_leave_the_program_where_it_is():
     """Command, directory and environment stay; there is a limit for each thing that has one."""
-    bounded = confine(SPEC, Wish(), HOST)
+    bounded = confine(SPEC, IsolationWanted(), HOST)
 
     assert replace(bounded, confinement=None, isolation="none") == SPEC
-    assert bounded.confinement.limits == Limits().numbers()
+    assert bounded.confinement.limits == ResourceLimits().numbers()
     assert (bounded.confinement.handled, bounded.confinement.private) == ((0, 0, 0), "")
 
 
 def test_a_confined_program_has_a_directory_of_its_own():
     """Where it runs, where temporary files go, and the only place it may write."""
-    bounded = confine(SPEC, Wish(IsolationLevel.CONFINED), HOST)
+    bounded = confine(SPEC, IsolationWanted(IsolationLevel.CONFINED), HOST)
     private = bounded.confinement.private
 
     assert private.startswith("/tmp/toolcrib-")
@@ -41,7 +41,7 @@ def test_a_confined_program_has_a_directory_of_its_own():
 
 def test_two_starts_have_two_directories():
     """Nobody can guess or prepare one."""
-    first, second = (confine(SPEC, Wish(IsolationLevel.CONFINED), HOST) for _ in range(2))
+    first, second = (confine(SPEC, IsolationWanted(IsolationLevel.CONFINED), HOST) for _ in range(2))
 
     assert first.confinement.private != second.confinement.private
 
@@ -50,7 +50,7 @@ def test_grants_become_rules(tmp_path):
     """Reading is not writing, the directory it runs in is read only, devices are a handful."""
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
-    wish = Wish(IsolationLevel.CONFINED, read=(str(tmp_path / "in"),), write=(str(tmp_path / "out"),))
+    wish = IsolationWanted(IsolationLevel.CONFINED, read=(str(tmp_path / "in"),), write=(str(tmp_path / "out"),))
 
     rules = dict(confine(replace(SPEC, cwd=str(tmp_path)), wish, HOST).confinement.rules)
 
@@ -62,14 +62,20 @@ def test_the_home_is_not_granted_because_a_program_runs_there(tmp_path):
     """Somebody who starts toolcrib at home has not given it away."""
     host = replace(HOST, home=tmp_path)
 
-    bounded = confine(replace(SPEC, cwd=str(tmp_path)), Wish(IsolationLevel.CONFINED), host)
+    bounded = confine(replace(SPEC, cwd=str(tmp_path)), IsolationWanted(IsolationLevel.CONFINED), host)
 
     assert bounded.cwd == str(tmp_path)
     assert str(tmp_path) not in dict(bounded.confinement.rules)
 
 
 @pytest.mark.parametrize(
-    "wish", [Wish(read=("/srv",)), Wish(write=("/tmp",)), Wish(network=False), Wish(network=True, loopback=(80,))]
+    "wish",
+    [
+        IsolationWanted(read=("/srv",)),
+        IsolationWanted(write=("/tmp",)),
+        IsolationWanted(network=False),
+        IsolationWanted(network=True, loopback=(80,)),
+    ],
 )
 def test_grants_that_restrict_nothing_are_refused(wish):
     """Whoever writes them believes that everything else is forbidden."""
@@ -82,22 +88,24 @@ def test_grants_that_restrict_nothing_are_refused(wish):
 
 def test_a_wish_for_what_there_is_loses_its_grants_where_nothing_is_forbidden():
     """``auto`` on a machine that can only limit."""
-    settled = Wish("auto", read=("/srv",), network=False).at(IsolationLevel.LIMITS)
+    settled = IsolationWanted("auto", read=("/srv",), network=False).at(IsolationLevel.LIMITS)
 
-    assert settled == Wish(IsolationLevel.LIMITS)
-    assert Wish("auto", network=True, loopback=(80,)).at(IsolationLevel.LIMITS) == Wish(IsolationLevel.LIMITS)
+    assert settled == IsolationWanted(IsolationLevel.LIMITS)
+    assert IsolationWanted("auto", network=True, loopback=(80,)).at(IsolationLevel.LIMITS) == IsolationWanted(
+        IsolationLevel.LIMITS
+    )
 
 
 def test_a_grant_that_does_not_exist_is_refused(tmp_path):
     """A typing mistake would otherwise show as an error of the server."""
     with pytest.raises(SourceUnavailable, match="does not exist"):
-        confine(SPEC, Wish(IsolationLevel.CONFINED, read=(str(tmp_path / "typo"),)), HOST)
+        confine(SPEC, IsolationWanted(IsolationLevel.CONFINED, read=(str(tmp_path / "typo"),)), HOST)
 
 
 def test_ports_of_this_machine_without_a_network_are_refused():
     """They would restrict nothing, and open nothing either."""
     with pytest.raises(SourceUnavailable, match="'loopback' names ports of this machine") as caught:
-        confine(SPEC, Wish(IsolationLevel.CONFINED, loopback=(5432,)), HOST)
+        confine(SPEC, IsolationWanted(IsolationLevel.CONFINED, loopback=(5432,)), HOST)
 
     assert "network = true" in caught.value.hint
 
@@ -105,14 +113,14 @@ def test_ports_of_this_machine_without_a_network_are_refused():
 @pytest.mark.parametrize("level", [IsolationLevel.LIMITS, IsolationLevel.CONFINED, IsolationLevel.ISOLATED])
 def test_nobody_who_is_limited_has_the_power_to_raise_limits(level):
     """CAP_SYS_RESOURCE, by the kernel's numbers the 24th; root would have it."""
-    assert not confine(SPEC, Wish(level), HOST).confinement.capabilities >> 24 & 1
+    assert not confine(SPEC, IsolationWanted(level), HOST).confinement.capabilities >> 24 & 1
 
 
 @pytest.mark.parametrize("level", [IsolationLevel.CONFINED, IsolationLevel.ISOLATED])
 def test_connections_are_looked_at_only_where_there_is_a_network(level):
     """Names can be resolved; beyond that only the ports that were granted."""
-    without = confine(SPEC, Wish(level), HOST).confinement
-    with_ = confine(SPEC, Wish(level, network=True, loopback=(5432,)), HOST).confinement
+    without = confine(SPEC, IsolationWanted(level), HOST).confinement
+    with_ = confine(SPEC, IsolationWanted(level, network=True, loopback=(5432,)), HOST).confinement
 
     assert without.connect_filter == b""
     assert (with_.connect_filter != b"", with_.ports) == (True, (53, 5432))
@@ -121,7 +129,7 @@ def test_connections_are_looked_at_only_where_there_is_a_network(level):
 def test_an_unknown_machine_cannot_confine():
     """No filter is known for it."""
     with pytest.raises(SourceUnavailable, match="cannot be confined on 'riscv64'"):
-        confine(SPEC, Wish(IsolationLevel.CONFINED), replace(HOST, machine="riscv64"))
+        confine(SPEC, IsolationWanted(IsolationLevel.CONFINED), replace(HOST, machine="riscv64"))
 
 
 @pytest.mark.parametrize(("command", "message"), [("no-such-thing", "command not found"), ("./there", "not allowed")])
@@ -131,7 +139,7 @@ def test_a_command_that_cannot_run_is_explained_before_it_is_confined(tmp_path, 
     spec = replace(SPEC, argv=(command,), cwd=str(tmp_path))
 
     with pytest.raises(SourceUnavailable, match=message):
-        confine(spec, Wish(IsolationLevel.CONFINED), HOST)
+        confine(spec, IsolationWanted(IsolationLevel.CONFINED), HOST)
 
 
 def test_a_bubblewrap_mounts_outer_directories_first():

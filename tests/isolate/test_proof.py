@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import IsolationLevel, Wish, promises
+from toolcrib.isolate.levels import IsolationLevel, IsolationWanted, promises
 from toolcrib.isolate.proof import Prover, describe_circumstances, recall, remember, state_path
 from toolcrib.isolate.selftest import Proof, Trial, Verdict
 
@@ -87,7 +87,7 @@ async def test_where_nothing_can_be_remembered_it_is_measured_again(spawner, hos
 async def test_a_level_that_is_not_proven_is_refused_with_the_fix(prover_for):
     """Fail closed: what is missing, what to do, what there is."""
     with pytest.raises(SourceUnavailable) as caught:
-        await prover_for(IsolationLevel.LIMITS).settle(Wish(IsolationLevel.CONFINED))
+        await prover_for(IsolationLevel.LIMITS).settle(IsolationWanted(IsolationLevel.CONFINED))
 
     assert caught.value.message.startswith("isolation 'confined' is asked for, but not proven on this machine: ")
     assert "Landlock" in caught.value.hint
@@ -98,7 +98,7 @@ async def test_a_level_that_is_not_proven_is_refused_with_the_fix(prover_for):
 @pytest.mark.parametrize("highest", list(IsolationLevel))
 async def test_auto_is_the_highest_proven_level_and_at_least_limits(prover_for, highest):
     """Whoever leaves it to toolcrib is never refused."""
-    settled = await prover_for(highest).settle(Wish("auto"))
+    settled = await prover_for(highest).settle(IsolationWanted("auto"))
 
     assert settled is max(highest, IsolationLevel.LIMITS, key=lambda level: level.rank)
 
@@ -107,7 +107,7 @@ async def test_no_isolation_needs_no_proof(spawner, host, path):
     """Nothing is measured for it."""
     prover = Prover(spawner, host, path, "1")
 
-    assert await prover.settle(Wish(IsolationLevel.NONE)) is IsolationLevel.NONE
+    assert await prover.settle(IsolationWanted(IsolationLevel.NONE)) is IsolationLevel.NONE
     assert spawner.pid is None
 
 
@@ -116,7 +116,7 @@ async def test_without_bubblewrap_the_third_level_is_refused(spawner, host, path
     prover = Prover(spawner, replace(host, bwrap=None), path, "1")
 
     with pytest.raises(SourceUnavailable, match=r"bubblewrap \(bwrap\) is not installed") as caught:
-        await prover.settle(Wish(IsolationLevel.ISOLATED))
+        await prover.settle(IsolationWanted(IsolationLevel.ISOLATED))
 
     assert "Install bubblewrap" in caught.value.hint
 

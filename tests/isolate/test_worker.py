@@ -7,9 +7,9 @@ from tests.isolate import jobs
 
 from toolcrib.config.sections import IsolationConfig
 from toolcrib.core.errors import ToolFailed
-from toolcrib.isolate.levels import AUTO, Limits, Wish
+from toolcrib.isolate.levels import AUTO, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
-from toolcrib.sources.mcp.bounds import Bounds
+from toolcrib.sources.mcp.bounds import Isolator
 from toolcrib.transports.process.spawn import Spawner
 
 
@@ -18,12 +18,12 @@ async def stay(tmp_path):
     """Start a worker for a function of ``jobs``."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
     spawner = Spawner()
-    bounds = Bounds(spawner, env, IsolationConfig(), "test")
+    bounds = Isolator(spawner, env, IsolationConfig(), "test")
     workers, started = Workers(spawner, bounds.host, bounds.prover, env), []
 
     async def start(function, **limits):
         task = Task("a job", f"{jobs.__name__}:{function}", {}, module_places(jobs.__name__))
-        started.append(await workers.stay(task, Wish(AUTO, limits=Limits(**limits))))
+        started.append(await workers.stay(task, IsolationWanted(AUTO, limits=ResourceLimits(**limits))))
         return started[-1]
 
     yield start

@@ -10,7 +10,7 @@ from tests.fleet import servers
 from tests.fleet.install import FLEET
 from tests.journeys.workshop import make_repository
 
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.crib.assemble import open_crib
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.plan import Host
@@ -34,7 +34,7 @@ def proof():
 
 @pytest.fixture
 def around(tmp_path):
-    return Surroundings(tmp_path, {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "NODE_ENV": "test"})
+    return Environment(tmp_path, {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "NODE_ENV": "test"})
 
 
 def write(path: Path, name: str, launch: servers.Launch, **keys: str) -> Path:

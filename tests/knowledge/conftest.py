@@ -11,7 +11,7 @@ from toolcrib.core.errors import UnreadableSource
 from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.retrieve import Retriever, Search
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.stores.postgres.knowledge import PgKnowledge
@@ -54,7 +54,7 @@ class Base:
         self.retriever = Retriever(self.store, Index(self.store, embedder))
 
     async def add(self, *paths, collection="notes", **said):
-        return await self.ingest.add([Root(path) for path in paths], Adding(collection, **said))
+        return await self.ingest.add([SourceRoot(path) for path in paths], Adding(collection, **said))
 
     async def search(self, query, *collections, **wanted):
         return await self.retriever.search(Search(query, collections or ("notes",), **wanted))

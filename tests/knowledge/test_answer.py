@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.knowledge.answer import Question, extract
+from toolcrib.knowledge.answer import WeightedQuestion, extract
 
 ANTS = """# Ants
 
@@ -30,7 +30,7 @@ async def answer(base, files):
 
     async def asked(question):
         findings = await base.search(question)
-        return [quote.text for quote in extract(Question.read(question, findings.rarity), findings)]
+        return [quote.text for quote in extract(WeightedQuestion.read(question, findings.rarity), findings)]
 
     return asked
 
@@ -62,7 +62,7 @@ async def test_nothing_is_quoted_for_words_that_stand_nowhere(answer):
 
 
 def test_words_a_question_is_put_with_count_little():
-    question = Question.read("How long do you use a token?", {"long": 2.0, "use": 2.0, "token": 2.0})
+    question = WeightedQuestion.read("How long do you use a token?", {"long": 2.0, "use": 2.0, "token": 2.0})
 
     assert question.is_how is False
     assert question.share("the token") > 0.6 > question.share("use it long")
@@ -78,4 +78,4 @@ def test_words_a_question_is_put_with_count_little():
     ],
 )
 def test_a_question_for_a_definition_has_a_subject(text, subject):
-    assert Question.read(text, {}).subject == subject
+    assert WeightedQuestion.read(text, {}).subject == subject

@@ -11,13 +11,13 @@ from tests.knowledge.conftest import Base
 
 from toolcrib.knowledge import ingest
 from toolcrib.knowledge.builder import FAILED, Builder, Spare
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 
 SCRIPT = """
 import asyncio, sys
 from pathlib import Path
 from toolcrib.knowledge import ingest
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 
 ingest.PASSAGES_AT_ONCE = 50
@@ -74,7 +74,7 @@ class Watched:
         self.base.ingest.emit = self.events.append
 
     async def add(self, root):
-        self.report = await self.base.ingest.add([Root(root)], Adding("notes"), self._look)
+        self.report = await self.base.ingest.add([SourceRoot(root)], Adding("notes"), self._look)
         records = await self.base.store.segments(["notes"])
         self.index = [await self.base.store.segment_bytes(record.id) for record in records]
         self.problems = await self.base.store.verify()

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.core.knowledge import Heading, Outline, Place
+from toolcrib.core.knowledge import Heading, Outline, PassageSpan
 from toolcrib.knowledge.chunk import TARGET, chunk
 from toolcrib.knowledge.parse.text import parse_markdown
 
@@ -49,7 +49,7 @@ def test_sections_are_passages_of_their_own():
 def test_small_sections_stay_together():
     parsed = parse_markdown(b"# A\n\none\n\n# B\n\ntwo\n")
 
-    assert chunk(parsed.text, parsed.outline) == (Place(0, len(parsed.text) - 1, None, ("A",)),)
+    assert chunk(parsed.text, parsed.outline) == (PassageSpan(0, len(parsed.text) - 1, None, ("A",)),)
 
 
 def test_a_long_paragraph_is_cut_at_sentence_ends():

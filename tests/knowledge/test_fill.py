@@ -7,7 +7,7 @@ from tests.knowledge.conftest import WordEmbedder, open_store
 from tests.knowledge.embedding_server import DIMENSIONS, embedding_server
 
 from toolcrib.core.errors import EmbedderUnavailable, UnknownEmbedder
-from toolcrib.core.knowledge import Change, DocumentFilter, document_id
+from toolcrib.core.knowledge import CollectionChange, DocumentFilter, document_id
 from toolcrib.knowledge.embedding import Embedders, InProcess, Prefixes
 from toolcrib.knowledge.endpoints import Endpoint, EndpointEmbedder
 from toolcrib.knowledge.fill import Background, choose_embedder, fill, vector_complaints
@@ -15,7 +15,7 @@ from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.library import refuse_foreign
 from toolcrib.knowledge.retrieve import Retriever, Search
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 from toolcrib.stores.knowledge.memory import MemoryKnowledge
 
 SMALL = "openai:small"
@@ -50,7 +50,7 @@ class Shelf:
 
     async def add(self, root, collection="notes", embedder=""):
         ingest = Ingest(self.store, self.embedders, refuse_foreign)
-        return await ingest.add([Root(root)], Adding(collection, embedder=embedder))
+        return await ingest.add([SourceRoot(root)], Adding(collection, embedder=embedder))
 
     async def search(self, query, *collections, top_k=5):
         return await self.retriever.search(Search(query, collections or ("notes",), top_k))
@@ -360,7 +360,7 @@ async def test_a_removed_document_leaves_nothing_to_wait_for(shelf, server, anim
     server.failures = [(503, {}, {})]
     await shelf.add(animals / "d1.md", embedder="far")
     source = str((animals / "d1.md").resolve())
-    await shelf.store.apply(Change("notes", removals=(document_id("notes", source),)))
+    await shelf.store.apply(CollectionChange("notes", removals=(document_id("notes", source),)))
 
     assert (await shelf.store.counts("notes")).lacking == 0
     assert await shelf.fill() == []

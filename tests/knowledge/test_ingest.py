@@ -9,7 +9,7 @@ from toolcrib.knowledge import ingest
 from toolcrib.knowledge.embedding import Embedders
 from toolcrib.knowledge.fill import fill
 from toolcrib.knowledge.ingest import Ingest
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 
 ANTS = "# Ants\n\nAnts carry leaves many times their own weight.\n"
 BEES = "# Bees\n\nBees dance to tell each other where flowers are.\n"
@@ -149,7 +149,7 @@ async def test_a_path_that_is_not_there_is_an_error(base, tmp_path):
 async def test_progress_counts_up_to_the_end(base, files):
     root = files(**{f"f{n}_dot_md": f"# {n}\n\ntext {n}" for n in range(7)})
     seen = []
-    await base.ingest.add([Root(root)], Adding("notes"), seen.append)
+    await base.ingest.add([SourceRoot(root)], Adding("notes"), seen.append)
 
     assert [progress.done for progress in seen] == [1, 2, 3, 4, 5, 6, 7]
     assert {progress.total for progress in seen} == {7}
@@ -168,7 +168,7 @@ async def test_an_interrupted_addition_keeps_what_it_stored_and_goes_on_later(ba
             raise Stop
 
     with pytest.raises(Stop):
-        await base.ingest.add([Root(root)], Adding("notes"), give_up)
+        await base.ingest.add([SourceRoot(root)], Adding("notes"), give_up)
     kept = len(await base.store.documents("notes"))
     report = await base.add(root)
 
@@ -216,7 +216,7 @@ async def test_another_embedder_makes_the_vectors_anew_without_the_files(base, f
 async def test_two_additions_at_once_lose_nothing(base, files, embedder):
     other = Ingest(Base(base.path, embedder).store, embedder, None)
     root = files(**{f"{side}__f{n}_dot_md": f"# {side} {n}\n\nabout {side}{n}" for side in "ab" for n in range(10)})
-    await asyncio.gather(base.add(root / "a"), other.add([Root(root / "b")], Adding("notes")))
+    await asyncio.gather(base.add(root / "a"), other.add([SourceRoot(root / "b")], Adding("notes")))
 
     assert len(await base.store.documents("notes")) == 20
     assert await base.store.verify() == []

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import KbConfig
 from toolcrib.crib.knowledge import make_library
 from toolcrib.knowledge.answer import NOTHING, Answerer
@@ -66,7 +66,7 @@ def states(tmp_path_factory):
 async def ask(request, states):
     """Ask toolcrib's own documentation, with vectors and without; indexed once."""
     config = KbConfig(path=str(states / f"{request.param}.db"), embedder=request.param)
-    library = await make_library(config, Surroundings()).open()
+    library = await make_library(config, Environment()).open()
 
     async def asked(question):
         return await Answerer().answer(library, Search(question, ("toolcrib",), 8))

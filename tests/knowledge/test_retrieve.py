@@ -97,7 +97,7 @@ import asyncio
 from pathlib import Path
 from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.library import refuse_foreign
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 {_opening(base.path)}
 ingest = Ingest(store, None, refuse_foreign)
 asyncio.run(ingest.add([Root(Path({str(root)!r}))], Adding("notes")))

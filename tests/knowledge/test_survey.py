@@ -6,11 +6,11 @@ import pytest
 
 from toolcrib.core.errors import UnreadableSource
 from toolcrib.core.globs import is_ignored, read_rules
-from toolcrib.knowledge.survey import Candidate, Skipped, find_files, read
+from toolcrib.knowledge.survey import FileCandidate, Skipped, find_files, read
 
 
 def sources(path):
-    return [found.source.removeprefix(f"{path}/") for found in find_files(path) if isinstance(found, Candidate)]
+    return [found.source.removeprefix(f"{path}/") for found in find_files(path) if isinstance(found, FileCandidate)]
 
 
 def write(root, **files):
@@ -91,14 +91,14 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path):
 
         assert sources(tmp_path) == []
     with pytest.raises(UnreadableSource, match="ordinary"):
-        read(Candidate(tmp_path, ("pipe.md",)), 1000)
+        read(FileCandidate(tmp_path, ("pipe.md",)), 1000)
 
 
 def test_a_file_over_the_limit_is_not_read(tmp_path):
     (tmp_path / "big.txt").write_bytes(b"x" * 2_000_001)
 
     with pytest.raises(UnreadableSource, match="2 MB, the limit is 2 MB"):
-        read(Candidate(tmp_path, ("big.txt",)), 2_000_000)
+        read(FileCandidate(tmp_path, ("big.txt",)), 2_000_000)
 
 
 def test_a_name_that_is_no_text_is_told(tmp_path):

@@ -11,12 +11,12 @@ from tests.fleet.running import until
 from tests.knowledge.conftest import Base
 
 from toolcrib.core.errors import ConfigError, UnreadableSource
-from toolcrib.core.knowledge import Change
+from toolcrib.core.knowledge import CollectionChange
 from toolcrib.knowledge.ingest import put, work
 from toolcrib.knowledge.queued import AT_ONCE, ATTEMPTS_MAX, Worker, adding_of, decode, encode, errand_of
-from toolcrib.knowledge.survey import Adding, Candidate, Root
+from toolcrib.knowledge.survey import Adding, FileCandidate, SourceRoot
 from toolcrib.stores.knowledge.memory import MemoryKnowledge
-from toolcrib.stores.postgres.kb_desk import Desk
+from toolcrib.stores.postgres.kb_desk import QueryThreads
 from toolcrib.stores.postgres.kb_writing import PLENTY, PgJobs
 
 COUNT = 30
@@ -53,7 +53,7 @@ def waiting(place):
 
 async def test_what_is_noted_is_added_by_whoever_works(base, other, files, place):
     root = many(files)
-    count = await put(base.ingest, [Root(root)], Adding("notes", licence="CC0"))
+    count = await put(base.ingest, [SourceRoot(root)], Adding("notes", licence="CC0"))
     noted = waiting(place)
     (report,) = await all_reports(other, root)
 
@@ -66,7 +66,7 @@ async def test_what_is_noted_is_added_by_whoever_works(base, other, files, place
 
 async def test_who_adds_and_who_helps_do_each_source_once_and_the_report_counts_both(base, other, files, place):
     root = many(files, 200)
-    await put(base.ingest, [Root(root)], Adding("notes"))
+    await put(base.ingest, [SourceRoot(root)], Adding("notes"))
     report, helped = await asyncio.gather(base.add(root), all_reports(other, root))
 
     assert report.added == 200
@@ -87,7 +87,7 @@ async def test_what_is_as_it_was_or_cannot_be_read_does_not_wait_again(base, fil
 
 async def test_sources_of_another_machine_are_left_to_it(base, other, files, place, tmp_path):
     root = many(files, 3)
-    await put(base.ingest, [Root(root)], Adding("notes"))
+    await put(base.ingest, [SourceRoot(root)], Adding("notes"))
     shutil.move(root / "f1.md", tmp_path / "away.md")
     (report,) = await all_reports(other, root)
     left = waiting(place)
@@ -101,7 +101,7 @@ async def test_who_adds_leaves_what_it_cannot_read_to_those_who_noted_it(base, o
     root, mine = many(files, 3), tmp_path / "mine"
     mine.mkdir()
     (mine / "own.md").write_text("# Own\n\nOf this machine.")
-    await put(base.ingest, [Root(root)], Adding("notes"))
+    await put(base.ingest, [SourceRoot(root)], Adding("notes"))
     shutil.move(root, tmp_path / "away")
     report = await other.add(mine)
     left = waiting(place)
@@ -116,7 +116,7 @@ async def test_who_adds_reads_nothing_of_others_beyond_what_it_was_given(base, f
     """Whoever can write to the database could name any file of this machine."""
     root = many(files, 1)
     (tmp_path / "secret.md").write_text("Nobody was to see this.")
-    await put(base.ingest, [Root(tmp_path / "secret.md")], Adding("notes"))
+    await put(base.ingest, [SourceRoot(tmp_path / "secret.md")], Adding("notes"))
     report = await base.add(root)
 
     assert (report.added, await sources(base), waiting(place)) == (1, ["f0.md"], 1)
@@ -133,7 +133,7 @@ class Beaten(PgJobs):
 async def test_who_adds_is_told_what_another_worker_could_not_read(base, files, place):
     root = many(files, 2)
     await base.store.jobs.close()
-    base.store.jobs = Beaten(Desk(place, 1, is_reader=False), place.name)
+    base.store.jobs = Beaten(QueryThreads(place, 1, is_reader=False), place.name)
     report = await base.add(root)
 
     assert (report.added, [each.reason for each in report.skipped]) == (1, ["another worker could not read it"])
@@ -163,11 +163,11 @@ async def test_what_does_not_fit_is_skipped_and_what_lies_elsewhere_is_left(base
     (root / "link").symlink_to(tmp_path)
     (root / ".git").mkdir()
     (root / ".git" / "config.md").write_text("Hidden.")
-    await put(base.ingest, [Root(root)], Adding("notes"))
-    left = [Candidate(*way) for way in ((tmp_path, ("outside.md",)), (root / "link", ("outside.md",)))]
-    left += [Candidate(root / ".git", ("config.md",)), Candidate(root, ("a\0b.md",))]
+    await put(base.ingest, [SourceRoot(root)], Adding("notes"))
+    left = [FileCandidate(*way) for way in ((tmp_path, ("outside.md",)), (root / "link", ("outside.md",)))]
+    left += [FileCandidate(root / ".git", ("config.md",)), FileCandidate(root, ("a\0b.md",))]
     given = {name: json.dumps(what) for name, what in NOT_FOUND_BY_A_SEARCH.items()}
-    given |= {"a": encode(Candidate(root, ("f0.md",)))}
+    given |= {"a": encode(FileCandidate(root, ("f0.md",)))}
     given |= {each.source.replace("\0", "\\0"): encode(each) for each in left}
     await base.store.jobs.put(errand, given)
     (report,) = await all_reports(base, root)
@@ -184,14 +184,14 @@ async def test_what_does_not_fit_is_skipped_and_what_lies_elsewhere_is_left(base
 async def test_what_is_put_again_while_a_worker_has_it_is_worked_on_again(base, files, place):
     """It may have changed since the worker read it."""
     root, wanted = many(files, 2), Adding("notes")
-    await put(base.ingest, [Root(root)], wanted)
+    await put(base.ingest, [SourceRoot(root)], wanted)
     async with Worker(base.store.jobs, [root]) as worker:
         groups = worker.groups(errand_of(wanted))
         first = await anext(groups)
-        await put(base.ingest, [Root(root)], wanted)
+        await put(base.ingest, [SourceRoot(root)], wanted)
         meanwhile = await anext(groups)
         read = [source.source for source in first]
-        await base.store.apply(Change("notes", jobs=worker.hand_over(read[:1])))
+        await base.store.apply(CollectionChange("notes", jobs=worker.hand_over(read[:1])))
         await worker.finish(errand_of(wanted), read[1:])
         again = await anext(groups)
         await worker.finish(errand_of(wanted), read)
@@ -202,7 +202,7 @@ async def test_what_is_put_again_while_a_worker_has_it_is_worked_on_again(base, 
 
 async def test_a_worker_whose_lease_ended_does_not_finish_what_another_has(base, other, files, place):
     root, wanted = many(files, 1), Adding("notes")
-    await put(base.ingest, [Root(root)], wanted)
+    await put(base.ingest, [SourceRoot(root)], wanted)
     base.store.jobs.lease_s = 0
     late = await base.store.jobs.take("late", errand_of(wanted), 10, [])
     taken = await other.store.jobs.take("other", errand_of(wanted), 10, [])
@@ -215,7 +215,7 @@ async def test_a_worker_whose_lease_ended_does_not_finish_what_another_has(base,
 
 async def test_a_source_that_no_worker_came_back_from_is_left_out(base, files, place):
     root = many(files, 2)
-    await put(base.ingest, [Root(root)], Adding("notes"))
+    await put(base.ingest, [SourceRoot(root)], Adding("notes"))
     with psycopg.connect(place.url) as connection:
         connection.execute("UPDATE toolcrib.kb_job SET attempts = %s WHERE source LIKE '%%f1.md'", (ATTEMPTS_MAX,))
     (report,) = await all_reports(base, root)
@@ -226,7 +226,7 @@ async def test_a_source_that_no_worker_came_back_from_is_left_out(base, files, p
 
 async def test_what_a_worker_has_is_not_taken_by_another_until_it_is_given_back(base, other, files):
     root, wanted = many(files, 4), Adding("notes")
-    await put(base.ingest, [Root(root)], wanted)
+    await put(base.ingest, [SourceRoot(root)], wanted)
     jobs, errand = base.store.jobs, errand_of(wanted)
     async with Worker(jobs) as worker:
         taken = await jobs.take(worker.name, errand, 3, [])
@@ -240,7 +240,7 @@ async def test_what_a_worker_has_is_not_taken_by_another_until_it_is_given_back(
 
 async def test_a_lease_that_ends_frees_its_sources(base, other, files):
     root, wanted = many(files, 2), Adding("notes")
-    await put(base.ingest, [Root(root)], wanted)
+    await put(base.ingest, [SourceRoot(root)], wanted)
     base.store.jobs.lease_s = 0
     gone = await base.store.jobs.take("gone", errand_of(wanted), 10, [])
     taken = await other.store.jobs.take("other", errand_of(wanted), 10, [])
@@ -271,7 +271,7 @@ asyncio.run(main())
 async def test_a_killed_worker_loses_nothing_and_doubles_nothing(base, files, place):
     """It is killed when it has stored some and taken more; another does the rest once the lease has ended."""
     root = many(files, 300)
-    await put(base.ingest, [Root(root)], Adding("notes"))
+    await put(base.ingest, [SourceRoot(root)], Adding("notes"))
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, place.url, str(root))
     await asyncio.to_thread(until, lambda: waiting(place) < 300, deadline_s=150, what="the worker stores something")
     process.kill()
@@ -295,7 +295,7 @@ async def test_only_a_shared_knowledge_base_has_workers(embedder):
 
 
 def test_what_is_written_down_says_how_a_source_is_read(tmp_path):
-    source, wanted = Candidate(tmp_path, ("a", "b.md"), "label"), Adding("notes", "t", metadata={"year": 2026})
+    source, wanted = FileCandidate(tmp_path, ("a", "b.md"), "label"), Adding("notes", "t", metadata={"year": 2026})
 
     assert decode(encode(source)) == source
     assert adding_of(errand_of(wanted)) == wanted
@@ -305,7 +305,7 @@ def test_what_is_written_down_says_how_a_source_is_read(tmp_path):
 async def test_the_rest_is_shared_by_all_who_work_and_nobody_has_to_share_before(base, files):
     root, wanted = many(files, 21), Adding("notes")
     jobs, errand = base.store.jobs, errand_of(wanted)
-    await put(base.ingest, [Root(root)], wanted)
+    await put(base.ingest, [SourceRoot(root)], wanted)
     none = await jobs.share(errand)
     await jobs.take("one", errand, 3, [])
     alone = await jobs.share(errand)
@@ -329,7 +329,7 @@ async def test_while_there_is_plenty_nobody_has_to_share(base):
 async def test_the_rest_is_stored_in_small_steps(base, files):
     """What one worker takes of a rest that others share does not wait for a full batch."""
     root, wanted = many(files, 3 * AT_ONCE), Adding("notes")
-    await put(base.ingest, [Root(root)], wanted)
+    await put(base.ingest, [SourceRoot(root)], wanted)
     await base.store.jobs.take("other", errand_of(wanted), 1, [])
     async with Worker(base.store.jobs, [root]) as worker:
         groups = worker.groups(errand_of(wanted))

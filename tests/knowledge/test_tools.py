@@ -5,7 +5,7 @@ from tests.knowledge.conftest import Base
 
 from toolcrib import open_crib
 from toolcrib.config.model import Config
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import KbConfig
 from toolcrib.crib.knowledge import LateLibrary
 
@@ -73,7 +73,7 @@ async def test_nothing_is_opened_before_a_tool_is_called(tmp_path):
 
 
 def test_the_tools_only_read_and_say_what_they_are_for():
-    tools = [entry.tool for entry in LateLibrary(KbConfig(), Surroundings()).tools()]
+    tools = [entry.tool for entry in LateLibrary(KbConfig(), Environment()).tools()]
 
     assert {tool.security_level for tool in tools} == {"read_only"}
     assert all(tool.examples and tool.category and tool.output_schema and tool.timeout_s for tool in tools)

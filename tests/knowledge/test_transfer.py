@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.knowledge import Arrival, Change, Collection, Document, Place, Stamp, document_id
+from toolcrib.core.knowledge import Arrival, Collection, CollectionChange, DocumentInfo, PassageSpan, Stamp, document_id
 from toolcrib.knowledge import transfer
 from toolcrib.knowledge.indexing import build_segment
 from toolcrib.knowledge.transfer import move_knowledge
@@ -21,14 +21,16 @@ TEXT = "One passage. Another passage 🌍\0."
 
 
 def arrival(collection: str, source: str, text: str = TEXT) -> Arrival:
-    document = Document(document_id(collection, source), collection, source, source.title(), "text", Stamp(source, 3))
-    places = (Place(0, 12), Place(12, len(text))) if text else ()
+    document = DocumentInfo(
+        document_id(collection, source), collection, source, source.title(), "text", Stamp(source, 3)
+    )
+    places = (PassageSpan(0, 12), PassageSpan(12, len(text))) if text else ()
     return Arrival(document, text, places)
 
 
 async def add(store, collection: str, *sources: str, vectors=None, text: str = TEXT, is_lacking: bool = False) -> None:
     arrivals = tuple(arrival(collection, source, text) for source in sources)
-    await store.apply(Change(collection, arrivals, (), build_segment(arrivals, vectors), is_lacking))
+    await store.apply(CollectionChange(collection, arrivals, (), build_segment(arrivals, vectors), is_lacking))
 
 
 @pytest.fixture
@@ -118,10 +120,10 @@ async def test_what_was_stopped_goes_on_and_brings_nothing_twice(here, there, mo
     assert await contents(there) == await contents(here)
 
 
-def changed_at(added: str, source: str = "x", text: str = "Another text altogether.") -> Change:
+def changed_at(added: str, source: str = "x", text: str = "Another text altogether.") -> CollectionChange:
     changed = arrival("plain", source, text)
     fresh = replace(changed, document=replace(changed.document, stamp=Stamp("other"), added=added))
-    return Change("plain", (fresh,), segment=build_segment([fresh], None))
+    return CollectionChange("plain", (fresh,), segment=build_segment([fresh], None))
 
 
 async def test_what_changed_or_came_between_two_runs_does_so_there(here, there):
@@ -148,7 +150,7 @@ async def change_there(here, there):
 
 async def take_out_here(here, there):
     """It cannot be told from what others brought."""
-    await here.apply(Change("plain", removals=(document_id("plain", "y"),)))
+    await here.apply(CollectionChange("plain", removals=(document_id("plain", "y"),)))
 
 
 @pytest.mark.parametrize("meddle", [bring_another, bring_another_collection, change_there, take_out_here])

@@ -10,7 +10,17 @@ from toolcrib.models import http_model
 from toolcrib.models.api import Lines, ModelSettings
 from toolcrib.models.apis import APIS
 from toolcrib.models.http_model import HttpModel
-from toolcrib.models.talk import Picture, Reply, Request, Text, ToolAnswer, ToolUse, Turn, Usage, user
+from toolcrib.models.talk import (
+    ModelReply,
+    ModelRequest,
+    Picture,
+    TextPart,
+    TokenUsage,
+    ToolAnswer,
+    ToolRequest,
+    Turn,
+    user,
+)
 
 PROVIDERS = list(APIS)
 PATHS = {
@@ -20,7 +30,7 @@ PATHS = {
     "ollama": "/api/chat",
 }
 SECRET = "sk-very-secret"
-HI = Request([user("Hi")], "Be kind.", max_tokens=99)
+HI = ModelRequest([user("Hi")], "Be kind.", max_tokens=99)
 CALLS = Step("Looking.", (("files__read", {"path": "a", "deep": {"n": [1, 2]}}), ("clock_now", {})))
 
 
@@ -30,7 +40,7 @@ def model(provider, llm, timeout_s=10.0):
 
 async def said(model, request=HI):
     *pieces, reply = [piece async for piece in model.ask(request)]
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, ModelReply)
     return pieces, reply
 
 
@@ -52,7 +62,7 @@ async def test_each_api_is_spoken_and_streams(provider):
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_tool_calls_come_whole_and_are_told_apart(provider, stream):
     with LlmDouble(CALLS) as llm:
-        _, reply = await said(model(provider, llm), Request([user("Go")], stream=stream))
+        _, reply = await said(model(provider, llm), ModelRequest([user("Go")], stream=stream))
     first, second = reply.turn.uses
 
     assert (first.name, first.arguments) == ("files__read", {"path": "a", "deep": {"n": [1, 2]}})
@@ -70,9 +80,9 @@ async def test_a_call_that_is_cut_off_has_a_problem_and_can_be_sent_back(provide
         _, reply = await said(speaker)
         whole, half = reply.turn.uses
         answers = Turn(
-            "user", tuple(ToolAnswer(use.id, use.name, (Text("no"),), is_error=True) for use in (whole, half))
+            "user", tuple(ToolAnswer(use.id, use.name, (TextPart("no"),), is_error=True) for use in (whole, half))
         )
-        await said(speaker, Request([user("Hi"), reply.turn, answers]))
+        await said(speaker, ModelRequest([user("Hi"), reply.turn, answers]))
 
     assert (whole.problem, "no complete JSON" in half.problem, reply.stop) == ("", True, "length")
     assert "long long" not in json.dumps(llm.asked[1])
@@ -80,12 +90,12 @@ async def test_a_call_that_is_cut_off_has_a_problem_and_can_be_sent_back(provide
 
 CONVERSATION = [
     user("Look."),
-    Turn("assistant", (Text("I look."), ToolUse("c1", "look", {"at": "sky"}), ToolUse("c2", "fail", {}))),
+    Turn("assistant", (TextPart("I look."), ToolRequest("c1", "look", {"at": "sky"}), ToolRequest("c2", "fail", {}))),
     Turn(
         "user",
         (
-            ToolAnswer("c1", "look", (Text("blue"), Picture("image/png", "aWNvbg=="))),
-            ToolAnswer("c2", "fail", (Text("it broke"),), is_error=True),
+            ToolAnswer("c1", "look", (TextPart("blue"), Picture("image/png", "aWNvbg=="))),
+            ToolAnswer("c2", "fail", (TextPart("it broke"),), is_error=True),
         ),
     ),
 ]
@@ -94,7 +104,7 @@ CONVERSATION = [
 @pytest.mark.parametrize("provider", PROVIDERS)
 async def test_a_conversation_begun_elsewhere_is_told_in_each_apis_own_words(provider):
     with LlmDouble(Step("Blue.")) as llm:
-        await said(model(provider, llm), Request(CONVERSATION))
+        await said(model(provider, llm), ModelRequest(CONVERSATION))
     sent = llm.asked[0]
 
     assert SHOWN[provider](sent) == {
@@ -178,7 +188,7 @@ async def test_a_field_that_a_model_does_not_take_is_left_out_from_then_on():
     )
     with LlmDouble(*steps) as llm:
         speaker = model("openai", llm)
-        request = Request([user("Hi")], max_tokens=99, extra={"temperature": 0})
+        request = ModelRequest([user("Hi")], max_tokens=99, extra={"temperature": 0})
         assert (await said(speaker, request))[1].turn.text == "Now."
         await said(speaker, request)
 
@@ -223,14 +233,14 @@ STRANGE = {
 @pytest.mark.parametrize(("provider", "body"), [(name, body) for name, bodies in STRANGE.items() for body in bodies])
 async def test_an_answer_of_another_shape_is_a_failure_in_words(provider, body, stream):
     with LlmDouble(Step(body=body)) as llm, pytest.raises(SourceError) as caught:
-        await said(model(provider, llm), Request([user("Hi")], stream=stream))
+        await said(model(provider, llm), ModelRequest([user("Hi")], stream=stream))
 
     assert f"The model {provider}:small" in str(caught.value)
 
 
 async def test_what_a_provider_repeats_of_the_key_is_not_told():
     with LlmDouble(Step(body=SECRET)) as llm, pytest.raises(SourceError, match="no JSON") as caught:
-        await said(model("openai", llm), Request([user("Hi")], stream=False))
+        await said(model("openai", llm), ModelRequest([user("Hi")], stream=False))
 
     assert SECRET not in str(caught.value)
 
@@ -239,7 +249,7 @@ async def test_what_a_provider_repeats_of_the_key_is_not_told():
 async def test_an_answer_without_end_is_ended(monkeypatch, stream):
     monkeypatch.setattr(http_model, "ANSWER_MAX", 2000)
     with LlmDouble(Step("word " * 1000)) as llm, pytest.raises(SourceError, match="more than 2000 bytes"):
-        await said(model("anthropic", llm), Request([user("Hi")], stream=stream))
+        await said(model("anthropic", llm), ModelRequest([user("Hi")], stream=stream))
 
 
 async def test_a_busy_provider_that_names_no_number_of_seconds_is_asked_again():
@@ -261,8 +271,8 @@ def test_an_unknown_provider_is_refused_with_the_nearest():
 
 
 def test_usage_adds_up():
-    assert Usage(1, 2, 1) + Usage(10, 20) == Usage(11, 22, 1)
-    assert Usage(1, 2, 1).total == 3
+    assert TokenUsage(1, 2, 1) + TokenUsage(10, 20) == TokenUsage(11, 22, 1)
+    assert TokenUsage(1, 2, 1).total == 3
 
 
 def test_events_survive_any_way_the_network_cuts_them():

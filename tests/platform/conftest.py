@@ -4,7 +4,7 @@ import pytest
 from tests.platform.fake_gateway import serving
 
 from toolcrib.platform.gateway import Patience, Whereabouts
-from toolcrib.platform.servers import Platform, ToolOptions
+from toolcrib.platform.servers import Platform, PlatformToolOptions
 from toolcrib.platform.settings import PlatformSettings
 
 
@@ -16,7 +16,7 @@ async def gateway():
 
 @pytest.fixture
 def options():
-    return ToolOptions("Claude", patience=Patience(2.0, 5.0, delays_s=(0.0, 0.0)))
+    return PlatformToolOptions("Claude", patience=Patience(2.0, 5.0, delays_s=(0.0, 0.0)))
 
 
 @pytest.fixture

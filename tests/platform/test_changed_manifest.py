@@ -10,7 +10,7 @@ from tests.platform.mcp_servers import mcp_server
 
 from toolcrib.catalog.pins import MOVED, NEW
 from toolcrib.config.model import Config
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import PlatformConfig, SecurityConfig
 from toolcrib.core import events
 from toolcrib.crib.assemble import open_crib
@@ -36,7 +36,7 @@ def start(tmp_path, heard):
         config = Config(
             platform=PlatformConfig(development=True, token="${PLATFORM_TOKEN}"), security=SecurityConfig(**security)
         )
-        around = Surroundings(tmp_path, {"PLATFORM_TOKEN": TOKEN, "HOME": str(tmp_path)})
+        around = Environment(tmp_path, {"PLATFORM_TOKEN": TOKEN, "HOME": str(tmp_path)})
         loaded = Loaded(config, lock=tmp_path / "toolcrib.lock")
         return open_crib(loaded, surroundings=around, emit=heard.append, keep_results=False)
 

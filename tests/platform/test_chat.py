@@ -8,10 +8,10 @@ import pytest
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.platform.client_tools import ChatMessage, send_chat_history
 from toolcrib.platform.gateway import Patience
-from toolcrib.platform.headers import Turn
+from toolcrib.platform.headers import ConversationTurn
 from toolcrib.platform.settings import PlatformSettings
 
-TURN = Turn("msteams", "email", conversation_id="c1", message_id="m1", text="hi")
+TURN = ConversationTurn("msteams", "email", conversation_id="c1", message_id="m1", text="hi")
 SOON = Patience(2.0, 5.0, delays_s=(0.0,))
 
 
@@ -60,4 +60,4 @@ async def test_nobody_there_is_a_result(gateway):
 
 async def test_a_turn_that_does_not_say_which_conversation_is_an_error(gateway):
     with pytest.raises(InvalidArguments, match="lacks conversation_id, text"):
-        await send(gateway, turn=Turn(message_id="m1"))
+        await send(gateway, turn=ConversationTurn(message_id="m1"))

@@ -9,9 +9,9 @@ from tests.platform.fake_gateway import jwt, serving
 from toolcrib.config.manifest import ManifestEntry
 from toolcrib.core.errors import CallerError
 from toolcrib.platform.gateway import (
+    GatewayRequest,
     Patience,
     PlatformFailure,
-    Question,
     app_segment,
     ask_gateway,
     gateway_urls,
@@ -24,7 +24,7 @@ MAIL = ManifestEntry("mail", "mcp_Mail")
 
 
 def question(gateway, **more):
-    return Question(gateway.url, "app", {"Authorization": f"Bearer {TOKEN}"}, **more)
+    return GatewayRequest(gateway.url, "app", {"Authorization": f"Bearer {TOKEN}"}, **more)
 
 
 async def test_the_servers_of_an_application_are_listed(gateway):
@@ -126,7 +126,7 @@ async def test_nobody_there_is_said_plainly():
     await server.wait_closed()
 
     with pytest.raises(PlatformFailure, match=f"Connection refused by 127.0.0.1:{port}"):
-        await ask_gateway(Question(f"http://127.0.0.1:{port}", "app", {}), SOON)
+        await ask_gateway(GatewayRequest(f"http://127.0.0.1:{port}", "app", {}), SOON)
 
 
 async def test_a_redirect_takes_the_token_nowhere(gateway):

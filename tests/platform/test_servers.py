@@ -9,7 +9,7 @@ from tests.platform.fake_gateway import MAIL, jwt
 from toolcrib.core.errors import ConfigError
 from toolcrib.platform.gateway import NAME, PlatformFailure
 from toolcrib.platform.headers import InvalidToken
-from toolcrib.platform.servers import McpServerConfig, ToolOptions
+from toolcrib.platform.servers import McpServerConfig, PlatformToolOptions
 from toolcrib.platform.settings import PlatformSettings
 
 TOKEN = jwt(appid="me")
@@ -155,7 +155,7 @@ async def test_each_server_of_another_audience_is_given_a_token_of_its_own(make_
         return f"for-{entry.name}" if scope else None
 
     gateway.servers = [MAIL, {"mcpServerName": "crm", "audience": "api://crm", "scope": "All"}]
-    found = await make_platform(gateway.url).list_tool_servers("app", TOKEN, ToolOptions(tokens=exchange))
+    found = await make_platform(gateway.url).list_tool_servers("app", TOKEN, PlatformToolOptions(tokens=exchange))
 
     assert authorisations(found) == {"mail": f"Bearer {TOKEN}", "crm": "Bearer for-crm"}
     assert wanted == [("mail", ""), ("crm", "api://crm/All")]
@@ -220,7 +220,7 @@ async def test_a_refusal_ends_what_was_known(make_platform, gateway, options, st
 
 
 async def test_a_gateway_with_tokens_of_another_kind_can_be_asked(make_platform, gateway, options):
-    opaque = ToolOptions(token_check="none", patience=options.patience)
+    opaque = PlatformToolOptions(token_check="none", patience=options.patience)
 
     assert await make_platform(gateway.url).list_tool_servers("app", "tc_opaque", opaque)
     with pytest.raises(InvalidToken):

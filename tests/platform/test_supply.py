@@ -8,7 +8,7 @@ from tests.platform.fake_gateway import jwt, serving
 from tests.platform.mcp_servers import mcp_server
 
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import PlatformConfig
 from toolcrib.crib.assemble import open_crib
 from toolcrib.platform.gateway import NAME
@@ -30,7 +30,7 @@ def open_here(gateway, mail, tmp_path, heard):
     def opened(platform=None, servers=(), env=None, **more):
         wanted = {"app_id": "app", "endpoint": gateway.url, "token": "${PLATFORM_TOKEN}", **more}
         config = Config({server.name: server for server in servers}, platform=platform or PlatformConfig(**wanted))
-        around = Surroundings(tmp_path, {"PLATFORM_TOKEN": TOKEN, "HOME": str(tmp_path), **(env or {})})
+        around = Environment(tmp_path, {"PLATFORM_TOKEN": TOKEN, "HOME": str(tmp_path), **(env or {})})
         return open_crib(config, surroundings=around, emit=heard.append, keep_results=False)
 
     return opened

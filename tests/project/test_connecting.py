@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from tests.config.test_jsonc_edit import documents
 
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError
 from toolcrib.project.connecting import (
-    Client,
+    ClientFile,
     client_here,
     connect,
     disconnect,
@@ -56,21 +56,21 @@ FILES = [
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
+def around(tmp_path: Path) -> Environment:
     (tmp_path / "project").mkdir()
-    return Surroundings(tmp_path / "project", {"HOME": str(tmp_path)})
+    return Environment(tmp_path / "project", {"HOME": str(tmp_path)})
 
 
-def put(client: Client, content: bytes) -> None:
+def put(client: ClientFile, content: bytes) -> None:
     client.path.parent.mkdir(parents=True, exist_ok=True)
     client.path.write_bytes(content)
 
 
-def beside(client: Client) -> list[str]:
+def beside(client: ClientFile) -> list[str]:
     return sorted(path.name for path in client.path.parent.iterdir())
 
 
-def entry(client: Client) -> object:
+def entry(client: ClientFile) -> object:
     return json.loads(client.path.read_text())["mcpServers"]["toolcrib"]
 
 

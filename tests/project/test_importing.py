@@ -9,11 +9,11 @@ import pytest
 from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse_toml
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import CallerError, ConfigError
 from toolcrib.project.importing import (
-    Found,
-    Wanted,
+    ImportPlan,
+    ImportRequest,
     candidate_document,
     find_imports,
     forget_origin,
@@ -25,37 +25,37 @@ SECRET = "sk-0123456789abcdef"
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
+def around(tmp_path: Path) -> Environment:
     (tmp_path / "project").mkdir()
-    return Surroundings(tmp_path / "project", {"HOME": str(tmp_path)})
+    return Environment(tmp_path / "project", {"HOME": str(tmp_path)})
 
 
-def cursor(around: Surroundings, **servers: object) -> Path:
+def cursor(around: Environment, **servers: object) -> Path:
     path = Path(around.env["HOME"]) / ".cursor" / "mcp.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"mcpServers": servers}))
     return path
 
 
-def target(around: Surroundings) -> Path:
+def target(around: Environment) -> Path:
     return around.cwd / "toolcrib.toml"
 
 
-def look(around: Surroundings, *words: str, sync: bool = False) -> Found:
-    return find_imports(around, Wanted(target(around), words, sync))
+def look(around: Environment, *words: str, sync: bool = False) -> ImportPlan:
+    return find_imports(around, ImportRequest(target(around), words, sync))
 
 
-def states(found: Found) -> dict[str, str]:
+def states(found: ImportPlan) -> dict[str, str]:
     return {candidate.name: candidate.state for candidate in found.candidates}
 
 
-def bring_in(around: Surroundings, *, sync: bool = False) -> list[str]:
+def bring_in(around: Environment, *, sync: bool = False) -> list[str]:
     found = look(around, sync=sync)
     names = {candidate.name for candidate in found.candidates}
     return [candidate.name for candidate in take_over(found, names, target(around), around)]
 
 
-def written(around: Surroundings) -> dict[str, ServerConfig]:
+def written(around: Environment) -> dict[str, ServerConfig]:
     return dict(merge(parse_toml(target(around).read_text(), "toolcrib.toml")).servers)
 
 
@@ -197,7 +197,7 @@ def test_secrets_are_written_but_never_shown(around):
 def test_open_webui_is_read_from_the_environment(around):
     """It keeps its connections in a variable."""
     text = json.dumps([{"url": "https://m.example/mcp", "type": "mcp", "info": {"id": "meals"}}])
-    here = Surroundings(around.cwd, {**around.env, "TOOL_SERVER_CONNECTIONS": text})
+    here = Environment(around.cwd, {**around.env, "TOOL_SERVER_CONNECTIONS": text})
 
     assert states(look(here)) == {"meals": "new"}
 

@@ -11,13 +11,13 @@ from tests.fleet.engines import a_postgres
 from toolcrib.catalog.recorded import Named
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import Config, config_hash
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.loading import Loaded, load
-from toolcrib.project.known import Dossier, Place, elsewhere, named_natives
+from toolcrib.project.known import ProjectPlace, ProjectState, elsewhere, named_natives
 from toolcrib.project.project import Project, project_id
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.lock import PgLedger
@@ -48,7 +48,7 @@ def tool(name: str) -> dict[str, object]:
     return {"name": name, "inputSchema": {"type": "object"}}
 
 
-def write_records(place: Place, **tools: list[str]) -> None:
+def write_records(place: ProjectPlace, **tools: list[str]) -> None:
     servers = load(None, place.around).config.servers
     records = {
         name: Record(name, "success", tuple(map(tool, names)), AT, config_hash=config_hash(servers[name]))
@@ -58,21 +58,21 @@ def write_records(place: Place, **tools: list[str]) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> ProjectPlace:
     directory = tmp_path / "mine"
     directory.mkdir()
     (directory / "toolcrib.toml").write_text(WRITTEN)
-    place = Place(directory, Surroundings(directory, {"HOME": str(tmp_path)}))
+    place = ProjectPlace(directory, Environment(directory, {"HOME": str(tmp_path)}))
     write_records(place, files=["read_file", "write_file"], mail=["get_mail"])
     return place
 
 
-async def told(dossier: Dossier, caller: Caller | None = None) -> dict[str, Any]:
+async def told(dossier: ProjectState, caller: Caller | None = None) -> dict[str, Any]:
     document = (await dossier.read()).document(caller)
     return msgspec.json.decode(msgspec.json.encode(document))["configuration"]
 
 
-async def test_a_rule_that_overrules_another_says_so(place: Place):
+async def test_a_rule_that_overrules_another_says_so(place: ProjectPlace):
     """The milder value with its place, as ``config show --origin`` does."""
     user = place.directory.parent / ".config" / "toolcrib" / "toolcrib.toml"
     user.parent.mkdir(parents=True)
@@ -80,7 +80,7 @@ async def test_a_rule_that_overrules_another_says_so(place: Place):
     written = place.directory / "toolcrib.toml"
     written.write_text(f'{WRITTEN}\n[security]\npolicy = "allow"\n')
 
-    configuration = await told(Dossier(place))
+    configuration = await told(ProjectState(place))
 
     shown = next(one for one in configuration["settings"] if one["setting"] == "security.policy")
     assert (shown["value"], shown["origin"]) == ("ask", f"{user}:2")
@@ -88,10 +88,10 @@ async def test_a_rule_that_overrules_another_says_so(place: Place):
     assert shown["overruledBy"] is None
 
 
-async def test_the_configuration_tells_settings_servers_and_tools(place: Place):
+async def test_the_configuration_tells_settings_servers_and_tools(place: ProjectPlace):
     """With where each setting came from, and without any secret."""
-    configuration = await told(Dossier(place))
-    encoded = (await Dossier(place).read()).encoded
+    configuration = await told(ProjectState(place))
+    encoded = (await ProjectState(place).read()).encoded
 
     origins = {one["setting"]: one["origin"] for one in configuration["settings"]}
     assert origins["servers.files.command"] == f"{place.directory / 'toolcrib.toml'}:3"
@@ -127,9 +127,9 @@ async def test_the_configuration_tells_settings_servers_and_tools(place: Place):
     assert not [secret for secret in (b"very-secret", b"sk-abc", b"sekrit") if secret in encoded]
 
 
-async def test_who_was_granted_little_is_told_little(place: Place):
+async def test_who_was_granted_little_is_told_little(place: ProjectPlace):
     """Only the servers and tools within the grants; neither settings nor places on the disk."""
-    configuration = await told(Dossier(place), READER)
+    configuration = await told(ProjectState(place), READER)
 
     assert configuration == {
         "project": {"id": place.id, "name": "mine", "isServed": False, "directory": None, "files": []},
@@ -155,9 +155,9 @@ async def test_who_was_granted_little_is_told_little(place: Place):
     assert [tool["name"] for tool in configuration["availableTools"]] == ["files__read_file"]
 
 
-async def test_nothing_is_put_together_again_while_the_files_are_the_same(place: Place):
+async def test_nothing_is_put_together_again_while_the_files_are_the_same(place: ProjectPlace):
     """The very same snapshot; a changed lock or configuration makes a new one."""
-    dossier = Dossier(place)
+    dossier = ProjectState(place)
     first, second = await dossier.read(), await dossier.read()
 
     write_records(place, files=["read_file"])
@@ -172,9 +172,9 @@ async def test_nothing_is_put_together_again_while_the_files_are_the_same(place:
     assert len({first.etag, third.etag, fourth.etag}) == 3
 
 
-async def test_a_file_that_appears_counts(place: Place):
+async def test_a_file_that_appears_counts(place: ProjectPlace):
     """The user's own file, which was not there before."""
-    dossier = Dossier(place)
+    dossier = ProjectState(place)
     await dossier.read()
     user = Path(place.around.env["HOME"]) / ".config" / "toolcrib" / "toolcrib.toml"
     user.parent.mkdir(parents=True)
@@ -183,21 +183,21 @@ async def test_a_file_that_appears_counts(place: Place):
     assert "mine" in (await dossier.read()).loaded.config.servers
 
 
-async def test_broken_files_are_an_error_or_leave_what_runs(place: Place):
+async def test_broken_files_are_an_error_or_leave_what_runs(place: ProjectPlace):
     """For a project that is served, what counts is what runs; the trouble is told beside it."""
     running = load(None, place.around)
     (place.directory / "toolcrib.toml").write_text("[servers.files\n")
 
     with pytest.raises(ConfigError):
-        await Dossier(place).read()
+        await ProjectState(place).read()
     async with open_crib(running, surroundings=place.around) as crib:
-        snapshot = await Dossier(place, running=Project(crib, running, around=place.around)).read()
+        snapshot = await ProjectState(place, running=Project(crib, running, around=place.around)).read()
 
     assert snapshot.entries(None)[0]["name"] == "files__read_file"
     assert snapshot.document(OWNER)["configuration"]["problems"][0].startswith(str(place.directory / "toolcrib.toml"))
 
 
-async def test_records_in_a_shared_database_are_followed_and_kept_while_it_is_away(place: Place):
+async def test_records_in_a_shared_database_are_followed_and_kept_while_it_is_away(place: ProjectPlace):
     """Another replica's finding counts at the next look; while nobody can be asked, the trouble stands beside it."""
     with a_postgres() as engine:
         url = engine.fresh_database()
@@ -205,7 +205,7 @@ async def test_records_in_a_shared_database_are_followed_and_kept_while_it_is_aw
         database = PgDatabase(StoreSettings(url))
         files = load(None, place.around).config.servers["files"]
         found = Record("files", "success", (tool("read_file"),), AT, config_hash=config_hash(files))
-        dossier = Dossier(place)
+        dossier = ProjectState(place)
         first, second = await dossier.read(), await dossier.read()
         await PgLedger(database).update("files", lambda _: found)
         third = await dossier.read()
@@ -220,22 +220,22 @@ async def test_records_in_a_shared_database_are_followed_and_kept_while_it_is_aw
     assert "shared database cannot be used" in fourth.problem
 
 
-async def test_a_damaged_lock_is_an_error(place: Place):
+async def test_a_damaged_lock_is_an_error(place: ProjectPlace):
     """With it every pin would be forgotten."""
     (place.directory / "toolcrib.lock").write_text("{")
 
     with pytest.raises(ConfigError, match="lock file cannot be read"):
-        await Dossier(place).read()
+        await ProjectState(place).read()
 
 
-async def test_native_tools_are_known_by_name_until_somebody_imports_them(place: Place, monkeypatch):
+async def test_native_tools_are_known_by_name_until_somebody_imports_them(place: ProjectPlace, monkeypatch):
     """Reading runs nobody's code; once the module is there, its tools are told in full."""
     (place.directory / "dossier_tools.py").write_text(
         'from toolcrib import tool\n\n@tool(name="add_up")\ndef add(a: int) -> int:\n    """Add."""\n    return a\n'
     )
     monkeypatch.syspath_prepend(str(place.directory))
     (place.directory / "toolcrib.toml").write_text('native = ["dossier_tools:add"]\nkb.enabled = false\n')
-    dossier = Dossier(place)
+    dossier = ProjectState(place)
 
     before = (await dossier.read()).entries(None)
     was_imported = "dossier_tools" in sys.modules
@@ -248,11 +248,11 @@ async def test_native_tools_are_known_by_name_until_somebody_imports_them(place:
     assert [(entry["name"], entry["description"]) for entry in after] == [("add_up", "Add.")]
 
 
-async def test_the_tools_of_the_knowledge_base_are_told_too(place: Place):
+async def test_the_tools_of_the_knowledge_base_are_told_too(place: ProjectPlace):
     """They are there as soon as toolcrib is; nothing is opened for it."""
     (place.directory / "toolcrib.toml").write_text('[servers.files]\ncommand = "files"\n')
 
-    names = [entry["name"] for entry in (await Dossier(place).read()).entries(None)]
+    names = [entry["name"] for entry in (await ProjectState(place).read()).entries(None)]
 
     assert [name for name in names if name.startswith("kb.")] == sorted(
         f"kb.{name}"
@@ -273,9 +273,9 @@ def test_the_users_file_is_read_whatever_file_is_named(tmp_path: Path):
     env = {"HOME": str(tmp_path)}
     user = tmp_path / ".config" / "toolcrib" / "toolcrib.toml"
 
-    chosen = Place(tmp_path, Surroundings(tmp_path, env), "mine.toml").files()
-    by_variable = Place(tmp_path, Surroundings(tmp_path, env | {"TOOLCRIB_CONFIG": "mine.toml"})).files()
-    none = Place(tmp_path, Surroundings(tmp_path, env)).files()
+    chosen = ProjectPlace(tmp_path, Environment(tmp_path, env), "mine.toml").files()
+    by_variable = ProjectPlace(tmp_path, Environment(tmp_path, env | {"TOOLCRIB_CONFIG": "mine.toml"})).files()
+    none = ProjectPlace(tmp_path, Environment(tmp_path, env)).files()
 
     assert chosen == (user, tmp_path / "mine.toml", tmp_path / "toolcrib.lock")
     assert by_variable == (user, tmp_path / "mine.toml", tmp_path / "toolcrib.lock")
@@ -286,5 +286,5 @@ def test_another_directory_is_seen_as_if_toolcrib_were_run_there(tmp_path: Path)
     """Not with the file that was named for this one."""
     around = elsewhere(tmp_path / ".cursor", {"TOOLCRIB_CONFIG": "x.toml", "HOME": "/home"})
 
-    assert around == Surroundings(tmp_path, {"HOME": "/home"}, elsewhere=True)
+    assert around == Environment(tmp_path, {"HOME": "/home"}, elsewhere=True)
     assert Loaded(Config()).files == []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.events import Event
 from toolcrib.crib.assemble import assemble
 from toolcrib.crib.loading import load
@@ -19,7 +19,7 @@ from toolcrib.stores.projects import KnownProject, ProjectFile
 async def served(tmp_path: Path) -> AsyncIterator[Project]:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "toolcrib.toml").write_text("audit.enabled = false\n")
-    around = Surroundings(tmp_path / "mine", {"HOME": str(tmp_path)})
+    around = Environment(tmp_path / "mine", {"HOME": str(tmp_path)})
     loaded = load(None, around)
     crib = await assemble(loaded, surroundings=around)
     yield Project(crib, loaded, None, around)

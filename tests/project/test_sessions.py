@@ -10,25 +10,25 @@ from pathlib import Path
 import pytest
 from tests.cli.program import TINY
 
-from toolcrib.calls.approvals import Reply
+from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import config_hash
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.events import Emit, Event, Stay, drop
 from toolcrib.crib.assemble import assemble
 from toolcrib.crib.loading import load
-from toolcrib.project.known import Place
+from toolcrib.project.known import ProjectPlace
 from toolcrib.project.project import Project
 from toolcrib.project.projects import HAPPENINGS_KEPT, Journal, Projects, as_known
 from toolcrib.project.sessions import (
     IDLE_S,
     MOST_OF_ONE,
     MOST_PLACES,
-    Session,
+    AgentSession,
+    AgentSessions,
     SessionElsewhere,
-    Sessions,
     UnknownSession,
     working,
 )
@@ -63,8 +63,8 @@ class Bench:
         diary = self.home / f"{name}.diary"
         return diary.read_text().count("started") if diary.exists() else 0
 
-    def around(self, directory: Path) -> Surroundings:
-        return Surroundings(directory, self.env)
+    def around(self, directory: Path) -> Environment:
+        return Environment(directory, self.env)
 
     def remember(self, directory: Path) -> None:
         around = self.around(directory)
@@ -73,12 +73,12 @@ class Bench:
     @asynccontextmanager
     async def serving(
         self, directory: Path, stays: Callable[[], list[Stay]] = list, emit: Emit = drop
-    ) -> AsyncIterator[Sessions]:
+    ) -> AsyncIterator[AgentSessions]:
         around = self.around(directory)
         loaded = load(None, around)
         crib = await assemble(loaded, surroundings=around)
         projects = Projects(Project(crib, loaded, None, around), self.file)
-        sessions = Sessions(projects, emit, stays, lambda: self.now, lambda: self.steady)
+        sessions = AgentSessions(projects, emit, stays, lambda: self.now, lambda: self.steady)
         try:
             yield sessions
         finally:
@@ -91,7 +91,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-async def happens(session: Session, kind: str) -> None:
+async def happens(session: AgentSession, kind: str) -> None:
     """Wait until something is in the journal; fails if it does not come."""
     journal = session.workplace.journal
     async with asyncio.timeout(150):
@@ -99,11 +99,11 @@ async def happens(session: Session, kind: str) -> None:
             await journal.wait(journal.last, 20)
 
 
-def names(session: Session) -> list[str]:
+def names(session: AgentSession) -> list[str]:
     return [entry["name"] for entry in session.workplace.entries(ME)]
 
 
-async def other_place(sessions: Sessions, name: str) -> Place:
+async def other_place(sessions: AgentSessions, name: str) -> ProjectPlace:
     return next(place for place in await sessions.projects.places() if place.name == name)
 
 
@@ -412,7 +412,7 @@ async def test_questions_of_another_project_say_where_they_come_from(bench: Benc
         await happens(session, "catalog.changed")
         calling = asyncio.ensure_future(session.workplace.crib.call("tiny__echo", {"text": "x"}, caller=session.caller))
         waiting = await inbox.look(viewer, 20)
-        inbox.answer(waiting[0].question.id, Reply.ONCE, viewer)
+        inbox.answer(waiting[0].question.id, ApprovalReply.ONCE, viewer)
         result = await calling
 
     assert [one.question.server for one in waiting] == ["tiny (project other)"]
@@ -422,7 +422,7 @@ async def test_questions_of_another_project_say_where_they_come_from(bench: Benc
 async def test_a_session_that_is_at_another_replica_is_said_to_be_there(bench: Bench):
     """Behind a balancer "there is none" would be half the truth; what to do about it is said."""
     async with bench.serving(bench.project("mine", bench.tiny())) as served:
-        here, there = (Sessions(served.projects, drop, replica=name) for name in ("r1", "r2"))
+        here, there = (AgentSessions(served.projects, drop, replica=name) for name in ("r1", "r2"))
         session = await there.open(served.projects.place, "work", ME)
 
         with pytest.raises(SessionElsewhere, match="opened at replica 'r2'; this is 'r1'") as caught:

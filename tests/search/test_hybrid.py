@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.search.hybrid import Entry, Searcher, Segment, best
+from toolcrib.search.hybrid import IndexEntry, Searcher, Segment, best
 
 TEXTS = [
     "The cat sleeps on the warm sofa.",
@@ -30,7 +30,7 @@ class Letters:
 
 
 def segment(texts, vectors=True):
-    entries = [Entry({"text": text}) for text in texts]
+    entries = [IndexEntry({"text": text}) for text in texts]
     return Segment.build(entries, Letters().embed(texts) if vectors else None)
 
 

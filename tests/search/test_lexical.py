@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolcrib.core.errors import DamagedIndex
-from toolcrib.search.lexical import Bm25, Field, Lexical, Postings
+from toolcrib.search.lexical import Bm25, FieldWeight, Lexical, Postings
 
 WORDS = ["apple", "pear", "plum", "cherry", "get_user", "42", "running"]
 TEXT = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
 ENTRY = st.fixed_dictionaries({"text": TEXT}, optional={"title": TEXT})
-FORMULA = Bm25({"title": Field(2.0, 0.5), "text": Field(1.0, 0.75)})
+FORMULA = Bm25({"title": FieldWeight(2.0, 0.5), "text": FieldWeight(1.0, 0.75)})
 QUERY = ["appl", "run", "42", "getuser"]
 
 

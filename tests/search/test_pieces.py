@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.search import pieces
-from toolcrib.search.pieces import Gathered
+from toolcrib.search.pieces import EntryPieces
 from toolcrib.search.tokens import analyse
 
 TEXTS = st.text("aB9 ._-'’é中\n", max_size=30)
@@ -16,7 +16,7 @@ TEXTS = st.text("aB9 ._-'’é中\n", max_size=30)
 
 def counted(entries):
     """What was gathered of entries with two fields, as plain values."""
-    gathered = Gathered(2)
+    gathered = EntryPieces(2)
     for entry in entries:
         gathered.add(entry)
     words, terms, owners, counts, lengths = gathered.count()

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from toolcrib.core.errors import UnknownServer
-from toolcrib.server.answers import Problem, json_answer
+from toolcrib.server.answers import HttpProblem, json_answer
 from toolcrib.server.router import RouteSpec
 
 
@@ -73,7 +73,7 @@ async def test_trouble_becomes_a_problem_with_its_code(serve):
         raise RuntimeError("the secret is 1234")
 
     async def limited(visit):
-        raise Problem(429, "TOOL_RATE_LIMITED", "Too often.", retryAfterSeconds=2.4)
+        raise HttpProblem(429, "TOOL_RATE_LIMITED", "Too often.", retryAfterSeconds=2.4)
 
     routes = [RouteSpec("GET", f"/{each.__name__}", each) for each in (unknown, broken, limited)]
     async with serve(routes) as browser:

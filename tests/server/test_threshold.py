@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolcrib.server.answers import Problem
+from toolcrib.server.answers import HttpProblem
 from toolcrib.server.identity.sign_in import refuse_strangers
 from toolcrib.server.router import STRANGER, Entering, Threshold, is_own_origin, wanted_place
 from toolcrib.transports.http.message import Request
@@ -27,9 +27,9 @@ def test_open_addresses_are_for_everybody_as_nobody(threshold):
 
 def test_whoever_must_sign_in_is_remembered_with_their_wish(threshold):
     """A form that was sent is not sent again afterwards."""
-    with pytest.raises(Problem) as looked:
+    with pytest.raises(HttpProblem) as looked:
         threshold(request(target=b"/servers?q=a", hx_request=b"true"), None)
-    with pytest.raises(Problem) as sent:
+    with pytest.raises(HttpProblem) as sent:
         threshold(request(b"POST", b"/servers/add"), None)
 
     assert (looked.value.status, looked.value.more) == (401, {"wanted": "/servers?q=a", "is_fragment": True})
@@ -38,7 +38,7 @@ def test_whoever_must_sign_in_is_remembered_with_their_wish(threshold):
 
 def test_pages_of_other_addresses_cannot_use_the_open_ones(threshold):
     """A script elsewhere is stopped; a link followed from there is fine."""
-    with pytest.raises(Problem):
+    with pytest.raises(HttpProblem):
         threshold(request(b"POST", b"/signin", sec_fetch_site=b"cross-site", sec_fetch_mode=b"no-cors"), None)
 
     assert threshold(request(target=b"/signin", sec_fetch_site=b"cross-site", sec_fetch_mode=b"navigate"), None)
@@ -79,7 +79,7 @@ def test_what_a_page_of_another_address_sends_is_stopped(method, headers, passes
     if passes:
         refuse_strangers(request(method, **headers))
         return
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(HttpProblem) as refused:
         refuse_strangers(request(method, **headers))
 
     assert (refused.value.status, refused.value.code) == (403, "HTTP_WRONG_ORIGIN")

@@ -12,7 +12,7 @@ import psycopg
 from toolcrib.core.audit import AuditEntry
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import AuditPlace
-from toolcrib.stores.audit.reading import Query, Stored, latest
+from toolcrib.stores.audit.reading import AuditQuery, Stored, latest
 from toolcrib.stores.audit.verify import Finding, Head, verify
 from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.postgres.audit import AuditTable
@@ -69,8 +69,8 @@ class Kept:
     def writer(self) -> QueuedAudit:
         return QueuedAudit(self.place, time.time_ns)
 
-    def find(self, query: Query | None = None, count: int | None = None) -> list[Stored]:
-        return find(self.place, query or Query(), count)
+    def find(self, query: AuditQuery | None = None, count: int | None = None) -> list[Stored]:
+        return find(self.place, query or AuditQuery(), count)
 
     def tools(self) -> list[str]:
         return [entry.tool or entry.event for entry in self.find()]
@@ -94,9 +94,9 @@ def walk(place: Path | AuditPlace, noted: Head | None = None) -> Finding:
         return verify(log, noted)
 
 
-EVERYTHING = Query()
+EVERYTHING = AuditQuery()
 
 
-def find(place: Path | AuditPlace, query: Query = EVERYTHING, count: int | None = None) -> list[Stored]:
+def find(place: Path | AuditPlace, query: AuditQuery = EVERYTHING, count: int | None = None) -> list[Stored]:
     with (AuditFile(place) if isinstance(place, Path) else place).reading() as log:
         return latest(log, query, count)

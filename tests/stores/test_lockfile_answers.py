@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from tests.stores.processes import started, until_at_work
 
-from toolcrib.config.lock import Answer, Lock, Record, read_lock, with_answer
+from toolcrib.config.lock import Lock, Record, StandingAnswer, read_lock, with_answer
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.lockfile import LockFile
 
@@ -14,7 +14,7 @@ ROUNDS = 4
 
 
 def put(tool: str, caller: str):
-    return lambda lock: with_answer(lock, tool, caller, Answer(True, "2026-11-16T00:00:00Z", "terminal"))
+    return lambda lock: with_answer(lock, tool, caller, StandingAnswer(True, "2026-11-16T00:00:00Z", "terminal"))
 
 
 def answer_many(path: str, caller: str, times: int) -> None:

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.foreign.plan import Remembered
+from toolcrib.config.foreign.plan import ImportRecord
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.foreign import Origins
 
-MEMORY = Remembered((("cursor", "/mcp.json", "a", ""),), "1", "2")
+MEMORY = ImportRecord((("cursor", "/mcp.json", "a", ""),), "1", "2")
 
 
 def test_what_is_remembered_is_kept_by_file_and_for_its_owner_alone(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolcrib.cli.tokens import kept_token
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import ToolcribError
 from toolcrib.crib.loading import load, user_rules
 from toolcrib.isolate.proof import recall
@@ -27,8 +27,8 @@ from toolcrib.stores.sqlite_file import unusable
 Read = Callable[[Path], object]
 
 
-def around(home: Path) -> Surroundings:
-    return Surroundings(home / "project", {"HOME": str(home)})
+def around(home: Path) -> Environment:
+    return Environment(home / "project", {"HOME": str(home)})
 
 
 def read_audit(home: Path) -> None:

@@ -6,10 +6,12 @@ import pytest
 
 from toolcrib.core.errors import ProtocolError
 from toolcrib.wire import eras
-from toolcrib.wire.eras import LEGAL, Outcome, Step, advance, agree_on_handshake, first_step, is_modern
+from toolcrib.wire.eras import LEGAL, ProbeOutcome, ProbeStep, advance, agree_on_handshake, first_step, is_modern
 
 
-@pytest.mark.parametrize(("step", "outcome"), list(itertools.product(Step, Outcome)), ids=lambda part: part.name)
+@pytest.mark.parametrize(
+    ("step", "outcome"), list(itertools.product(ProbeStep, ProbeOutcome)), ids=lambda part: part.name
+)
 def test_every_step_goes_on_or_says_why_not(step, outcome):
     """What the table knows leads to its entry; everything else is a protocol error that names both."""
     if outcome in LEGAL[step]:
@@ -22,25 +24,25 @@ def test_every_step_goes_on_or_says_why_not(step, outcome):
 def test_no_walk_goes_in_circles():
     """From every beginning, whatever comes back, the end is reached within three steps."""
 
-    def longest(step: Step, seen: tuple[Step, ...] = ()) -> int:
+    def longest(step: ProbeStep, seen: tuple[ProbeStep, ...] = ()) -> int:
         assert step not in seen
         return max((1 + longest(after, (*seen, step)) for after in LEGAL[step].values()), default=0)
 
-    assert {step: longest(step) for step in (Step.DISCOVER, Step.INITIALIZE)} == {
-        Step.DISCOVER: 3,
-        Step.INITIALIZE: 2,
+    assert {step: longest(step) for step in (ProbeStep.DISCOVER, ProbeStep.INITIALIZE)} == {
+        ProbeStep.DISCOVER: 3,
+        ProbeStep.INITIALIZE: 2,
     }
 
 
 @pytest.mark.parametrize(
     ("outcomes", "end"),
     [
-        ([Outcome.ACCEPTED], Step.MODERN),
-        ([Outcome.REFUSED, Outcome.ACCEPTED], Step.HANDSHAKE),
-        ([Outcome.REFUSED_AS_MODERN, Outcome.ACCEPTED], Step.MODERN),
-        ([Outcome.SILENT, Outcome.ACCEPTED], Step.HANDSHAKE),
-        ([Outcome.SILENT, Outcome.REFUSED_AS_MODERN, Outcome.ACCEPTED], Step.MODERN),
-        ([Outcome.REFUSED, Outcome.REFUSED, Outcome.ACCEPTED], Step.MODERN),
+        ([ProbeOutcome.ACCEPTED], ProbeStep.MODERN),
+        ([ProbeOutcome.REFUSED, ProbeOutcome.ACCEPTED], ProbeStep.HANDSHAKE),
+        ([ProbeOutcome.REFUSED_AS_MODERN, ProbeOutcome.ACCEPTED], ProbeStep.MODERN),
+        ([ProbeOutcome.SILENT, ProbeOutcome.ACCEPTED], ProbeStep.HANDSHAKE),
+        ([ProbeOutcome.SILENT, ProbeOutcome.REFUSED_AS_MODERN, ProbeOutcome.ACCEPTED], ProbeStep.MODERN),
+        ([ProbeOutcome.REFUSED, ProbeOutcome.REFUSED, ProbeOutcome.ACCEPTED], ProbeStep.MODERN),
     ],
 )
 def test_an_unknown_server_is_found_out(outcomes, end):
@@ -55,13 +57,13 @@ def test_an_unknown_server_is_found_out(outcomes, end):
 def test_a_remembered_era_is_asked_in_first():
     """A handshake server is not bothered with a question it does not know."""
     assert {version: first_step(version) for version in ("", *eras.KNOWN_VERSIONS, "1999-01-01")} == {
-        "": Step.DISCOVER,
-        "2024-11-05": Step.INITIALIZE,
-        "2025-03-26": Step.INITIALIZE,
-        "2025-06-18": Step.INITIALIZE,
-        "2025-11-25": Step.INITIALIZE,
-        "2026-07-28": Step.DISCOVER,
-        "1999-01-01": Step.DISCOVER,
+        "": ProbeStep.DISCOVER,
+        "2024-11-05": ProbeStep.INITIALIZE,
+        "2025-03-26": ProbeStep.INITIALIZE,
+        "2025-06-18": ProbeStep.INITIALIZE,
+        "2025-11-25": ProbeStep.INITIALIZE,
+        "2026-07-28": ProbeStep.DISCOVER,
+        "1999-01-01": ProbeStep.DISCOVER,
     }
 
 
@@ -85,13 +87,13 @@ def test_only_the_stateless_revisions_are_modern():
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        ({"supportedVersions": ["2026-07-28"]}, Outcome.ACCEPTED),
-        ({"supportedVersions": ["2099-01-01", "2026-07-28"]}, Outcome.ACCEPTED),
-        ({"supportedVersions": ["2099-01-01"]}, Outcome.REFUSED),
-        ({"supportedVersions": []}, Outcome.REFUSED),
-        ({"supportedVersions": "2026-07-28"}, Outcome.REFUSED),
-        ({"supportedVersions": [["2026-07-28"], None]}, Outcome.REFUSED),
-        ({}, Outcome.REFUSED),
+        ({"supportedVersions": ["2026-07-28"]}, ProbeOutcome.ACCEPTED),
+        ({"supportedVersions": ["2099-01-01", "2026-07-28"]}, ProbeOutcome.ACCEPTED),
+        ({"supportedVersions": ["2099-01-01"]}, ProbeOutcome.REFUSED),
+        ({"supportedVersions": []}, ProbeOutcome.REFUSED),
+        ({"supportedVersions": "2026-07-28"}, ProbeOutcome.REFUSED),
+        ({"supportedVersions": [["2026-07-28"], None]}, ProbeOutcome.REFUSED),
+        ({}, ProbeOutcome.REFUSED),
     ],
 )
 def test_a_discovery_counts_if_it_offers_a_revision_we_speak(result, expected):
@@ -102,12 +104,12 @@ def test_a_discovery_counts_if_it_offers_a_revision_we_speak(result, expected):
 @pytest.mark.parametrize(
     ("code", "data", "expected"),
     [
-        (-32022, {"supported": ["2026-07-28"]}, Outcome.REFUSED_AS_MODERN),
-        (-32022, {"supported": ["2099-01-01"]}, Outcome.REFUSED),
-        (-32601, {"supported": ["2026-07-28"]}, Outcome.REFUSED),
-        (-32022, None, Outcome.REFUSED),
-        (-32022, ["2026-07-28"], Outcome.REFUSED),
-        (-32601, None, Outcome.REFUSED),
+        (-32022, {"supported": ["2026-07-28"]}, ProbeOutcome.REFUSED_AS_MODERN),
+        (-32022, {"supported": ["2099-01-01"]}, ProbeOutcome.REFUSED),
+        (-32601, {"supported": ["2026-07-28"]}, ProbeOutcome.REFUSED),
+        (-32022, None, ProbeOutcome.REFUSED),
+        (-32022, ["2026-07-28"], ProbeOutcome.REFUSED),
+        (-32601, None, ProbeOutcome.REFUSED),
     ],
 )
 def test_a_refusal_tells_the_era_only_when_it_names_it(code, data, expected):

@@ -15,7 +15,7 @@ from toolcrib.version import VERSION
 from toolcrib.workspace.beneath import kernel_open, walk_open
 from toolcrib.workspace.files import FileTools
 from toolcrib.workspace.listing import ListTools
-from toolcrib.workspace.root import Root
+from toolcrib.workspace.root import WorkspaceRoot
 from toolcrib.workspace.search import SearchTools, scan_in
 from toolcrib.workspace.shell import Programs
 
@@ -52,8 +52,8 @@ def openers():
 
 
 @pytest.fixture(params=sorted(openers()))
-def root(request, work) -> Root:
-    return Root(work, opener=openers()[request.param])
+def root(request, work) -> WorkspaceRoot:
+    return WorkspaceRoot(work, opener=openers()[request.param])
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import pytest
 
 from toolcrib import open_crib
 from toolcrib.config.model import Config
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import ProfileConfig, ProfileTool, WorkspaceConfig
 from toolcrib.core.access import Caller, Grants
-from toolcrib.core.call import Budget, Errand, Report, Spent, ToolCall
+from toolcrib.core.call import Budget, Spent, SubAgentReport, SubAgentTask, ToolCall
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.crib.window import Settings, Window
+from toolcrib.crib.window import ProfileSettings, ProfileView
 
 
 @dataclass
@@ -24,13 +24,13 @@ class Scripted:
     offered: list = field(default_factory=list)
     answers: list = field(default_factory=list)
 
-    async def run(self, errand: Errand, use) -> Report:
+    async def run(self, errand: SubAgentTask, use) -> SubAgentReport:
         self.errands.append(errand)
         self.offered = [tool.name for tool in use.tools]
         for name, arguments in self.script:
             result = await use.call(name, arguments)
             self.answers.append(result.error.code if result.error else result.text)
-        return Report("All done.", spent=Spent(turns=2, tokens=100), model="scripted")
+        return SubAgentReport("All done.", spent=Spent(turns=2, tokens=100), model="scripted")
 
 
 @pytest.fixture
@@ -40,9 +40,7 @@ def agents():
 
 @pytest.fixture
 async def crib(work, tmp_path, agents):
-    around = Surroundings(
-        work, {"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
-    )
+    around = Environment(work, {"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": "/usr/bin:/bin", "HOME": "/nowhere"})
     config = Config(workspace=WorkspaceConfig(enabled=True))
     async with open_crib(config, surroundings=around, sub_agents=agents) as crib:
         yield crib
@@ -53,7 +51,7 @@ async def test_a_sub_agent_answers_with_a_trace(crib, agents):
     done = await crib.call("delegate", {"task": "Read it.", "context": "a.txt", "budget": {"turns": 3}})
 
     assert done.text == "All done."
-    assert agents.errands == [Errand("Read it.", "a.txt", Budget(turns=3))]
+    assert agents.errands == [SubAgentTask("Read it.", "a.txt", Budget(turns=3))]
     assert agents.answers == ["     1\talpha\n     2\tbeta", "TOOL_PERMISSION_DENIED"]
     told = done.structured
     assert [(used["tool"], used["success"]) for used in told["trace"]] == [("file_read", True), ("file_read", False)]
@@ -119,9 +117,7 @@ async def test_a_sub_agent_that_does_not_come_back_is_given_up(crib, agents):
 
 
 async def test_without_a_model_the_tool_says_what_to_do(work, tmp_path):
-    around = Surroundings(
-        work, {"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": "/usr/bin:/bin", "HOME": "/nowhere"}
-    )
+    around = Environment(work, {"XDG_STATE_HOME": str(tmp_path / "state"), "PATH": "/usr/bin:/bin", "HOME": "/nowhere"})
     async with open_crib(Config(workspace=WorkspaceConfig(enabled=True)), surroundings=around) as crib:
         done = await crib.call("delegate", {"task": "x"})
 
@@ -134,7 +130,7 @@ async def test_a_sub_agent_sent_through_a_profile_has_no_other_tools_than_that(c
     """Dressed as they are shown there, and without the one that sent it, whatever that is called."""
     changes = {"delegate": ProfileTool("helper"), "file_read": ProfileTool("read_notes", fixed={"path": "a.txt"})}
     profile = ProfileConfig(tools=("delegate", "file_read", "file_list"), change=changes)
-    window = Window(crib, Settings(profile=profile), "notes")
+    window = ProfileView(crib, ProfileSettings(profile=profile), "notes")
     agents.script = [("read_notes", {}), ("file_read", {"path": "src/b.py"}), ("file_write", {})]
     done = await window.run(ToolCall("helper", "", {"task": "Look.", "tools": ["*"]}))
 

@@ -12,7 +12,7 @@ from tests.workspace.conftest import CANARY, openers
 
 from toolcrib.core.errors import ToolcribError
 from toolcrib.workspace.files import FileTools
-from toolcrib.workspace.root import Root
+from toolcrib.workspace.root import WorkspaceRoot
 
 TIMEOUT_S = 150
 
@@ -194,7 +194,7 @@ OWN = ["toolcrib.toml", "toolcrib.lock", ".mcp.json", "ToolCrib.toml", "src/../t
 @pytest.mark.parametrize("opener", openers().values(), ids=openers().keys())
 async def test_what_decides_which_programs_run_is_not_written(opener, work):
     """At any depth, in any spelling; a manifest that is called otherwise is known by its path."""
-    files = FileTools(Root(work, [work / "named" / "list.json"], opener))
+    files = FileTools(WorkspaceRoot(work, [work / "named" / "list.json"], opener))
     (work / ".git" / "hooks").mkdir(parents=True)
     (work / "git_link").symlink_to(".git")
     (work / "own_link").symlink_to("toolcrib.toml")

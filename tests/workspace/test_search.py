@@ -3,7 +3,7 @@
 import pytest
 
 from toolcrib.core.errors import InvalidArguments
-from toolcrib.workspace.root import Root
+from toolcrib.workspace.root import WorkspaceRoot
 from toolcrib.workspace.scan import perform
 from toolcrib.workspace.search import SearchTools, find_ripgrep, scan_in
 
@@ -65,7 +65,7 @@ def corpus(work):
 
 @pytest.fixture
 def engines(corpus, programs, workers):
-    root = Root(corpus)
+    root = WorkspaceRoot(corpus)
 
     async def scan_here(given):
         return perform(given)
@@ -122,5 +122,5 @@ def test_a_ripgrep_in_the_workspace_is_not_run(work):
     (work / "rg").write_text("#!/bin/sh\necho pwned\n")
     (work / "rg").chmod(0o755)
 
-    assert find_ripgrep(str(work), Root(work)) is None
-    assert find_ripgrep("", Root(work)) is None
+    assert find_ripgrep(str(work), WorkspaceRoot(work)) is None
+    assert find_ripgrep("", WorkspaceRoot(work)) is None

@@ -18,7 +18,7 @@ from toolcrib.isolate.plan import Host
 from toolcrib.isolate.proof import Prover
 from toolcrib.stores.paths import find_project
 from toolcrib.version import VERSION
-from toolcrib.workspace.root import Root
+from toolcrib.workspace.root import WorkspaceRoot
 from toolcrib.workspace.shell import Ends, ShellSettings, ShellTools
 
 
@@ -38,7 +38,7 @@ async def test_a_command_runs_at_the_level_that_is_proven(shell, request):
 
 @pytest.fixture
 def shell(work, programs):
-    return ShellTools(Root(work), programs, ShellSettings(timeout_s=20.0, output=4096))
+    return ShellTools(WorkspaceRoot(work), programs, ShellSettings(timeout_s=20.0, output=4096))
 
 
 async def run(shell, command, **more):
@@ -106,7 +106,8 @@ async def test_a_command_with_a_network_reaches_those_ports_of_this_machine_that
         port = server.getsockname()[1]
         settings = ShellSettings(network=True, loopback=(port,) if granted else ())
         done = await run(
-            ShellTools(Root(work), programs, settings), f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>&- && echo reached"
+            ShellTools(WorkspaceRoot(work), programs, settings),
+            f"(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>&- && echo reached",
         )
 
     assert (done["output"], done["network"]) == (told, True)
@@ -185,7 +186,7 @@ async def test_a_killed_command_tells_its_signal(shell):
 
 async def test_nothing_runs_with_less_isolation_than_asked_for(work, programs):
     proven = await programs.level()
-    shell = ShellTools(Root(work), programs, ShellSettings(IsolationLevel.ISOLATED))
+    shell = ShellTools(WorkspaceRoot(work), programs, ShellSettings(IsolationLevel.ISOLATED))
     if proven is IsolationLevel.ISOLATED:
         assert (await run(shell, "echo hi"))["isolation"] == "isolated"
     else:
@@ -197,7 +198,7 @@ async def test_nothing_runs_with_less_isolation_than_asked_for(work, programs):
 async def test_a_command_cannot_configure_toolcrib(work, programs):
     """Where nothing keeps it from that, it is not run at all."""
     (work / "toolcrib.toml").write_text("# as it was\n")
-    shell = ShellTools(Root(work), programs, ShellSettings())
+    shell = ShellTools(WorkspaceRoot(work), programs, ShellSettings())
     if await programs.level() is IsolationLevel.ISOLATED:
         await run(shell, "echo pwned > toolcrib.toml; mv toolcrib.toml gone; rm -f toolcrib.toml")
     else:
@@ -221,7 +222,7 @@ def test_both_ends_of_anything_are_kept():
 
 
 async def test_a_command_reads_what_it_is_granted(work, outside, programs):
-    shell = ShellTools(Root(work), programs, ShellSettings(read=(str(outside / "deep"),)))
+    shell = ShellTools(WorkspaceRoot(work), programs, ShellSettings(read=(str(outside / "deep"),)))
     done = await run(
         shell, f"cat {outside}/deep/secret.txt; cat {outside}/secret.txt; echo x > {outside}/deep/secret.txt"
     )
@@ -249,7 +250,7 @@ async def test_a_command_reads_what_it_is_granted(work, outside, programs):
 )
 async def test_a_command_makes_no_file_that_toolcrib_would_read_its_servers_from(work, programs, command):
     """It is there under another name, and the result says so."""
-    shell = ShellTools(Root(work), programs, ShellSettings(timeout_s=4.0))
+    shell = ShellTools(WorkspaceRoot(work), programs, ShellSettings(timeout_s=4.0))
     done = await run(shell, command)
 
     assert find_project(work) is None
@@ -271,7 +272,7 @@ async def test_a_changed_file_below_is_no_longer_read_whatever_its_times_say(she
 async def test_a_manifest_in_the_workspace_is_kept_from_commands(work, programs):
     """Its servers are sent tokens."""
     (work / "ToolingManifest.json").write_text("{}")
-    shell = ShellTools(Root(work), programs, ShellSettings())
+    shell = ShellTools(WorkspaceRoot(work), programs, ShellSettings())
     if await programs.level() is IsolationLevel.ISOLATED:
         await run(shell, "echo pwned > ToolingManifest.json")
     else:

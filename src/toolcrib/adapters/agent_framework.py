@@ -10,7 +10,7 @@ from typing import Any
 from toolcrib.adapters.offered import MissingFramework, Offered, failure, framework, offer_tools, without
 from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.models.talk import Text, ToolAnswer
+from toolcrib.models.talk import TextPart, ToolAnswer
 from toolcrib.schema.dialects.names import PARAMETER_NAMES
 
 try:
@@ -46,7 +46,7 @@ def _contents(answer: ToolAnswer) -> list[Content]:
         return [Content.from_text(failure(answer))]
     return [
         Content.from_text(part.text)
-        if isinstance(part, Text)
+        if isinstance(part, TextPart)
         else Content.from_uri(f"data:{part.mime};base64,{part.data}", media_type=part.mime)
         for part in answer.parts
     ]

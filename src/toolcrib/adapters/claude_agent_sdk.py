@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from toolcrib import version
-from toolcrib.adapters.offered import MissingFramework, Offered, Offering, framework, offer_tools
+from toolcrib.adapters.offered import FrameworkOffer, MissingFramework, Offered, framework, offer_tools
 from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import ToolResult
@@ -39,7 +39,7 @@ def server(
     crib: Toolbox, *, name: str = "toolcrib", names: Collection[str] | None = None, caller: Caller = LOCAL_USER
 ) -> McpSdkServerConfig:
     """The Crib as one of an agent's ``mcp_servers``; Claude knows its tools as ``mcp__NAME__TOOL``."""
-    inside = _Inside(Offering(crib, _named(name), names, caller))
+    inside = _Inside(FrameworkOffer(crib, _named(name), names, caller))
     return McpSdkServerConfig(type="sdk", name=name, instance=_mcp_server(name, inside))
 
 
@@ -60,7 +60,7 @@ def _tool(offered: Offered) -> SdkMcpTool[Any]:
 class _Inside:
     """What the server answers."""
 
-    def __init__(self, offering: Offering) -> None:
+    def __init__(self, offering: FrameworkOffer) -> None:
         self._offering = offering
 
     async def show(self) -> list[types.Tool]:

@@ -8,10 +8,10 @@ from base64 import b64decode
 from collections.abc import Collection
 from typing import Any
 
-from toolcrib.adapters.offered import MissingFramework, Offered, Offering, framework, offer_tools
+from toolcrib.adapters.offered import FrameworkOffer, MissingFramework, Offered, framework, offer_tools
 from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.models.talk import ToolUse
+from toolcrib.models.talk import ToolRequest
 from toolcrib.schema.dialects.gemini import SUBSET
 
 try:
@@ -26,31 +26,31 @@ _DIALECT = framework("google-adk", subset=SUBSET)
 
 async def tools(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> list[BaseTool]:
     """The Crib's tools as they are now."""
-    return [CribTool(offered) for offered in await offer_tools(crib, _DIALECT, names, caller)]
+    return [AdkTool(offered) for offered in await offer_tools(crib, _DIALECT, names, caller)]
 
 
-def toolset(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> "CribToolset":
+def toolset(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> "AdkToolset":
     """The Crib as an entry of an agent's ``tools``."""
-    return CribToolset(crib, names, caller)
+    return AdkToolset(crib, names, caller)
 
 
-class CribToolset(BaseToolset):
+class AdkToolset(BaseToolset):
     """The tools of a Crib."""
 
     def __init__(self, crib: Toolbox, names: Collection[str] | None, caller: Caller) -> None:
         super().__init__()
-        self._offering = Offering(crib, _DIALECT, names, caller)
+        self._offering = FrameworkOffer(crib, _DIALECT, names, caller)
 
     async def get_tools(self, readonly_context: Any = None) -> list[BaseTool]:
         """What the catalogue has for the caller now."""
         del readonly_context
-        return [CribTool(offered) for offered in await self._offering.current()]
+        return [AdkTool(offered) for offered in await self._offering.current()]
 
     async def close(self) -> None:
         """Leave the Crib open: it belongs to whoever opened it."""
 
 
-class CribTool(BaseTool):
+class AdkTool(BaseTool):
     """One tool of a Crib."""
 
     def __init__(self, offered: Offered) -> None:
@@ -69,7 +69,7 @@ class CribTool(BaseTool):
         """Run it; failure is a response."""
         del tool_context
         result = await self._offered.run(args)
-        answer = answer_of(ToolUse("", self.name), result)
+        answer = answer_of(ToolRequest("", self.name), result)
         if answer.is_error:
             return {"error": answer.text}
         said: dict[str, Any] = {"output": answer.text if result.structured is None else result.structured}

@@ -10,7 +10,7 @@ from typing import Any
 from toolcrib.adapters.offered import MissingFramework, Offered, framework, offer_tools, without
 from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.models.talk import Text, ToolAnswer, ToolUse
+from toolcrib.models.talk import TextPart, ToolAnswer, ToolRequest
 from toolcrib.schema.dialects.names import PARAMETER_NAMES
 
 try:
@@ -30,7 +30,7 @@ async def tools(crib: Toolbox, *, names: Collection[str] | None = None, caller: 
 def _tool(offered: Offered) -> BaseTool:
     async def run(**arguments: Any) -> tuple[Any, Any]:
         result = await offered.run(arguments)
-        answer = answer_of(ToolUse("", offered.name), result)
+        answer = answer_of(ToolRequest("", offered.name), result)
         if answer.is_error:
             raise ToolException(answer.text)
         structured = result.structured
@@ -51,7 +51,7 @@ def _content(answer: ToolAnswer) -> str | list[dict[str, str]]:
         return answer.text
     return [
         {"type": "text", "text": part.text}
-        if isinstance(part, Text)
+        if isinstance(part, TextPart)
         else {"type": "image", "base64": part.data, "mime_type": part.mime}
         for part in answer.parts
     ]

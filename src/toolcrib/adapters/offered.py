@@ -10,11 +10,11 @@ from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import SILENT, ToolResult
 from toolcrib.core.errors import CallerError, UnknownTool
 from toolcrib.core.tool import Tool
-from toolcrib.models.talk import ToolAnswer, ToolUse
+from toolcrib.models.talk import ToolAnswer, ToolRequest
 from toolcrib.schema.dialects.names import PARAMETER_NAMES, TOOL_NAMES, NameRule, NameTable, view_with_names
-from toolcrib.schema.dialects.offer import Definition, Dialect, Offer, Options, Shown, one_by_one
+from toolcrib.schema.dialects.offer import Definition, Dialect, DialectOffer, Options, Shown, one_by_one
 from toolcrib.schema.dialects.openai import SUBSET
-from toolcrib.schema.dialects.reduce import View
+from toolcrib.schema.dialects.reduce import ReducedSchema
 from toolcrib.schema.dialects.subset import Subset
 
 
@@ -39,7 +39,7 @@ class Offered:
 
     async def answer(self, arguments: Mapping[str, Any]) -> ToolAnswer:
         """What came of a call, as words and images."""
-        return answer_of(ToolUse("", self.name), await self.run(arguments))
+        return answer_of(ToolRequest("", self.name), await self.run(arguments))
 
 
 def framework(
@@ -47,7 +47,7 @@ def framework(
 ) -> Dialect:
     """How a framework wants tools; schemas are such that any provider it may talk to takes them."""
 
-    def view(tool: Tool, _options: Options) -> tuple[View, NameTable | None]:
+    def view(tool: Tool, _options: Options) -> tuple[ReducedSchema, NameTable | None]:
         return view_with_names(tool.input_schema, subset, parameters)
 
     return Dialect(name, view, _define, one_by_one, names=names)
@@ -59,7 +59,7 @@ def without(rule: NameRule, *reserved: str) -> NameRule:
     return NameRule(re.compile(f"(?!(?:{words})$)(?:{rule.legal.pattern})"), rule.illegal, rule.limit)
 
 
-class Offering:
+class FrameworkOffer:
     """The tools a caller may use, or those of them that are named, for one framework.
 
     What no provider would take is left out. Names and schemas are worked out again only when the tools have changed.
@@ -95,7 +95,7 @@ async def offer_tools(
     toolbox: Toolbox, dialect: Dialect, names: Collection[str] | None = None, caller: Caller = LOCAL_USER
 ) -> list[Offered]:
     """The tools as they are now, once."""
-    return await Offering(toolbox, dialect, names, caller).current()
+    return await FrameworkOffer(toolbox, dialect, names, caller).current()
 
 
 def failure(answer: ToolAnswer) -> str:
@@ -123,7 +123,7 @@ def _named(tools: Sequence[Tool], names: Collection[str]) -> list[Tool]:
     return [known[name] for name in dict.fromkeys(names)]
 
 
-def _refuse_left_out(offer: Offer) -> None:
+def _refuse_left_out(offer: DialectOffer) -> None:
     """Who asks for a tool by name is told that it cannot be had."""
     for name, reason in offer.left_out.items():
         raise CallerError(f"{name} cannot be offered to a model: {reason}.", hint="Leave it out of the names.")

@@ -12,7 +12,7 @@ import msgspec
 from toolcrib.adapters.offered import MissingFramework, Offered, failure, framework, offer_tools
 from toolcrib.agents.loop import Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.models.talk import Picture, Text, ToolAnswer
+from toolcrib.models.talk import Picture, TextPart, ToolAnswer
 
 try:
     from agents import FunctionTool, Tool, ToolOutputImage, ToolOutputText
@@ -50,7 +50,7 @@ def _output(answer: ToolAnswer) -> Any:
     return [_part(part) for part in answer.parts] if answer.pictures else answer.text
 
 
-def _part(part: Text | Picture) -> Any:
-    if isinstance(part, Text):
+def _part(part: TextPart | Picture) -> Any:
+    if isinstance(part, TextPart):
         return ToolOutputText(text=part.text)
     return ToolOutputImage(image_url=f"data:{part.mime};base64,{part.data}")

@@ -9,10 +9,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from toolcrib.adapters.offered import MissingFramework, Offered, Offering, framework, offer_tools
+from toolcrib.adapters.offered import FrameworkOffer, MissingFramework, Offered, framework, offer_tools
 from toolcrib.agents.loop import Toolbox, answer_of
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.models.talk import Text, ToolAnswer, ToolUse
+from toolcrib.models.talk import TextPart, ToolAnswer, ToolRequest
 
 try:
     from pydantic_ai import BinaryContent, RunContext, Tool, ToolReturn
@@ -33,23 +33,23 @@ async def tools(crib: Toolbox, *, names: Collection[str] | None = None, caller: 
     return [_tool(offered) for offered in await offer_tools(crib, _DIALECT, names, caller)]
 
 
-def toolset(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> "CribToolset":
+def toolset(crib: Toolbox, *, names: Collection[str] | None = None, caller: Caller = LOCAL_USER) -> "PydanticAiToolset":
     """The Crib for an agent's ``toolsets``."""
-    return CribToolset(crib, names, caller)
+    return PydanticAiToolset(crib, names, caller)
 
 
 @dataclass
-class CribTool(ToolsetTool[Any]):
+class PydanticAiTool(ToolsetTool[Any]):
     """A tool of a toolset, with the way to run it."""
 
     offered: Offered | None = None
 
 
-class CribToolset(AbstractToolset[Any]):
+class PydanticAiToolset(AbstractToolset[Any]):
     """The tools of a Crib."""
 
     def __init__(self, crib: Toolbox, names: Collection[str] | None, caller: Caller) -> None:
-        self._offering = Offering(crib, _DIALECT, names, caller)
+        self._offering = FrameworkOffer(crib, _DIALECT, names, caller)
 
     @property
     def id(self) -> str:
@@ -60,8 +60,8 @@ class CribToolset(AbstractToolset[Any]):
         """What the catalogue has for the caller now."""
         return {offered.name: self._tool(offered) for offered in await self._offering.current()}
 
-    def _tool(self, offered: Offered) -> CribTool:
-        return CribTool(
+    def _tool(self, offered: Offered) -> PydanticAiTool:
+        return PydanticAiTool(
             toolset=self, tool_def=_definition(offered), max_retries=1, args_validator=_ANY, offered=offered
         )
 
@@ -70,7 +70,7 @@ class CribToolset(AbstractToolset[Any]):
     ) -> Any:
         """Run one of them."""
         del name, ctx
-        return await _run(tool.offered, tool_args) if isinstance(tool, CribTool) and tool.offered else None
+        return await _run(tool.offered, tool_args) if isinstance(tool, PydanticAiTool) and tool.offered else None
 
 
 def _definition(offered: Offered) -> ToolDefinition:
@@ -94,7 +94,7 @@ def _tool(offered: Offered) -> Tool[Any]:
 
 async def _run(offered: Offered, arguments: dict[str, Any]) -> ToolReturn:
     result = await offered.run(arguments)
-    answer = answer_of(ToolUse("", offered.name), result)
+    answer = answer_of(ToolRequest("", offered.name), result)
     if answer.is_error:
         raise ToolFailed(answer.text)
     structured = result.structured
@@ -106,6 +106,6 @@ def _content(answer: ToolAnswer) -> Any:
     if not answer.pictures:
         return answer.text
     return [
-        part.text if isinstance(part, Text) else BinaryContent(b64decode(part.data), media_type=part.mime)
+        part.text if isinstance(part, TextPart) else BinaryContent(b64decode(part.data), media_type=part.mime)
         for part in answer.parts
     ]

@@ -42,10 +42,12 @@ async def tools(
 ) -> list[Tool]:
     """The Crib's tools as the framework's; run the agent with ``await asyncio.to_thread(agent.run, task)``."""
     loop = asyncio.get_running_loop()
-    return [CribTool(offered, loop, raises=raises) for offered in await offer_tools(crib, _DIALECT, names, caller)]
+    return [
+        SmolagentsTool(offered, loop, raises=raises) for offered in await offer_tools(crib, _DIALECT, names, caller)
+    ]
 
 
-class CribTool(Tool):
+class SmolagentsTool(Tool):
     """One tool of a Crib."""
 
     skip_forward_signature_validation = True
@@ -83,7 +85,7 @@ def show_images(step: Any, agent: Any) -> None:
     """A step callback: the images of the step's tool calls are shown to the model."""
     from PIL import Image
 
-    used = [tool for tool in agent.tools.values() if isinstance(tool, CribTool) and tool.pictures]
+    used = [tool for tool in agent.tools.values() if isinstance(tool, SmolagentsTool) and tool.pictures]
     pictures = [picture for tool in used for picture in tool.pictures]
     for tool in used:
         tool.pictures = []

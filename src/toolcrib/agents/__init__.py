@@ -8,6 +8,6 @@
 """
 
 from toolcrib.agents.errands import agent
-from toolcrib.agents.loop import Agent, AgentEvent, AgentSettings, Done, Finished, Said, Started
+from toolcrib.agents.loop import Agent, AgentEvent, AgentSettings, Done, ModelSaid, Started, ToolFinished
 
-__all__ = ["Agent", "AgentEvent", "AgentSettings", "Done", "Finished", "Said", "Started", "agent"]
+__all__ = ["Agent", "AgentEvent", "AgentSettings", "Done", "ModelSaid", "Started", "ToolFinished", "agent"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from toolcrib.agents.loop import Agent, AgentSettings, Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.core.call import BackChannel, Errand, Report, Spent, ToolResult, ToolUse
+from toolcrib.core.call import BackChannel, Spent, SubAgentReport, SubAgentTask, SubAgentTools, ToolResult
 from toolcrib.core.tool import Tool
 from toolcrib.models.api import Model
 from toolcrib.models.choose import OwnClient, parse_model, with_surroundings
@@ -24,7 +24,7 @@ class Errands:
     def __init__(self, open_model: Callable[[], Model], max_tokens: int = 4096) -> None:
         self._open_model, self._max_tokens = open_model, max_tokens
 
-    async def run(self, errand: Errand, use: ToolUse) -> Report:
+    async def run(self, errand: SubAgentTask, use: SubAgentTools) -> SubAgentReport:
         """Carry out the errand within its budget of turns and tokens."""
         budget = errand.budget
         settings = AgentSettings(
@@ -33,13 +33,13 @@ class Errands:
         model = self._open_model()
         task = f"{errand.task}\n\n{errand.context}".strip()
         done = await Agent(_Given(use), model, settings).ask(task)
-        return Report(done.text, done.reason == "end", Spent(done.turns, done.usage.total), model.name)
+        return SubAgentReport(done.text, done.reason == "end", Spent(done.turns, done.usage.total), model.name)
 
 
 class _Given:
     """The tools of an errand, as an agent's toolbox; who calls was settled when they were given."""
 
-    def __init__(self, use: ToolUse) -> None:
+    def __init__(self, use: SubAgentTools) -> None:
         self._use = use
 
     async def tools(self, *, caller: Caller) -> Sequence[Tool]:

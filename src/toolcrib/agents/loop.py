@@ -14,35 +14,45 @@ from toolcrib.core.call import SILENT, BackChannel, ToolResult
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool
 from toolcrib.models.api import Model
-from toolcrib.models.talk import Picture, Reply, Request, Text, ToolAnswer, ToolUse, Turn, Usage, user
+from toolcrib.models.talk import (
+    ModelReply,
+    ModelRequest,
+    Picture,
+    TextPart,
+    TokenUsage,
+    ToolAnswer,
+    ToolRequest,
+    Turn,
+    user,
+)
 from toolcrib.schema.dialects.known import dialect_of
-from toolcrib.schema.dialects.offer import Offer, Options
+from toolcrib.schema.dialects.offer import DialectOffer, Options
 
 
-def answer_of(use: ToolUse, result: ToolResult) -> ToolAnswer:
+def answer_of(use: ToolRequest, result: ToolResult) -> ToolAnswer:
     """The answer to one tool call: its words, its images, and structured data where there are no words."""
     parts = tuple(part for block in result.content if (part := _part(block)) is not None)
     if not parts and result.structured is not None:
-        parts = (Text(msgspec.json.encode(result.structured).decode()),)
+        parts = (TextPart(msgspec.json.encode(result.structured).decode()),)
     return ToolAnswer(use.id, use.name, parts, is_error=not result.success or result.mcp.get("isError") is True)
 
 
-def failed(use: ToolUse, message: str) -> ToolAnswer:
+def failed(use: ToolRequest, message: str) -> ToolAnswer:
     """The answer to a call that was never made."""
-    return ToolAnswer(use.id, use.name, (Text(message),), is_error=True)
+    return ToolAnswer(use.id, use.name, (TextPart(message),), is_error=True)
 
 
-def _part(block: Mapping[str, Any]) -> Text | Picture | None:
+def _part(block: Mapping[str, Any]) -> TextPart | Picture | None:
     kind = block.get("type")
     if kind == "text":
-        return Text(str(block.get("text", "")))
+        return TextPart(str(block.get("text", "")))
     if kind == "image":
         return Picture(str(block.get("mimeType") or "image/png"), str(block.get("data") or ""))
     if kind == "resource" and isinstance(resource := block.get("resource"), Mapping):
-        return Text(str(resource["text"])) if "text" in resource else Text(_named(resource))
+        return TextPart(str(resource["text"])) if "text" in resource else TextPart(_named(resource))
     if kind == "resource_link":
-        return Text(_named(block))
-    return Text(f"[{kind}, {block.get('mimeType', 'of unknown type')}: not shown]") if kind else None
+        return TextPart(_named(block))
+    return TextPart(f"[{kind}, {block.get('mimeType', 'of unknown type')}: not shown]") if kind else None
 
 
 def _named(resource: Mapping[str, Any]) -> str:
@@ -56,7 +66,7 @@ def _facts(resource: Mapping[str, Any]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelSaid:
     """New words of the model."""
 
     text: str
@@ -72,7 +82,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class ToolFinished:
     """A tool has answered."""
 
     id: str
@@ -90,10 +100,10 @@ class Done:
     reason: str
     """``end``, or what ended it before: ``turns``, ``budget``, ``length``, ``refusal``."""
     turns: int
-    usage: Usage
+    usage: TokenUsage
 
 
-AgentEvent: TypeAlias = Said | Started | Finished | Done
+AgentEvent: TypeAlias = ModelSaid | Started | ToolFinished | Done
 
 
 UNFINISHED = "The answer was cut off at the limit of tokens, so this call was not made. Try again, with less."
@@ -143,7 +153,7 @@ class Agent:
         channel: BackChannel = SILENT,
     ) -> None:
         self.turns: list[Turn] = []
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self._tools, self._model = toolbox, model
         self._settings = settings or AgentSettings()
         self._caller, self._channel = caller, channel
@@ -168,16 +178,16 @@ class Agent:
         finally:
             self._mend(began)
 
-    async def _rounds(self, before: Usage) -> AsyncGenerator[AgentEvent, None]:
+    async def _rounds(self, before: TokenUsage) -> AsyncGenerator[AgentEvent, None]:
         offer = await self._offer()
-        reply: Reply | None = None
+        reply: ModelReply | None = None
         for number in range(1, self._settings.max_turns + 1):
             async with aclosing(self._turn(offer)) as pieces:
                 async for piece in pieces:
-                    if isinstance(piece, Reply):
+                    if isinstance(piece, ModelReply):
                         reply = piece
                     else:
-                        yield Said(piece)
+                        yield ModelSaid(piece)
             if reply is None:
                 raise CallerError("The model ended without a turn.")
             uses = reply.turn.uses
@@ -193,34 +203,34 @@ class Agent:
         if reply is not None:
             yield self._done(reply, "turns", self._settings.max_turns, before)
 
-    def _done(self, reply: Reply, reason: str, turns: int, before: Usage) -> Done:
-        spent = Usage(
+    def _done(self, reply: ModelReply, reason: str, turns: int, before: TokenUsage) -> Done:
+        spent = TokenUsage(
             self.usage.input - before.input, self.usage.output - before.output, self.usage.cached - before.cached
         )
         return Done(reply.turn.text, reason, turns, spent)
 
-    async def _offer(self) -> Offer:
+    async def _offer(self) -> DialectOffer:
         tools = await self._tools.tools(caller=self._caller)
         chosen = self._settings.tools
         wanted = [tool for tool in tools if chosen is None or tool.name in chosen]
         options = Options(loaded=self._settings.loaded) if self._settings.loaded is not None else None
         return dialect_of(self._model.api.dialect, options).offer(wanted)
 
-    async def _turn(self, offer: Offer) -> AsyncGenerator[str | Reply, None]:
+    async def _turn(self, offer: DialectOffer) -> AsyncGenerator[str | ModelReply, None]:
         settings = self._settings
-        request = Request(
+        request = ModelRequest(
             list(self.turns), settings.system, offer.tools, settings.max_tokens, settings.stream, settings.extra
         )
         async with aclosing(self._model.ask(request)) as pieces:
             async for piece in pieces:
-                if isinstance(piece, Reply):
+                if isinstance(piece, ModelReply):
                     self.turns.append(piece.turn)
                     self.usage += piece.usage
                 yield piece
 
     # Tools
 
-    async def _use(self, offer: Offer, reply: Reply) -> AsyncGenerator[AgentEvent, None]:
+    async def _use(self, offer: DialectOffer, reply: ModelReply) -> AsyncGenerator[AgentEvent, None]:
         """Run all calls of a turn at once; their answers go back in the order of the calls."""
         uses = reply.turn.uses
         answers: dict[int, ToolAnswer] = {}
@@ -228,7 +238,7 @@ class Agent:
         places = asyncio.Semaphore(self._settings.parallel)
         was_cut = reply.stop == "length"
 
-        async def one(position: int, use: ToolUse) -> None:
+        async def one(position: int, use: ToolRequest) -> None:
             refusal = UNFINISHED if was_cut and position == len(uses) - 1 else ""
             try:
                 async with places:
@@ -247,7 +257,9 @@ class Agent:
             await _end(tasks)
         self.turns.append(Turn("user", tuple(answers[position] for position in range(len(uses)))))
 
-    async def _one(self, offer: Offer, use: ToolUse, tell: Callable[[AgentEvent], None], refusal: str) -> ToolAnswer:
+    async def _one(
+        self, offer: DialectOffer, use: ToolRequest, tell: Callable[[AgentEvent], None], refusal: str
+    ) -> ToolAnswer:
         """One call; whatever is wrong with it is an answer for the model."""
         name, arguments = offer.call(use.name, use.arguments)
         tell(Started(use.id, name, arguments))
@@ -257,7 +269,7 @@ class Agent:
         else:
             result = await self._call(name, arguments)
             answer = answer_of(use, result)
-        tell(Finished(use.id, name, answer, time.perf_counter() - began))
+        tell(ToolFinished(use.id, name, answer, time.perf_counter() - began))
         return answer
 
     def _call(self, name: str, arguments: Mapping[str, Any]) -> Awaitable[ToolResult]:

@@ -19,7 +19,7 @@ from toolcrib.core.events import Emit, Event, drop
 SESSIONS_KEPT = 10_000
 
 
-class Reply(StrEnum):
+class ApprovalReply(StrEnum):
     """What a person can say."""
 
     ONCE = "once"
@@ -29,23 +29,23 @@ class Reply(StrEnum):
 
 
 _WORDS = {
-    Reply.ONCE: "approved once",
-    Reply.SESSION: "approved for this session",
-    Reply.ALWAYS: "approved always",
+    ApprovalReply.ONCE: "approved once",
+    ApprovalReply.SESSION: "approved for this session",
+    ApprovalReply.ALWAYS: "approved always",
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApprovalAnswer:
     """What was said, and by whom."""
 
-    reply: Reply
+    reply: ApprovalReply
     by: str = ""
     """The caller who said it; empty where the way to the person tells nothing of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ApprovalQuestion:
     """One call that waits for a person."""
 
     id: str
@@ -67,7 +67,7 @@ class Surface(Protocol):
     def reaches(self, call: ToolCall) -> bool:
         """Whether somebody is there who may answer for this call."""
 
-    async def put(self, question: Question, call: ToolCall) -> Answer | None:
+    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
         """Ask; ``None`` when nobody answered after all. Cancelled when the answer came another way."""
 
 
@@ -98,7 +98,7 @@ class MemoryAnswers:
 
 
 @dataclass(frozen=True, slots=True)
-class DeskSettings:
+class ApprovalSettings:
     """How questions are asked."""
 
     timeout_s: float = 120.0
@@ -107,11 +107,11 @@ class DeskSettings:
 
 
 @dataclass(slots=True)
-class Desk:
+class Approvals:
     """Where calls of ``ask`` tools are cleared: by what was answered before, or by asking now."""
 
     answers: AnswerBook
-    settings: DeskSettings = field(default_factory=DeskSettings)
+    settings: ApprovalSettings = field(default_factory=ApprovalSettings)
     audit: Audit = field(default_factory=NoAudit)
     emit: Emit = drop
     surfaces: list[Surface] = field(default_factory=list)
@@ -162,12 +162,16 @@ class Desk:
     async def _is_marked(self, caller: Caller, tool: str) -> bool:
         return self.marks is not None and await self.marks.is_allowed(caller, tool)
 
-    def question(self, call: ToolCall, reach: Reach) -> Question:
+    def question(self, call: ToolCall, reach: Reach) -> ApprovalQuestion:
         """What a person is asked."""
         shown = self.settings.redact(call.arguments)
-        return Question(call.id, reach.name, reach.server, reach.level, call.caller.id, shown, self.settings.timeout_s)
+        return ApprovalQuestion(
+            call.id, reach.name, reach.server, reach.level, call.caller.id, shown, self.settings.timeout_s
+        )
 
-    async def _ask(self, question: Question, call: ToolCall, surfaces: Sequence[Surface]) -> tuple[Answer | None, str]:
+    async def _ask(
+        self, question: ApprovalQuestion, call: ToolCall, surfaces: Sequence[Surface]
+    ) -> tuple[ApprovalAnswer | None, str]:
         """The first answer, and the way it came."""
         asking = {asyncio.create_task(_put(surface, question, call)): surface.name for surface in surfaces}
         waiting = set(asking)
@@ -178,12 +182,12 @@ class Desk:
                 done, waiting = await asyncio.wait(waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
                 answers = [(answer, asking[task]) for task in done if (answer := self._answer_of(task)) is not None]
                 if answers:  # of two that come at the same moment, a refusal counts
-                    return min(answers, key=lambda found: found[0].reply is not Reply.NO)
+                    return min(answers, key=lambda found: found[0].reply is not ApprovalReply.NO)
         finally:
             await _end(waiting)
         return None, "timeout" if waiting else "nobody"
 
-    def _answer_of(self, task: "asyncio.Task[Answer | None]") -> Answer | None:
+    def _answer_of(self, task: "asyncio.Task[ApprovalAnswer | None]") -> ApprovalAnswer | None:
         """What one way brought; a way that failed brought nothing."""
         if task.cancelled():
             return None
@@ -193,34 +197,34 @@ class Desk:
             return None
         return task.result()
 
-    async def take(self, call: ToolCall, reach: Reach, answer: Answer | None, way: str) -> None:
+    async def take(self, call: ToolCall, reach: Reach, answer: ApprovalAnswer | None, way: str) -> None:
         """Let an answer count, and write it down before it does."""
         caller, tool = call.caller, reach.name
-        if answer is None or answer.reply is Reply.NO:
+        if answer is None or answer.reply is ApprovalReply.NO:
             decision = "refused: no answer" if answer is None else f"declined by {way}"
             await self.audit.commit(_entry(call, tool, decision, answer))
             raise self._refused(call, decision, _unanswered(tool) if answer is None else _declined(tool))
         if self.current is not None and self.current(tool) != reach:
             raise self._refused(call, "refused: changed meanwhile", _changed(tool))
-        is_for_once = answer.reply is Reply.SESSION and is_sessionless(call)
-        reply: Reply = Reply.ONCE if is_for_once else answer.reply
+        is_for_once = answer.reply is ApprovalReply.SESSION and is_sessionless(call)
+        reply: ApprovalReply = ApprovalReply.ONCE if is_for_once else answer.reply
         await self.audit.commit(_entry(call, tool, f"{_WORDS[reply]} by {way}", answer))
-        if reply is Reply.ALWAYS:
+        if reply is ApprovalReply.ALWAYS:
             reply = await self._write_always(tool, caller, way)
-        if reply is Reply.SESSION:
+        if reply is ApprovalReply.SESSION:
             self._remember(caller, tool)
             if self.marks is not None:
                 await self.marks.allow_session(caller, tool)
         call.decision = _WORDS[reply]
 
-    async def _write_always(self, tool: str, caller: Caller, way: str) -> Reply:
+    async def _write_always(self, tool: str, caller: Caller, way: str) -> ApprovalReply:
         """Keep the answer; where that is not possible it holds for this session, and that is said."""
         try:
             await self.answers.write(tool, caller.id, True, way)
         except ToolcribError as error:
             self.emit(Event("approval.not.kept", "warning", {"tool": tool, "error": str(error)}))
-            return Reply.SESSION
-        return Reply.ALWAYS
+            return ApprovalReply.SESSION
+        return ApprovalReply.ALWAYS
 
     def _remember(self, caller: Caller, tool: str) -> None:
         if len(self._sessions) >= SESSIONS_KEPT:
@@ -232,18 +236,18 @@ class Desk:
         return error
 
 
-async def _put(surface: Surface, question: Question, call: ToolCall) -> Answer | None:
+async def _put(surface: Surface, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
     return await surface.put(question, call)
 
 
-async def _end(tasks: "set[asyncio.Task[Answer | None]]") -> None:
+async def _end(tasks: "set[asyncio.Task[ApprovalAnswer | None]]") -> None:
     """Withdraw the question; what a way says when it is no longer wanted does not count."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _entry(call: ToolCall, tool: str, decision: str, answer: Answer | None) -> AuditEntry:
+def _entry(call: ToolCall, tool: str, decision: str, answer: ApprovalAnswer | None) -> AuditEntry:
     return AuditEntry(
         "approval",
         tool=tool,

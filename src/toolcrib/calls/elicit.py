@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.approvals import Answer, Question, Reply, is_sessionless
+from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply, is_sessionless
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.schema.text import printable
@@ -24,10 +24,10 @@ VALUE_SHOWN = 1000
 SPENT_KEPT = 10_000
 
 _CHOICES = {
-    Reply.ONCE: "Allow this call",
-    Reply.SESSION: "Allow it for this session",
-    Reply.ALWAYS: "Allow it always",
-    Reply.NO: "Do not allow it",
+    ApprovalReply.ONCE: "Allow this call",
+    ApprovalReply.SESSION: "Allow it for this session",
+    ApprovalReply.ALWAYS: "Allow it always",
+    ApprovalReply.NO: "Do not allow it",
 }
 
 
@@ -38,9 +38,9 @@ def can_elicit(call: ToolCall) -> bool:
     return is_form and call.caller.kind != "agent"
 
 
-def elicitation(question: Question, *, sessions: bool = True) -> dict[str, Any]:
+def elicitation(question: ApprovalQuestion, *, sessions: bool = True) -> dict[str, Any]:
     """The question as MCP's ``elicitation/create`` wants it; without sessions there is none to allow it for."""
-    choices = {reply: words for reply, words in _CHOICES.items() if sessions or reply is not Reply.SESSION}
+    choices = {reply: words for reply, words in _CHOICES.items() if sessions or reply is not ApprovalReply.SESSION}
     shown = ", ".join(f"{_shown(name)}: {_shown(value)}" for name, value in question.arguments.items())
     answer = {
         "type": "string",
@@ -63,15 +63,15 @@ def _shown(value: Any) -> str:
     return text if len(text) <= VALUE_SHOWN else f"{text[:VALUE_SHOWN]} … ({len(text):,} characters)"
 
 
-def read_reply(response: Any) -> Reply | None:
+def read_reply(response: Any) -> ApprovalReply | None:
     """What the person chose; ``None`` when the question was put away without an answer."""
     if not isinstance(response, Mapping) or response.get("action") == "cancel":
         return None
     content = response.get("content")
     chosen = content.get("answer") if isinstance(content, Mapping) else None
     if response.get("action") != "accept":
-        return Reply.NO
-    return Reply(chosen) if isinstance(chosen, str) and chosen in set(Reply) else None
+        return ApprovalReply.NO
+    return ApprovalReply(chosen) if isinstance(chosen, str) and chosen in set(ApprovalReply) else None
 
 
 class ClientSurface:
@@ -83,11 +83,11 @@ class ClientSurface:
         """Whether the client shows forms and can be asked now."""
         return can_elicit(call) and not call.channel.takes_input_required
 
-    async def put(self, question: Question, call: ToolCall) -> Answer | None:
+    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
         """Ask the client."""
         response = await call.channel.ask(ELICIT, msgspec.json.encode(elicitation(question)))
         reply = read_reply(msgspec.json.decode(response))
-        return Answer(reply) if reply is not None else None
+        return ApprovalAnswer(reply) if reply is not None else None
 
 
 class Seal:
@@ -100,7 +100,7 @@ class Seal:
         self._spent: dict[str, int] = {}
         """What was used, and until when it would have been valid."""
 
-    def ask(self, question: Question, call: ToolCall) -> ToolResult:
+    def ask(self, question: ApprovalQuestion, call: ToolCall) -> ToolResult:
         """The result that asks back."""
         due = int(self._clock() + self.lifetime_s)
         nonce = secrets.token_hex(8)
@@ -119,7 +119,7 @@ class Seal:
         state = call.more.get("requestState")
         return isinstance(state, str) and state.startswith(_PREFIX)
 
-    def open(self, call: ToolCall) -> Reply | None:
+    def open(self, call: ToolCall) -> ApprovalReply | None:
         """The person's answer; what was tampered with, is too old or was used before is refused."""
         responses = call.more.get("inputResponses")
         reply = read_reply(responses.get(REQUEST) if isinstance(responses, Mapping) else None)

@@ -179,7 +179,7 @@ class MovingWindow:
             self.rate, self._uses = rate, deque(self._uses, maxlen=rate.count)
 
 
-class Windows:
+class RateWindows:
     """One window for each key, for a bounded number of keys: those in use are kept, idle ones make room."""
 
     def __init__(self, rate: Rate, keys_max: int = KEYS_MAX) -> None:

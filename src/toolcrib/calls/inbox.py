@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from toolcrib.calls.approvals import Answer, Question, Reply
+from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.core.access import Caller, may_approve
 from toolcrib.core.call import ToolCall
 
@@ -14,8 +14,8 @@ ATTENDED_S = 60.0
 """How long after it was last looked at an inbox still counts as attended."""
 
 Clock = Callable[[], float]
-AnswerElsewhere = Callable[[str, Reply, Caller], Awaitable[bool]]
-Listener = Callable[[Question, str], None]
+AnswerElsewhere = Callable[[str, ApprovalReply, Caller], Awaitable[bool]]
+Listener = Callable[[ApprovalQuestion, str], None]
 """Told of a question and what became of it: ``waiting``, ``answered`` or ``withdrawn``."""
 
 
@@ -23,9 +23,9 @@ Listener = Callable[[Question, str], None]
 class Waiting:
     """A question that nobody has answered yet."""
 
-    question: Question
+    question: ApprovalQuestion
     asked_at: float
-    answer: "asyncio.Future[Answer] | None" = None
+    answer: "asyncio.Future[ApprovalAnswer] | None" = None
     """``None`` for a question of a call that waits at another replica."""
 
 
@@ -55,7 +55,7 @@ class Inbox:
 
         return forget
 
-    def _tell(self, question: Question, state: str) -> None:
+    def _tell(self, question: ApprovalQuestion, state: str) -> None:
         for listener in self._listeners:
             listener(question, state)
 
@@ -64,10 +64,10 @@ class Inbox:
         oldest = self._clock() - ATTENDED_S
         return any(at >= oldest and may_approve(viewer, call.caller.id) for viewer, at in self._viewers.items())
 
-    async def put(self, question: Question, call: ToolCall) -> Answer | None:
+    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
         """Lay the question in and wait."""
         del call
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[question.id] = Waiting(question, self._clock(), answer)
         self._arrived.set()
         try:
@@ -103,7 +103,7 @@ class Inbox:
 
     # Questions of calls that wait at other replicas
 
-    def lay_in(self, question: Question, waited_s: float) -> None:
+    def lay_in(self, question: ApprovalQuestion, waited_s: float) -> None:
         """Show a question of another replica."""
         is_new = question.id not in self._waiting
         self._waiting[question.id] = Waiting(question, self._clock() - waited_s)
@@ -122,7 +122,7 @@ class Inbox:
         """The questions of calls that wait here."""
         return [waiting for waiting in self._waiting.values() if waiting.answer is not None]
 
-    async def answer_anywhere(self, question_id: str, reply: Reply, by: Caller) -> bool:
+    async def answer_anywhere(self, question_id: str, reply: ApprovalReply, by: Caller) -> bool:
         """Answer a question, wherever its call waits; whether it still waited."""
         waiting = self._waiting.get(question_id)
         if waiting is not None and waiting.answer is None and self.elsewhere is not None:
@@ -137,10 +137,10 @@ class Inbox:
         """The question of that id, while it waits."""
         return self._waiting.get(question_id)
 
-    def answer(self, question_id: str, reply: Reply, by: Caller) -> bool:
+    def answer(self, question_id: str, reply: ApprovalReply, by: Caller) -> bool:
         """Answer a question; whether it still waited. Whether this caller may answer it is for the door to ask."""
         waiting = self._waiting.get(question_id)
         if waiting is None or waiting.answer is None or waiting.answer.done():
             return False
-        waiting.answer.set_result(Answer(reply, by.id))
+        waiting.answer.set_result(ApprovalAnswer(reply, by.id))
         return True

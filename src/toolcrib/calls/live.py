@@ -31,7 +31,7 @@ About = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Step:
+class CallStepTime:
     """What a call did, or waited for, between two moments; milliseconds since it began."""
 
     name: str
@@ -65,7 +65,7 @@ class LiveCall(msgspec.Struct, eq=False, gc=False):
     """Empty while it runs, ``success``, or the code of what went wrong."""
     message: str = ""
     """What went wrong, in a few words that may be shown."""
-    _waits: list[Step] | None = None
+    _waits: list[CallStepTime] | None = None
     _tool_at: float | None = None
 
     @property
@@ -104,12 +104,12 @@ class LiveCall(msgspec.Struct, eq=False, gc=False):
         return None if self._ended is None else self.began_at + self._ended - self._began
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[CallStepTime]:
         """What took its time, in order: waiting for a person or for a place, and the tool itself."""
         if self._tool_at is None:
             return list(self._waits or ())
         end_ms = None if self._ended is None else self._ms(self._ended)
-        return [*(self._waits or ()), Step(TOOL, self._ms(self._tool_at), end_ms)]
+        return [*(self._waits or ()), CallStepTime(TOOL, self._ms(self._tool_at), end_ms)]
 
     def _ms(self, at: float) -> float:
         return (at - self._began) * 1000
@@ -124,7 +124,7 @@ class LiveCall(msgspec.Struct, eq=False, gc=False):
         """It waits for something."""
         if self._waits is None:
             self._waits = []
-        self._waits.append(Step(step, self._ms(self._calls.clock())))
+        self._waits.append(CallStepTime(step, self._ms(self._calls.clock())))
         self._calls.tell(self)
 
     def end(self, step: str) -> None:

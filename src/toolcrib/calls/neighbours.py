@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from toolcrib.calls.approvals import Question, Reply
+from toolcrib.calls.approvals import ApprovalQuestion, ApprovalReply
 from toolcrib.calls.inbox import Inbox, Waiting
 from toolcrib.core.access import APPROVE, Caller, CallerKind, Grants, may_approve
 from toolcrib.core.coordination import Coordination
@@ -27,10 +27,10 @@ CONFIRM_S = 5.0
 _APPROVER = Grants(capabilities=frozenset({APPROVE}))
 
 
-class Asked(msgspec.Struct, tag=True, array_like=True):
+class RemoteQuestion(msgspec.Struct, tag=True, array_like=True):
     """A question waits at the replica that says so."""
 
-    question: Question
+    question: ApprovalQuestion
     waited_s: float
 
 
@@ -42,12 +42,12 @@ class Settled(msgspec.Struct, tag=True, array_like=True):
     answer: str = ""
 
 
-class Said(msgspec.Struct, tag=True, array_like=True):
+class RemoteAnswer(msgspec.Struct, tag=True, array_like=True):
     """A person answered; the replica where the call waits says whether that counted."""
 
     question: str
     answer: str
-    reply: Reply
+    reply: ApprovalReply
     by: str
 
 
@@ -63,11 +63,11 @@ class Hello(msgspec.Struct, tag=True, array_like=True):
     """A replica that does not know what waits elsewhere."""
 
 
-Word = Asked | Settled | Said | Looking | Hello
+Word = RemoteQuestion | Settled | RemoteAnswer | Looking | Hello
 _word: msgspec.json.Decoder[Word] = msgspec.json.Decoder(Word)
 
 
-class Neighbours:
+class ReplicaInbox:
     """Ties an inbox to those of the other replicas."""
 
     def __init__(
@@ -105,8 +105,8 @@ class Neighbours:
         for viewer, (at, kind) in self._told_viewers.items():
             self._say(Looking(viewer, kind, self._clock() - at))
 
-    def _asked(self, waiting: Waiting) -> Asked:
-        return Asked(waiting.question, self._clock() - waiting.asked_at)
+    def _asked(self, waiting: Waiting) -> RemoteQuestion:
+        return RemoteQuestion(waiting.question, self._clock() - waiting.asked_at)
 
     async def _beat(self) -> None:
         while True:
@@ -123,11 +123,11 @@ class Neighbours:
 
     # What happens here
 
-    def _changed(self, question: Question, state: str) -> None:
+    def _changed(self, question: ApprovalQuestion, state: str) -> None:
         if question.id in self._heard:
             return
         if state == "waiting":
-            self._say(Asked(question, 0.0))
+            self._say(RemoteQuestion(question, 0.0))
         else:
             self._say(Settled(question.id, state, self._winners.pop(question.id, "")))
 
@@ -141,12 +141,12 @@ class Neighbours:
             self._told_viewers[viewer.id] = now, viewer.kind
             self._say(Looking(viewer.id, viewer.kind, 0.0))
 
-    async def _answer(self, question_id: str, reply: Reply, by: Caller) -> bool:
+    async def _answer(self, question_id: str, reply: ApprovalReply, by: Caller) -> bool:
         """Have the replica where the call waits take an answer; whether it counted."""
         mine = secrets.token_hex(8)
         settled = self._asking.setdefault(question_id, asyncio.get_running_loop().create_future())
         try:
-            await self._topic.tell(msgspec.json.encode(Said(question_id, mine, reply, by.id)))
+            await self._topic.tell(msgspec.json.encode(RemoteAnswer(question_id, mine, reply, by.id)))
             async with asyncio.timeout(CONFIRM_S):
                 return await asyncio.shield(settled) == mine
         except TimeoutError:
@@ -165,18 +165,18 @@ class Neighbours:
         except msgspec.DecodeError:  # a replica of another version says more than we understand
             return
         match word:
-            case Asked():
+            case RemoteQuestion():
                 self._lay_in(word)
             case Settled():
                 self._settle(word)
-            case Said():
+            case RemoteAnswer():
                 self._take_answer(word)
             case Looking():
                 self._inbox.note_viewer(Caller(word.viewer, word.kind, _APPROVER), word.ago_s)
             case Hello():
                 self._tell_all()
 
-    def _lay_in(self, word: Asked) -> None:
+    def _lay_in(self, word: RemoteQuestion) -> None:
         self._heard[word.question.id] = self._clock()
         self._inbox.lay_in(word.question, word.waited_s)
 
@@ -189,7 +189,7 @@ class Neighbours:
         self._inbox.take_out(question_id, state)
         self._heard.pop(question_id, None)
 
-    def _take_answer(self, word: Said) -> None:
+    def _take_answer(self, word: RemoteAnswer) -> None:
         found = self._inbox.find(word.question)
         if found is None or found.answer is None:
             return

@@ -13,7 +13,7 @@ from toolcrib.core.tool import Tool, to_mcp
 from toolcrib.schema.arguments import value_hints
 from toolcrib.schema.dialects.known import DIALECTS, dialect_of
 from toolcrib.schema.dialects.names import NameTable
-from toolcrib.schema.dialects.offer import Offer, Options
+from toolcrib.schema.dialects.offer import DialectOffer, Options
 from toolcrib.schema.signature import count_tokens, signature
 
 
@@ -94,13 +94,13 @@ class Catalog:
         return native, len(self.routes) - native
 
 
-__all__ = ["FORMATS", "MCP", "Offer", "Options", "offer_routes", "signature_of"]
+__all__ = ["FORMATS", "MCP", "DialectOffer", "Options", "offer_routes", "signature_of"]
 
 MCP = "mcp"
 FORMATS = (MCP, *DIALECTS)
 
 
-def offer_routes(routes: Iterable[Route], format: str, options: Options | None = None) -> Offer:  # noqa: A002
+def offer_routes(routes: Iterable[Route], format: str, options: Options | None = None) -> DialectOffer:  # noqa: A002
     """Tools in a provider's own form; what it would refuse is left out, with the reason."""
     if format not in FORMATS:
         hint = did_you_mean(format, FORMATS) or f"Known formats: {', '.join(FORMATS)}."
@@ -110,11 +110,11 @@ def offer_routes(routes: Iterable[Route], format: str, options: Options | None =
     return dialect_of(format, options).offer(replace(route.tool, name=route.name) for route in routes)
 
 
-def _as_they_are(routes: list[Route]) -> Offer:
+def _as_they_are(routes: list[Route]) -> DialectOffer:
     """MCP takes every definition as its server gave it."""
     definitions = [route.to_mcp() for route in routes]
     same = {route.name: route.name for route in routes}
-    return Offer(definitions, definitions, NameTable(same, same))
+    return DialectOffer(definitions, definitions, NameTable(same, same))
 
 
 def signature_of(route: Route) -> str:

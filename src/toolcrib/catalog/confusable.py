@@ -27,7 +27,7 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ConfusableTools:
     """Two tools, how near they are (1: nothing tells them apart), and what they have in common."""
 
     first: str
@@ -36,7 +36,7 @@ class Pair:
     why: str
 
 
-def find_confusable(routes: Sequence[Route], count: int) -> list[Pair]:
+def find_confusable(routes: Sequence[Route], count: int) -> list[ConfusableTools]:
     """The worst pairs first. A score is the share of a tool's own score that the other gets, asked in its words."""
     compared = list(routes)[:MOST_TOOLS]
     model, texts = bundled(), [text_of(route) for route in compared]
@@ -67,9 +67,9 @@ def _alike(vectors: Floats) -> Iterator[tuple[float, int, int]]:
                 yield float(flat[place]), start + row, start + column
 
 
-def _pair(index: ToolIndex, first: Route, second: Route) -> Pair:
+def _pair(index: ToolIndex, first: Route, second: Route) -> ConfusableTools:
     score = (_share(index, first, second) + _share(index, second, first)) / 2
-    return Pair(first.name, second.name, round(score, 2), _reason(first, second))
+    return ConfusableTools(first.name, second.name, round(score, 2), _reason(first, second))
 
 
 def _share(index: ToolIndex, asked: Route, other: Route) -> float:

@@ -16,7 +16,7 @@ from toolcrib.catalog.merge import (
     refuse_clashes,
     server_routes,
 )
-from toolcrib.catalog.records import Shelf
+from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
@@ -35,7 +35,7 @@ class _Made:
     held: Mapping[str, str]
     routes: SourceRoutes
 
-    def fits(self, tools: Sequence[Tool], shelf: Shelf | None) -> bool:
+    def fits(self, tools: Sequence[Tool], shelf: ServerShelf | None) -> bool:
         """Whether they would be made the same again.
 
         Tools are compared by identity: definitions that differ in 1 and true are equal to Python, not to a model.
@@ -56,7 +56,7 @@ class RouteCache:
         self._made: dict[str, _Made] = {}
         self._security: SecurityConfig | None = None
 
-    def routes(self, shelves: Iterable[Shelf], security: SecurityConfig) -> list[SourceRoutes]:
+    def routes(self, shelves: Iterable[ServerShelf], security: SecurityConfig) -> list[SourceRoutes]:
         """The routes of every source, native ones first; the very same objects where nothing changed."""
         if security != self._security:
             self._made, self._security = {}, security
@@ -72,7 +72,7 @@ class RouteCache:
         offer = Offering(self._native, tools, native_view(security))
         return _Made(self._native, tools, None, {}, native_routes(offer))
 
-    def _of_server(self, shelf: Shelf, security: SecurityConfig) -> _Made:
+    def _of_server(self, shelf: ServerShelf, security: SecurityConfig) -> _Made:
         kept = self._made.get(shelf.config.name)
         if kept is not None and kept.fits(shelf.tools, shelf):
             return kept
@@ -109,7 +109,7 @@ class Current:
 
         return forget
 
-    def merge(self, shelves: Iterable[Shelf], *, first: bool = False) -> None:
+    def merge(self, shelves: Iterable[ServerShelf], *, first: bool = False) -> None:
         """Make one catalog of all listings; listeners are told only of real changes.
 
         Costs what changed: routes to servers that are as they were are kept, and of nothing new nothing comes.
@@ -123,7 +123,7 @@ class Current:
         self.catalog = replace(catalog, lookalikes=self._lookalikes.follow(old.routes, catalog.routes))
         self._announce(new_pairs(old.lookalikes, self.catalog.lookalikes))
 
-    def _merged(self, shelves: Iterable[Shelf]) -> Catalog:
+    def _merged(self, shelves: Iterable[ServerShelf]) -> Catalog:
         """The catalog of all listings; the one of now if nothing is different."""
         old, self._sources = self._sources, self._routes.routes(shelves, self.security)
         if len(old) == len(self._sources) and all(map(is_, old, self._sources)):

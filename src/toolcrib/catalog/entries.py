@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.records import Shelf, barred_words
+from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.lock import Record
 from toolcrib.core.access import Grants, may_know_server
 from toolcrib.core.call import ErrorInfo, ToolResult
@@ -12,7 +12,7 @@ from toolcrib.core.source import Missing
 from toolcrib.schema.text import printable
 
 
-class Known(Protocol):
+class KnownServer(Protocol):
     """What is known of a server, from its shelf or from its record."""
 
     @property
@@ -24,7 +24,7 @@ class Known(Protocol):
         """How that stands."""
 
 
-def tool_entry(route: Route, shelf: Known | None) -> dict[str, Any]:
+def tool_entry(route: Route, shelf: KnownServer | None) -> dict[str, Any]:
     """One tool: what it is, where it comes from, and how fresh that knowledge is."""
     return {
         "name": route.name,
@@ -40,7 +40,7 @@ def tool_entry(route: Route, shelf: Known | None) -> dict[str, Any]:
     }
 
 
-def server_health(shelf: Shelf, breaker: Mapping[str, Any]) -> dict[str, Any]:
+def server_health(shelf: ServerShelf, breaker: Mapping[str, Any]) -> dict[str, Any]:
     """How one server is doing, with how its breaker stands."""
     status = shelf.source.status()
     broken = shelf.record.status == "failed" or status.state == "failing"
@@ -100,7 +100,7 @@ def _told(record: Record) -> dict[str, Any]:
 REASON_MAX = 300
 
 
-def missing_servers(shelves: Mapping[str, Shelf]) -> tuple[Missing, ...]:
+def missing_servers(shelves: Mapping[str, ServerShelf]) -> tuple[Missing, ...]:
     """All servers of which nothing is known; one that only cannot be reached now is listed as it was last seen."""
     return tuple(_missing(shelf) for shelf in shelves.values() if not shelf.is_known)
 
@@ -110,7 +110,7 @@ def known_to(missing: Iterable[Missing], grants: Grants) -> tuple[Missing, ...]:
     return tuple(found for found in missing if may_know_server(grants, found.server))
 
 
-def _missing(shelf: Shelf) -> Missing:
+def _missing(shelf: ServerShelf) -> Missing:
     status = shelf.status
     reason = barred_words(shelf) if shelf.barred else shelf.source.status().error or shelf.record.error
     if not reason:

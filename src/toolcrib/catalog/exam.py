@@ -20,7 +20,7 @@ Need = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ExamQuestion:
     """What somebody asks for, and what should be found for each need in it."""
 
     text: str
@@ -32,7 +32,7 @@ class Question:
 class Graded:
     """A question and what was found, best first."""
 
-    question: Question
+    question: ExamQuestion
     found: tuple[str, ...]
 
     def recall(self, depth: int) -> float:
@@ -46,7 +46,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     tools: list[str | list[str]]
 
 
-def parse_questions(text: str, known: Collection[str]) -> list[Question]:
+def parse_questions(text: str, known: Collection[str]) -> list[ExamQuestion]:
     """JSON lines with ``query`` and ``tools``; everything that is wrong with them is told at once."""
     questions, problems = [], []
     for number, line in enumerate(text.splitlines(), 1):
@@ -63,21 +63,21 @@ def parse_questions(text: str, known: Collection[str]) -> list[Question]:
     return questions
 
 
-def _question(line: str, number: int) -> Question:
+def _question(line: str, number: int) -> ExamQuestion:
     read = msgspec.json.decode(line, type=_Line)
     needs = tuple((need,) if isinstance(need, str) else tuple(need) for need in read.tools)
     if not read.query.strip() or not needs or not all(needs):
         raise msgspec.ValidationError("`query` and `tools` must say something")
-    return Question(read.query, needs, number)
+    return ExamQuestion(read.query, needs, number)
 
 
-def _unknown(question: Question, known: Collection[str]) -> Iterator[str]:
+def _unknown(question: ExamQuestion, known: Collection[str]) -> Iterator[str]:
     for name in dict.fromkeys(name for need in question.needs for name in need):
         if name not in known:
             yield f"no tool named {name!r}. {did_you_mean(name, list(known))}".rstrip()
 
 
-def _refuse(questions: Sequence[Question], problems: Sequence[str]) -> None:
+def _refuse(questions: Sequence[ExamQuestion], problems: Sequence[str]) -> None:
     if problems:
         more = [f"and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
         told = "\n  ".join([*problems[:MOST_PROBLEMS], *more])
@@ -119,14 +119,14 @@ def _rank(found: Sequence[str], need: Need) -> int | None:
     return min((found.index(name) + 1 for name in need if name in found), default=None)
 
 
-def starter_questions(routes: Iterable[Route]) -> list[Question]:
+def starter_questions(routes: Iterable[Route]) -> list[ExamQuestion]:
     """What the tools say of themselves, as questions to be put into the words people use; equal ones become one."""
     asked: dict[str, list[str]] = {}
     for route in routes:
         if not is_own(route.name):
             for text in _said(route):
                 asked.setdefault(text, []).append(route.name)
-    return [Question(text, (tuple(names),)) for text, names in asked.items()]
+    return [ExamQuestion(text, (tuple(names),)) for text, names in asked.items()]
 
 
 def _said(route: Route) -> Iterator[str]:
@@ -142,7 +142,7 @@ def _first_sentence(text: str) -> str:
     return line.partition(". ")[0].rstrip(".")[:QUESTION_MAX]
 
 
-def to_line(question: Question) -> str:
+def to_line(question: ExamQuestion) -> str:
     """A question as it is written in a file."""
     tools = [need[0] if len(need) == 1 else list(need) for need in question.needs]
     return msgspec.json.format(msgspec.json.encode({"query": question.text, "tools": tools}), indent=0).decode()

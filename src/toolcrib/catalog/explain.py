@@ -8,7 +8,7 @@ from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import missing_servers
 from toolcrib.catalog.levels import level_of, policy_of
 from toolcrib.catalog.merge import FULL
-from toolcrib.catalog.records import Shelf, barred_words
+from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.errors import InvalidName, nearest
@@ -31,7 +31,7 @@ class Explanation:
 def explain_name(
     name: str,
     catalog: Catalog,
-    shelves: Mapping[str, Shelf],
+    shelves: Mapping[str, ServerShelf],
     disabled: Mapping[str, ServerConfig],
     security: SecurityConfig,
 ) -> Explanation:
@@ -52,7 +52,7 @@ def _left_out(name: str, reason: str) -> Explanation:
     return Explanation(name, "left out", (reason,), todo)
 
 
-def _here(route: Route, shelf: Shelf | None, lookalikes: Sequence[str]) -> Explanation:
+def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) -> Explanation:
     resembles = [f"It resembles {', '.join(lookalikes)}: make sure which one is meant."] if lookalikes else []
     if shelf is None:
         return Explanation(route.name, "available", ("It is a native tool of this process.", *resembles))
@@ -75,7 +75,7 @@ def _here(route: Route, shelf: Shelf | None, lookalikes: Sequence[str]) -> Expla
     return Explanation(route.name, "available", tuple(reasons), facts=facts)
 
 
-def _with_rules(story: Explanation, route: Route, shelf: Shelf | None, security: SecurityConfig) -> Explanation:
+def _with_rules(story: Explanation, route: Route, shelf: ServerShelf | None, security: SecurityConfig) -> Explanation:
     """The story with what the rules say: how far the tool reaches, and who is asked before it is called."""
     server = shelf.config if shelf else None
     leveled = level_of(route.name, route.tool, server, security)
@@ -95,7 +95,7 @@ def _with_rules(story: Explanation, route: Route, shelf: Shelf | None, security:
 
 
 def _missing(
-    name: str, catalog: Catalog, shelves: Mapping[str, Shelf], disabled: Mapping[str, ServerConfig]
+    name: str, catalog: Catalog, shelves: Mapping[str, ServerShelf], disabled: Mapping[str, ServerConfig]
 ) -> Explanation:
     try:
         server, tool = split_name(name)
@@ -115,7 +115,7 @@ def _missing(
     return _missing_from(shelf, name, tool, catalog)
 
 
-def _missing_from(shelf: Shelf, name: str, tool: str, catalog: Catalog) -> Explanation:
+def _missing_from(shelf: ServerShelf, name: str, tool: str, catalog: Catalog) -> Explanation:
     server, record = shelf.config.name, shelf.record
     problems = tuple(problem for problem in record.problems if repr(tool) in problem)
     if problems:
@@ -129,7 +129,7 @@ def _missing_from(shelf: Shelf, name: str, tool: str, catalog: Catalog) -> Expla
     return _near(name, catalog, f"Server {server!r} offers no tool named {tool!r}.")
 
 
-def _unheard(shelves: Mapping[str, Shelf]) -> list[str]:
+def _unheard(shelves: Mapping[str, ServerShelf]) -> list[str]:
     """The servers it could still be a tool of, because nobody knows theirs."""
     return [
         f"The tools of server {found.server!r} are not known ({found.status}): {found.reason}"

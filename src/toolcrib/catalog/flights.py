@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from toolcrib.catalog.recorded import fitting_record
-from toolcrib.catalog.records import Shelf
+from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.lock import Record
 from toolcrib.core.coordination import Coordination, Lease
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
@@ -100,7 +100,7 @@ class Flights:
         await self._topic.close()
 
 
-def follow_record(shelf: Shelf, stored: Record | None, adopt: Callable[[Shelf, Record], None]) -> bool:
+def follow_record(shelf: ServerShelf, stored: Record | None, adopt: Callable[[ServerShelf, Record], None]) -> bool:
     """Take over a newer discovery of another replica; whether that changed anything people see.
 
     That a server could not be asked there says nothing of here. A listing of an address is a comparison with the

@@ -8,7 +8,7 @@ from toolcrib.catalog.levels import ToolRules
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.limits import Limits
+from toolcrib.core.limits import ToolLimits
 from toolcrib.core.names import join_name
 from toolcrib.core.source import ToolSource
 from toolcrib.core.tool import Tool
@@ -148,7 +148,7 @@ PLAIN = ToolConfig()
 
 def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
     """Give each tool of a server the level, limits and translations that hold for it."""
-    rules, plain_limits = ToolRules(server, security), Limits(None, server.rate, server.parallel)
+    rules, plain_limits = ToolRules(server, security), ToolLimits(None, server.rate, server.parallel)
 
     def view(name: str, tool: Tool) -> tuple[Tool, str]:
         wishes, leveled = server.tools.get(tool.name, PLAIN), rules.level(name, tool)
@@ -159,7 +159,7 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
             replayable=leveled.may_run_twice if wishes.replayable is None else wishes.replayable,
             security_level=leveled.level,
             capabilities=tool.capabilities.union(wishes.capabilities),
-            limits=plain_limits if wishes.rate is None else Limits(wishes.rate, server.rate, server.parallel),
+            limits=plain_limits if wishes.rate is None else ToolLimits(wishes.rate, server.rate, server.parallel),
             result_limit=wishes.result_limit,
         )
         return shown, rules.policy(name, tool.name).policy if wishes.enabled else "disable"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.entries import Known, tool_entry
+from toolcrib.catalog.entries import KnownServer, tool_entry
 from toolcrib.catalog.merge import Offering, configured_view, merge, native_view
 from toolcrib.catalog.pins import comparison, held_tools, keep_definitions
 from toolcrib.config.lock import Record
@@ -69,7 +69,7 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RecordedServer:
     """What the lock holds of one enabled server; the counterpart of a ``Shelf``."""
 
     config: ServerConfig
@@ -113,7 +113,7 @@ class Recorded:
     """A catalogue, and what is remembered of its servers."""
 
     catalog: Catalog
-    servers: Mapping[str, Known] = field(default_factory=dict)
+    servers: Mapping[str, KnownServer] = field(default_factory=dict)
     unseen: frozenset[str] = frozenset()
 
     def entries(self) -> list[dict[str, Any]]:
@@ -131,7 +131,9 @@ def recorded_catalog(
 ) -> Recorded:
     """The catalogue as discovery left it; starts nothing and waits for nobody."""
     enabled = (server for server in config.servers.values() if server.enabled)
-    servers = {server.name: Remembered(server, fitting_record(server, records.get(server.name))) for server in enabled}
+    servers = {
+        server.name: RecordedServer(server, fitting_record(server, records.get(server.name))) for server in enabled
+    }
     named = native or Named()
     internal = (_INTERNAL,) if has_result_limit(config) else ()
     own = Offering(Absent(), (*named.tools, *internal), native_view(config.security))
@@ -139,5 +141,5 @@ def recorded_catalog(
     return Recorded(merge(own, offers, prefix=prefix, capacity=config.capacity), servers, named.unseen)
 
 
-def _offerings(servers: Iterable[Remembered], config: Config) -> Sequence[Offering]:
+def _offerings(servers: Iterable[RecordedServer], config: Config) -> Sequence[Offering]:
     return [server.offering(config) for server in servers if is_known(server.record)]

@@ -39,7 +39,7 @@ class RecordStore(Protocol):
 
 
 @dataclass(slots=True)
-class Shelf:
+class ServerShelf:
     """What is known of one server."""
 
     config: ServerConfig
@@ -70,7 +70,7 @@ class Shelf:
         return "discovering" if self.flight is not None else self.record.status
 
 
-def barred_words(shelf: Shelf) -> str:
+def barred_words(shelf: ServerShelf) -> str:
     """What is wrong with a server that is in quarantine, and what to do."""
     name = shelf.config.name
     return (
@@ -104,7 +104,7 @@ class Storing:
         age = age_s(stored, datetime.now(UTC)) if stored.status == "success" else None
         return self.on_stored is not None or age is None or age >= RESTORE_AFTER_S
 
-    def store_soon(self, shelf: Shelf, how: Comparison) -> None:
+    def store_soon(self, shelf: ServerShelf, how: Comparison) -> None:
         """Have the record written."""
         shelf.stored = shelf.record
         write = asyncio.create_task(self._store(shelf.record, how), name=f"store-{shelf.config.name}")
@@ -176,11 +176,11 @@ class Quarantine:
         self.mode: PinMode = mode
         self._emit = emit
 
-    def comparison(self, shelf: Shelf) -> Comparison:
+    def comparison(self, shelf: ServerShelf) -> Comparison:
         """How the tools of a server are looked at now."""
         return comparison(shelf.config, self.mode, timestamp(datetime.now(UTC)))
 
-    def settle(self, shelf: Shelf, definitions: Sequence[Definition], is_new: bool) -> Mapping[str, Pin]:
+    def settle(self, shelf: ServerShelf, definitions: Sequence[Definition], is_new: bool) -> Mapping[str, Pin]:
         """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again.
 
         The first discovery of a run looks at everything: the lock is a file, and files get edited and merged.
@@ -190,16 +190,16 @@ class Quarantine:
             return settle(shelf.record, definitions, self.comparison(shelf))
         return shelf.record.pins
 
-    def bar(self, shelf: Shelf, record: Record, others: Mapping[str, Record]) -> None:
+    def bar(self, shelf: ServerShelf, record: Record, others: Mapping[str, Record]) -> None:
         """Find out whether the server itself is in quarantine."""
         shelf.barred = "" if self.mode == "off" else why_barred(shelf.config, record, others)
 
-    def held(self, shelf: Shelf) -> dict[str, str]:
+    def held(self, shelf: ServerShelf) -> dict[str, str]:
         """Its tools that are in quarantine now; all of them if the server itself is."""
         held = held_tools(shelf.record, self.comparison(shelf))
         return {tool.name: held.get(tool.name, shelf.barred) for tool in shelf.tools} if shelf.barred else held
 
-    def hold(self, shelf: Shelf) -> bool:
+    def hold(self, shelf: ServerShelf) -> bool:
         """Find out what is in quarantine now, and tell of what was not before; whether anything is different."""
         held = self.held(shelf)
         new = sorted(held.keys() - shelf.held.keys())
@@ -210,7 +210,7 @@ class Quarantine:
         before, shelf.held = shelf.held, held
         return before != held
 
-    async def accept(self, shelf: Shelf, names: Sequence[str], records: RecordStore) -> None:
+    async def accept(self, shelf: ServerShelf, names: Sequence[str], records: RecordStore) -> None:
         """Accept these tools, and their server, as they are now; returns when that is stored."""
         how, ours, entry = self.comparison(shelf), shelf.record, shelf.config.entry or shelf.record.entry
 
@@ -225,13 +225,13 @@ class Quarantine:
         shelf.held = held_tools(shelf.record, how)
 
     @staticmethod
-    def unbar(shelf: Shelf) -> None:
+    def unbar(shelf: ServerShelf) -> None:
         """Let the server be asked, soon."""
         if shelf.barred:
             shelf.barred, shelf.fresh_until, shelf.is_compared = "", 0.0, False
             shelf.settled.clear()  # the next listing waits for it as for any server nobody has heard of
 
-    def take_over(self, shelf: Shelf, stored: Record | None) -> bool:
+    def take_over(self, shelf: ServerShelf, stored: Record | None) -> bool:
         """Let count what another process accepted; whether that changed anything."""
         joined = join_pins(stored, shelf.record, self.comparison(shelf))
         is_open = bool(shelf.barred) and joined.entry == shelf.config.entry

@@ -10,7 +10,7 @@ from typing import cast
 from toolcrib.catalog.flights import ChangePauses, Flight, Flights, follow_record
 from toolcrib.catalog.pins import is_alike
 from toolcrib.catalog.recorded import fitting_record, is_known, recorded_tools
-from toolcrib.catalog.records import Quarantine, RecordStore, Shelf, Storing, barred_words
+from toolcrib.catalog.records import Quarantine, RecordStore, ServerShelf, Storing, barred_words
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.sections import PinMode
@@ -35,7 +35,7 @@ class Refresher:
     def __init__(
         self, records: RecordStore, emit: Emit, on_update: Callable[[str], None], pins: PinMode = "first"
     ) -> None:
-        self.shelves: dict[str, Shelf] = {}
+        self.shelves: dict[str, ServerShelf] = {}
         self._store = Storing(records, emit)
         self.quarantine = Quarantine(pins, emit)
         self._emit = emit
@@ -53,14 +53,14 @@ class Refresher:
         self._store.on_stored = self._flights.tell
         await self._flights.open()
 
-    def add(self, config: ServerConfig, source: ServerSource, records: Mapping[str, Record]) -> Shelf:
+    def add(self, config: ServerConfig, source: ServerSource, records: Mapping[str, Record]) -> ServerShelf:
         """Put a server on the shelf with what an earlier run found out about it; nothing is started.
 
         One that is in quarantine is known as it was accepted, so that people see what they are asked about.
         """
         found = records.get(config.name)
         record = fitting_record(config, found)
-        shelf = Shelf(config, source, record)
+        shelf = ServerShelf(config, source, record)
         self.quarantine.bar(shelf, record, records)
         if shelf.barred and found is not None:
             record = shelf.record = shelf.stored = found
@@ -71,7 +71,7 @@ class Refresher:
         source.on_trouble(shelf.settled.set)
         return shelf
 
-    def _adopt(self, shelf: Shelf, record: Record) -> None:
+    def _adopt(self, shelf: ServerShelf, record: Record) -> None:
         shelf.tools = recorded_tools(record)
         shelf.source.adopt(Listing(shelf.tools, era=record.era))
         shelf.is_known = is_known(record)
@@ -81,7 +81,7 @@ class Refresher:
             left_s = 0.0 if age is None else self._ttl_s(shelf, record.ttl_s) - age
             shelf.fresh_until = self._loop.time() + left_s
 
-    def remove(self, name: str) -> Shelf | None:
+    def remove(self, name: str) -> ServerShelf | None:
         """Take a server off the shelf; its source is the caller's to close."""
         shelf = self.shelves.pop(name, None)
         self._change_pauses.forget(name)
@@ -99,7 +99,7 @@ class Refresher:
             for shelf in unknown:
                 shelf.settled.set()
 
-    async def _wait_while_they_come(self, shelves: Iterable[Shelf], grace_s: float) -> None:
+    async def _wait_while_they_come(self, shelves: Iterable[ServerShelf], grace_s: float) -> None:
         """Wait for ``grace_s``; longer, up to three times that, as long as one server after the other comes in: then
         the machine is busy starting them, and those still missing are slow rather than stuck."""
         waiting = {asyncio.ensure_future(shelf.settled.wait()) for shelf in shelves}
@@ -121,15 +121,15 @@ class Refresher:
         """Begin what a listing would begin, without waiting for it."""
         self._start_where_needed()
 
-    def is_stale(self, shelf: Shelf) -> bool:
+    def is_stale(self, shelf: ServerShelf) -> bool:
         """Whether its last discovery is too old, or there was none."""
         return shelf.fresh_until <= self._loop.time()
 
-    def _start_where_needed(self) -> list[Shelf]:
+    def _start_where_needed(self) -> list[ServerShelf]:
         self._start_all([shelf for shelf in self.shelves.values() if self.is_stale(shelf)])
         return [shelf for shelf in self.shelves.values() if not shelf.is_known and not shelf.settled.is_set()]
 
-    def _start_all(self, shelves: Iterable[Shelf], *, own: bool = False) -> None:
+    def _start_all(self, shelves: Iterable[ServerShelf], *, own: bool = False) -> None:
         """Begin the discoveries that are not under way; ``own`` ones do not make do with what another replica found."""
         due = [shelf for shelf in shelves if shelf.flight is None]
         if due:
@@ -137,34 +137,34 @@ class Refresher:
         for shelf in due:
             shelf.flight = self._tasks.spawn(self._discover(shelf, own), f"discover-{shelf.config.name}")
 
-    def start(self, shelf: Shelf, *, own: bool = False) -> asyncio.Task[Record]:
+    def start(self, shelf: ServerShelf, *, own: bool = False) -> asyncio.Task[Record]:
         """The discovery under way, begun if there is none."""
         self._start_all([shelf], own=own)
         return cast("asyncio.Task[Record]", shelf.flight)
 
-    async def first_record(self, shelf: Shelf) -> Record:
+    async def first_record(self, shelf: ServerShelf) -> Record:
         """What the first discovery of a server came to; a failure is not repeated before its pause is over."""
         if shelf.record.status == "failed" and shelf.fresh_until > self._loop.time():
             return shelf.record
         return await self._outcome(shelf, self.start(shelf))
 
-    async def _outcome(self, shelf: Shelf, flight: asyncio.Task[Record]) -> Record:
+    async def _outcome(self, shelf: ServerShelf, flight: asyncio.Task[Record]) -> Record:
         """What the discovery under way comes to; neither its end nor the caller's is the other's cancellation."""
         await asyncio.wait([flight])
         if flight.cancelled():
             raise SourceUnavailable(f"Server {shelf.config.name!r} was stopped while it was asked for its tools.")
         return flight.result()
 
-    async def compare(self, shelf: Shelf) -> None:
+    async def compare(self, shelf: ServerShelf) -> None:
         """See to it that what the server shows was compared with its pins in this run, as far as it can be asked."""
         record = shelf.record if self._is_compared(shelf) else await self._outcome(shelf, self.start(shelf, own=True))
         if not self._is_compared(shelf) and record.status == "success":  # it was another replica's, of its own process
             await self._outcome(shelf, self.start(shelf, own=True))
 
-    def _is_compared(self, shelf: Shelf) -> bool:
+    def _is_compared(self, shelf: ServerShelf) -> bool:
         return shelf.is_compared or self.quarantine.mode == "off"
 
-    def renew_if_stale(self, shelf: Shelf) -> None:
+    def renew_if_stale(self, shelf: ServerShelf) -> None:
         """Begin a discovery in the background if the last one is too old."""
         if shelf.fresh_until <= self._loop.time() and shelf.flight is None and not self._closed:
             self.start(shelf)
@@ -179,7 +179,7 @@ class Refresher:
         await self._store.flush()
         return {record.server: record for record in found}
 
-    async def _discover(self, shelf: Shelf, own: bool) -> Record:
+    async def _discover(self, shelf: ServerShelf, own: bool) -> Record:
         if shelf.barred:
             self._landed(shelf)
             shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, None)
@@ -193,18 +193,18 @@ class Refresher:
         finally:
             self._landed(shelf)
 
-    async def _ask_and_store(self, shelf: Shelf) -> Record:
+    async def _ask_and_store(self, shelf: ServerShelf) -> Record:
         """Whoever waits for our turn to end finds it in the store then."""
         record = await self._ask(shelf)
         await self._store.flush(shelf.config.name)
         return record
 
-    def _landed(self, shelf: Shelf) -> None:
+    def _landed(self, shelf: ServerShelf) -> None:
         if shelf.flight is asyncio.current_task():
             shelf.flight = None
         shelf.settled.set()
 
-    async def _ask(self, shelf: Shelf) -> Record:
+    async def _ask(self, shelf: ServerShelf) -> Record:
         try:
             async with asyncio.timeout(shelf.config.discovery_timeout_s):
                 listing = await shelf.source.list_tools()
@@ -221,7 +221,7 @@ class Refresher:
             self._landed(shelf)
         return await self._note_success(shelf, listing)
 
-    async def _note_success(self, shelf: Shelf, listing: Listing) -> Record:
+    async def _note_success(self, shelf: ServerShelf, listing: Listing) -> Record:
         definitions = tuple(to_mcp(tool) for tool in listing.tools)
         is_new = not shelf.is_known or shelf.tools != listing.tools or not is_alike(shelf.record.tools, definitions)
         shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, listing.ttl_s)
@@ -305,14 +305,14 @@ class Refresher:
             if follow_record(shelf, stored, self._adopt) or self.quarantine.take_over(shelf, stored) or lifted:
                 self._on_update(name)
 
-    async def _take_fresh(self, shelf: Shelf) -> Record | None:
+    async def _take_fresh(self, shelf: ServerShelf) -> Record | None:
         """What another replica found lately, if it did."""
         records = await self._store.read_together()
         if follow_record(shelf, records.get(shelf.config.name), self._adopt):
             self._on_update(shelf.config.name)
         return None if self.is_stale(shelf) else shelf.record
 
-    async def _note_failure(self, shelf: Shelf, error: ToolcribError) -> Record:
+    async def _note_failure(self, shelf: ServerShelf, error: ToolcribError) -> Record:
         """Keep the last good listing; the failure stands beside it."""
         pause_s = min(self._ttl_s(shelf, None), 30.0)
         shelf.fresh_until = self._loop.time() + pause_s
@@ -329,7 +329,7 @@ class Refresher:
         self._store.store_soon(shelf, self.quarantine.comparison(shelf))
         return shelf.record
 
-    def _ttl_s(self, shelf: Shelf, own_s: float | None) -> float:
+    def _ttl_s(self, shelf: ServerShelf, own_s: float | None) -> float:
         return max(TTL_FLOOR_S, shelf.config.ttl_s if own_s is None else min(own_s, TTL_CEILING_S))
 
     def _changed_soon(self, name: str) -> None:
@@ -362,7 +362,7 @@ class Refresher:
         self._emit(Event("discovery.task.failed", "error", {"task": name, "error": type(error).__name__}))
 
 
-def _late(shelf: Shelf) -> CallTimeout:
+def _late(shelf: ServerShelf) -> CallTimeout:
     """A discovery that took too long, with what the source itself knows about the reason."""
     status = shelf.source.status()
     limit_s = shelf.config.discovery_timeout_s

@@ -21,7 +21,7 @@ _FEW = 50  # tools that are indexed in passing
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RankedTool:
     """A tool that answers a query, and how well: from 0 to 1."""
 
     route: Route
@@ -53,7 +53,7 @@ class ToolSearch:
         self._texts: dict[str, tuple[ToolText, ...]] = {}
         self._turn = asyncio.Lock()
 
-    async def find(self, catalog: Catalog, query: str, limit: int, among: Sequence[Route]) -> list[Found]:
+    async def find(self, catalog: Catalog, query: str, limit: int, among: Sequence[Route]) -> list[RankedTool]:
         """The best of the routes ``among`` which is looked, best first; what is not among them has no part in it."""
         async with self._turn:
             index = await self._up_to_date(catalog)
@@ -61,7 +61,7 @@ class ToolSearch:
         hits = index.find(query[:LONGEST_QUERY], limit + _SPARE, wanted.keys())
         near = [hit for hit in hits if hit[1] >= LEAST]
         ranked = sorted(near, key=lambda hit: (_plain(hit[0]) != _plain(query), -hit[1], hit[0]))
-        return [Found(wanted[name], score) for name, score in ranked[:limit]]
+        return [RankedTool(wanted[name], score) for name, score in ranked[:limit]]
 
     async def _up_to_date(self, catalog: Catalog) -> "ToolIndex":
         """The index of this very catalogue; large work is done beside the event loop."""

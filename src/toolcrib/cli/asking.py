@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.approvals import Answer, Question, Reply
+from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply
 from toolcrib.cli.console import Console
 from toolcrib.core.call import ToolCall
 
 ARGUMENTS_SHOWN = 1500
 KEYS = {
-    "o": Reply.ONCE,
-    "y": Reply.ONCE,
-    "s": Reply.SESSION,
-    "a": Reply.ALWAYS,
-    "n": Reply.NO,
+    "o": ApprovalReply.ONCE,
+    "y": ApprovalReply.ONCE,
+    "s": ApprovalReply.SESSION,
+    "a": ApprovalReply.ALWAYS,
+    "n": ApprovalReply.NO,
 }
 PROMPT = "  [o]nce, this [s]ession, [a]lways, [n]o? "
 
@@ -39,12 +39,12 @@ class TerminalSurface:
         del call
         return True
 
-    async def put(self, question: Question, call: ToolCall) -> Answer | None:
+    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
         """Ask until there is an answer that can be understood."""
         del call
         async with self._turn:
             reply = await ask(self._console, self._stdin, question_lines(question))
-        return Answer(reply) if reply is not None else None
+        return ApprovalAnswer(reply) if reply is not None else None
 
 
 def attach_terminal(console: Console, attach: Callable[[TerminalSurface], Callable[[], None]]) -> None:
@@ -53,7 +53,7 @@ def attach_terminal(console: Console, attach: Callable[[TerminalSurface], Callab
         attach(TerminalSurface(console, sys.stdin.fileno()))
 
 
-def question_lines(question: Question) -> list[str]:
+def question_lines(question: ApprovalQuestion) -> list[str]:
     """The question as a person reads it."""
     return describe(question.tool, question.level, question.caller, question.arguments)
 
@@ -71,7 +71,7 @@ def _value(value: Any) -> str:
     return text if len(text) <= ARGUMENTS_SHOWN else f"{text[:ARGUMENTS_SHOWN]} … ({len(text):,} characters)"
 
 
-async def ask(console: Console, stdin: int, lines: list[str]) -> Reply | None:
+async def ask(console: Console, stdin: int, lines: list[str]) -> ApprovalReply | None:
     """Show a question and wait for a line that answers it; ``None`` when the terminal is closed."""
     console.end_status()
     console.hold_status = True
@@ -86,7 +86,7 @@ async def ask(console: Console, stdin: int, lines: list[str]) -> Reply | None:
         console.hold_status = False
 
 
-async def _read_reply(console: Console, stdin: int) -> Reply | None:
+async def _read_reply(console: Console, stdin: int) -> ApprovalReply | None:
     while True:
         console.err.write(PROMPT)
         console.err.flush()
@@ -94,7 +94,7 @@ async def _read_reply(console: Console, stdin: int) -> Reply | None:
         if not line:
             return None
         word = line.strip().lower()
-        reply = KEYS.get(word) or (Reply(word) if word in set(Reply) else None)
+        reply = KEYS.get(word) or (ApprovalReply(word) if word in set(ApprovalReply) else None)
         if reply is not None:
             return reply
 

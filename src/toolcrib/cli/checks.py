@@ -11,11 +11,11 @@ from pathlib import Path
 from toolcrib.catalog.lookalikes import pairs
 from toolcrib.catalog.merge import beyond_capacity
 from toolcrib.catalog.profile import dress
-from toolcrib.catalog.records import Shelf
+from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.supply import Supply
 from toolcrib.config.lock import Lock, Record
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Surroundings, resolve_server
+from toolcrib.config.references import Environment, resolve_server
 from toolcrib.config.secrets import shown_url
 from toolcrib.config.sections import BUILT_IN_EMBEDDERS, NO_STORE, KbConfig, ProfileConfig, StoreConfig
 from toolcrib.core.errors import ConfigError, ToolcribError
@@ -39,7 +39,7 @@ LOOKALIKES_MAX = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """One verdict: ``ok``, ``warn`` or ``fail``, on what, and what to do."""
 
     level: str
@@ -48,29 +48,29 @@ class Check:
     todo: str = ""
 
 
-def check_supply(supply: Supply | None) -> Iterator[Check]:
+def check_supply(supply: Supply | None) -> Iterator[HealthCheck]:
     """Whether the platform could be asked, where there is one."""
     if supply is None:
         return
     if supply.error is not None:
         todo = supply.error.hint or "See docs/platform.md."
-        yield Check("fail", "platform", supply.error.message, todo)
+        yield HealthCheck("fail", "platform", supply.error.message, todo)
     else:
-        yield Check("ok" if supply.found else "warn", "platform", f"{len(supply.found)} servers")
+        yield HealthCheck("ok" if supply.found else "warn", "platform", f"{len(supply.found)} servers")
 
 
-def check_files(loaded: Loaded) -> Iterator[Check]:
+def check_files(loaded: Loaded) -> Iterator[HealthCheck]:
     """The configuration files, and what in them was not used."""
     for path in loaded.files:
-        yield Check("ok", "configuration", str(path))
+        yield HealthCheck("ok", "configuration", str(path))
     if not loaded.config.servers and not loaded.config.platform.is_on:
         todo = "toolcrib servers add NAME -- command args…"
-        yield Check("warn", "configuration", "no server is configured", todo)
+        yield HealthCheck("warn", "configuration", "no server is configured", todo)
     for problem in loaded.config.problems:
-        yield Check("warn", "configuration", problem)
+        yield HealthCheck("warn", "configuration", problem)
 
 
-async def check_ledger(loaded: Loaded, env: Mapping[str, str]) -> list[Check]:
+async def check_ledger(loaded: Loaded, env: Mapping[str, str]) -> list[HealthCheck]:
     """Whether what is discovered can be read and kept."""
     if not loaded.config.store.url:
         return list(check_lock(loaded.lock))
@@ -78,40 +78,40 @@ async def check_ledger(loaded: Loaded, env: Mapping[str, str]) -> list[Check]:
         async with open_ledger(loaded.config, loaded.lock, env) as ledger:
             found = Lock() if ledger is None else await ledger.lock()
     except ToolcribError as error:
-        return [Check("fail", "shared database", error.message, error.hint)]
-    return [Check("ok", "shared database", f"holds the records of {len(found.records)} servers")]
+        return [HealthCheck("fail", "shared database", error.message, error.hint)]
+    return [HealthCheck("ok", "shared database", f"holds the records of {len(found.records)} servers")]
 
 
-def check_lock(path: Path | None) -> Iterator[Check]:
+def check_lock(path: Path | None) -> Iterator[HealthCheck]:
     """Whether a lock file can be read and written."""
     if path is None:
         return
     try:
         LockFile(path).read()
     except ConfigError as error:
-        yield Check("warn", "lock", error.message, error.hint)
+        yield HealthCheck("warn", "lock", error.message, error.hint)
     place = next(parent for parent in (path, *path.parents) if parent.exists())
     if os.access(place, os.W_OK) and os.access(place if place.is_dir() else place.parent, os.W_OK):
-        yield Check("ok", "lock", f"{path} can be written")
+        yield HealthCheck("ok", "lock", f"{path} can be written")
     else:
-        yield Check("fail", "lock", f"{path} cannot be written", f"Make {place} writable for this user.")
+        yield HealthCheck("fail", "lock", f"{path} cannot be written", f"Make {place} writable for this user.")
 
 
-def check_command(server: ServerConfig) -> Check | None:
+def check_command(server: ServerConfig) -> HealthCheck | None:
     """What keeps a server from being started at all; ``None`` if nothing is seen."""
     subject = f"server {server.name}"
     try:
         resolved = resolve_server(server, os.environ)
     except ConfigError as error:
-        return Check("fail", subject, error.message, error.hint)
+        return HealthCheck("fail", subject, error.message, error.hint)
     if resolved.command is None:
         return None
     if resolved.cwd is not None and not _directory(resolved).is_dir():
-        return Check("fail", subject, f"its directory {resolved.cwd} does not exist", "Check cwd.")
+        return HealthCheck("fail", subject, f"its directory {resolved.cwd} does not exist", "Check cwd.")
     path = child_environment(resolved.env, os.environ).get("PATH")
     if shutil.which(resolved.command, path=path) is None and not (_directory(resolved) / resolved.command).is_file():
         todo = "Install it, write its whole path, or set PATH under env."
-        return Check("fail", subject, f"the command {resolved.command!r} is not found", todo)
+        return HealthCheck("fail", subject, f"the command {resolved.command!r} is not found", todo)
     return None
 
 
@@ -119,66 +119,68 @@ def _directory(server: ServerConfig) -> Path:
     return Path(server.origin or ".").parent / (server.cwd or "")
 
 
-def check_server(shelf: Shelf, record: Record, elapsed_s: float) -> Iterator[Check]:
+def check_server(shelf: ServerShelf, record: Record, elapsed_s: float) -> Iterator[HealthCheck]:
     """How a server did when it was asked."""
     subject = f"server {shelf.config.name}"
     if record.status == "failed":
-        yield Check("fail", subject, record.error, "" if "Try: " in record.error else _logs(shelf))
+        yield HealthCheck("fail", subject, record.error, "" if "Try: " in record.error else _logs(shelf))
         return
     tools = f"{len(record.tools)} tool{'s' if len(record.tools) != 1 else ''}"
-    yield Check("ok", subject, f"{tools} in {elapsed_s:.1f} s, protocol {record.era}")
+    yield HealthCheck("ok", subject, f"{tools} in {elapsed_s:.1f} s, protocol {record.era}")
     if elapsed_s > SLOW_S:
-        yield Check("warn", subject, f"it took {elapsed_s:.0f} s to list its tools", "A first call will take as long.")
+        yield HealthCheck(
+            "warn", subject, f"it took {elapsed_s:.0f} s to list its tools", "A first call will take as long."
+        )
     noise = shelf.source.status().stdout_noise
     if noise:
         todo = "Its author should print to stderr; toolcrib goes on regardless."
-        yield Check("warn", subject, f"it wrote {noise} lines to stdout that are not MCP", todo)
+        yield HealthCheck("warn", subject, f"it wrote {noise} lines to stdout that are not MCP", todo)
     for problem in record.problems:
-        yield Check("warn", subject, problem)
+        yield HealthCheck("warn", subject, problem)
 
 
-def _logs(shelf: Shelf) -> str:
+def _logs(shelf: ServerShelf) -> str:
     return f"toolcrib servers logs {shelf.config.name}"
 
 
-def check_catalog(crib: Crib) -> Iterator[Check]:
+def check_catalog(crib: Crib) -> Iterator[HealthCheck]:
     """What clients may have trouble with."""
     for name in crib.catalog.routes:
         if len(name) > NAME_MAX:
             message = f"{name} has {len(name)} characters; some clients take at most {NAME_MAX}"
-            yield Check("warn", "names", message, "Give its server a shorter name.")
+            yield HealthCheck("warn", "names", message, "Give its server a shorter name.")
     for reason in crib.catalog.left_out.values():
         if "is taken by" in reason:
-            yield Check("warn", "names", reason, "Rename one of the two.")
+            yield HealthCheck("warn", "names", reason, "Rename one of the two.")
     missing = beyond_capacity(crib.catalog)
     if missing:
         message = f"{len(missing)} tools are left out, from {missing[0]} on: the catalogue is full"
-        yield Check("warn", "catalogue", message, "Raise [catalog] capacity, or disable what is not needed.")
+        yield HealthCheck("warn", "catalogue", message, "Raise [catalog] capacity, or disable what is not needed.")
     for name, other in pairs(crib.catalog.lookalikes)[:LOOKALIKES_MAX]:
         todo = f"If that is no accident, disable one: toolcrib why {name}"
-        yield Check("warn", "names", f"{name} and {other} look alike", todo)
+        yield HealthCheck("warn", "names", f"{name} and {other} look alike", todo)
     count = len(crib.catalog.routes)
     if count > TOOLS_MAX:
         message = f"{count} tools; some clients take at most {TOOLS_MAX}, and models choose worse among so many"
         todo = 'Disable what is not needed, or let clients search: [expose] mode = "auto".'
-        yield Check("warn", "catalogue", message, todo)
+        yield HealthCheck("warn", "catalogue", message, todo)
     else:
-        yield Check("ok", "catalogue", f"{count} tool{'s' if count != 1 else ''}")
+        yield HealthCheck("ok", "catalogue", f"{count} tool{'s' if count != 1 else ''}")
 
 
-def check_profiles(crib: Crib, profiles: Mapping[str, ProfileConfig]) -> Iterator[Check]:
+def check_profiles(crib: Crib, profiles: Mapping[str, ProfileConfig]) -> Iterator[HealthCheck]:
     """What profiles show, and what in them comes to nothing."""
     for name, profile in profiles.items():
         subject, shown = f"profile {name}", dress(crib.catalog, profile, 0).catalog
         count = len(shown.routes)
         level = "ok" if any(not route.tool.reads_results for route in shown.routes.values()) else "warn"
-        yield Check(level, subject, f"{count} tool{'s' if count != 1 else ''}")
+        yield HealthCheck(level, subject, f"{count} tool{'s' if count != 1 else ''}")
         for tool in profile.change:
             if tool not in crib.catalog.routes:
                 message = f"it changes {tool}, which is not there"
-                yield Check("warn", subject, message, f"toolcrib why {tool}")
+                yield HealthCheck("warn", subject, message, f"toolcrib why {tool}")
             elif tool in shown.left_out:
-                yield Check("warn", subject, f"{tool} is left out: {shown.left_out[tool]}")
+                yield HealthCheck("warn", subject, f"{tool} is left out: {shown.left_out[tool]}")
 
 
 SUBJECT = "knowledge base"
@@ -189,7 +191,9 @@ STAMPS_MAX = 20_000
 PARSERS = {"pypdfium2": "PDF", "selectolax": "HTML"}
 
 
-async def check_knowledge(config: KbConfig, surroundings: Surroundings, shared: StoreConfig = NO_STORE) -> list[Check]:
+async def check_knowledge(
+    config: KbConfig, surroundings: Environment, shared: StoreConfig = NO_STORE
+) -> list[HealthCheck]:
     """Whether it can be opened, is sound, has room, and is as new as what it was made from."""
     if not config.enabled:
         return []
@@ -199,44 +203,46 @@ async def check_knowledge(config: KbConfig, surroundings: Surroundings, shared: 
         path = kb_path(config, surroundings)
         return [*_check_place(path), *_check_parsers(), *[check async for check in _check_file(path, config)]]
     except ToolcribError as error:
-        return [Check("fail", SUBJECT, error.message, error.hint)]
+        return [HealthCheck("fail", SUBJECT, error.message, error.hint)]
 
 
-def _check_place(path: Path) -> Iterator[Check]:
+def _check_place(path: Path) -> Iterator[HealthCheck]:
     place = next(parent for parent in (path.parent, *path.parents) if parent.exists())
     if not os.access(place, os.W_OK):
-        yield Check("warn", SUBJECT, f"{place} cannot be written: nothing can be added", "Make it writable.")
+        yield HealthCheck("warn", SUBJECT, f"{place} cannot be written: nothing can be added", "Make it writable.")
     free = shutil.disk_usage(place).free
     if free < SPACE_LEAST:
         todo = "Make room, or set [kb] path to another disk."
-        yield Check("warn", SUBJECT, f"only {free / 1e6:.0f} MB are free on its disk", todo)
+        yield HealthCheck("warn", SUBJECT, f"only {free / 1e6:.0f} MB are free on its disk", todo)
 
 
-def _check_parsers() -> Iterator[Check]:
+def _check_parsers() -> Iterator[HealthCheck]:
     missing = [kind for module, kind in PARSERS.items() if find_spec(module) is None]
     if missing:
-        yield Check(
+        yield HealthCheck(
             "ok", SUBJECT, f"{' and '.join(missing)} cannot be read", "pip install 'toolcrib[kb]' to read them."
         )
 
 
-async def _check_file(path: Path, config: KbConfig) -> AsyncIterator[Check]:
+async def _check_file(path: Path, config: KbConfig) -> AsyncIterator[HealthCheck]:
     size = await asyncio.to_thread(_size, path)
     if size is None:
-        yield Check("ok", SUBJECT, "nothing in it yet", "toolcrib kb add PATH --collection NAME")
+        yield HealthCheck("ok", SUBJECT, "nothing in it yet", "toolcrib kb add PATH --collection NAME")
         return
     store = SqliteKnowledge(path)
     try:
         if size <= LOOKED_THROUGH_MAX:
             for problem in await store.quick_check():
-                yield Check("fail", SUBJECT, problem, "toolcrib kb verify, then toolcrib kb export what can be read.")
+                yield HealthCheck(
+                    "fail", SUBJECT, problem, "toolcrib kb verify, then toolcrib kb export what can be read."
+                )
         async for check in _check_contents(store, config, str(path)):
             yield check
     finally:
         await store.close()
 
 
-async def _check_shared(settings: StoreSettings, config: KbConfig) -> AsyncIterator[Check]:
+async def _check_shared(settings: StoreSettings, config: KbConfig) -> AsyncIterator[HealthCheck]:
     from toolcrib.stores.postgres.knowledge import PgKnowledge
 
     store = PgKnowledge(settings)
@@ -247,11 +253,11 @@ async def _check_shared(settings: StoreSettings, config: KbConfig) -> AsyncItera
         await store.close()
 
 
-async def _check_contents(store: KnowledgeStore, config: KbConfig, place: str) -> AsyncIterator[Check]:
+async def _check_contents(store: KnowledgeStore, config: KbConfig, place: str) -> AsyncIterator[HealthCheck]:
     collections = await store.collections()
     counts = [await store.counts(each.id) for each in collections]
     documents = sum(held.documents for held in counts)
-    yield Check("ok", SUBJECT, f"{documents} documents in {len(collections)} collections, {place}")
+    yield HealthCheck("ok", SUBJECT, f"{documents} documents in {len(collections)} collections, {place}")
     for collection, held in zip(collections, counts, strict=True):
         for check in _check_vectors(collection, held, config):
             yield check
@@ -264,25 +270,25 @@ def _size(path: Path) -> int | None:
     return path.stat().st_size if path.exists() else None
 
 
-def _check_vectors(collection: Collection, held: CollectionCounts, config: KbConfig) -> Iterator[Check]:
+def _check_vectors(collection: Collection, held: CollectionCounts, config: KbConfig) -> Iterator[HealthCheck]:
     name = collection.embedder_name
     if name and name not in (*BUILT_IN_EMBEDDERS, *config.embedders):
         message = f"{collection.id} was indexed with the embedder {name!r}, which is not configured: only words count"
         how = f"Describe it in [kb.embedders.{name}], or: toolcrib kb embed {collection.id} --embedder bundled"
-        yield Check("warn", SUBJECT, message, how)
+        yield HealthCheck("warn", SUBJECT, message, how)
     elif held.waiting or held.lacking:
         message = f"{collection.id} waits for the vectors of {held.waiting or held.lacking} passages"
-        yield Check("warn", SUBJECT, message, f"toolcrib kb embed {collection.id} makes them.")
+        yield HealthCheck("warn", SUBJECT, message, f"toolcrib kb embed {collection.id} makes them.")
 
 
-def _check_sources(collection: Collection, stamps: Mapping[str, tuple[str, Stamp]]) -> Iterator[Check]:
+def _check_sources(collection: Collection, stamps: Mapping[str, tuple[str, Stamp]]) -> Iterator[HealthCheck]:
     again = f"toolcrib kb add PATH --collection {collection.id}"
     states = [_state(source, stamp) for source, (_, stamp) in list(stamps.items())[:STAMPS_MAX]]
     changed, gone = states.count("changed"), states.count("gone")
     if changed or gone:
         parts = [f"{changed} changed" if changed else "", f"{gone} gone" if gone else ""]
         message = f"{collection.id} is behind its files: {', '.join(filter(None, parts))}"
-        yield Check("warn", SUBJECT, message, f"{again} brings it up to date.")
+        yield HealthCheck("warn", SUBJECT, message, f"{again} brings it up to date.")
 
 
 def _state(source: str, stamp: Stamp) -> str:
@@ -302,17 +308,17 @@ def _state(source: str, stamp: Stamp) -> str:
 AUDIT_SUBJECT = "audit log"
 
 
-async def check_audit(config: Config, surroundings: Surroundings) -> list[Check]:
+async def check_audit(config: Config, surroundings: Environment) -> list[HealthCheck]:
     """Where it is, whether it can be written and read, and whether its end is what was noted elsewhere."""
     if not config.audit.enabled:
         return []
     place = audit_place(config, surroundings)
     try:
         if problem := await asyncio.to_thread(place.problem):
-            return [Check("fail", AUDIT_SUBJECT, f"{problem[0].upper()}{problem[1:]}.", ACCEPT)]
-        return [Check("ok", AUDIT_SUBJECT, await asyncio.to_thread(_look, place))]
+            return [HealthCheck("fail", AUDIT_SUBJECT, f"{problem[0].upper()}{problem[1:]}.", ACCEPT)]
+        return [HealthCheck("ok", AUDIT_SUBJECT, await asyncio.to_thread(_look, place))]
     except ToolcribError as error:
-        return [Check("fail", AUDIT_SUBJECT, error.message, error.hint)]
+        return [HealthCheck("fail", AUDIT_SUBJECT, error.message, error.hint)]
 
 
 def _look(place: AuditPlace) -> str:

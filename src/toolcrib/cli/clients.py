@@ -10,10 +10,10 @@ from toolcrib.cli.failures import NotFound
 from toolcrib.cli.invoke import Options, Parser, add_common
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
 from toolcrib.config.foreign.locations import CONFIG_NAME
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.core.errors import did_you_mean
-from toolcrib.project.connecting import Change, Client, client_here
+from toolcrib.project.connecting import ClientChange, ClientFile, client_here
 from toolcrib.project.importing import folded_client
 from toolcrib.schema.text import printable
 from toolcrib.stores.paths import user_config_path
@@ -31,7 +31,7 @@ def add_client(parser: Parser, *, optional: bool) -> None:
     add_common(parser)
 
 
-def find_client(options: Options, around: Surroundings) -> Client:
+def find_client(options: Options, around: Environment) -> ClientFile:
     """The client the command line names."""
     name = folded_client(options.client)
     if name not in CONNECTORS:
@@ -48,14 +48,14 @@ def running_command() -> tuple[str, ...]:
     return (sys.executable, "-m", "toolcrib")
 
 
-def stdio_launch(target: Path, around: Surroundings, *, in_project: bool) -> Launch:
+def stdio_launch(target: Path, around: Environment, *, in_project: bool) -> Launch:
     """The client starts toolcrib; from anywhere, so it must be told which configuration is meant."""
     is_found = target == user_config_path(around.env) or (in_project and target == around.cwd / CONFIG_NAME)
     config = () if is_found else ("--config", str(target))
     return Launch(command=(*running_command(), "stdio", *config))
 
 
-def print_change(change: Change, console: Console) -> None:
+def print_change(change: ClientChange, console: Console) -> None:
     """The difference line by line; values that may be secret are masked, also in the lines around it."""
     before, after = (_lines(content) for content in (change.before, change.after))
     mask = Mask()

@@ -23,7 +23,7 @@ Block = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class ShownAttachment:
     """Something that is not text."""
 
     mime_type: str
@@ -58,13 +58,13 @@ def lines_of(blocks: list[Block], folder: Path | None, stem: str) -> Iterator[st
             yield str(attachment.save(folder, f"{safe_stem}-{number}"))
 
 
-def attachment_of(block: Block) -> Attachment | None:
+def attachment_of(block: Block) -> ShownAttachment | None:
     """The picture, sound or binary resource of a block."""
     if block.get("type") in ("image", "audio"):
-        return Attachment(str(block.get("mimeType", "application/octet-stream")), str(block.get("data", "")))
+        return ShownAttachment(str(block.get("mimeType", "application/octet-stream")), str(block.get("data", "")))
     resource = block.get("resource")
     if isinstance(resource, Mapping) and "blob" in resource:
-        return Attachment(str(resource.get("mimeType", "application/octet-stream")), str(resource["blob"]))
+        return ShownAttachment(str(resource.get("mimeType", "application/octet-stream")), str(resource["blob"]))
     return None
 
 

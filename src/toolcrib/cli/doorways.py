@@ -32,7 +32,7 @@ from toolcrib.server.rest.api import ROOT, rest_routes
 from toolcrib.server.rest.state import ROOT as AGENTS_ROOT
 from toolcrib.server.rest.state import agent_routes
 from toolcrib.server.router import Entering, Router
-from toolcrib.server.visit import Premises
+from toolcrib.server.visit import ServedProject
 from toolcrib.server.web.site import web_router
 from toolcrib.stores.paths import state_directory
 from toolcrib.transports.http.guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS, Identify
@@ -149,7 +149,7 @@ class Doorways:
         self._rest: Router | None = None
         self._web: Router | None = None
 
-    def open(self, premises: Premises, entrance: Entrance, emit: Emit) -> None:
+    def open(self, premises: ServedProject, entrance: Entrance, emit: Emit) -> None:
         """Begin to answer; what they say of themselves needs the address they are at."""
         usual = entrance.caller if entrance.identify is None else None
         entering = Entering(entrance.sign_ins, entrance.by_token, usual)

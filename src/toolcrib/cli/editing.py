@@ -8,7 +8,7 @@ from toolcrib.cli.failures import OK
 from toolcrib.cli.invoke import Options, Parser, add_common
 from toolcrib.cli.opening import load_here
 from toolcrib.config.edit import set_enabled
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ToolcribError
@@ -19,7 +19,7 @@ from toolcrib.stores.paths import user_config_path
 
 def file_for_new(options: Options) -> Path:
     """Where a new server is written: the file that was chosen, the user's, or the one the project is read from."""
-    around = Surroundings()
+    around = Environment()
     return user_config_path(around.env) if options.user else project_file(options.config, around)
 
 
@@ -43,6 +43,6 @@ def note_decision(options: Options, console: Console, event: str, decision: str,
     tool = str(details.pop("tool", ""))
     entry = AuditEntry(event, tool, caller=LOCAL_USER.id, caller_kind="local", decision=decision, details=details)
     try:
-        asyncio.run(write_down(load_here(options).config, Surroundings(), entry))
+        asyncio.run(write_down(load_here(options).config, Environment(), entry))
     except ToolcribError as error:
         console.say(f"This was not written to the audit log: {error}", "yellow")

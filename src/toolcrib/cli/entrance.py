@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.cli.callers import NOBODY, OWNER, PERSON, Callers, local_caller
 from toolcrib.cli.invoke import Options, Parser
-from toolcrib.cli.tokens import Token, given_token, is_loopback, kept_token, token_path
+from toolcrib.cli.tokens import FoundToken, given_token, is_loopback, kept_token, token_path
 from toolcrib.config.model import Config
 from toolcrib.config.sections import AuthConfig
 from toolcrib.core.access import Caller
@@ -51,7 +51,7 @@ class Entrance:
     """``None``: no token is needed."""
     may_stay: IsCurrent = always
     """Whether somebody who came in goes on with what is under way."""
-    owner: Token | None = None
+    owner: FoundToken | None = None
     keys: "KeyRing | None" = None
     """To be kept fresh by whoever serves."""
     tokens: TokenBook | None = None
@@ -118,14 +118,14 @@ def _open_entrance(caller: Caller, here: Here) -> Entrance:
     return Entrance(caller, SignIns(PERSON, owner_token, Tokens(identify, always, always), here.clock), identify)
 
 
-def _is_needed(config: Config, given: Token | None, kept: TokenBook) -> bool:
+def _is_needed(config: Config, given: FoundToken | None, kept: TokenBook) -> bool:
     """Tokens that were revoked or have expired count as well: ending the last one must not open the door."""
     if config.auth_mode != "auto":
         return config.auth_mode == "required"
     return bool(not is_loopback(config.host) or given or _has_issuer(config.auth) or kept.read())
 
 
-def _check_open(config: Config, given: Token | None, *, is_allowed: bool) -> None:
+def _check_open(config: Config, given: FoundToken | None, *, is_allowed: bool) -> None:
     if given is not None or _has_issuer(config.auth):
         asks = given.origin if given is not None else "[auth]"
         raise ConfigError(

@@ -8,9 +8,9 @@ from toolcrib.cli.console import Console
 from toolcrib.cli.failures import UsageError
 from toolcrib.cli.invoke import Options, Parser
 from toolcrib.cli.opening import load_here
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import EmbedderUnavailable
-from toolcrib.core.knowledge import Document
+from toolcrib.core.knowledge import DocumentInfo
 from toolcrib.crib.knowledge import make_answerer, open_library
 from toolcrib.knowledge.answer import Answerer
 from toolcrib.knowledge.fill import Filling
@@ -24,13 +24,13 @@ from toolcrib.schema.text import printable
 @asynccontextmanager
 async def open_kb(options: Options) -> AsyncIterator[Library]:
     """The library of the configuration the command line points at."""
-    async with open_library(load_here(options).config, Surroundings()) as library:
+    async with open_library(load_here(options).config, Environment()) as library:
         yield library
 
 
 def answerer(options: Options) -> Answerer:
     """Who writes answers here."""
-    return make_answerer(load_here(options).config.kb, Surroundings())
+    return make_answerer(load_here(options).config.kb, Environment())
 
 
 async def make_vectors(library: Library, collection: str, console: Console) -> str:
@@ -99,7 +99,7 @@ def read_pairs(pairs: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def document_entry(document: Document) -> Mapping[str, Any]:
+def document_entry(document: DocumentInfo) -> Mapping[str, Any]:
     """A document for programs."""
     return {
         "document_id": document.id,
@@ -115,7 +115,7 @@ def document_entry(document: Document) -> Mapping[str, Any]:
     }
 
 
-def print_location(console: Console, document: Document, page: int | None, headings: Sequence[str]) -> str:
+def print_location(console: Console, document: DocumentInfo, page: int | None, headings: Sequence[str]) -> str:
     """Where something stands, in one line."""
     parts = [document.source, *([f"page {page}"] if page else []), *([" › ".join(headings)] if headings else [])]
     return console.paint(printable(", ".join(parts)), "dim")

@@ -13,9 +13,9 @@ from toolcrib.cli.failures import unknown_server
 from toolcrib.cli.invoke import Options, Parser
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.config.environment import chosen_config
-from toolcrib.config.lock import Ledger, Record
+from toolcrib.config.lock import LockStore, Record
 from toolcrib.config.model import is_bare as is_bare_config
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.events import Emit
 from toolcrib.core.names import is_own, split_name
@@ -23,7 +23,7 @@ from toolcrib.crib.assemble import assemble
 from toolcrib.crib.backend import find_tokens, open_ledger
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded, load
-from toolcrib.crib.window import Window, Windows
+from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.server.views.servers import is_unasked
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.paths import find_project, user_config_path
@@ -37,18 +37,18 @@ T = TypeVar("T")
 
 def load_here(options: Options, flags: Mapping[str, object] | None = None) -> Loaded:
     """The configuration the command line points at."""
-    return load(options.config, Surroundings(), flags)
+    return load(options.config, Environment(), flags)
 
 
-def ledger_here(options: Options) -> AbstractAsyncContextManager[Ledger | None]:
+def ledger_here(options: Options) -> AbstractAsyncContextManager[LockStore | None]:
     """Where records and answers are kept, for a command that needs no Crib."""
     loaded = load_here(options)
-    return open_ledger(loaded.config, loaded.lock, Surroundings().env)
+    return open_ledger(loaded.config, loaded.lock, Environment().env)
 
 
 def tokens_here(options: Options) -> TokenBook:
     """The tokens that were given to others."""
-    return find_tokens(load_here(options).config, Surroundings().env, time.time)
+    return find_tokens(load_here(options).config, Environment().env, time.time)
 
 
 def is_bare(loaded: Loaded) -> bool:
@@ -79,13 +79,13 @@ async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
 
 
 @asynccontextmanager
-async def open_window(options: Options, console: Console) -> AsyncIterator[Window]:
+async def open_window(options: Options, console: Console) -> AsyncIterator[ProfileView]:
     """What a command that runs once looks at: all that is configured, or the profile it names."""
     loaded = load_here(options)
     crib = await assemble_here(loaded, one_shot_log(options, console), one_shot=True)
     try:
         await wait_with_status(console, crib.servers.find(), "asking the platform")
-        yield Windows(crib, loaded.config).need(getattr(options, "profile", ""))
+        yield Profiles(crib, loaded.config).need(getattr(options, "profile", ""))
     finally:
         console.end_status()
         await crib.close()
@@ -178,14 +178,14 @@ def add_first_run(parser: Parser) -> None:
 
 def offer_import(options: Options, console: Console) -> None:
     """Ask, or say how; costs a look for two files when there is a configuration."""
-    around = Surroundings()
+    around = Environment()
     if options.no_import or _has_configuration(options, around) or not is_bare(load_here(options)):
         return
     from toolcrib.cli.commands.files import choose, count, is_person_here, listed
-    from toolcrib.project.importing import Wanted, find_imports, import_target, take_over
+    from toolcrib.project.importing import ImportRequest, find_imports, import_target, take_over
 
     target = import_target(around)
-    found = find_imports(around, Wanted(target))
+    found = find_imports(around, ImportRequest(target))
     names = [candidate.name for candidate in found.in_state("new")]
     if not names:
         return
@@ -202,6 +202,6 @@ def offer_import(options: Options, console: Console) -> None:
             console.say(f"  {candidate.name}: {note}", "dim")
 
 
-def _has_configuration(options: Options, around: Surroundings) -> Path | str | None:
+def _has_configuration(options: Options, around: Environment) -> Path | str | None:
     user = user_config_path(around.env)
     return options.config or chosen_config(around.env) or find_project(around.cwd) or (user if user.is_file() else None)

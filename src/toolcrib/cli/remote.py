@@ -13,7 +13,7 @@ import msgspec
 
 from toolcrib.cli.invoke import Options, Parser
 from toolcrib.cli.tokens import VARIABLE, kept_token, token_path
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import PermissionDenied, SourceUnavailable
 from toolcrib.project.project import project_file
 from toolcrib.server.identity.run_proof import PATH as PROOF_PATH
@@ -122,7 +122,7 @@ def _refused(status: int, answer: Any) -> PermissionDenied:
 
 def open_remote(options: Options) -> Remote:
     """The toolcrib that serves the project here, or at the address that was given."""
-    around = Surroundings()
+    around = Environment()
     running = RunFiles(around.env).read()
     if options.url:
         url = options.url.rstrip("/").removesuffix("/mcp")

@@ -27,7 +27,7 @@ from toolcrib.cli.entrance import Entrance, Here, access_flags, add_access, admi
 from toolcrib.cli.invoke import Options, Parser, add_profile
 from toolcrib.cli.opening import asking, assemble_here, load_here, wait_with_status, workspace_flags
 from toolcrib.cli.running import settle_memory
-from toolcrib.cli.tokens import Token
+from toolcrib.cli.tokens import FoundToken
 from toolcrib.config.model import Config
 from toolcrib.config.sections import EXPOSE_MODES, ExposeConfig, SecurityConfig
 from toolcrib.core import events
@@ -41,18 +41,18 @@ from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
 from toolcrib.project.projects import Projects, remember
-from toolcrib.project.sessions import Sessions
+from toolcrib.project.sessions import AgentSessions
 from toolcrib.server.identity.run_proof import PATH as PROOF_PATH
 from toolcrib.server.identity.run_proof import RunProof
 from toolcrib.server.mcp.addresses import PATH as MCP_PATH
 from toolcrib.server.mcp.addresses import Addresses, ServerDoors
 from toolcrib.server.mcp.service import ServerIdentity
 from toolcrib.server.views.servers import native_entry
-from toolcrib.server.visit import Premises
+from toolcrib.server.visit import ServedProject
 from toolcrib.sources.native.functions import native_tool
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.projects import ProjectFile
-from toolcrib.stores.run_files import RunFiles, Written
+from toolcrib.stores.run_files import OwnRunFile, RunFiles
 from toolcrib.transports.http.server import Handler, HttpServer
 from toolcrib.transports.process.environment import forbid_inspection
 from toolcrib.version import VERSION
@@ -63,7 +63,7 @@ SETTLE_S = 0.2
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
-class Watch:
+class FileWatch:
     """Looks at the files a project is read from."""
 
     def __init__(self, project: Project, emit: Emit) -> None:
@@ -136,7 +136,7 @@ class Serving:
 
     project: Project
     url: str
-    token: Token | None
+    token: FoundToken | None
     sign_in: str
     """An address that signs the owner in to the page, once."""
     draining: Draining
@@ -242,7 +242,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         door = addresses.open(project.windows.need(options.profile))
         probes = probe_routes(crib, entrance.caller, lambda: draining.is_on)
         routes: dict[str, Handler] = {MCP_PATH: door.handle, PROOF_PATH: proof.handle, **probes}
-        sessions = Sessions(
+        sessions = AgentSessions(
             Projects(project, projects_here(project), [native_tool(entry) for entry in BUILTIN]),
             emit,
             lambda: [*addresses.stays(), *by_server.stays()],
@@ -251,7 +251,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
         people = Doorways(addresses, by_server)
         server = HttpServer(routes, fallback=people.handle, policy=guard_policy(config, entrance.identify, options))
         draining.server = server
-        run: Written | None = None
+        run: OwnRunFile | None = None
         try:
             await server.start(config.host, config.port)
             run = announce(project, server.local_url, proof, emit)
@@ -273,7 +273,7 @@ async def open_serving(options: Options, console: Console, emit: Emit) -> AsyncI
             await sessions.close()
 
 
-def announce(project: Project, url: str, proof: RunProof, emit: Emit) -> Written | None:
+def announce(project: Project, url: str, proof: RunProof, emit: Emit) -> OwnRunFile | None:
     """Write the run file; where that cannot be done, other commands need ``--url``, and all else works."""
     try:
         run = RunFiles(project.around.env).write(url, project.file.resolve(), VERSION)
@@ -300,8 +300,8 @@ class _Both:
         return events.hears(self._log, level)
 
 
-def _premises(project: Project, config: Config, entrance: Entrance, url: str) -> Premises:
-    return Premises(
+def _premises(project: Project, config: Config, entrance: Entrance, url: str) -> ServedProject:
+    return ServedProject(
         project=project,
         sign_ins=entrance.sign_ins,
         url=url,
@@ -342,7 +342,7 @@ async def open_watched(
         settle_memory()
         await crib.servers.find(0)
         project = Project(crib, loaded, options.config, flags=flags_of(options), prefix=prefix)
-        tasks.spawn(Watch(project, emit).run(), "watch")
+        tasks.spawn(FileWatch(project, emit).run(), "watch")
         tasks.spawn(remember(project, projects_here(project), emit), "projects.remember")
         yield project
     finally:

@@ -17,7 +17,7 @@ MADE = 43
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class FoundToken:
     """A token, and where a person finds it."""
 
     value: str
@@ -34,15 +34,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def given_token(flag: str | None, env: Mapping[str, str]) -> Token | None:
+def given_token(flag: str | None, env: Mapping[str, str]) -> FoundToken | None:
     """The token somebody chose, if anybody did."""
     for value, origin in ((flag, "--token"), (env.get(VARIABLE), VARIABLE)):
         if value:
-            return _checked(Token(value, origin))
+            return _checked(FoundToken(value, origin))
     return None
 
 
-def _checked(token: Token, shortest: int = SHORTEST) -> Token:
+def _checked(token: FoundToken, shortest: int = SHORTEST) -> FoundToken:
     is_long = len(token.value) >= shortest and token.value.isascii()
     if not is_long or " " in token.value or not token.value.isprintable():
         raise ConfigError(
@@ -57,7 +57,7 @@ def token_path(env: Mapping[str, str]) -> Path:
     return state_directory(env) / "token"
 
 
-def kept_token(path: Path) -> Token:
+def kept_token(path: Path) -> FoundToken:
     """The token of the file, made if there is none; nobody else may read it."""
     try:
         make_directory(path.parent, 0o700)
@@ -70,7 +70,7 @@ def kept_token(path: Path) -> Token:
         message, hint = f"The token cannot be kept: {error.strerror}.", f"{remedy_of(error)} Or set {VARIABLE}."
         raise ConfigError(message, where=str(path), hint=hint) from error
     try:
-        return _checked(Token((read_text(path) or "").strip(), str(path)), MADE)
+        return _checked(FoundToken((read_text(path) or "").strip(), str(path)), MADE)
     except ConfigError as error:
         hint = "Remove the file: the next start makes another token, which programs with the old one have to be told."
         raise ConfigError(

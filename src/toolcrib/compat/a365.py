@@ -117,7 +117,7 @@ class McpToolServerConfigurationService:
                 raise EmptyArgument(f"{name} cannot be empty or None")
         exchange = _exchange(authorization, auth_handler_name, turn_context) if authorization is not None else None
         turn = turn_of(turn_context) if turn_context is not None else None
-        wanted = servers.ToolOptions((options and options.orchestrator_name) or "", turn, exchange)
+        wanted = servers.PlatformToolOptions((options and options.orchestrator_name) or "", turn, exchange)
         found = await self._platform.list_tool_servers(agentic_app_id, auth_token, wanted)
         return [_published(server) for server in found]
 

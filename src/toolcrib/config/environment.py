@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from toolcrib.config.model import Layer, Origin, ServerEntry
-from toolcrib.config.positions import Written
+from toolcrib.config.positions import PlacedValues
 from toolcrib.config.tables import SETTINGS, mismatch_error
 from toolcrib.config.values import Mismatch, Reader, address, timeout_s
 from toolcrib.core.errors import ConfigError, InvalidName
@@ -105,7 +105,7 @@ def _read(variable: str, value: object, read: Reader) -> Any:
 
 
 def _error(variable: str, mismatch: Mismatch) -> ConfigError:
-    return mismatch_error(Written(_WHERE, None), (variable,), mismatch)
+    return mismatch_error(PlacedValues(_WHERE, None), (variable,), mismatch)
 
 
 def _origin(variable: str) -> Origin:

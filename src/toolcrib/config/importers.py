@@ -10,7 +10,7 @@ from typing import Any
 from toolcrib.config.foreign.entry import is_toolcrib
 from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.model import Layer, Origin, ServerConfig, ServerEntry
-from toolcrib.config.positions import KeyPath, Written, dotted
+from toolcrib.config.positions import KeyPath, PlacedValues, dotted
 from toolcrib.config.tables import SERVER_KEYS, Key, check_table, check_transport, read_keys, read_value
 from toolcrib.config.values import Mismatch, flag
 from toolcrib.core.errors import ConfigError
@@ -63,7 +63,7 @@ def value_at(root: object, path: KeyPath) -> Any:
     return root
 
 
-def _refuse_repeated(written: Written, servers: KeyPath) -> None:
+def _refuse_repeated(written: PlacedValues, servers: KeyPath) -> None:
     for path, line in written.repeated:
         if path[: len(servers)] == servers:
             first = written.lines[path]
@@ -71,7 +71,7 @@ def _refuse_repeated(written: Written, servers: KeyPath) -> None:
             raise ConfigError(message, where=written.where, line=line, hint="Keep one of them.")
 
 
-def _by_name(written: Written, path: KeyPath, table: Mapping[str, Any]) -> dict[str, str]:
+def _by_name(written: PlacedValues, path: KeyPath, table: Mapping[str, Any]) -> dict[str, str]:
     """toolcrib's name for each server → the other program's."""
     named: dict[str, str] = {}
     for key in table:
@@ -84,7 +84,7 @@ def _by_name(written: Written, path: KeyPath, table: Mapping[str, Any]) -> dict[
     return named
 
 
-def _server(written: Written, path: KeyPath, table: object) -> ServerEntry:
+def _server(written: PlacedValues, path: KeyPath, table: object) -> ServerEntry:
     entry = _in_our_words(check_table(written, path, table))
     fields = read_keys(written, path, entry, _KEYS)
     fields |= _enabled(written, path, entry) | _timeout(written, path, entry)
@@ -105,14 +105,14 @@ def _in_our_words(table: Mapping[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def _enabled(written: Written, path: KeyPath, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _enabled(written: PlacedValues, path: KeyPath, entry: Mapping[str, Any]) -> dict[str, Any]:
     if "disabled" not in entry:
         return {}
     disabled = read_value(written, (*path, "disabled"), entry["disabled"], flag)
     return {"enabled": entry.get("enabled", True) and not disabled}
 
 
-def _timeout(written: Written, path: KeyPath, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _timeout(written: PlacedValues, path: KeyPath, entry: Mapping[str, Any]) -> dict[str, Any]:
     if "timeout" not in entry:
         return {}
     return {"call_timeout_s": read_value(written, (*path, "timeout"), entry["timeout"], _foreign_timeout_s)}
@@ -131,14 +131,14 @@ def _of_one_kind(fields: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key not in meaningless}
 
 
-def _origins(written: Written, path: KeyPath) -> dict[str, Origin]:
+def _origins(written: PlacedValues, path: KeyPath) -> dict[str, Origin]:
     return {
         dotted((_SHOWN_AS.get(key[0], key[0]), *key[1:])): Origin(written.where, line)
         for key, line in written.under(path).items()
     }
 
 
-def _unread(written: Written, path: KeyPath, table: Mapping[str, Any]) -> list[str]:
+def _unread(written: PlacedValues, path: KeyPath, table: Mapping[str, Any]) -> list[str]:
     return [
         f"{written.origin((*path, key))}: {key} of server {path[-1]!r} is not read by toolcrib."
         for key in _NOT_READ

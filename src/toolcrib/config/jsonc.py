@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 
-from toolcrib.config.positions import KeyPath, Written, dotted
+from toolcrib.config.positions import KeyPath, PlacedValues, dotted
 from toolcrib.core.errors import ConfigError
 
 DEPTH_MAX = 64
@@ -32,11 +32,11 @@ class _Token(NamedTuple):
 _END = _Token("end", "the end of the file", 0)
 
 
-def read_jsonc(text: str, where: str) -> Written:
+def read_jsonc(text: str, where: str) -> PlacedValues:
     """The values of a JSON file, with the lines of its keys."""
     reader = _Reader(text, where)
     root = reader.document()
-    return Written(where, root, reader.lines, tuple(reader.repeated))
+    return PlacedValues(where, root, reader.lines, tuple(reader.repeated))
 
 
 def read_values(text: str, where: str) -> Any:

@@ -35,7 +35,7 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StandingAnswer:
     """What a person said once and for all when asked for a tool."""
 
     allow: bool
@@ -67,7 +67,7 @@ class Record:
     """Of a server that a platform lists: its ``ServerConfig.entry`` as it was accepted."""
 
 
-Answers = Mapping[str, Mapping[str, Answer]]
+Answers = Mapping[str, Mapping[str, StandingAnswer]]
 """Exposed name of a tool → caller → what was answered."""
 
 
@@ -156,7 +156,7 @@ def with_record(lock: Lock, server: str, record: Record | None) -> Lock:
     return replace(lock, records=others if record is None else others | {server: record})
 
 
-def with_answer(lock: Lock, tool: str, caller: str, answer: Answer | None) -> Lock:
+def with_answer(lock: Lock, tool: str, caller: str, answer: StandingAnswer | None) -> Lock:
     """The lock with one answer put in, or taken out with ``None``."""
     others = {name: kept for name, kept in lock.approvals.get(tool, {}).items() if name != caller}
     answers = others if answer is None else others | {caller: answer}
@@ -197,7 +197,7 @@ def _to_record(name: str, stored: _StoredRecord) -> Record:
 
 def _to_answers(stored: Mapping[str, Mapping[str, _StoredAnswer]]) -> Answers:
     return {
-        tool: {caller: Answer(found.answer == "allow", found.at, found.by) for caller, found in answers.items()}
+        tool: {caller: StandingAnswer(found.answer == "allow", found.at, found.by) for caller, found in answers.items()}
         for tool, answers in stored.items()
     }
 
@@ -243,7 +243,7 @@ def _in_order(tool: Mapping[str, Any]) -> dict[str, Any]:
 Change = Callable[[Record | None], Record | None]
 
 
-class Ledger(Protocol):
+class LockStore(Protocol):
     """Discovery records with their pins, and what people answered once and for all."""
 
     async def lock(self) -> Lock:

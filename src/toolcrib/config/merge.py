@@ -39,7 +39,7 @@ _TOOL_KEY_OF = {key.field: name for name, key in TOOL_KEYS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RuleSetting:
     """What one layer says of one rule."""
 
     value: Any
@@ -47,30 +47,30 @@ class Said:
 
 
 @dataclass(slots=True)
-class Findings:
+class MergedOrigins:
     """Where the values come from that count, and which do not count because others are stricter."""
 
     origins: dict[str, Origin] = field(default_factory=dict)
     overruled: dict[str, tuple[Overruled, ...]] = field(default_factory=dict)
 
-    def strictest(self, name: str, said: list[Said], stricter: Stricter) -> Said | None:
+    def strictest(self, name: str, said: list[RuleSetting], stricter: Stricter) -> RuleSetting | None:
         """The strictest of several values; what joins two of them comes from the later."""
-        kept: Said | None = None
+        kept: RuleSetting | None = None
         for one in said:
             kept = one if kept is None else self._stricter(name, kept, one, stricter)
         if kept is not None:
             self.origins[name] = kept.origin
         return kept
 
-    def _stricter(self, name: str, one: Said, other: Said, stricter: Stricter) -> Said:
+    def _stricter(self, name: str, one: RuleSetting, other: RuleSetting, stricter: Stricter) -> RuleSetting:
         value = stricter(one.value, other.value)
         losers = [Overruled(said.value, said.origin) for said in (one, other) if said.value != value]
         if losers:
             self.overruled[name] = (*self.overruled.get(name, ()), *losers)
-        return one if value == one.value else Said(value, other.origin)
+        return one if value == one.value else RuleSetting(value, other.origin)
 
 
-def strictest_settings(layers: tuple[Layer, ...], found: Findings) -> dict[str, Any]:
+def strictest_settings(layers: tuple[Layer, ...], found: MergedOrigins) -> dict[str, Any]:
     """Each rule as its strictest layer says it, every other setting as its strongest; tables of preferences are laid
     over each other."""
     settings: dict[str, Any] = {}
@@ -89,20 +89,22 @@ def strictest_settings(layers: tuple[Layer, ...], found: Findings) -> dict[str, 
     return settings
 
 
-def _said(name: str, layers: tuple[Layer, ...]) -> list[Said]:
+def _said(name: str, layers: tuple[Layer, ...]) -> list[RuleSetting]:
     """What the layers say of a rule; toolcrib's own default is no word against anybody's."""
     group = next((group for group in TOGETHER if name in group), None)
     first = next((layer for layer in layers if group and group & layer.settings.keys()), None)
     asked = layers if first is None else (first,)
     said = [
-        Said(layer.settings[name], layer.origins.get(name, Origin(layer.where)))
+        RuleSetting(layer.settings[name], layer.origins.get(name, Origin(layer.where)))
         for layer in asked
         if name in layer.settings
     ]
     return [one for one in said if one.origin != DEFAULT] or said
 
 
-def _strictest_table(name: str, said: list[Said], layers: tuple[Layer, ...], found: Findings) -> dict[str, Any]:
+def _strictest_table(
+    name: str, said: list[RuleSetting], layers: tuple[Layer, ...], found: MergedOrigins
+) -> dict[str, Any]:
     """A rule that is a table, key by key; the whole is shown as coming from the strongest layer that has one."""
     if not said:
         return {}
@@ -111,7 +113,7 @@ def _strictest_table(name: str, said: list[Said], layers: tuple[Layer, ...], fou
     for key in dict.fromkeys(key for one in said for key in one.value):
         place = dotted((*name.split("."), key))
         holding = [layer for layer in layers if key in layer.settings.get(name, {})]
-        words = [Said(layer.settings[name][key], _origin_of(layer, place, name)) for layer in holding]
+        words = [RuleSetting(layer.settings[name][key], _origin_of(layer, place, name)) for layer in holding]
         kept = found.strictest(place, words, PER_KEY[name])
         values[key] = kept.value if kept is not None else None
     return {name: values}
@@ -121,7 +123,7 @@ def _origin_of(layer: Layer, place: str, name: str) -> Origin:
     return layer.origins.get(place) or layer.origins.get(name) or Origin(layer.where)
 
 
-def strictest_of_server(name: str, entry: ServerEntry, layers: tuple[Layer, ...], found: Findings) -> ServerEntry:
+def strictest_of_server(name: str, entry: ServerEntry, layers: tuple[Layer, ...], found: MergedOrigins) -> ServerEntry:
     """A server under the rules that any layer has for that name; its preferences stay as they are."""
     fields, origins = dict(entry.fields), dict(entry.origins)
     for rule, stricter in SERVER_RULES.items():
@@ -145,21 +147,21 @@ def _own_layers(name: str, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
     return tuple(layer for layer in layers[numbers[-1] if numbers else 0 :] if not layer.is_only_rules)
 
 
-def _said_of_server(name: str, rule: str, layers: tuple[Layer, ...]) -> list[Said]:
+def _said_of_server(name: str, rule: str, layers: tuple[Layer, ...]) -> list[RuleSetting]:
     """What the layers say of a server: in particular, or else in general, if anybody says something in particular."""
     said, is_particular = [], False
     for layer in layers:
         entry, general = layer.servers.get(name), IN_GENERAL.get(rule, "")
         if entry is not None and entry.fields.get(rule) not in (None, ""):
-            said.append(Said(entry.fields[rule], entry.origins.get(_KEY_OF[rule], entry.origin)))
+            said.append(RuleSetting(entry.fields[rule], entry.origins.get(_KEY_OF[rule], entry.origin)))
             is_particular = True
         elif general in layer.settings and layer.origins.get(general) != DEFAULT:
-            said.append(Said(layer.settings[general], layer.origins.get(general, Origin(layer.where))))
+            said.append(RuleSetting(layer.settings[general], layer.origins.get(general, Origin(layer.where))))
     return said if is_particular else []
 
 
 def _strictest_tools(
-    name: str, tools: Mapping[str, ToolConfig], layers: tuple[Layer, ...], found: Findings
+    name: str, tools: Mapping[str, ToolConfig], layers: tuple[Layer, ...], found: MergedOrigins
 ) -> dict[str, ToolConfig]:
     entries = [layer.servers[name] for layer in layers if name in layer.servers]
     every = {tool for entry in entries for tool in entry.fields.get("tools", {})}
@@ -171,14 +173,14 @@ _PLAIN = ToolConfig()
 
 
 def _strictest_tool(
-    server: str, tool: str, wishes: ToolConfig, entries: list[ServerEntry], found: Findings
+    server: str, tool: str, wishes: ToolConfig, entries: list[ServerEntry], found: MergedOrigins
 ) -> ToolConfig:
     """What is wanted of a tool, under the rules that any layer has for it."""
     changed = {}
     for rule, stricter in TOOL_RULES.items():
         place = dotted(("tools", tool, _TOOL_KEY_OF[rule]))
         said = [
-            Said(value, entry.origins.get(place, entry.origin))
+            RuleSetting(value, entry.origins.get(place, entry.origin))
             for entry in entries
             if (value := getattr(entry.fields.get("tools", {}).get(tool, _PLAIN), rule)) != getattr(_PLAIN, rule)
         ]
@@ -202,7 +204,7 @@ def merge(*layers: Layer) -> Config:
     adjusts it: ``[servers.github] enabled = false`` in a project switches a global server off. Rules are not won but
     kept: whatever layer is strictest counts.
     """
-    found = Findings()
+    found = MergedOrigins()
     settings = strictest_settings(layers, found)
     entries = {name: strictest_of_server(name, entry, layers, found) for name, entry in _entries(layers).items()}
     _check_embedder(settings, layers)

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.model import Layer, Origin, ServerEntry, ToolConfig
-from toolcrib.config.positions import KeyPath, Written, dotted, toml_lines, toml_places
+from toolcrib.config.positions import KeyPath, PlacedValues, dotted, toml_lines, toml_places
 from toolcrib.config.rules import PER_KEY
 from toolcrib.config.sections import ProfileConfig, ProfileTool
 from toolcrib.config.tables import (
@@ -30,13 +30,13 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 _LONGEST = 32
 
 
-def read_profiles(written: Written, table: object) -> dict[str, ProfileConfig]:
+def read_profiles(written: PlacedValues, table: object) -> dict[str, ProfileConfig]:
     """Every profile by its name."""
     found = check_table(written, ("profiles",), table)
     return {name: _profile(written, ("profiles", name), found[name]) for name in sorted(found)}
 
 
-def _profile(written: Written, path: KeyPath, table: object) -> ProfileConfig:
+def _profile(written: PlacedValues, path: KeyPath, table: object) -> ProfileConfig:
     if len(path[-1]) > _LONGEST or not _NAME.fullmatch(path[-1]):
         hint = f"Use small letters, digits, - and _, at most {_LONGEST} characters: it becomes part of an address."
         raise written.error(path, f"{path[-1]!r} cannot name a profile.", hint)
@@ -47,7 +47,7 @@ def _profile(written: Written, path: KeyPath, table: object) -> ProfileConfig:
     return ProfileConfig(**read_keys(written, path, checked, PROFILE_KEYS), change=change)
 
 
-def _profile_tool(written: Written, path: KeyPath, table: object) -> ProfileTool:
+def _profile_tool(written: PlacedValues, path: KeyPath, table: object) -> ProfileTool:
     checked = check_keys(written, path, table, PROFILE_TOOL_KEYS)
     found = ProfileTool(**read_keys(written, path, checked, PROFILE_TOOL_KEYS))
     both = sorted({*found.fixed} & {*found.hidden})
@@ -84,7 +84,7 @@ def parse_toml(text: str, where: str) -> Layer:
     )
 
 
-def _setting_origins(written: Written, settings: Mapping[str, Any]) -> dict[str, Origin]:
+def _setting_origins(written: PlacedValues, settings: Mapping[str, Any]) -> dict[str, Origin]:
     """The place of each setting; of rules that are tables, of each key, too."""
     paths = {name: tuple(name.split(".")) for name in settings}
     keys = [(*paths[name], key) for name in settings if name in PER_KEY for key in settings[name]]
@@ -93,31 +93,31 @@ def _setting_origins(written: Written, settings: Mapping[str, Any]) -> dict[str,
     }
 
 
-def _profile_origins(written: Written) -> dict[str, Origin]:
+def _profile_origins(written: PlacedValues) -> dict[str, Origin]:
     lines = written.under(("profiles",))
     return {dotted(("profiles", *path)): Origin(written.where, line) for path, line in lines.items()}
 
 
 def parse_server(name: str, table: Mapping[str, Any], where: str) -> Layer:
     """The layer of one server that is given as plain data, by the keys of the file; as strict as a file."""
-    return Layer(where, servers={name: _server(Written(where, {}), name, table)})
+    return Layer(where, servers={name: _server(PlacedValues(where, {}), name, table)})
 
 
 def flags_layer(settings: Mapping[str, object]) -> Layer:
     """Settings given on the command line, by their name in the file: ``{"serve.port": 8080}``."""
-    written = Written("flag", settings)
+    written = PlacedValues("flag", settings)
     known = check_keys(written, (), settings, SETTINGS)
     read = {name: _setting(written, tuple(name.split(".")), value) for name, value in known.items()}
     return Layer("flag", read, origins=dict.fromkeys(read, Origin("flag")))
 
 
-def read_toml(text: str, where: str) -> Written:
+def read_toml(text: str, where: str) -> PlacedValues:
     """The values of a TOML text, with the lines of its keys."""
     try:
         root = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         _refuse_syntax(text, where, str(error))
-    return Written(where, root, toml_lines(text))
+    return PlacedValues(where, root, toml_lines(text))
 
 
 def _refuse_syntax(text: str, where: str, reason: str) -> NoReturn:
@@ -137,7 +137,7 @@ def _name_both_places(text: str, line: int) -> str:
     return f"{dotted(last[0])} is written twice, on lines {earlier[0]} and {last[1]}" if earlier else ""
 
 
-def _settings(written: Written, root: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(written: PlacedValues, root: Mapping[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for name in _TABLES:
         keys = [key.partition(".")[2] for key in SETTINGS if key.startswith(f"{name}.")]
@@ -148,13 +148,13 @@ def _settings(written: Written, root: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _setting(written: Written, path: KeyPath, value: object) -> Any:
+def _setting(written: PlacedValues, path: KeyPath, value: object) -> Any:
     if path == ("kb", "embedders"):
         return read_embedders(written, path, value)
     return read_value(written, path, value, SETTINGS[".".join(path)].read)
 
 
-def _server(written: Written, name: str, table: object) -> ServerEntry:
+def _server(written: PlacedValues, name: str, table: object) -> ServerEntry:
     path = ("servers", name)
     _check_name(written, path)
     checked = check_keys(written, path, table, (*SERVER_KEYS, "tools"))
@@ -171,24 +171,24 @@ def _server(written: Written, name: str, table: object) -> ServerEntry:
     )
 
 
-def _check_name(written: Written, path: KeyPath) -> None:
+def _check_name(written: PlacedValues, path: KeyPath) -> None:
     try:
         check_server_name(path[-1])
     except InvalidName as error:
         raise written.error(path, error.message, error.hint) from None
 
 
-def _check_belonging(written: Written, path: KeyPath, fields: Mapping[str, Any]) -> None:
+def _check_belonging(written: PlacedValues, path: KeyPath, fields: Mapping[str, Any]) -> None:
     other = "url" if "url" in fields else "command" if "command" in fields else None
     for key, owner in _BELONGS_TO.items():
         if SERVER_KEYS[key].field in fields and other is not None and other != owner:
             raise written.error((*path, key), f"{dotted((*path, key))} goes with a {owner}, not with a {other}.")
 
 
-def _tools(written: Written, path: KeyPath, table: object) -> dict[str, ToolConfig]:
+def _tools(written: PlacedValues, path: KeyPath, table: object) -> dict[str, ToolConfig]:
     tools = check_table(written, path, table)
     return {name: _tool(written, (*path, name), tools[name]) for name in sorted(tools)}
 
 
-def _tool(written: Written, path: KeyPath, table: object) -> ToolConfig:
+def _tool(written: PlacedValues, path: KeyPath, table: object) -> ToolConfig:
     return ToolConfig(**read_keys(written, path, check_keys(written, path, table, TOOL_KEYS), TOOL_KEYS))

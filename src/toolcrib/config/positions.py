@@ -15,7 +15,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PlacedValues:
     """The values of one file, and where in it they stand."""
 
     where: str

@@ -96,7 +96,7 @@ def _found(match: re.Match[str], env: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Environment:
     """Where toolcrib runs; given as a value so that nothing reads it behind anybody's back."""
 
     cwd: Path = field(default_factory=Path.cwd)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from toolcrib.config.model import RELAYABLE
-from toolcrib.config.positions import KeyPath, Written, dotted
+from toolcrib.config.positions import KeyPath, PlacedValues, dotted
 from toolcrib.config.sections import (
     ASYMMETRIC,
     AUTH_MODES,
@@ -241,14 +241,14 @@ SETTINGS: Mapping[str, Key] = {
 _SECRET_PLACES = frozenset({"env", "headers", "key", "api_key", "token", "tokens", "store", "redis"})
 
 
-def check_table(written: Written, path: KeyPath, table: object) -> Mapping[str, Any]:
+def check_table(written: PlacedValues, path: KeyPath, table: object) -> Mapping[str, Any]:
     """``table`` if it is one, whatever its keys are."""
     if not isinstance(table, Mapping):
         raise mismatch_error(written, path, Mismatch("a table", table))
     return table
 
 
-def check_keys(written: Written, path: KeyPath, table: object, known: Collection[str]) -> Mapping[str, Any]:
+def check_keys(written: PlacedValues, path: KeyPath, table: object, known: Collection[str]) -> Mapping[str, Any]:
     """``table`` if every key in it is known; otherwise an error with the nearest known key."""
     checked = check_table(written, path, table)
     for key in checked:
@@ -259,7 +259,9 @@ def check_keys(written: Written, path: KeyPath, table: object, known: Collection
     return checked
 
 
-def read_keys(written: Written, path: KeyPath, table: Mapping[str, Any], keys: Mapping[str, Key]) -> dict[str, Any]:
+def read_keys(
+    written: PlacedValues, path: KeyPath, table: Mapping[str, Any], keys: Mapping[str, Key]
+) -> dict[str, Any]:
     """The fields that the known keys of a table fill."""
     return {
         key.field: read_value(written, (*path, name), table[name], key.read)
@@ -268,7 +270,7 @@ def read_keys(written: Written, path: KeyPath, table: Mapping[str, Any], keys: M
     }
 
 
-def read_value(written: Written, path: KeyPath, value: object, read: Reader) -> Any:
+def read_value(written: PlacedValues, path: KeyPath, value: object, read: Reader) -> Any:
     """One value; a wrong one is an error that says where, what was expected, and what was given."""
     try:
         return read(value)
@@ -276,21 +278,21 @@ def read_value(written: Written, path: KeyPath, value: object, read: Reader) -> 
         raise mismatch_error(written, path, mismatch) from None
 
 
-def mismatch_error(written: Written, path: KeyPath, mismatch: Mismatch) -> ConfigError:
+def mismatch_error(written: PlacedValues, path: KeyPath, mismatch: Mismatch) -> ConfigError:
     """The complaint about a wrong value; what stands under ``env`` and ``headers`` is not repeated."""
     place = (*path, *mismatch.at)
     given = kind(mismatch.given) if _SECRET_PLACES & set(place) else show(mismatch.given)
     return written.error(place, f"{dotted(place) or 'The file'} must be {mismatch.expected}, but is {given}.")
 
 
-def read_embedders(written: Written, path: KeyPath, tables: object) -> dict[str, EmbedderConfig]:
+def read_embedders(written: PlacedValues, path: KeyPath, tables: object) -> dict[str, EmbedderConfig]:
     """The embedders of ``[kb.embedders.NAME]``, each with the keys of its kind alone."""
     return {
         name: _embedder(written, (*path, name), entry) for name, entry in check_table(written, path, tables).items()
     }
 
 
-def _embedder(written: Written, path: KeyPath, entry: object) -> EmbedderConfig:
+def _embedder(written: PlacedValues, path: KeyPath, entry: object) -> EmbedderConfig:
     if path[-1] in BUILT_IN_EMBEDDERS:
         raise written.error(path, f"The embedder {path[-1]!r} is built in.", "Give this one another name.")
     checked = check_keys(written, path, entry, EMBEDDER_KEYS)
@@ -311,7 +313,7 @@ def _words(words: Collection[str]) -> str:
     return ", ".join(words)
 
 
-def check_transport(written: Written, path: KeyPath, fields: dict[str, Any]) -> None:
+def check_transport(written: PlacedValues, path: KeyPath, fields: dict[str, Any]) -> None:
     """Refuse a server with both a command and a url, and a ``type`` that does not fit; ``type`` is taken out."""
     name, wanted = path[-1], fields.pop("type", None)
     if "command" in fields and "url" in fields:

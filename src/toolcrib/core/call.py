@@ -217,7 +217,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class SubAgentTask:
     """What a sub-agent is sent to do."""
 
     task: str
@@ -235,7 +235,7 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class SubAgentReport:
     """What a sub-agent brings back."""
 
     answer: str
@@ -257,7 +257,7 @@ class UsedTool:
     duration_ms: int = 0
 
 
-class ToolUse(Protocol):
+class SubAgentTools(Protocol):
     """The tools of one sub-agent; a call beyond its budget fails like any other."""
 
     @property
@@ -271,7 +271,7 @@ class ToolUse(Protocol):
 class SubAgents(Protocol):
     """Whoever can send a sub-agent on an errand."""
 
-    async def run(self, errand: Errand, use: ToolUse) -> Report:
+    async def run(self, errand: SubAgentTask, use: SubAgentTools) -> SubAgentReport:
         """Carry out the errand within its budget of turns and tokens; calls and time are watched over outside."""
 
 

@@ -50,7 +50,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class JobBatch:
     """Jobs that are done alike: sources for one collection, with the same said of them."""
 
     collection: str
@@ -60,16 +60,16 @@ class Errand:
 class JobQueue(Protocol):
     """Jobs by source; one that was taken comes back when its lease ends without a word."""
 
-    async def put(self, errand: Errand, jobs: Mapping[str, str]) -> None:
+    async def put(self, errand: JobBatch, jobs: Mapping[str, str]) -> None:
         """Have sources worked on; one that waits is worked on once, one that was taken is worked on again."""
 
-    async def next(self, collection: str | None, without: Sequence[str]) -> Errand | None:
+    async def next(self, collection: str | None, without: Sequence[str]) -> JobBatch | None:
         """What could be taken now, without these sources."""
 
-    async def take(self, worker: str, errand: Errand, most: int, without: Sequence[str]) -> list[Job]:
+    async def take(self, worker: str, errand: JobBatch, most: int, without: Sequence[str]) -> list[Job]:
         """Take some that nobody has, oldest first."""
 
-    async def share(self, errand: Errand) -> int | None:
+    async def share(self, errand: JobBatch) -> int | None:
         """How many one should work on at a time, so that all finish together; nothing if that does not matter yet."""
 
     async def keep(self, worker: str) -> None:
@@ -84,7 +84,7 @@ class JobQueue(Protocol):
         Those that became documents were finished in the same step as they came in.
         """
 
-    async def left(self, errand: Errand, worker: str, without: Sequence[str]) -> int:
+    async def left(self, errand: JobBatch, worker: str, without: Sequence[str]) -> int:
         """How many wait, or are with others."""
 
 
@@ -158,7 +158,7 @@ PLAIN = Outline()
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class DocumentInfo:
     """What is known of one document besides its text."""
 
     id: str
@@ -179,7 +179,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PassageSpan:
     """Where in a document a passage stands: ``text[start:end]``, in characters."""
 
     start: int
@@ -194,7 +194,7 @@ class Passage:
 
     document: str
     ordinal: int
-    place: Place
+    place: PassageSpan
     check: str
     """A short hash of its text, so that a citation notices when the text is another one."""
 
@@ -205,7 +205,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class DocumentText:
     """A document's text and how it is built."""
 
     text: str
@@ -216,14 +216,14 @@ class Text:
 class Arrival:
     """A document as it comes in, cut into passages."""
 
-    document: Document
+    document: DocumentInfo
     text: str
-    places: tuple[Place, ...]
+    places: tuple[PassageSpan, ...]
     outline: Outline = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CollectionChange:
     """What happens to a collection in one step: all of it, or nothing."""
 
     collection: str
@@ -329,7 +329,7 @@ class KnowledgeReader(Protocol):
     def generation(self) -> int:
         """As the store says it now."""
 
-    def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+    def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
         """Documents by key; those that are gone are missing."""
 
     def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
@@ -368,7 +368,7 @@ class KnowledgeStore(Protocol):
     async def remove_collection(self, collection: str) -> bool:
         """Take it away with everything in it; whether it was there."""
 
-    async def apply(self, change: Change) -> int:
+    async def apply(self, change: CollectionChange) -> int:
         """Carry out a change as a whole; the generation it made. Raises ``UnknownCollection``."""
 
     async def restamp(self, stamps: Mapping[str, Stamp]) -> None:
@@ -377,16 +377,16 @@ class KnowledgeStore(Protocol):
     async def stamps(self, collection: str) -> dict[str, tuple[str, Stamp]]:
         """Source → document id and stamp, of all documents."""
 
-    async def documents(self, collection: str) -> list[Document]:
+    async def documents(self, collection: str) -> list[DocumentInfo]:
         """All documents of a collection, by source."""
 
-    async def document(self, document: str) -> Document | None:
+    async def document(self, document: str) -> DocumentInfo | None:
         """One document by its id."""
 
-    async def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+    async def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
         """Documents by key; those that are gone are missing."""
 
-    async def text(self, document: str) -> Text | None:
+    async def text(self, document: str) -> DocumentText | None:
         """A document's text."""
 
     async def texts_of(self, keys: Iterable[int]) -> dict[int, str]:

@@ -26,7 +26,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ToolLimits:
     """What the configuration allows of one tool; ``None`` leaves it to what holds for all."""
 
     rate: Rate | None = None
@@ -36,7 +36,7 @@ class Limits:
     """How many calls may run on its server at once."""
 
 
-UNLIMITED = Limits()
+UNLIMITED = ToolLimits()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from toolcrib.core.limits import UNLIMITED, Limits
+from toolcrib.core.limits import UNLIMITED, ToolLimits
 
 JsonObject = Mapping[str, Any]
 
@@ -79,7 +79,7 @@ class Tool:
     """Parameter names the user wants translated: what a model writes → what the source wants."""
     replayable: bool | None = None
     """What the user says of running it twice; ``None`` leaves it to the tool's own word."""
-    limits: Limits = UNLIMITED
+    limits: ToolLimits = UNLIMITED
     """How often, and how often at once, the user lets it be called."""
     result_limit: int | None = None
     """Results of more bytes than this are kept; zero is no limit, ``None`` leaves it to the configuration."""

@@ -18,7 +18,7 @@ from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ResultsConfig, has_result_limit, without_result_limits
 from toolcrib.config.parse import flags_layer
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.secrets import secrets_of
 from toolcrib.core.call import SubAgents
 from toolcrib.core.errors import ConfigError
@@ -32,8 +32,8 @@ from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import CribSettings, Parts
 from toolcrib.crib.sources import SourceMaker, errands_of, model_key
-from toolcrib.crib.window import Window, Windows
-from toolcrib.isolate.levels import AUTO, Wish
+from toolcrib.crib.window import Profiles, ProfileView
+from toolcrib.isolate.levels import AUTO, IsolationWanted
 from toolcrib.sources.native.functions import NativeSource, NativeTool, define, import_tools, native_tool
 from toolcrib.stores.paths import results_path
 from toolcrib.stores.postgres.database import PgDatabase
@@ -42,10 +42,10 @@ from toolcrib.stores.results import ResultStore
 from toolcrib.stores.shared import SharedResults
 
 if TYPE_CHECKING:
-    from toolcrib.crib.workspace import Outfit
+    from toolcrib.crib.workspace import WorkspaceTools
 
 
-async def open_results(config: Config, surroundings: Surroundings) -> ResultStore | None:
+async def open_results(config: Config, surroundings: Environment) -> ResultStore | None:
     """Where large results are kept, if any can be too large; what killed programs left there is removed."""
     if not has_result_limit(config):
         return None
@@ -79,7 +79,7 @@ Function = Callable[..., Any]
 ConfigLike: TypeAlias = str | Path | Mapping[str, Any] | Config | Loaded | None
 
 
-def as_loaded(config: ConfigLike, surroundings: Surroundings) -> Loaded:
+def as_loaded(config: ConfigLike, surroundings: Environment) -> Loaded:
     """Whatever a program passes as configuration: a path, a ready value, an ``mcpServers`` object, or nothing."""
     if isinstance(config, Loaded):
         return config
@@ -99,7 +99,7 @@ async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its nam
     tools: Sequence[Function | NativeTool] = (),
     prefix: bool = True,
     emit: Emit = drop,
-    surroundings: Surroundings | None = None,
+    surroundings: Environment | None = None,
     keep_results: bool = True,
     live: bool = False,
     sub_agents: SubAgents | None = None,
@@ -109,7 +109,7 @@ async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its nam
     With ``live``, its calls can be looked at, and ended, while they run: see ``Crib.live``. ``sub_agents`` is who
     stands behind the workspace's ``delegate``.
     """
-    around = surroundings or Surroundings()
+    around = surroundings or Environment()
     loaded = as_loaded(config, around)
     if not keep_results:
         loaded = replace(loaded, config=without_result_limits(loaded.config))
@@ -123,11 +123,11 @@ async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its nam
 
 
 @asynccontextmanager
-async def open_profile(name: str, config: ConfigLike = None, **wishes: Any) -> AsyncIterator[Window]:
+async def open_profile(name: str, config: ConfigLike = None, **wishes: Any) -> AsyncIterator[ProfileView]:
     """One profile of a configuration, for whatever takes a Crib's tools; the wishes are those of ``open_crib``."""
-    loaded = as_loaded(config, wishes.get("surroundings") or Surroundings())
+    loaded = as_loaded(config, wishes.get("surroundings") or Environment())
     async with open_crib(loaded, **wishes) as crib:
-        yield Windows(crib, loaded.config).need(name)
+        yield Profiles(crib, loaded.config).need(name)
 
 
 async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
@@ -136,13 +136,13 @@ async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
     tools: Sequence[Function | NativeTool] = (),
     prefix: bool = True,
     emit: Emit = drop,
-    surroundings: Surroundings | None = None,
+    surroundings: Environment | None = None,
     one_shot: bool = False,
     live: bool = False,
     sub_agents: SubAgents | None = None,
 ) -> Crib:
     """An open Crib; the caller closes it. One for a single call hands results over whole: nobody could read on."""
-    around = surroundings or Surroundings()
+    around = surroundings or Environment()
     shared = await open_shared(loaded.config, around.env)
     try:
         wishes = Wishes(tools, prefix, one_shot, live, sub_agents)
@@ -163,7 +163,7 @@ class Wishes:
     sub_agents: SubAgents | None = None
 
 
-async def _assemble(loaded: Loaded, shared: Shared, around: Surroundings, emit: Emit, wishes: Wishes) -> Crib:
+async def _assemble(loaded: Loaded, shared: Shared, around: Environment, emit: Emit, wishes: Wishes) -> Crib:
     config = loaded.config
     maker = SourceMaker(config, around, emit)
     maker.own_secrets |= secrets_of([("key", model_key(config.model, around.env))], {})
@@ -213,7 +213,7 @@ async def _assemble(loaded: Loaded, shared: Shared, around: Surroundings, emit: 
     return await crib.open(config.servers.values())
 
 
-def find_supply(config: Config, around: Surroundings, emit: Emit) -> Supply | None:
+def find_supply(config: Config, around: Environment, emit: Emit) -> Supply | None:
     """The servers of a platform, where one is configured; nobody is asked yet."""
     if not config.platform.is_on:
         return None
@@ -222,7 +222,7 @@ def find_supply(config: Config, around: Surroundings, emit: Emit) -> Supply | No
     return Supply(PlatformSupply(config, around.cwd, around.env, emit), config.platform.ttl_s)
 
 
-def named_manifests(config: Config, around: Surroundings) -> list[Path]:
+def named_manifests(config: Config, around: Environment) -> list[Path]:
     """The manifests of a platform that are called by a path of their own."""
     from toolcrib.platform.gateway import VARIABLE
 
@@ -231,22 +231,22 @@ def named_manifests(config: Config, around: Surroundings) -> list[Path]:
 
 
 def find_outfit(
-    loaded: Loaded, around: Surroundings, maker: SourceMaker, agents: SubAgents | None, database: PgDatabase | None
-) -> "Outfit | None":
+    loaded: Loaded, around: Environment, maker: SourceMaker, agents: SubAgents | None, database: PgDatabase | None
+) -> "WorkspaceTools | None":
     """The workspace of a configuration, where it is switched on; ``bash`` runs at whatever isolation is proven here."""
     config = loaded.config.workspace
     if not config.enabled:
         return None
-    from toolcrib.crib.workspace import Behind, Outfit, Place, find_root
+    from toolcrib.crib.workspace import WorkspaceBackend, WorkspacePlace, WorkspaceTools, find_root
 
     files = [path for path in (*loaded.files, loaded.lock, *named_manifests(loaded.config, around)) if path is not None]
-    place = Place(find_root(config, loaded.project, around), maker.spawner, maker.bounds, tuple(files))
-    maker.native_wishes["bash"] = Wish(AUTO)
-    return Outfit(config, place, around, Behind(agents, database))
+    place = WorkspacePlace(find_root(config, loaded.project, around), maker.spawner, maker.bounds, tuple(files))
+    maker.native_wishes["bash"] = IsolationWanted(AUTO)
+    return WorkspaceTools(config, place, around, WorkspaceBackend(agents, database))
 
 
 def _closing(
-    maker: SourceMaker, results: ResultStore | None, *behind: "LateLibrary | Outfit | Shared"
+    maker: SourceMaker, results: ResultStore | None, *behind: "LateLibrary | WorkspaceTools | Shared"
 ) -> Callable[[], Any]:
     async def close() -> None:
         try:

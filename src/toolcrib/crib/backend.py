@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from toolcrib.config.lock import Ledger
+from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config
 from toolcrib.config.references import resolve
 from toolcrib.config.sections import RedisConfig, StoreConfig
@@ -175,7 +175,7 @@ def _check_port(url: str, section: str) -> None:
         raise ConfigError(f"{section} url cannot be read.", hint=PERCENT) from None
 
 
-def make_ledger(database: PgDatabase | None, lock: Path | None) -> Ledger | None:
+def make_ledger(database: PgDatabase | None, lock: Path | None) -> LockStore | None:
     """Where the lock is kept; ``None``: nowhere, so that it is forgotten with the process."""
     if database is not None:
         from toolcrib.stores.postgres.lock import PgLedger
@@ -185,7 +185,7 @@ def make_ledger(database: PgDatabase | None, lock: Path | None) -> Ledger | None
 
 
 @asynccontextmanager
-async def open_ledger(config: Config, lock: Path | None, env: Mapping[str, str]) -> AsyncIterator[Ledger | None]:
+async def open_ledger(config: Config, lock: Path | None, env: Mapping[str, str]) -> AsyncIterator[LockStore | None]:
     """The lock of a configuration for whoever runs no Crib."""
     settings = find_store(config.store, env)
     if settings is None:

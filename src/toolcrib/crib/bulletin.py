@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from itertools import dropwhile
 from typing import Any
 
-from toolcrib.calls.approvals import Question
+from toolcrib.calls.approvals import ApprovalQuestion
 from toolcrib.calls.live import Live, LiveCall
 from toolcrib.core import events
 from toolcrib.core.events import APPROVAL, CALL, CATALOG, MISSED, Event, News, news_of
@@ -224,7 +224,7 @@ def follow(crib: Crib, bulletin: Bulletin) -> Callable[[], None]:
         native, mcp = crib.catalog.counts()
         bulletin.publish(CATALOG, {"version": crib.catalog.version, "native": native, "mcp": mcp})
 
-    def tell_question(question: Question, state: str) -> None:
+    def tell_question(question: ApprovalQuestion, state: str) -> None:
         shown = {name: str(getattr(question, name)) for name in ("id", "tool", "server", "level", "caller")}
         bulletin.publish(APPROVAL, {**shown, "state": state})
 

@@ -13,12 +13,12 @@ import msgspec
 from toolcrib.calls.layers.audit import unknown_call
 from toolcrib.calls.pipeline import Step, Subject, compose
 from toolcrib.calls.results.shown import encode_result
-from toolcrib.catalog.catalog import Catalog, Offer, Options, Route, offer_routes
+from toolcrib.catalog.catalog import Catalog, DialectOffer, Options, Route, offer_routes
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.entries import away_parts, discovery_outcome, overall_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
-from toolcrib.catalog.records import Shelf
-from toolcrib.catalog.search import USUAL, Found, ToolSearch
+from toolcrib.catalog.records import ServerShelf
+from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig
 from toolcrib.core import events
@@ -89,7 +89,7 @@ class Crib:
         return self._current.catalog
 
     @property
-    def shelves(self) -> Mapping[str, Shelf]:
+    def shelves(self) -> Mapping[str, ServerShelf]:
         """The enabled servers and what is known of each."""
         return self.servers.shelves
 
@@ -118,7 +118,7 @@ class Crib:
         *,
         grace_s: float | None = None,
         caller: Caller = LOCAL_USER,
-    ) -> Offer:
+    ) -> DialectOffer:
         """What a caller may use in a provider's form, with the way back from the names a model will use.
 
         Forms: ``mcp``, ``anthropic``, ``openai``, ``openai-responses``, ``gemini``, ``ollama``.
@@ -136,7 +136,7 @@ class Crib:
 
     async def find(
         self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER, among: Sequence[Route] | None = None
-    ) -> list[Found]:
+    ) -> list[RankedTool]:
         """The tools for a purpose, best first: of all that the caller may use, or of those given, which asks nobody."""
         looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
         return await self.search.find(self.catalog, query, limit, looked_at)

@@ -8,7 +8,7 @@ from toolcrib.calls.layers.audit import clean_name, shape_of, unknown_call
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.calls.pipeline import Step
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.records import Shelf
+from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, Caller, may_know
@@ -111,7 +111,7 @@ class Finder:
             raise UnknownTool(name, known=[route.name for route in known])
         return route
 
-    def _possible_shelves(self, name: str) -> list[Shelf]:
+    def _possible_shelves(self, name: str) -> list[ServerShelf]:
         shelves = self._fresh.shelves
         if not self._prefix:
             return list(shelves.values())

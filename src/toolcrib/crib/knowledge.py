@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Surroundings, resolve
+from toolcrib.config.references import Environment, resolve
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable
 from toolcrib.core.tool import Tool
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 def kb_tools(config: KbConfig) -> list[Tool]:
     """The definitions of the ``kb.*`` tools, for a catalogue that calls nothing."""
-    return [made.tool for made in LateLibrary(config, Surroundings()).tools()]
+    return [made.tool for made in LateLibrary(config, Environment()).tools()]
 
 
 class LateLibrary:
     """The knowledge base of a configuration, opened when it is first needed."""
 
-    def __init__(self, config: KbConfig, surroundings: Surroundings, shared: StoreSettings | None = None) -> None:
+    def __init__(self, config: KbConfig, surroundings: Environment, shared: StoreSettings | None = None) -> None:
         self._config, self._around, self._shared = config, surroundings, shared
         self._library: Library | None = None
         self._opening = asyncio.Lock()
@@ -75,7 +75,7 @@ class LateLibrary:
 
 def make_library(
     config: KbConfig,
-    surroundings: Surroundings,
+    surroundings: Environment,
     parse_foreign: "ParseForeign | None" = None,
     shared: StoreSettings | None = None,
 ) -> "Library":
@@ -90,7 +90,7 @@ def make_library(
     return Library(store, compare, own, parse_foreign or refuse_foreign, embedders)
 
 
-def make_store(config: KbConfig, surroundings: Surroundings, shared: StoreSettings | None) -> "KnowledgeStore":
+def make_store(config: KbConfig, surroundings: Environment, shared: StoreSettings | None) -> "KnowledgeStore":
     """Where documents are kept: in the file that is named, else in the shared database, else in the usual file."""
     if shared is not None and not config.path:
         from toolcrib.stores.postgres.knowledge import PgKnowledge
@@ -109,7 +109,7 @@ def load_bundled() -> "Embedder":
 
 
 def make_embedders(
-    config: KbConfig, surroundings: Surroundings, load: "Callable[[], Embedder]" = load_bundled
+    config: KbConfig, surroundings: Environment, load: "Callable[[], Embedder]" = load_bundled
 ) -> "Embedders":
     """Everybody who can make vectors here; nobody is loaded or asked yet."""
     from toolcrib.knowledge.embedding import Embedders, InProcess
@@ -121,7 +121,7 @@ def make_embedders(
     return Embedders(makers, config.embedder)
 
 
-def make_embedder(name: str, described: EmbedderConfig, surroundings: Surroundings) -> "TextEmbedder":
+def make_embedder(name: str, described: EmbedderConfig, surroundings: Environment) -> "TextEmbedder":
     """One that is configured; a reference that leads nowhere keeps it from being used, and nothing else."""
     from toolcrib.knowledge.embedding import Prefixes
     from toolcrib.knowledge.endpoints import Endpoint, EndpointEmbedder
@@ -142,14 +142,14 @@ def make_embedder(name: str, described: EmbedderConfig, surroundings: Surroundin
     return EndpointEmbedder(replace(endpoint, timeout_s=described.timeout_s, prefixes=prefixes))
 
 
-def kb_path(config: KbConfig, surroundings: Surroundings) -> Path:
+def kb_path(config: KbConfig, surroundings: Environment) -> Path:
     """Where the knowledge base is; a relative path is seen from the working directory."""
     if not config.path:
         return state_directory(surroundings.env) / "kb.db"
     return (surroundings.cwd / Path(resolve(config.path, surroundings.env, field="kb.path")).expanduser()).absolute()
 
 
-def make_answerer(config: KbConfig, surroundings: Surroundings) -> "Answerer":
+def make_answerer(config: KbConfig, surroundings: Environment) -> "Answerer":
     """Who writes answers: the configured model, or nobody, which leaves the best sentences."""
     from toolcrib.knowledge.answer import Answerer
 
@@ -166,15 +166,15 @@ def make_answerer(config: KbConfig, surroundings: Surroundings) -> "Answerer":
 
 
 @asynccontextmanager
-async def open_library(config: Config, surroundings: Surroundings) -> AsyncIterator["Library"]:
+async def open_library(config: Config, surroundings: Environment) -> AsyncIterator["Library"]:
     """The library with all it takes to add documents: foreign formats are parsed in workers of their own."""
     from toolcrib.isolate.worker import Workers
     from toolcrib.knowledge.parse.reading import Parsers
-    from toolcrib.sources.mcp.bounds import Bounds
+    from toolcrib.sources.mcp.bounds import Isolator
     from toolcrib.transports.process.spawn import Spawner
 
     spawner = Spawner()
-    bounds = Bounds(spawner, surroundings.env, config.isolation, VERSION)
+    bounds = Isolator(spawner, surroundings.env, config.isolation, VERSION)
     workers = Workers(spawner, bounds.host, bounds.prover, surroundings.env)
     parsers = Parsers(workers)
     library = make_library(config.kb, surroundings, parsers, find_store(config.store, surroundings.env))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from toolcrib.calls.approvals import AnswerBook, Desk, DeskSettings
+from toolcrib.calls.approvals import AnswerBook, Approvals, ApprovalSettings
 from toolcrib.calls.elicit import ClientSurface, Seal
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.approve import approve
@@ -26,7 +26,7 @@ from toolcrib.calls.marks import Marks
 from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Subject
 from toolcrib.config.model import Config
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_url
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.clocks import Moments, elapsed
@@ -64,13 +64,13 @@ class Onlookers:
 NOBODY = Onlookers()
 
 
-def audit_place(config: Config, around: Surroundings) -> NotedPlace:
+def audit_place(config: Config, around: Environment) -> NotedPlace:
     """Where the audit log is, whether it is switched on or not; its head is noted elsewhere."""
     place = _audit_place(config, around)
     return NotedPlace(place, HeadNote.of(place, witness_directory(around.env)))
 
 
-def _audit_place(config: Config, around: Surroundings) -> AuditPlace:
+def _audit_place(config: Config, around: Environment) -> AuditPlace:
     """In the shared database, or in a file."""
     store = find_store(config.store, around.env)
     if store is None:
@@ -80,7 +80,7 @@ def _audit_place(config: Config, around: Surroundings) -> AuditPlace:
     return AuditTable(store, shown_url(store.url))
 
 
-def audit_path(config: Config, around: Surroundings) -> Path:
+def audit_path(config: Config, around: Environment) -> Path:
     """The file of a log that is in one; a relative path is seen from the working directory."""
     if not config.audit.path:
         return state_directory(around.env) / "audit.db"
@@ -107,7 +107,7 @@ def open_audit(config: Config, place: NotedPlace, emit: Emit) -> Audit:
     return QueuedAudit(replace(place, tell=tell_changed), time.time_ns, tell)
 
 
-async def write_down(config: Config, around: Surroundings, entry: AuditEntry) -> None:
+async def write_down(config: Config, around: Environment, entry: AuditEntry) -> None:
     """Put one decision into the audit log from outside a Crib; returns when it will survive a power cut."""
     log = open_audit(config, audit_place(config, around), drop)
     try:
@@ -142,9 +142,9 @@ def make_rig(
 ) -> Rig:
     """What the layers of one Crib share."""
     inbox = Inbox(time.monotonic)
-    settings = DeskSettings(config.security.ask_timeout_s)
+    settings = ApprovalSettings(config.security.ask_timeout_s)
     audit_log = log or NoAudit()
-    desk = Desk(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox], marks=marks)
+    desk = Approvals(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox], marks=marks)
     return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox, audit_log)
 
 

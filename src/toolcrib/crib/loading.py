@@ -8,7 +8,7 @@ from toolcrib.config.environment import chosen_config, environment_layer
 from toolcrib.config.merge import merge
 from toolcrib.config.model import DEFAULT, Config, Layer
 from toolcrib.config.parse import flags_layer, parse
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.rules import default_rules, only_rules
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.files import read_text
@@ -59,7 +59,7 @@ class ConfigFiles:
         return tuple(dict.fromkeys(path for path in (self.user, self.project) if path is not None))
 
 
-def config_files(chosen: str | Path | None, around: Surroundings) -> ConfigFiles:
+def config_files(chosen: str | Path | None, around: Environment) -> ConfigFiles:
     """The one place that knows which files count."""
     named = chosen or chosen_config(around.env)
     project = (around.cwd / Path(named).expanduser()).absolute() if named else find_project(around.cwd)
@@ -68,11 +68,11 @@ def config_files(chosen: str | Path | None, around: Surroundings) -> ConfigFiles
 
 def load(
     chosen: str | Path | None = None,
-    surroundings: Surroundings | None = None,
+    surroundings: Environment | None = None,
     flags: Mapping[str, object] | None = None,
 ) -> Loaded:
     """Find, read and merge the configuration: user's file, project's file, environment, flags."""
-    around = surroundings or Surroundings()
+    around = surroundings or Environment()
     files = config_files(chosen, around)
     if files.project is not None and not files.project.exists():
         named = str(chosen or chosen_config(around.env))
@@ -90,7 +90,7 @@ def _layers(files: ConfigFiles) -> list[Layer]:
     return list(found.values())
 
 
-def user_rules(around: Surroundings) -> Layer:
+def user_rules(around: Environment) -> Layer:
     """The rules of the user's file, for servers that come from elsewhere; none without such a file."""
     path = user_config_path(around.env)
     return _rules_of(_parse_file(path)) if path.exists() else Layer("")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from toolcrib.catalog.catalog import Catalog, Route, signature_of
-from toolcrib.catalog.search import MOST, USUAL, Found
+from toolcrib.catalog.search import MOST, USUAL, RankedTool
 from toolcrib.core.access import Caller, Reach
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments, ToolcribError
@@ -18,7 +18,7 @@ from toolcrib.core.tool import SecurityLevel, Tool, to_mcp
 NOTHING = "No tool seems to do that. Try other words."
 
 
-class Offer(Protocol):
+class MetaCatalog(Protocol):
     """What the tools that are found come from."""
 
     @property
@@ -28,7 +28,7 @@ class Offer(Protocol):
     async def current(self) -> Catalog:
         """The tools, after asking those servers that must be asked."""
 
-    async def find(self, query: str, limit: int, *, caller: Caller) -> list[Found]:
+    async def find(self, query: str, limit: int, *, caller: Caller) -> list[RankedTool]:
         """The tools for a purpose."""
 
     async def run_real(self, call: ToolCall) -> ToolResult:
@@ -41,7 +41,7 @@ class Offer(Protocol):
 class MetaCalls:
     """Answers the three for one window."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: MetaCatalog) -> None:
         self._offer = offer
         self._by_name: Mapping[str, Callable[[ToolCall], Awaitable[ToolResult]]] = {
             TOOLS_FIND: self._find,

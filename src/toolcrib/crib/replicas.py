@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from toolcrib.calls.inbox import Inbox
-from toolcrib.calls.neighbours import Neighbours
+from toolcrib.calls.neighbours import ReplicaInbox
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.core.coordination import Coordination, SessionBook
 from toolcrib.core.errors import CoordinationUnavailable, ToolcribError
@@ -22,7 +22,7 @@ LOOK_S = 3.0
 
 
 @dataclass(slots=True)
-class Engine:
+class SharedEngine:
     """Something that replicas share, and whether it can be reached."""
 
     name: str
@@ -72,9 +72,9 @@ async def join_fleet(shared: Shared, emit: Emit) -> "Fleet | None":
         if database is not None:
             await database.quick_rows("SELECT 1")
 
-    engines = [Engine("coordination", coordination.status().engine, see_others)]
+    engines = [SharedEngine("coordination", coordination.status().engine, see_others)]
     if database is not None:
-        engines.insert(0, Engine("store", "postgresql", see_store))
+        engines.insert(0, SharedEngine("store", "postgresql", see_store))
     return Fleet(shared.replica, coordination, book, engines, emit)
 
 
@@ -85,11 +85,11 @@ class Fleet:
     replica: str
     coordination: Coordination
     book: SessionBook
-    engines: Sequence[Engine] = ()
+    engines: Sequence[SharedEngine] = ()
     emit: Emit = drop
     on_config: Callable[[], Awaitable[object]] | None = None
     """What to do when the configuration was edited through another replica."""
-    _neighbours: Neighbours | None = None
+    _neighbours: ReplicaInbox | None = None
     _config: Topic | None = None
     _tasks: TaskScope | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -98,7 +98,7 @@ class Fleet:
         """Begin to follow the others."""
         self._tasks = TaskScope(self.failed)
         await refresher.share(self.coordination)
-        self._neighbours = Neighbours(inbox, self.coordination, time.monotonic, self.failed)
+        self._neighbours = ReplicaInbox(inbox, self.coordination, time.monotonic, self.failed)
         await self._neighbours.open()
         self._config = Topic(self.coordination, CONFIG_TOPIC, lambda _: self._changed.set(), self._changed.set)
         await self._config.open()

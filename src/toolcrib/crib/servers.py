@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolcrib.calls.approvals import Desk
+from toolcrib.calls.approvals import Approvals
 from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.breaker import Breakers
 from toolcrib.calls.layers.keep import ResultKeeper
@@ -14,10 +14,10 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.entries import server_health
-from toolcrib.catalog.records import RecordStore, Shelf
+from toolcrib.catalog.records import RecordStore, ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.catalog.supply import Supply
-from toolcrib.config.lock import Ledger, Record
+from toolcrib.config.lock import LockStore, Record
 from toolcrib.config.model import ServerConfig, is_same_connection
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
@@ -39,7 +39,7 @@ class Rig:
     emit: Emit
     metrics: Metrics
     breakers: Breakers
-    desk: Desk
+    desk: Approvals
     inbox: Inbox
     log: Audit
     results: ResultKeeper | None = None
@@ -73,7 +73,7 @@ class Parts:
     settings: CribSettings = CribSettings()
     security: SecurityConfig = field(default_factory=SecurityConfig)
     close_last: Callable[[], Any] | None = None
-    ledger: Ledger | None = None
+    ledger: LockStore | None = None
     """Where records and answers outlive the process, for those who look after them."""
     supply: Supply | None = None
     """Servers that are found elsewhere, beside those that are written down."""
@@ -126,7 +126,7 @@ class Servers:
         else:
             self._disabled[server.name] = server
 
-    def _note_barred(self, shelf: Shelf) -> None:
+    def _note_barred(self, shelf: ServerShelf) -> None:
         """That a server goes into quarantine is a decision, too."""
         if shelf.barred:
             name, details = shelf.config.name, {"reason": shelf.barred}
@@ -146,7 +146,7 @@ class Servers:
         return self._refresher
 
     @property
-    def shelves(self) -> Mapping[str, Shelf]:
+    def shelves(self) -> Mapping[str, ServerShelf]:
         """The enabled ones and what is known of each."""
         return self.fresh.shelves
 
@@ -155,7 +155,7 @@ class Servers:
         """Those that are configured but switched off."""
         return self._disabled
 
-    def _need(self, name: str) -> Shelf:
+    def _need(self, name: str) -> ServerShelf:
         shelf = self.shelves.get(name)
         if shelf is None:
             raise UnknownServer(name, known=list(self.shelves))
@@ -263,7 +263,7 @@ class Servers:
             await asyncio.gather(*(shelf.source.close() for shelf in replaced if shelf is not None))
             return changed
 
-    def _replace(self, name: str, server: ServerConfig | None, records: Mapping[str, Record]) -> Shelf | None:
+    def _replace(self, name: str, server: ServerConfig | None, records: Mapping[str, Record]) -> ServerShelf | None:
         """Put the new server in the old one's place; the old one is the caller's to close.
 
         A change that does not concern the connection leaves it, and the calls under way on it, alone.

@@ -8,7 +8,7 @@ import msgspec
 
 from toolcrib.calls.pipeline import Subject
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Surroundings, resolve, resolve_server
+from toolcrib.config.references import Environment, resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
 from toolcrib.config.sections import ModelConfig
 from toolcrib.core.call import SubAgents, ToolCall, ToolResult
@@ -16,12 +16,12 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.isolate.helpers import Helpers
-from toolcrib.isolate.levels import IsolationLevel, Wish
+from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
 from toolcrib.models.api import ModelSettings
 from toolcrib.models.choose import parse_model, with_surroundings
-from toolcrib.sources.mcp.bounds import Bounds, from_file
+from toolcrib.sources.mcp.bounds import Isolator, from_file
 from toolcrib.sources.mcp.link import CLIENT_NAME, Link, LinkEvents
-from toolcrib.sources.mcp.negotiate import Offer
+from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.stdio_link import StdioLink
@@ -36,7 +36,7 @@ from toolcrib.version import VERSION
 class SourceMaker:
     """Makes the source for a configured server; owns what all servers of a Crib share."""
 
-    def __init__(self, config: Config, surroundings: Surroundings, emit: Emit) -> None:
+    def __init__(self, config: Config, surroundings: Environment, emit: Emit) -> None:
         self._config, self._around, self._emit = config, surroundings, emit
         self.own_secrets = _own_secrets(config, surroundings)
         """What toolcrib itself is given; no server may repeat that either."""
@@ -44,17 +44,17 @@ class SourceMaker:
         self.spawner = Spawner()
         self.helpers = Helpers()
         """Processes for what would hold up the event loop, shared with the layers."""
-        self.bounds = Bounds(self.spawner, surroundings.env, config.isolation, VERSION)
+        self.bounds = Isolator(self.spawner, surroundings.env, config.isolation, VERSION)
         self._tasks = TaskScope(self._failed)
         self._servers: dict[str, ServerConfig] = {}
-        self.native_wishes: dict[str, Wish] = {}
+        self.native_wishes: dict[str, IsolationWanted] = {}
         """How the native tools that ask for it are isolated."""
 
     def __call__(self, server: ServerConfig) -> McpSource:
         """The source of one server; nothing is started yet."""
         self._servers[server.name] = server
         capabilities: dict[str, Any] = {name: {} for name in server.relay}
-        offer = Offer({"name": CLIENT_NAME, "version": VERSION}, capabilities)
+        offer = ClientIdentity({"name": CLIENT_NAME, "version": VERSION}, capabilities)
         connect = self._config.connect
         settings = SupervisorSettings(
             delays_s=tuple(connect.delay_before_s(number) for number in range(1, connect.attempts + 1)),
@@ -130,7 +130,7 @@ class SourceMaker:
         self._emit(Event("source.task.failed", "error", {"task": name, "error": type(error).__name__}))
 
 
-def _own_secrets(config: Config, around: Surroundings) -> frozenset[str]:
+def _own_secrets(config: Config, around: Environment) -> frozenset[str]:
     """The secrets that toolcrib itself is given: for models, embedders, the platform, and what replicas share."""
     model, platform, kb, embedders = config.model, config.platform, config.kb, config.kb.embedders.values()
     tokens = (platform.token, *platform.tokens.values())

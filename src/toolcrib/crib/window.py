@@ -17,7 +17,7 @@ from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import known_to, missing_servers
 from toolcrib.catalog.explain import Explanation
 from toolcrib.catalog.profile import Dressed, dress, real_name
-from toolcrib.catalog.search import USUAL, Found, ToolSearch
+from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.model import Config
 from toolcrib.config.sections import SHOW_ALL, ExposeConfig, ExposeMode, ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide, matches
@@ -35,7 +35,7 @@ GRANTS_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class ToolFront:
     """What is listed in place of the whole catalogue."""
 
     version: int
@@ -43,7 +43,7 @@ class Front:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProfileSettings:
     """What a window shows."""
 
     expose: ExposeConfig = SHOW_ALL
@@ -62,14 +62,14 @@ class _Made:
 
     of: int = -1
     dressed: Dressed = field(default_factory=Dressed)
-    front: Front | None = None
+    front: ToolFront | None = None
     fitting: dict[Grants, bool] = field(default_factory=dict)
 
 
-class Window:
+class ProfileView:
     """One way to look at a Crib; stays the same object while the configuration behind it changes."""
 
-    def __init__(self, crib: Crib, settings: Settings, name: str = "") -> None:
+    def __init__(self, crib: Crib, settings: ProfileSettings, name: str = "") -> None:
         self.crib, self.name = crib, name
         self._settings, self.is_plain = settings, settings.is_plain
         self._versions = itertools.count(1)
@@ -83,7 +83,7 @@ class Window:
         """How much is shown up front."""
         return self._settings.expose
 
-    def renew(self, settings: Settings) -> None:
+    def renew(self, settings: ProfileSettings) -> None:
         """Show something else from now on, and say so."""
         if settings == self._settings:
             return
@@ -110,12 +110,12 @@ class Window:
         return self.crib.catalog if self._settings.profile is None else self._dressed.catalog
 
     @property
-    def front(self) -> Front:
+    def front(self) -> ToolFront:
         """The pinned tools, and those that find, describe and call the others."""
         made = self._up_to_date()
         if made.front is None:
             pinned = {name: route for name, route in self.catalog.routes.items() if self._is_pinned(route)}
-            made.front = Front(next(self._versions), {**pinned, **META})
+            made.front = ToolFront(next(self._versions), {**pinned, **META})
         return made.front
 
     def _is_pinned(self, route: Route) -> bool:
@@ -167,7 +167,7 @@ class Window:
         """What a caller may use, by the names this window shows."""
         return [replace(route.tool, name=route.name) for route in (await self.current()).visible_to(caller.grants)]
 
-    async def find(self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER) -> list[Found]:
+    async def find(self, query: str, limit: int = USUAL, *, caller: Caller = LOCAL_USER) -> list[RankedTool]:
         """The tools of this window for a purpose, best first."""
         if self._settings.profile is None:
             return await self.crib.find(query, limit, caller=caller)
@@ -274,7 +274,7 @@ def _shown(story: Explanation, profile: str, route: Route, dressed: Dressed) -> 
 class _Lent:
     """The tools of a window as one of them may hand them on: dressed as they are shown, and without that one."""
 
-    def __init__(self, window: Window, lender: str) -> None:
+    def __init__(self, window: ProfileView, lender: str) -> None:
         self._window, self._lender = window, lender
 
     async def tools(self, *, caller: Caller) -> list[Tool]:
@@ -288,27 +288,27 @@ class _Lent:
         return await self._window.call(name, arguments or {}, caller=caller, channel=channel)
 
 
-class Windows:
+class Profiles:
     """The windows of a Crib by the names of their profiles; the one without a name shows everything."""
 
     def __init__(self, crib: Crib, config: Config) -> None:
         self._crib, self._config = crib, config
-        self._windows: dict[str, Window] = {}
+        self._windows: dict[str, ProfileView] = {}
 
     @property
     def names(self) -> list[str]:
         """The profiles there are."""
         return list(self._config.profiles)
 
-    def get(self, name: str = "") -> Window | None:
+    def get(self, name: str = "") -> ProfileView | None:
         """The window of a profile, if there is such a one."""
         if name and name not in self._config.profiles:
             return None
         if name not in self._windows:
-            self._windows[name] = Window(self._crib, _settings(self._config, name), name)
+            self._windows[name] = ProfileView(self._crib, _settings(self._config, name), name)
         return self._windows[name]
 
-    def need(self, name: str = "") -> Window:
+    def need(self, name: str = "") -> ProfileView:
         """The window of a profile that must be there."""
         window = self.get(name)
         if window is None:
@@ -327,17 +327,17 @@ _NOTHING = ProfileConfig(servers=())
 """What is left of a profile that was taken out while clients use it."""
 
 
-def _settings(config: Config, name: str) -> Settings:
+def _settings(config: Config, name: str) -> ProfileSettings:
     expose = config.expose
     is_flag = str(config.origins.get("expose.mode")) == "flag"
     if is_flag:
         expose = replace(expose, clients={})
     if not name:
-        return Settings(expose)
+        return ProfileSettings(expose)
     profile = config.profiles.get(name, _NOTHING)
     own: dict[str, Any] = {"mode": profile.expose, "budget": profile.budget, "pinned": profile.pinned or None}
     if profile.expose is not None:
         own["clients"] = {}
     if is_flag:
         del own["mode"]
-    return Settings(replace(expose, **{key: value for key, value in own.items() if value is not None}), profile)
+    return ProfileSettings(replace(expose, **{key: value for key, value in own.items() if value is not None}), profile)

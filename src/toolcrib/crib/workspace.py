@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import IsolationConfig, WorkspaceConfig
 from toolcrib.core.call import SubAgents, Tooling
 from toolcrib.core.errors import ConfigError
@@ -14,7 +14,7 @@ from toolcrib.core.worklist import WorkList
 from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.plan import is_too_wide
 from toolcrib.isolate.worker import Workers
-from toolcrib.sources.mcp.bounds import Bounds
+from toolcrib.sources.mcp.bounds import Isolator
 from toolcrib.sources.native.functions import NativeTool, define
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.postgres.database import PgDatabase
@@ -27,7 +27,7 @@ from toolcrib.workspace.delegate import DelegateTool
 from toolcrib.workspace.files import FileTools
 from toolcrib.workspace.listing import ListTools
 from toolcrib.workspace.pages import PageTools, markdown_in
-from toolcrib.workspace.root import Root
+from toolcrib.workspace.root import WorkspaceRoot
 from toolcrib.workspace.search import SearchTools, scan_in
 from toolcrib.workspace.shell import Programs, ShellSettings, ShellTools
 from toolcrib.workspace.tasks import TaskTools
@@ -37,17 +37,17 @@ MARGIN_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkspacePlace:
     """Where a workspace is, and what starts its programs."""
 
     root: Path
     spawner: Spawner
-    bounds: Bounds
+    bounds: Isolator
     guarded: tuple[Path, ...] = ()
     """The files toolcrib was configured by."""
 
 
-def find_root(config: WorkspaceConfig, project: Path | None, surroundings: Surroundings) -> Path:
+def find_root(config: WorkspaceConfig, project: Path | None, surroundings: Environment) -> Path:
     """The workspace's directory; raises ``ConfigError`` if it cannot be one."""
     base = project.parent if project is not None else surroundings.cwd
     root = (base / Path(config.root).expanduser()).resolve()
@@ -65,7 +65,7 @@ def find_root(config: WorkspaceConfig, project: Path | None, surroundings: Surro
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class WorkspaceBackend:
     """What stands behind the tools of a workspace, where there is such a thing."""
 
     agents: SubAgents | None = None
@@ -73,16 +73,20 @@ class Behind:
     """Where replicas share their tasks."""
 
 
-class Outfit:
+class WorkspaceTools:
     """The tools of one workspace, and what has to be closed behind them."""
 
     def __init__(
-        self, config: WorkspaceConfig, place: Place, surroundings: Surroundings, behind: "Behind | None" = None
+        self,
+        config: WorkspaceConfig,
+        place: WorkspacePlace,
+        surroundings: Environment,
+        behind: "WorkspaceBackend | None" = None,
     ) -> None:
         self._config = config
         self.tooling: Tooling | None = None
         """Whose tools sub-agents are given; set once there is a Crib."""
-        behind = behind or Behind()
+        behind = behind or WorkspaceBackend()
         self._work = find_work(behind.database, str(place.root), surroundings)
         self._set = _make(config, place, surroundings, _Behind(self._work, lambda: self.tooling, behind.agents))
 
@@ -96,7 +100,7 @@ class Outfit:
         await self._work.close()
 
 
-def find_work(database: PgDatabase | None, root: str, surroundings: Surroundings) -> WorkList:
+def find_work(database: PgDatabase | None, root: str, surroundings: Environment) -> WorkList:
     """Where the tasks of a workspace are kept; nothing is opened yet."""
     if database is None:
         return SqliteWorkList(state_directory(surroundings.env) / TASKS_NAME, root, _now)
@@ -112,8 +116,8 @@ class _Behind:
     agents: SubAgents | None
 
 
-def _make(config: WorkspaceConfig, place: Place, surroundings: Surroundings, behind: _Behind) -> Toolset:
-    root = Root(place.root, place.guarded)
+def _make(config: WorkspaceConfig, place: WorkspacePlace, surroundings: Environment, behind: _Behind) -> Toolset:
+    root = WorkspaceRoot(place.root, place.guarded)
     bounds = place.bounds
     programs = Programs(place.spawner, bounds.host, bounds.prover, surroundings.env)
     workers = Workers(place.spawner, bounds.host, bounds.prover, surroundings.env)
@@ -148,9 +152,9 @@ def _define(function: Callable[..., object], options: dict[str, object], config:
 
 def workspace_tools(config: WorkspaceConfig) -> list[Tool]:
     """The definitions of the tools that are switched on, for a catalogue that calls nothing."""
-    around, spawner = Surroundings(), Spawner()
-    place = Place(around.cwd, spawner, Bounds(spawner, around.env, IsolationConfig(), VERSION))
-    return [entry.tool for entry in Outfit(config, place, around).tools()]
+    around, spawner = Environment(), Spawner()
+    place = WorkspacePlace(around.cwd, spawner, Isolator(spawner, around.env, IsolationConfig(), VERSION))
+    return [entry.tool for entry in WorkspaceTools(config, place, around).tools()]
 
 
 def _now() -> str:

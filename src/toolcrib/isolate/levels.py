@@ -121,7 +121,7 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ResourceLimits:
     """The most a program may use; ``None`` sets no limit. The defaults are far above what ordinary servers need."""
 
     memory_bytes: int | None = 4 * GIB
@@ -149,12 +149,12 @@ class Limits:
         return {number: most for number, most in wanted.items() if most is not None}
 
 
-WORKER_LIMITS = Limits(memory_bytes=2 * GIB, address_bytes=8 * GIB, cpu_s=600)
+WORKER_LIMITS = ResourceLimits(memory_bytes=2 * GIB, address_bytes=8 * GIB, cpu_s=600)
 """For a function that runs for one call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class IsolationWanted:
     """How a program is to be run, as the configuration or its author asks."""
 
     level: str = IsolationLevel.LIMITS
@@ -165,9 +165,9 @@ class Wish:
     """``None`` when nothing was said, which is no network where that can be kept from it."""
     loopback: tuple[int, ...] = ()
     """Ports of this machine that it may connect to; with a network, all others are refused."""
-    limits: Limits = Limits()
+    limits: ResourceLimits = ResourceLimits()
 
-    def at(self, level: IsolationLevel) -> "Wish":
+    def at(self, level: IsolationLevel) -> "IsolationWanted":
         """The wish with its level settled; whoever takes what there is gets no grants where nothing is forbidden."""
         if self.level == AUTO and level.rank < IsolationLevel.CONFINED.rank:
             return replace(self, level=level, read=(), write=(), network=None, loopback=())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import IsolationLevel, Wish
+from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
 from toolcrib.isolate.seccomp import MACHINES, build_connect_filter, build_filter
 from toolcrib.transports.process.spec import Confinement, ProcessSpec, explain_failure, refuse
 
@@ -163,7 +163,7 @@ class Host:
         )
 
 
-def confine(spec: ProcessSpec, wish: Wish, host: Host) -> ProcessSpec:
+def confine(spec: ProcessSpec, wish: IsolationWanted, host: Host) -> ProcessSpec:
     """The same program within the bounds of a wish whose level is settled; raises ``SourceUnavailable``."""
     level = IsolationLevel(wish.level)
     wish = replace(wish, read=_absolute(wish.read), write=_absolute(wish.write))
@@ -175,7 +175,7 @@ def confine(spec: ProcessSpec, wish: Wish, host: Host) -> ProcessSpec:
     return _confine_files(spec, wish, host, level)
 
 
-def _limit(wish: Wish) -> Confinement:
+def _limit(wish: IsolationWanted) -> Confinement:
     return Confinement(limits=wish.limits.numbers(), capabilities=LIMITED_POWERS)
 
 
@@ -183,7 +183,7 @@ def _absolute(paths: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(str(Path(path).absolute()) for path in paths)
 
 
-def _check_wish(spec: ProcessSpec, wish: Wish, level: IsolationLevel) -> None:
+def _check_wish(spec: ProcessSpec, wish: IsolationWanted, level: IsolationLevel) -> None:
     """Grants that nobody would hold the program to are no grants."""
     given = {"read": wish.read, "write": wish.write, "network": wish.network is False, "loopback": wish.loopback}
     asked = next((name for name, value in given.items() if value), "")
@@ -205,7 +205,7 @@ def for_good(error: SourceUnavailable) -> SourceUnavailable:
     return error
 
 
-def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLevel) -> ProcessSpec:
+def _confine_files(spec: ProcessSpec, wish: IsolationWanted, host: Host, level: IsolationLevel) -> ProcessSpec:
     if host.machine not in MACHINES:
         raise _no_filter(spec, host)
     private = str(host.temporary / f"toolcrib-{os.urandom(12).hex()}")
@@ -227,7 +227,7 @@ def _confine_files(spec: ProcessSpec, wish: Wish, host: Host, level: IsolationLe
     return replace(wrapped, confinement=replace(confinement, filter_fd=FILTER_FD))
 
 
-def _filter(wish: Wish, host: Host, level: IsolationLevel, private: str) -> Confinement:
+def _filter(wish: IsolationWanted, host: Host, level: IsolationLevel, private: str) -> Confinement:
     machine, network, apart = MACHINES[host.machine], bool(wish.network), level is IsolationLevel.ISOLATED
     return Confinement(
         limits=wish.limits.numbers(),
@@ -246,7 +246,7 @@ def _at_home_in(private: str, env: Mapping[str, str]) -> dict[str, str]:
     return kept | {"TMPDIR": private, "HOME": private}
 
 
-def _restrict(confinement: Confinement, wish: Wish, reads: list[str]) -> Confinement:
+def _restrict(confinement: Confinement, wish: IsolationWanted, reads: list[str]) -> Confinement:
     files, network, scopes = EVERYTHING
     rules = {
         **dict.fromkeys((*reads, *KERNEL), READ),

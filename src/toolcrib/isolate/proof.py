@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import AUTO, IsolationLevel, Probe, Wish
+from toolcrib.isolate.levels import AUTO, IsolationLevel, IsolationWanted, Probe
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.selftest import Proof, Trial, Verdict, measure
 from toolcrib.transports.process.spawn import Spawner
@@ -45,7 +45,7 @@ class Prover:
                     remember(self._path, circumstances, self._proof)
         return self._proof
 
-    async def settle(self, wish: Wish) -> IsolationLevel:
+    async def settle(self, wish: IsolationWanted) -> IsolationLevel:
         """The level a wish comes to; raises ``SourceUnavailable`` if it cannot be had here."""
         if wish.level == IsolationLevel.NONE:
             return IsolationLevel.NONE

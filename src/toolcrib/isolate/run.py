@@ -9,7 +9,7 @@ from toolcrib.transports.stdio import PipeReader, PipeWriter, StderrRing
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedProgram:
     """A program that has ended; nothing of it is left."""
 
     output: bytes
@@ -19,7 +19,7 @@ class Finished:
     """Whether it was ended because it said too much."""
 
 
-async def run_once(spawner: Spawner, spec: ProcessSpec, given: bytes, output_max: int) -> Finished:
+async def run_once(spawner: Spawner, spec: ProcessSpec, given: bytes, output_max: int) -> FinishedProgram:
     """Run a program to its end; it reads ``given`` after four bytes that tell its length. Cancelled, it is killed."""
     process = await spawner.start(spec)
     try:
@@ -44,7 +44,7 @@ class _Listener:
             PipeReader(process.stderr, self._stderr.append, lambda: None),
         ]
 
-    async def run(self, given: bytes) -> Finished:
+    async def run(self, given: bytes) -> FinishedProgram:
         try:
             self._give(given)
             await self._closed
@@ -76,6 +76,6 @@ class _Listener:
         if not self._closed.done():
             self._closed.set_result(None)
 
-    def _finished(self) -> Finished:
+    def _finished(self) -> FinishedProgram:
         ended = self._process.exited.result() if self._process.exited.done() else None
-        return Finished(bytes(self._output), tuple(self._stderr.lines(20)), ended, self._is_cut)
+        return FinishedProgram(bytes(self._output), tuple(self._stderr.lines(20)), ended, self._is_cut)

@@ -30,7 +30,7 @@ OTHER_USERS = {"setpriority": 2, "ioprio_set": 3}
 """What ``which`` says when all processes of a user are meant."""
 
 
-class Machine(NamedTuple):
+class Architecture(NamedTuple):
     """An architecture: the name the kernel gives it, and its numbers for the calls that the filter looks at."""
 
     audit: int
@@ -96,14 +96,14 @@ _AIMED = {
 """Which argument names the process; 0 is the caller, all others are refused unless nobody else can be named."""
 _SPECIAL = {"socket", "socketpair", "clone", "clone3", "connect", "ioctl", *_FLAGGED, *_AIMED, *_SHARED}
 
-MACHINES: Mapping[str, Machine] = {
-    "x86_64": Machine(0xC000003E, _X86_64),
-    "aarch64": Machine(0xC00000B7, _AARCH64),
+MACHINES: Mapping[str, Architecture] = {
+    "x86_64": Architecture(0xC000003E, _X86_64),
+    "aarch64": Architecture(0xC00000B7, _AARCH64),
 }
 """By what ``os.uname().machine`` says; elsewhere there is no filter."""
 
 
-def build_filter(machine: Machine, *, network: bool, apart: bool = False) -> bytes:
+def build_filter(machine: Architecture, *, network: bool, apart: bool = False) -> bytes:
     """The program for one that may have a ``network``, and may live ``apart``: in namespaces of its own for processes
     and shared memory, among mounts of its own."""
     numbers = machine.numbers
@@ -126,14 +126,14 @@ def build_filter(machine: Machine, *, network: bool, apart: bool = False) -> byt
     ])  # fmt: skip
 
 
-def build_connect_filter(machine: Machine) -> bytes:
+def build_connect_filter(machine: Architecture) -> bytes:
     """The program that hands every ``connect`` to whoever listens; it goes with ``build_filter``, which refuses the
     calls of other architectures."""
     connect = _when(EQUAL, machine.numbers["connect"], _answer(NOTIFY))
     return b"".join([*_only_native(machine, _answer(ALLOW)), connect, _answer(ALLOW)])
 
 
-def _only_native(machine: Machine, otherwise: bytes) -> Iterator[bytes]:
+def _only_native(machine: Architecture, otherwise: bytes) -> Iterator[bytes]:
     """What to answer to calls by the numbers of another architecture; goes on with the number of the call."""
     yield _step(LOAD, AT_ARCHITECTURE)
     yield _step(EQUAL, machine.audit, 1, 0)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import MIB, IsolationLevel, Limits, Probe, Wish, promises
+from toolcrib.isolate.levels import MIB, IsolationLevel, IsolationWanted, Probe, ResourceLimits, promises
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.run import run_once
 from toolcrib.transports.process.spawn import Spawner
@@ -308,11 +308,11 @@ async def _prepared(arena: Arena, host: Host, level: IsolationLevel, *, network:
     """The probe at one level, with limits that it can run into without doing harm."""
     tasks = await asyncio.to_thread(_count_tasks)  # looks at every process of the machine
     processes = tasks + SPARE_PROCESSES if tasks else None
-    limits = Limits(memory_bytes=MEMORY_BYTES, file_bytes=FILE_BYTES, processes=processes)
+    limits = ResourceLimits(memory_bytes=MEMORY_BYTES, file_bytes=FILE_BYTES, processes=processes)
     read = (str(_PROGRAM),) if level.rank >= IsolationLevel.CONFINED.rank else ()
     argv = (sys.executable, "-I", "-S", "-E", str(_PROGRAM), json.dumps(arena.describe(network=network)))
     spec = ProcessSpec(argv, {"PATH": os.defpath}, stop_grace_s=0.0, kill_grace_s=0.0)
-    return confine(spec, Wish(level, read=read, network=network or None, limits=limits), host)
+    return confine(spec, IsolationWanted(level, read=read, network=network or None, limits=limits), host)
 
 
 def _count_tasks() -> int:

@@ -12,10 +12,10 @@ import msgspec
 
 from toolcrib.core.errors import ToolFailed
 from toolcrib.isolate.helper import import_path
-from toolcrib.isolate.levels import IsolationLevel, Wish
+from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
 from toolcrib.isolate.plan import Host, confine, is_too_wide
 from toolcrib.isolate.proof import Prover
-from toolcrib.isolate.run import Finished, run_once
+from toolcrib.isolate.run import FinishedProgram, run_once
 from toolcrib.transports.process.environment import child_environment
 from toolcrib.transports.process.spawn import Process, Spawner
 from toolcrib.transports.process.spec import ProcessSpec
@@ -24,7 +24,7 @@ from toolcrib.transports.stdio import PipeReader, PipeWriter, StderrRing
 HEAD = 4  # bytes that tell a length
 
 
-class Standing:
+class IdleWorker:
     """One worker; whoever gets no answer from it, or stops waiting for one, closes it and takes another."""
 
     def __init__(self, process: Process, request: bytes) -> None:
@@ -109,17 +109,17 @@ class Workers:
     def __init__(self, spawner: Spawner, host: Host, prover: Prover, env: Mapping[str, str]) -> None:
         self._spawner, self._host, self._prover, self._env = spawner, host, prover, env
 
-    async def run(self, task: Task, wish: Wish) -> bytes:
+    async def run(self, task: Task, wish: IsolationWanted) -> bytes:
         """What the function returned; raises ``ToolFailed`` if its worker ended without an answer."""
         request = msgspec.json.encode({"path": import_path(), "target": task.target, "given": task.given})
         return _answer(task, await run_once(self._spawner, await self._spec(task, wish), request, ANSWER_MAX))
 
-    async def stay(self, task: Task, wish: Wish) -> Standing:
+    async def stay(self, task: Task, wish: IsolationWanted) -> IdleWorker:
         """A worker that can be asked again and again; each call runs in a copy of it, within the limits of the wish."""
         process = await self._spawner.start(await self._spec(task, wish))
-        return Standing(process, msgspec.json.encode({"path": import_path(), "target": task.target, "stays": True}))
+        return IdleWorker(process, msgspec.json.encode({"path": import_path(), "target": task.target, "stays": True}))
 
-    async def _spec(self, task: Task, wish: Wish) -> ProcessSpec:
+    async def _spec(self, task: Task, wish: IsolationWanted) -> ProcessSpec:
         settled = wish.at(await self._prover.settle(wish))
         restricts = IsolationLevel(settled.level).rank >= IsolationLevel.CONFINED.rank
         places = importable(self._host.home, task.modules) if restricts else ()
@@ -135,7 +135,7 @@ def importable(home: Path, modules: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*bearable, *modules, str(_PROGRAM)]))
 
 
-def _answer(task: Task, finished: Finished) -> bytes:
+def _answer(task: Task, finished: FinishedProgram) -> bytes:
     if finished.is_cut:
         raise ToolFailed(f"{task.name} failed: it returned more than {ANSWER_MAX >> 20} MB.")
     if finished.exit is not None and finished.exit.code == 0 and finished.output:
@@ -148,7 +148,7 @@ def _answer(task: Task, finished: Finished) -> bytes:
     )
 
 
-def _describe_end(finished: Finished) -> str:
+def _describe_end(finished: FinishedProgram) -> str:
     return "it was stopped" if finished.exit is None else str(finished.exit)
 
 

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.knowledge.retrieve import Findings, FoundPassage, Search, citation
+from toolcrib.knowledge.retrieve import FoundPassage, Search, SearchResults, citation
 from toolcrib.knowledge.statements import (
     Command,
     Similarity,
@@ -18,7 +18,7 @@ from toolcrib.knowledge.statements import (
     sentences,
     statements,
 )
-from toolcrib.models.talk import Request, user
+from toolcrib.models.talk import ModelRequest, user
 from toolcrib.search.tokens import STOP_WORDS, analyse, read_query
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ _WHAT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WeightedQuestion:
     """A question, and how much each of its words counts."""
 
     text: str
     weights: Mapping[str, float]
 
     @classmethod
-    def read(cls, text: str, rarity: Mapping[str, float]) -> "Question":
+    def read(cls, text: str, rarity: Mapping[str, float]) -> "WeightedQuestion":
         """What nobody wrote about is what a question is most about; what every passage has says little."""
         unknown = max(rarity.values(), default=1.0)
         kept = {term: 1.0 + rarity.get(term, unknown) for term in read_query(text).terms}
@@ -119,7 +119,7 @@ class _Candidate:
         return Quote(f"{lead} {', '.join(map(str, self.commands))}.", self.found)
 
 
-def extract(question: Question, findings: Findings, nearness: Nearness | None = None) -> list[Quote]:
+def extract(question: WeightedQuestion, findings: SearchResults, nearness: Nearness | None = None) -> list[Quote]:
     """What to quote, sources in the order of their best statement; nothing if too little of the question is met."""
     by_passage = [_candidates(question, found) for found in findings.passages]
     every = [candidate for candidates in by_passage for candidate in candidates]
@@ -132,20 +132,20 @@ def extract(question: Question, findings: Findings, nearness: Nearness | None = 
     return []
 
 
-def _about(question: Question, ranked: list[_Candidate]) -> list[_Candidate]:
+def _about(question: WeightedQuestion, ranked: list[_Candidate]) -> list[_Candidate]:
     """Once something says what the subject is, only what stands with it."""
     if not ranked or not question.subject or not _explains(ranked[0].statement.text, question.subject):
         return ranked
     return [each for each in ranked if each.found is ranked[0].found]
 
 
-def _met_words(question: Question, found: FoundPassage, chosen: Sequence[_Candidate]) -> float:
+def _met_words(question: WeightedQuestion, found: FoundPassage, chosen: Sequence[_Candidate]) -> float:
     """How much of the question is in what is quoted of one passage; what lies far apart answers nothing together."""
     quoted = [each for each in chosen if each.found is found]
     return question.share(*(f"{each.headings} {each.words}" for each in quoted))
 
 
-def _candidates(question: Question, found: FoundPassage) -> list[_Candidate]:
+def _candidates(question: WeightedQuestion, found: FoundPassage) -> list[_Candidate]:
     made = statements(found.text, by_line=found.document.type in BY_LINE)
     listed = [_Candidate(found, each, at) for at, each in enumerate(made)]
     for candidate in listed:
@@ -155,7 +155,7 @@ def _candidates(question: Question, found: FoundPassage) -> list[_Candidate]:
     return listed
 
 
-def _fitting(question: Question, statement: Statement) -> tuple[Command, ...]:
+def _fitting(question: WeightedQuestion, statement: Statement) -> tuple[Command, ...]:
     """The command a question is about, and another if it speaks of what the first does not.
 
     Of settings, only those that the sentence before them names.
@@ -169,7 +169,7 @@ def _fitting(question: Question, statement: Statement) -> tuple[Command, ...]:
     return tuple(each for each in statement.commands if each in chosen)
 
 
-def _score(question: Question, candidates: Sequence[_Candidate], nearness: Nearness | None) -> None:
+def _score(question: WeightedQuestion, candidates: Sequence[_Candidate], nearness: Nearness | None) -> None:
     near = nearness(question.text, [candidate.words for candidate in candidates]) if nearness and candidates else ()
     top = max((candidate.found.score for candidate in candidates), default=1.0) or 1.0
     for at, candidate in enumerate(candidates):
@@ -180,7 +180,7 @@ def _score(question: Question, candidates: Sequence[_Candidate], nearness: Nearn
         candidate.score = worth * _fitness(question, candidate) * (0.5 + 0.5 * candidate.found.score / top)
 
 
-def _fitness(question: Question, candidate: _Candidate) -> float:
+def _fitness(question: WeightedQuestion, candidate: _Candidate) -> float:
     """How well the form of a statement suits that of the question."""
     statement = candidate.statement
     if not candidate.commands and (statement.is_introduction or not statement.text):
@@ -278,7 +278,7 @@ Be brief and answer in the language of the question."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class GroundedAnswer:
     """An answer, and everything that is needed to judge it."""
 
     text: str
@@ -332,7 +332,7 @@ class Answerer:
     def __init__(self, model: "Model | None" = None) -> None:
         self._model = model
 
-    async def answer(self, library: "Library", search: Search) -> Answered:
+    async def answer(self, library: "Library", search: Search) -> GroundedAnswer:
         """The answer to a question, or that there is none."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -342,10 +342,10 @@ class Answerer:
         model_ms = 0.0 if self._model is None else (loop.time() - began) * 1000 - search_ms
         return replace(answered, search_ms=search_ms, model_ms=model_ms, warnings=findings.warnings)
 
-    async def _answer(self, library: "Library", query: str, findings: Findings) -> Answered:
-        question, model = Question.read(query, findings.rarity), self._model
+    async def _answer(self, library: "Library", query: str, findings: SearchResults) -> GroundedAnswer:
+        question, model = WeightedQuestion.read(query, findings.rarity), self._model
         if is_weak(question, findings):
-            return Answered(NOTHING, "none", model=model.name if model else None)
+            return GroundedAnswer(NOTHING, "none", model=model.name if model else None)
         if model is None:
             return await asyncio.to_thread(_extract, question, findings, _nearness(library))
         written = await self._write(model, query, findings.passages)
@@ -355,18 +355,18 @@ class Answerer:
     async def _write(self, model: "Model", question: str, passages: Sequence[FoundPassage]) -> str:
         context = "\n\n".join(_numbered(passages))
         asked = user(f"{context}\n\nQuestion: {question}")
-        request = Request([asked], INSTRUCTIONS, max_tokens=TOKENS_MAX, extra={"temperature": 0})
+        request = ModelRequest([asked], INSTRUCTIONS, max_tokens=TOKENS_MAX, extra={"temperature": 0})
         async with aclosing(model.ask(request)) as pieces:
             return "".join([piece async for piece in pieces if isinstance(piece, str)])[:ANSWER_MAX].strip()
 
 
-def is_weak(question: Question, findings: Findings) -> bool:
+def is_weak(question: WeightedQuestion, findings: SearchResults) -> bool:
     """Whether what was found is too little to answer from."""
     met = max((_met(question, found) for found in findings.passages), default=0.0)
     return met < WEAK and max((found.vector for found in findings.passages[:3]), default=0.0) < WEAK_MEANING
 
 
-def _met(question: Question, found: FoundPassage) -> float:
+def _met(question: WeightedQuestion, found: FoundPassage) -> float:
     return question.share(found.document.title, *found.passage.place.headings, found.text)
 
 
@@ -383,25 +383,25 @@ def _numbered(passages: Sequence[FoundPassage]) -> list[str]:
     return shown
 
 
-def _judge(written: str, passages: Sequence[FoundPassage], similarity: Similarity | None) -> Answered:
+def _judge(written: str, passages: Sequence[FoundPassage], similarity: Similarity | None) -> GroundedAnswer:
     if not written or NOTHING.rstrip(".") in written:
-        return Answered(NOTHING, "none")
+        return GroundedAnswer(NOTHING, "none")
     numbers = tuple(number for number in sorted(markers_in(written)) if 0 < number <= len(passages))
     cited = {number: passages[number - 1].text for number in numbers}
     support = tuple(check(written, cited, similarity))
-    return Answered(written, "generated", tuple(passages[number - 1] for number in numbers), numbers, support)
+    return GroundedAnswer(written, "generated", tuple(passages[number - 1] for number in numbers), numbers, support)
 
 
-def _extract(question: Question, findings: Findings, nearness: Nearness | None) -> Answered:
+def _extract(question: WeightedQuestion, findings: SearchResults, nearness: Nearness | None) -> GroundedAnswer:
     """The statements that say most about the question; passages are numbered as they come up."""
     quotes = extract(question, findings, nearness)
     if not quotes:
-        return Answered(NOTHING, "none")
+        return GroundedAnswer(NOTHING, "none")
     passages = tuple({quote.found.passage.id: quote.found for quote in quotes}.values())
     numbers = {found.passage.id: number for number, found in enumerate(passages, 1)}
     said = [(quote.text, numbers[quote.found.passage.id]) for quote in quotes]
     support = tuple(Support(f"{text} [{number}]", (number,), 1.0, True) for text, number in said)
-    return Answered(
+    return GroundedAnswer(
         " ".join(each.sentence for each in support), "extractive", passages, tuple(numbers.values()), support
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
-from toolcrib.knowledge.indexing import Fields, Part, index_words, merge_segments
+from toolcrib.knowledge.indexing import Fields, MergePart, index_words, merge_segments
 
 HEAD = 8  # bytes that tell a length
 
@@ -22,18 +22,18 @@ def serve() -> None:
             write(sys.stdout.buffer, _do(*receive(sys.stdin.buffer)))
 
 
-def _do(fields: list[Fields], parts: list[Part]) -> bytes:
+def _do(fields: list[Fields], parts: list[MergePart]) -> bytes:
     return merge_segments(parts) if parts else index_words(fields)
 
 
-def send(pipe: IO[bytes], fields: Sequence[Fields], parts: Sequence[Part]) -> None:
+def send(pipe: IO[bytes], fields: Sequence[Fields], parts: Sequence[MergePart]) -> None:
     """Ask for the index of passages, or for one of several parts, whose bytes go as they are."""
     write(pipe, pickle.dumps((fields, [part._replace(encoded=b"") for part in parts]), pickle.HIGHEST_PROTOCOL))
     for part in parts:
         write(pipe, part.encoded)
 
 
-def receive(pipe: IO[bytes]) -> tuple[list[Fields], list[Part]]:
+def receive(pipe: IO[bytes]) -> tuple[list[Fields], list[MergePart]]:
     """What is asked for."""
     fields, parts = pickle.loads(read(pipe))  # noqa: S301, who started it sends it
     return fields, [part._replace(encoded=read(pipe)) for part in parts]

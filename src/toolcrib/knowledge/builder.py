@@ -13,10 +13,26 @@ from types import TracebackType
 from typing import TypeVar
 
 from toolcrib.core.events import Emit, Event, drop
-from toolcrib.core.knowledge import Arrival, Collection, KnowledgeStore, Merging, Place, SegmentRecord, SegmentRows
+from toolcrib.core.knowledge import (
+    Arrival,
+    Collection,
+    KnowledgeStore,
+    Merging,
+    PassageSpan,
+    SegmentRecord,
+    SegmentRows,
+)
 from toolcrib.isolate.helper import import_path
 from toolcrib.knowledge import beside
-from toolcrib.knowledge.indexing import Fields, Part, build_segment, indexed_fields, merge_segments, owners_of, part_of
+from toolcrib.knowledge.indexing import (
+    Fields,
+    MergePart,
+    build_segment,
+    indexed_fields,
+    merge_segments,
+    owners_of,
+    part_of,
+)
 
 T = TypeVar("T")
 
@@ -77,11 +93,11 @@ FAN_IN = 8
 """How many segments of one tier become one of the next."""
 
 
-Merge = Callable[[Sequence[Part]], Awaitable[bytes]]
+Merge = Callable[[Sequence[MergePart]], Awaitable[bytes]]
 """Makes one segment of several, wherever there is room for it."""
 
 
-async def merge_here(parts: Sequence[Part]) -> bytes:
+async def merge_here(parts: Sequence[MergePart]) -> bytes:
     """In a thread of this process."""
     return await asyncio.to_thread(merge_segments, parts)
 
@@ -158,7 +174,7 @@ def choose(records: Sequence[SegmentRecord], alive: Mapping[int, int]) -> Sequen
 
 
 async def _merge(store: KnowledgeStore, collection: str, chosen: Sequence[SegmentRecord], merge: Merge) -> bool:
-    parts, rows = list[Part](), list[SegmentRows]()
+    parts, rows = list[MergePart](), list[SegmentRows]()
     for record in chosen:
         encoded = await store.segment_bytes(record.id)
         if encoded is None:
@@ -190,7 +206,7 @@ async def _rebuild(store: KnowledgeStore, collection: str) -> bool:
         kept, passages = await store.text(document.id), await store.passages(document.id)
         if kept is None:
             return False
-        places = tuple[Place, ...](passage.place for passage in passages)
+        places = tuple[PassageSpan, ...](passage.place for passage in passages)
         arrivals.append(Arrival(document, kept.text, places))
         owners += [(document.key, passage.ordinal) for passage in passages]
     encoded = await asyncio.to_thread(build_segment, arrivals, None)
@@ -270,11 +286,11 @@ class Builder:
         """The index of the arrivals' words, without vectors; empty if it is to be built elsewhere."""
         return await self._ask(lambda: indexed_fields(arrivals), []) if arrivals else b""
 
-    async def merge(self, parts: Sequence[Part]) -> bytes:
+    async def merge(self, parts: Sequence[MergePart]) -> bytes:
         """One segment of several."""
         return await self._ask(list, parts) or await merge_here(parts)
 
-    async def _ask(self, fields: Callable[[], Sequence[Fields]], parts: Sequence[Part]) -> bytes:
+    async def _ask(self, fields: Callable[[], Sequence[Fields]], parts: Sequence[MergePart]) -> bytes:
         """What the process makes of it; nothing, if it cannot be asked."""
         async with self._turn:
             if self._process is None:
@@ -324,7 +340,7 @@ def _start() -> Process:
     )
 
 
-def _exchange(process: Process, fields: Sequence[Fields], parts: Sequence[Part]) -> bytes:
+def _exchange(process: Process, fields: Sequence[Fields], parts: Sequence[MergePart]) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
     beside.send(process.stdin, fields, parts)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from toolcrib.core.errors import InvalidArguments
-from toolcrib.core.knowledge import PLAIN, Heading, Outline, Place, Text
+from toolcrib.core.knowledge import PLAIN, DocumentText, Heading, Outline, PassageSpan
 
 TARGET = 1200
 LEAST = 200
@@ -26,7 +26,7 @@ _INTRODUCED = "`~-*|"
 Span = tuple[int, int]
 
 
-def chunk(text: str, outline: Outline = PLAIN, target: int = TARGET) -> tuple[Place, ...]:
+def chunk(text: str, outline: Outline = PLAIN, target: int = TARGET) -> tuple[PassageSpan, ...]:
     """The passages of a text, as places in it."""
     paths = _Paths(outline)
     return tuple(paths.place(start, end) for start, end in _pack(text, outline, target))
@@ -125,16 +125,16 @@ class _Paths:
             above.append((heading.level, heading.title))
             self._trails.append(tuple(title for _, title in above))
 
-    def place(self, start: int, end: int) -> Place:
+    def place(self, start: int, end: int) -> PassageSpan:
         under = bisect_right(self._starts, start)
         page = bisect_right(self._pages, start)
-        return Place(start, end, max(page, 1) if self._pages else None, self._trails[under - 1] if under else ())
+        return PassageSpan(start, end, max(page, 1) if self._pages else None, self._trails[under - 1] if under else ())
 
 
 Extent = tuple[int, int]
 
 
-def span_of(kept: Text, wanted: Mapping[str, Any]) -> Extent:
+def span_of(kept: DocumentText, wanted: Mapping[str, Any]) -> Extent:
     """The characters that a ``range`` means; raises ``InvalidArguments``."""
     start, end = int(wanted["start"]), wanted.get("end")
     if end is not None and end < start:
@@ -164,7 +164,7 @@ def _numbered(starts: tuple[int, ...], size: int, first: int, last: int | None, 
     return starts[first - 1], starts[until] if until < len(starts) else size
 
 
-def span_under(kept: Text, title: str) -> Extent:
+def span_under(kept: DocumentText, title: str) -> Extent:
     """From a heading to the next one that is not below it; raises ``InvalidArguments``."""
     headings = kept.outline.headings
     wanted = _plain(title)

@@ -94,7 +94,7 @@ class InProcess:
         """There is nothing to let go of."""
 
 
-class Asking:
+class QueryEmbedder:
     """What a searcher asks for a query's vector: made before the search begins, the last ones kept."""
 
     def __init__(self, embedder: TextEmbedder, embedding: Embedding) -> None:
@@ -158,7 +158,7 @@ class Embedders:
     def __init__(self, makers: "Mapping[str, Callable[[], TextEmbedder]]", default: str) -> None:
         self._makers, self.default = makers, default
         self._made: dict[str, TextEmbedder] = {}
-        self._asking: dict[Embedding, Asking] = {}
+        self._asking: dict[Embedding, QueryEmbedder] = {}
         self._making = asyncio.Lock()
 
     @classmethod
@@ -223,10 +223,10 @@ class Embedders:
     def _shown(self) -> str:
         return ", ".join(sorted(self.names))
 
-    async def asking(self, wanted: Embedding) -> Asking | None:
+    async def asking(self, wanted: Embedding) -> QueryEmbedder | None:
         """Who makes the vectors of queries for such an embedding; nobody if it is none."""
         embedder = await self.find(wanted)
-        return None if embedder is None else self._asking.setdefault(wanted, Asking(embedder, wanted))
+        return None if embedder is None else self._asking.setdefault(wanted, QueryEmbedder(embedder, wanted))
 
     async def close(self) -> None:
         """Let go of all that were made."""

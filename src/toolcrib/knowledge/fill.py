@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, ToolcribError, UnknownCollection
 from toolcrib.core.knowledge import (
     Arrival,
-    Change,
     Collection,
+    CollectionChange,
     CollectionCounts,
     Embedding,
     KnowledgeStore,
@@ -309,16 +309,16 @@ class Arriving:
         """Store documents and take others out, in one step."""
         await self.store(await self.prepare(arrivals, removals))
 
-    async def prepare(self, arrivals: Sequence[Arrival], removals: Sequence[str]) -> Change:
+    async def prepare(self, arrivals: Sequence[Arrival], removals: Sequence[str]) -> CollectionChange:
         """What is to be stored; several may be in preparation at once."""
         words, (vectors, is_lacking) = await asyncio.gather(self._builder.words(arrivals), self._vectors(arrivals))
         if words:
             segment = await asyncio.to_thread(join_vectors, words, vectors)
         else:
             segment = await asyncio.to_thread(build_segment, arrivals, vectors)
-        return Change(self._collection, tuple(arrivals), tuple(removals), segment, is_lacking)
+        return CollectionChange(self._collection, tuple(arrivals), tuple(removals), segment, is_lacking)
 
-    async def store(self, change: Change) -> None:
+    async def store(self, change: CollectionChange) -> None:
         """All of it or nothing; one after the other."""
         await self._store.apply(change)
         await self._on_stored()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
 from toolcrib.core.knowledge import KnowledgeStore, RemoteIndex, SegmentRecord, SegmentRows
-from toolcrib.knowledge.embedding import Asking, Embedders
+from toolcrib.knowledge.embedding import Embedders, QueryEmbedder
 from toolcrib.knowledge.indexing import even_out
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SegmentPart:
     """One segment, and whose passages are alive in it; the arrays have an item for each position."""
 
     record: SegmentRecord
@@ -37,17 +37,17 @@ class Part:
 class Group:
     """Those parts of a view whose vectors one embedder made."""
 
-    asking: Asking
+    asking: QueryEmbedder
     parts: tuple[int, ...]
     searcher: "Searcher"
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class IndexView:
     """Some collections at one moment, ready to be searched."""
 
     generation: int
-    parts: tuple[Part, ...]
+    parts: tuple[SegmentPart, ...]
     searcher: "Searcher"
     """All parts by words, and by meaning if one group holds them all."""
     groups: tuple[Group, ...] = ()
@@ -60,15 +60,15 @@ class Index:
 
     def __init__(self, store: KnowledgeStore, embedder: "Embedders | Embedder | None") -> None:
         self._store, self._embedders = store, Embedders.of(embedder)
-        self._parts: dict[int, Part] = {}
-        self._views: dict[tuple[str, ...], View] = {}
+        self._parts: dict[int, SegmentPart] = {}
+        self._views: dict[tuple[str, ...], IndexView] = {}
         self._busy = asyncio.Lock()
 
-    def latest(self, collections: Sequence[str]) -> View | None:
+    def latest(self, collections: Sequence[str]) -> IndexView | None:
         """These collections as they were last seen, if they were: compare its generation with the store's."""
         return self._views.get(tuple(sorted(set(collections))))
 
-    async def view(self, collections: Sequence[str]) -> View:
+    async def view(self, collections: Sequence[str]) -> IndexView:
         """These collections as they are now; costs one small query if nothing has changed. Raises for unknown ones."""
         wanted = tuple(sorted(set(collections)))
         generation = await self._store.generation()
@@ -78,7 +78,7 @@ class Index:
         async with self._busy:
             return await self._renew(wanted)
 
-    async def _renew(self, wanted: tuple[str, ...]) -> View:
+    async def _renew(self, wanted: tuple[str, ...]) -> IndexView:
         """Read until nobody has changed anything meanwhile."""
         for _ in range(ATTEMPTS):
             generation = await self._store.generation()
@@ -91,7 +91,7 @@ class Index:
                 return await self._publish(wanted, generation, [part for part in parts if part is not None])
         raise KnowledgeUnavailable("The knowledge base changes faster than it can be read.", hint="Try again.")
 
-    async def _publish(self, wanted: tuple[str, ...], generation: int, parts: list[Part]) -> View:
+    async def _publish(self, wanted: tuple[str, ...], generation: int, parts: list[SegmentPart]) -> IndexView:
         askings, warnings = await self._askings(wanted)
         remote = self._store.remote
         sets = await remote.vectors(wanted) if remote is not None else {}
@@ -103,9 +103,9 @@ class Index:
         self._parts = {number: part for number, part in self._parts.items() if number in used}
         return view
 
-    async def _askings(self, wanted: tuple[str, ...]) -> tuple[dict[str, Asking], tuple[str, ...]]:
+    async def _askings(self, wanted: tuple[str, ...]) -> tuple[dict[str, QueryEmbedder], tuple[str, ...]]:
         """Who embeds queries for each collection with vectors, and why some have nobody here."""
-        askings, warnings = dict[str, Asking](), list[str]()
+        askings, warnings = dict[str, QueryEmbedder](), list[str]()
         for collection in await self._store.collections():
             if collection.id not in wanted:
                 continue
@@ -120,7 +120,7 @@ class Index:
                     warnings.append(f"{collection.id}: only words count; its vectors are still to be made.")
         return askings, tuple(warnings)
 
-    async def _part(self, record: SegmentRecord) -> Part | None:
+    async def _part(self, record: SegmentRecord) -> SegmentPart | None:
         known = self._parts.get(record.id)
         if known is not None and known.record == record:
             return known
@@ -147,7 +147,7 @@ async def check_collections(store: KnowledgeStore, wanted: Sequence[str]) -> Non
             raise UnknownCollection(name, known=known)
 
 
-def _make_part(record: SegmentRecord, held: "Segment | bytes", rows: SegmentRows) -> Part:
+def _make_part(record: SegmentRecord, held: "Segment | bytes", rows: SegmentRows) -> SegmentPart:
     import numpy as np
 
     from toolcrib.search.hybrid import Segment
@@ -163,7 +163,7 @@ def _make_part(record: SegmentRecord, held: "Segment | bytes", rows: SegmentRows
     alive[positions] = True
     segment = Segment.from_bytes(held) if isinstance(held, bytes) else held
     columns = (spread(rows.documents), spread(rows.ordinals), spread(rows.starts), spread(rows.ends))
-    return Part(record, segment, alive, *columns)
+    return SegmentPart(record, segment, alive, *columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class _Remote:
     index: RemoteIndex
     vectors: Mapping[str, int]
 
-    def searcher(self, parts: "Sequence[Part]", asking: Asking | None) -> "Searcher":
+    def searcher(self, parts: "Sequence[SegmentPart]", asking: QueryEmbedder | None) -> "Searcher":
         from toolcrib.search.hybrid import Searcher
 
         alive = _alive(parts)
@@ -188,30 +188,30 @@ class _Remote:
 class _Making:
     """A view in the making."""
 
-    parts: list[Part]
-    askings: Mapping[str, Asking]
+    parts: list[SegmentPart]
+    askings: Mapping[str, QueryEmbedder]
     remote: _Remote | None
 
-    def view(self, generation: int, warnings: tuple[str, ...]) -> View:
+    def view(self, generation: int, warnings: tuple[str, ...]) -> IndexView:
         """All parts together, and those of each embedder. CPU work: run beside the event loop."""
-        chosen: dict[Asking, list[int]] = {}
+        chosen: dict[QueryEmbedder, list[int]] = {}
         for at, part in enumerate(self.parts):
             if (asking := self.askings.get(part.record.collection)) is not None:
                 chosen.setdefault(asking, []).append(at)
         groups = [self._group(asking, numbers) for asking, numbers in chosen.items()]
         kept = tuple(group for group in groups if group is not None)
         if len(kept) == 1 and len(kept[0].parts) == len(self.parts):
-            return View(generation, tuple(self.parts), kept[0].searcher, kept, warnings)
-        return View(generation, tuple(self.parts), self._searcher(self.parts, None), kept, warnings)
+            return IndexView(generation, tuple(self.parts), kept[0].searcher, kept, warnings)
+        return IndexView(generation, tuple(self.parts), self._searcher(self.parts, None), kept, warnings)
 
-    def _group(self, asking: Asking, numbers: Sequence[int]) -> Group | None:
+    def _group(self, asking: QueryEmbedder, numbers: Sequence[int]) -> Group | None:
         """The parts with this embedder's vectors; nothing if none has any yet."""
         chosen = [self.parts[number] for number in numbers]
         if self.remote is None and all(part.segment.vectors is None for part in chosen):
             return None
         return Group(asking, tuple(numbers), self._searcher(chosen, asking))
 
-    def _searcher(self, parts: Sequence[Part], asking: Asking | None) -> "Searcher":
+    def _searcher(self, parts: Sequence[SegmentPart], asking: QueryEmbedder | None) -> "Searcher":
         if self.remote is not None:
             return self.remote.searcher(parts, asking)
         from toolcrib.search.hybrid import Searcher
@@ -221,5 +221,5 @@ class _Making:
         return Searcher(list(zip(segments, _alive(parts), strict=True)), asking)
 
 
-def _alive(parts: Sequence[Part]) -> "list[NDArray[np.bool_] | None]":
+def _alive(parts: Sequence[SegmentPart]) -> "list[NDArray[np.bool_] | None]":
     return [None if part.alive.all() else part.alive for part in parts]

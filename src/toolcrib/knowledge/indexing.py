@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolcrib.core.knowledge import Arrival, Place, SegmentRows
+from toolcrib.core.knowledge import Arrival, PassageSpan, SegmentRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ Owners = tuple[tuple[int, int], ...]
 """Whose passages they are, as (document key, ordinal)."""
 
 
-class Part(NamedTuple):
+class MergePart(NamedTuple):
     """A segment that is to be merged: which of its positions are alive, or nothing if all are."""
 
     encoded: bytes
@@ -42,9 +42,9 @@ def index_words(fields: Sequence[Fields]) -> bytes:
 def _index(fields: Sequence[Fields], vectors: "Floats | None") -> bytes:
     if not fields:
         return b""
-    from toolcrib.search.hybrid import Entry, Segment
+    from toolcrib.search.hybrid import IndexEntry, Segment
 
-    return Segment.build([Entry(each) for each in fields], vectors).to_bytes()
+    return Segment.build([IndexEntry(each) for each in fields], vectors).to_bytes()
 
 
 def join_vectors(words: bytes, vectors: "Floats | None") -> bytes:
@@ -62,12 +62,12 @@ def indexed_fields(arrivals: Iterable[Arrival]) -> list[Fields]:
     return [fields_of(arrival.document.title, arrival.text, place) for arrival in arrivals for place in arrival.places]
 
 
-def fields_of(title: str, text: str, place: Place) -> Fields:
+def fields_of(title: str, text: str, place: PassageSpan) -> Fields:
     """What is indexed of a passage."""
     return {"title": title, "headings": " · ".join(place.headings), "text": text[place.start : place.end]}
 
 
-def text_to_embed(title: str, text: str, place: Place) -> str:
+def text_to_embed(title: str, text: str, place: PassageSpan) -> str:
     """What is embedded of a passage."""
     fields = fields_of(title, text, place)
     return f"{fields['title']}\n{fields['headings']}\n{fields['text']}"
@@ -80,7 +80,7 @@ def texts_to_embed(arrivals: Iterable[Arrival]) -> list[str]:
     ]
 
 
-def merge_segments(parts: Sequence[Part]) -> bytes:
+def merge_segments(parts: Sequence[MergePart]) -> bytes:
     """One segment of what is alive in several; empty if nothing is."""
     from toolcrib.search.hybrid import Segment
 
@@ -93,9 +93,9 @@ def merge_segments(parts: Sequence[Part]) -> bytes:
     return Segment.merge(segments, keeps).to_bytes()
 
 
-def part_of(encoded: bytes, size: int, rows: SegmentRows) -> Part:
+def part_of(encoded: bytes, size: int, rows: SegmentRows) -> MergePart:
     """A segment of which these rows are alive."""
-    return Part(encoded, size, None if len(rows.positions) == size else list(rows.positions))
+    return MergePart(encoded, size, None if len(rows.positions) == size else list(rows.positions))
 
 
 def owners_of(rows: Iterable[SegmentRows]) -> Owners:
@@ -103,7 +103,7 @@ def owners_of(rows: Iterable[SegmentRows]) -> Owners:
     return tuple(owner for each in rows for owner in zip(each.documents, each.ordinals, strict=True))
 
 
-def _mask(part: Part) -> "NDArray[np.bool_] | None":
+def _mask(part: MergePart) -> "NDArray[np.bool_] | None":
     import numpy as np
 
     if part.alive is None:

@@ -17,10 +17,10 @@ from toolcrib.core.errors import ConfigError, EmbedderUnavailable, UnreadableSou
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.knowledge import (
     Arrival,
-    Change,
     Collection,
-    Document,
-    Errand,
+    CollectionChange,
+    DocumentInfo,
+    JobBatch,
     JobQueue,
     KnowledgeStore,
     Stamp,
@@ -33,24 +33,35 @@ from toolcrib.knowledge.fill import Arriving, choose_embedder
 from toolcrib.knowledge.parse.parsed import FOREIGN, SAMPLE, Parsed, to_utc, type_of
 from toolcrib.knowledge.parse.reading import parse, size_max
 from toolcrib.knowledge.queued import (
+    AdditionReport,
     Intake,
     OnProgress,
     Progress,
-    Report,
     Source,
     Worker,
     adding_of,
     at_once,
     errand_of,
 )
-from toolcrib.knowledge.survey import Adding, Candidate, Content, Known, Page, Root, Skipped, fetch, read, survey
+from toolcrib.knowledge.survey import (
+    Adding,
+    Content,
+    FileCandidate,
+    Known,
+    Page,
+    Skipped,
+    SourceRoot,
+    fetch,
+    read,
+    survey,
+)
 
 if TYPE_CHECKING:
     from toolcrib.search.vectors import Embedder
 
 
 async def take_turns(
-    ingest: "Ingest", intake: Intake, roots: Sequence[Root], sources: Sequence[Source], gone: Sequence[str]
+    ingest: "Ingest", intake: Intake, roots: Sequence[SourceRoot], sources: Sequence[Source], gone: Sequence[str]
 ) -> None:
     """Add sources together with whoever comes; what others did counts, too."""
     errand = errand_of(intake.wanted)
@@ -76,14 +87,14 @@ def _count(others: Sequence[str], intake: Intake, done: Known) -> None:
             report.changed += done[source][1].hash != known[source][1].hash
 
 
-async def put(ingest: "Ingest", roots: Sequence[Root], wanted: Adding, pages: "Sequence[Page]" = ()) -> int:
+async def put(ingest: "Ingest", roots: Sequence[SourceRoot], wanted: Adding, pages: "Sequence[Page]" = ()) -> int:
     """Leave it to workers to bring a collection up to date; how many sources they have to look at."""
     jobs = _queue_of(ingest.store)
     await ingest.prepare_collection(wanted)
     known = await ingest.store.stamps(wanted.collection)
     found = await asyncio.to_thread(survey, roots, known, wanted)
     if found.gone:
-        await ingest.store.apply(Change(wanted.collection, removals=tuple(found.gone)))
+        await ingest.store.apply(CollectionChange(wanted.collection, removals=tuple(found.gone)))
     sources: list[Source] = [*found.to_read, *pages]
     await Worker(jobs).put(wanted, sources)
     return len(sources)
@@ -94,14 +105,14 @@ async def work(
     below: Sequence[Path],
     collection: str | None = None,
     on_progress: OnProgress = lambda _: None,
-) -> AsyncIterator[Report]:
+) -> AsyncIterator[AdditionReport]:
     """Take part in what is to be added, until nothing is left that can be read here; a report for each addition.
 
     Files are read only below some folders.
     """
     async with Worker(_queue_of(ingest.store), below) as worker:
         while (errand := await worker.find(collection)) is not None:
-            began, report, before = time.monotonic(), Report(errand.collection), len(worker.elsewhere)
+            began, report, before = time.monotonic(), AdditionReport(errand.collection), len(worker.elsewhere)
             known = await ingest.store.stamps(errand.collection)
             intake = Intake(adding_of(errand), known, report, 0, on_progress)
             await ingest.take_in(_with(worker, intake, errand), worker.groups(errand), ())
@@ -112,7 +123,7 @@ async def work(
             yield report
 
 
-def _with(worker: Worker, intake: Intake, errand: Errand) -> Intake:
+def _with(worker: Worker, intake: Intake, errand: JobBatch) -> Intake:
     return replace(intake, finish=partial(worker.finish, errand), hand_over=worker.hand_over)
 
 
@@ -153,7 +164,7 @@ class _Same:
 class _Foreign:
     """What is parsed in a process of its own."""
 
-    candidate: Candidate | Page
+    candidate: FileCandidate | Page
     kind: str
     content: bytes
     stamp: Stamp
@@ -182,19 +193,19 @@ class Ingest:
 
     async def add(
         self,
-        roots: Sequence[Root],
+        roots: Sequence[SourceRoot],
         wanted: Adding,
         on_progress: OnProgress = lambda _: None,
         pages: Sequence[Page] = (),
-    ) -> Report:
+    ) -> AdditionReport:
         """Bring a collection up to date with what is below the roots and on the pages; a new collection is made."""
         began = time.monotonic()
-        report = Report(wanted.collection)
+        report = AdditionReport(wanted.collection)
         await self.prepare_collection(wanted)
         known = await self.store.stamps(wanted.collection)
         found = await asyncio.to_thread(survey, roots, known, wanted)
         report.unchanged, report.skipped = found.unchanged, list(found.skipped)
-        to_read: list[Candidate | Page] = [*found.to_read, *pages]
+        to_read: list[FileCandidate | Page] = [*found.to_read, *pages]
         intake = Intake(wanted, known, report, len(to_read), on_progress)
         if self.store.jobs is None or any(root.label for root in roots):
             await self.take_in(intake, at_once(to_read), found.gone)
@@ -205,7 +216,7 @@ class Ingest:
         return report
 
     async def take_in(
-        self, intake: Intake, groups: AsyncIterator[Sequence[Candidate | Page]], gone: Sequence[str]
+        self, intake: Intake, groups: AsyncIterator[Sequence[FileCandidate | Page]], gone: Sequence[str]
     ) -> None:
         """Read, parse, index and store, some at a time."""
         wanted, known, report, began = intake.wanted, intake.known, intake.report, time.monotonic()
@@ -231,7 +242,7 @@ class Ingest:
             await self._send(batch, intake, arriving, relay)
         report.trouble = arriving.trouble
 
-    async def tidy(self, report: Report) -> None:
+    async def tidy(self, report: AdditionReport) -> None:
         """Have the index follow what was added."""
         await compact(self.store, report.collection, drop_dead=bool(report.removed or report.changed))
         if self.store.remote is not None:
@@ -257,7 +268,7 @@ class Ingest:
                 await choose_embedder(self.store, self._embedders, name, usual)
 
     async def _prepared(
-        self, groups: AsyncIterator[Sequence[Candidate | Page]], known: Known, wanted: Adding
+        self, groups: AsyncIterator[Sequence[FileCandidate | Page]], known: Known, wanted: Adding
     ) -> AsyncIterator[_Outcome | None]:
         """Each candidate in order: files are taken some at a time, and a few that need waiting are worked on ahead.
 
@@ -286,7 +297,7 @@ class Ingest:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
 
-    def _take_some(self, left: Iterator[Candidate | Page], known: Known, wanted: Adding) -> "list[_Taken]":
+    def _take_some(self, left: Iterator[FileCandidate | Page], known: Known, wanted: Adding) -> "list[_Taken]":
         """The next files, until it is enough for one trip to another thread; pages are left as they are."""
         taken, size = list[_Taken](), 0
         for candidate in left:
@@ -297,7 +308,7 @@ class Ingest:
                 break
         return taken
 
-    def _take(self, candidate: Candidate | Page, page: Content | None, known: Known, wanted: Adding) -> "_Taken":
+    def _take(self, candidate: FileCandidate | Page, page: Content | None, known: Known, wanted: Adding) -> "_Taken":
         """From the bytes to passages; foreign formats stay bytes."""
         try:
             content = page or read(candidate, size_max(candidate.name))  # type: ignore[arg-type]
@@ -343,10 +354,10 @@ class Ingest:
     def _trusted(self, mtime_ns: int) -> int:
         return mtime_ns if self._clock_ns() - mtime_ns > YOUNG_NS else 0
 
-    def _arrive(self, candidate: Candidate | Page, parsed: Parsed, stamp: Stamp, wanted: Adding) -> Arrival:
+    def _arrive(self, candidate: FileCandidate | Page, parsed: Parsed, stamp: Stamp, wanted: Adding) -> Arrival:
         if not parsed.text.strip():
             raise UnreadableSource("there is no text in it")
-        document = Document(
+        document = DocumentInfo(
             id=document_id(wanted.collection, candidate.source),
             collection=wanted.collection,
             source=candidate.source,
@@ -364,7 +375,7 @@ class Ingest:
     async def _send(self, batch: "_Batch", intake: Intake, arriving: Arriving, relay: Relay) -> None:
         """On its way to the store, where it comes after those sent before."""
 
-        async def store(change: Change) -> None:
+        async def store(change: CollectionChange) -> None:
             if batch.same:
                 await self.store.restamp({same.document: same.stamp for same in batch.same})
             if batch.arrivals or batch.removals:
@@ -390,7 +401,7 @@ class _Batch:
     passages: int = 0
     began: float = field(default_factory=time.monotonic)
 
-    def take(self, outcome: _Outcome, known: Known, report: Report) -> int:
+    def take(self, outcome: _Outcome, known: Known, report: AdditionReport) -> int:
         """How many passages have come with it."""
         if isinstance(outcome, Skipped):
             report.skipped.append(outcome)
@@ -429,14 +440,14 @@ def _is_long(passages: int, share: float) -> bool:
     return passages >= PASSAGES_AT_ONCE / 4 and passages / share >= 2 * PASSAGES_AT_ONCE
 
 
-def _as_said(arrival: Arrival, previous: Document) -> Arrival:
+def _as_said(arrival: Arrival, previous: DocumentInfo) -> Arrival:
     """With the licence and version of before, where the new one says nothing."""
     document = arrival.document
     licence, version = document.licence or previous.licence, document.version or previous.version
     return replace(arrival, document=replace(document, licence=licence, version=version))
 
 
-def _skip(candidate: Candidate | Page, error: Exception) -> Skipped:
+def _skip(candidate: FileCandidate | Page, error: Exception) -> Skipped:
     if isinstance(error, UnreadableSource):
         return Skipped(candidate.source, error.message)
     return Skipped(candidate.source, f"it cannot be parsed ({type(error).__name__}: {str(error)[:200]})")

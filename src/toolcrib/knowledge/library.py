@@ -14,15 +14,15 @@ from toolcrib.core.errors import (
     UnknownDocument,
     UnreadableSource,
 )
-from toolcrib.core.knowledge import Collection, CollectionCounts, Document, KnowledgeStore, Passage, Text
+from toolcrib.core.knowledge import Collection, CollectionCounts, DocumentInfo, DocumentText, KnowledgeStore, Passage
 from toolcrib.knowledge.builder import reindex
 from toolcrib.knowledge.embedding import Embedders
 from toolcrib.knowledge.fill import Background, OnFilling, fill, vector_complaints
 from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.ingest import Ingest, ParseForeign
 from toolcrib.knowledge.parse.parsed import Parsed
-from toolcrib.knowledge.retrieve import Findings, Retriever, Search
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.retrieve import Retriever, Search, SearchResults
+from toolcrib.knowledge.survey import Adding, SourceRoot
 
 if TYPE_CHECKING:
     from toolcrib.search.vectors import Embedder
@@ -35,7 +35,7 @@ OWN_DESCRIPTION = "How toolcrib works: its own documentation."
 class OwnDocuments:
     """toolcrib's documentation, of one version."""
 
-    roots: tuple[Root, ...]
+    roots: tuple[SourceRoot, ...]
     version: str
 
 
@@ -116,7 +116,7 @@ class Library:
             if not known.description:
                 await self.store.put_collection(replace(known, description=OWN_DESCRIPTION))
 
-    async def search(self, search: Search) -> Findings:
+    async def search(self, search: Search) -> SearchResults:
         """The best passages; an index that another version of toolcrib wrote is made anew from the texts."""
         await self.open()
         assert self._retriever is not None
@@ -137,7 +137,7 @@ class Library:
                 with suppress(EmbedderUnavailable):  # then words do, and the vectors follow later
                     await self.fill(known.id)
 
-    async def read(self, document: str) -> tuple[Document, Text]:
+    async def read(self, document: str) -> tuple[DocumentInfo, DocumentText]:
         """A document with its text; raises ``UnknownDocument``."""
         await self.open()
         found, kept = await self.store.document(document), await self.store.text(document)
@@ -178,7 +178,7 @@ class Resolved:
     """What became of a cited passage: ``stands``, ``moved`` (elsewhere in its document), ``changed``, ``missing``."""
 
     status: str
-    document: Document | None = None
+    document: DocumentInfo | None = None
     passage: Passage | None = None
 
 
@@ -193,9 +193,12 @@ def own_documents(package: Path, version: str) -> OwnDocuments | None:
     """Where this installation has its documentation: inside the package, or beside it in a checkout."""
     shipped = package / "_docs"
     if shipped.is_dir():
-        return OwnDocuments((Root(shipped, OWN),), version)
+        return OwnDocuments((SourceRoot(shipped, OWN),), version)
     checkout = package.parent.parent
     if (checkout / "docs").is_dir() and (checkout / "pyproject.toml").is_file():
-        roots: Sequence[Root] = (Root(checkout / "README.md", OWN), Root(checkout / "docs", f"{OWN}/docs"))
+        roots: Sequence[SourceRoot] = (
+            SourceRoot(checkout / "README.md", OWN),
+            SourceRoot(checkout / "docs", f"{OWN}/docs"),
+        )
         return OwnDocuments(tuple(root for root in roots if root.path.exists()), version)
     return None

@@ -13,8 +13,8 @@ from types import TracebackType
 import msgspec
 
 from toolcrib.core.errors import ToolcribError, UnreadableSource
-from toolcrib.core.knowledge import Errand, Job, JobQueue
-from toolcrib.knowledge.survey import Adding, Candidate, Known, Page, Skipped
+from toolcrib.core.knowledge import Job, JobBatch, JobQueue
+from toolcrib.knowledge.survey import Adding, FileCandidate, Known, Page, Skipped
 
 AT_ONCE = 64
 STEP_MIN = 100
@@ -25,7 +25,7 @@ LOOK_S = 0.1
 """How often to look whether others are done."""
 KEEP_S = 15.0
 
-Source = Candidate | Page
+Source = FileCandidate | Page
 
 
 class _What(msgspec.Struct, omit_defaults=True):
@@ -37,12 +37,12 @@ class _What(msgspec.Struct, omit_defaults=True):
     url: str = ""
 
 
-def errand_of(wanted: Adding) -> Errand:
+def errand_of(wanted: Adding) -> JobBatch:
     """What is said of the sources of an addition, as it is written down."""
-    return Errand(wanted.collection, msgspec.json.encode(wanted, enc_hook=str, order="sorted").decode())
+    return JobBatch(wanted.collection, msgspec.json.encode(wanted, enc_hook=str, order="sorted").decode())
 
 
-def adding_of(errand: Errand) -> Adding:
+def adding_of(errand: JobBatch) -> Adding:
     """What was said."""
     return msgspec.json.decode(errand.adding, type=Adding)
 
@@ -64,7 +64,7 @@ def decode(what: str) -> Source:
         return Page(given.url)
     if given.url or not given.parts or any(not part or part[0] == "." or "/" in part for part in given.parts):
         raise UnreadableSource("it is no ordinary way to a file")
-    return Candidate(Path(given.root), given.parts, given.label)
+    return FileCandidate(Path(given.root), given.parts, given.label)
 
 
 class Worker:
@@ -111,11 +111,11 @@ class Worker:
             self._own |= {source.source: source for source in sources}
             await self._jobs.put(errand_of(wanted), {source.source: encode(source) for source in sources})
 
-    async def find(self, collection: str | None) -> Errand | None:
+    async def find(self, collection: str | None) -> JobBatch | None:
         """What there is to do here."""
         return await self._jobs.next(collection, sorted(self.elsewhere))
 
-    async def groups(self, errand: Errand) -> AsyncIterator[list[Source]]:
+    async def groups(self, errand: JobBatch) -> AsyncIterator[list[Source]]:
         """Some sources at a time, until all are done by somebody; nothing means: store what you have.
 
         Others wait for it, or the rest is little, and is done sooner in small steps by all.
@@ -136,7 +136,7 @@ class Worker:
                 yield []
                 taken = 0
 
-    async def _readable(self, errand: Errand, jobs: Sequence[Job]) -> list[Source]:
+    async def _readable(self, errand: JobBatch, jobs: Sequence[Job]) -> list[Source]:
         """Those that can be read here and did not bring a worker down too often."""
         self._held |= {job.source: job for job in jobs}
         own = {job.source: self._own.pop(job.source) for job in jobs if job.source in self._own}
@@ -159,7 +159,7 @@ class Worker:
         """The jobs of sources that are being stored; from now on they may be taken again, if they were put again."""
         return tuple(self._held.pop(source) for source in sources if source in self._held)
 
-    async def finish(self, errand: Errand, sources: Sequence[str]) -> None:
+    async def finish(self, errand: JobBatch, sources: Sequence[str]) -> None:
         """These are done, without having become documents now."""
         if jobs := self.hand_over(sources):
             await self._jobs.finish(errand.collection, jobs)
@@ -187,7 +187,7 @@ def _those_here(sources: Sequence[Source], below: Sequence[Path]) -> list[Source
     return [source for source in sources if isinstance(source, Page) or _is_here(source, below)]
 
 
-def _is_here(source: Candidate, below: Sequence[Path]) -> bool:
+def _is_here(source: FileCandidate, below: Sequence[Path]) -> bool:
     try:
         path = Path(os.path.realpath(source.path))
         return any(_is_below(path, folder) for folder in below) and os.access(path, os.R_OK)
@@ -221,7 +221,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Report:
+class AdditionReport:
     """What became of an addition."""
 
     collection: str
@@ -252,7 +252,7 @@ class Intake:
 
     wanted: Adding
     known: Known
-    report: Report
+    report: AdditionReport
     total: int
     on_progress: OnProgress
     finish: Callable[[Sequence[str]], Awaitable[None]] = nothing_more

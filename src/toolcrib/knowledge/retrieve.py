@@ -11,15 +11,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable
-from toolcrib.core.knowledge import Document, DocumentFilter, KnowledgeReader, KnowledgeStore, Passage, Place
-from toolcrib.knowledge.index import ATTEMPTS, Group, Index, Part, View
+from toolcrib.core.knowledge import DocumentFilter, DocumentInfo, KnowledgeReader, KnowledgeStore, Passage, PassageSpan
+from toolcrib.knowledge.index import ATTEMPTS, Group, Index, IndexView, SegmentPart
 from toolcrib.knowledge.parse.parsed import to_utc
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from toolcrib.search.hybrid import Found, Hit
+    from toolcrib.search.hybrid import Hit, SearchHits
 
 
 if TYPE_CHECKING:
@@ -35,25 +35,25 @@ FLATNESS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PreparedQuery:
     """A query whose vectors are at hand, in a view."""
 
     query: str
-    view: View
+    view: IndexView
     ready: tuple[Group, ...]
     """Those that can be searched by meaning."""
     warnings: tuple[str, ...]
     """Why some are searched by words alone."""
 
 
-async def ask(view: View, query: str) -> Asked:
+async def ask(view: IndexView, query: str) -> PreparedQuery:
     """Have a query embedded, once per embedder."""
     outcomes = await asyncio.gather(*(_prepare(group, query) for group in view.groups))
     ready = [group for group, trouble in zip(view.groups, outcomes, strict=True) if not trouble]
-    return Asked(query, view, tuple(ready), (*view.warnings, *dict.fromkeys(filter(None, outcomes))))
+    return PreparedQuery(query, view, tuple(ready), (*view.warnings, *dict.fromkeys(filter(None, outcomes))))
 
 
-def find(asked: Asked, k: int, masks: "Masks", texts: "Texts") -> "Found":
+def find(asked: PreparedQuery, k: int, masks: "Masks", texts: "Texts") -> "SearchHits":
     """The best passages. CPU work: run beside the event loop."""
     if not asked.ready:
         return asked.view.searcher.search(asked.query, k, masks, "lexical", texts)
@@ -71,7 +71,7 @@ async def _prepare(group: Group, query: str) -> str:
     return ""
 
 
-def _find_mixed(asked: Asked, k: int, masks: "Masks", texts: "Texts") -> "Found":
+def _find_mixed(asked: PreparedQuery, k: int, masks: "Masks", texts: "Texts") -> "SearchHits":
     """By words over everything; by meaning in each group, where only the order counts."""
     query, most = asked.query, max(k, CONSIDERED)
     words = asked.view.searcher.search(query, most, masks, "lexical", texts)
@@ -152,7 +152,7 @@ class FoundPassage:
     """A passage that fits, with its document."""
 
     passage: Passage
-    document: Document
+    document: DocumentInfo
     text: str
     score: float
     lexical: float
@@ -160,7 +160,7 @@ class FoundPassage:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class SearchResults:
     """What was found, the best first, and how."""
 
     passages: tuple[FoundPassage, ...]
@@ -180,7 +180,7 @@ class Retriever:
         self._store, self._index = store, index
         self._texts = _Texts()
 
-    async def search(self, search: Search) -> Findings:
+    async def search(self, search: Search) -> SearchResults:
         """The best passages that the filter lets pass; near copies of a better one are left out.
 
         While nothing changes, this is one trip to the thread that reads: what was last seen is searched there, once the
@@ -196,7 +196,7 @@ class Retriever:
             return await self._search_there(view, search)
         return await self._store.consult(partial(self._look, await ask(view, search.query), search))
 
-    async def _search_there(self, view: View, search: Search) -> Findings:
+    async def _search_there(self, view: IndexView, search: Search) -> SearchResults:
         """What a view does not hold itself is only there while the view is the latest."""
         for _ in range(ATTEMPTS):
             found = await self._store.consult(partial(self._look_if_current, await ask(view, search.query), search))
@@ -205,13 +205,13 @@ class Retriever:
             view = await self._index.view(search.collections)
         raise KnowledgeUnavailable("The knowledge base changes faster than it can be searched.", hint="Try again.")
 
-    def _look_if_current(self, asked: Asked, search: Search, reader: KnowledgeReader) -> Findings | None:
+    def _look_if_current(self, asked: PreparedQuery, search: Search, reader: KnowledgeReader) -> SearchResults | None:
         return self._look(asked, search, reader) if reader.generation() == asked.view.generation else None
 
-    def _look(self, asked: Asked, search: Search, reader: KnowledgeReader) -> Findings:
+    def _look(self, asked: PreparedQuery, search: Search, reader: KnowledgeReader) -> SearchResults:
         began, view = time.perf_counter(), asked.view
         if not view.parts:
-            return Findings((), search.query)
+            return SearchResults((), search.query)
         masks = _masks(view, search, reader)
         texts = self._texts.reader(view.parts, reader)
         found = find(asked, search.top_k * 2 + 8, masks, texts)
@@ -220,16 +220,16 @@ class Retriever:
         if len(chosen) < search.top_k and len(first) < len(found.hits):
             chosen = self._choose(view.parts, found.hits, search.top_k, reader)
         timings = dict(found.timings_ms) | {"total": (time.perf_counter() - began) * 1000}
-        return Findings(tuple(chosen), found.processed_query, found.total, timings, found.rarity, asked.warnings)
+        return SearchResults(tuple(chosen), found.processed_query, found.total, timings, found.rarity, asked.warnings)
 
     def _choose(
-        self, parts: Sequence[Part], hits: "Sequence[Hit]", most: int, reader: KnowledgeReader
+        self, parts: Sequence[SegmentPart], hits: "Sequence[Hit]", most: int, reader: KnowledgeReader
     ) -> list[FoundPassage]:
         passages = self._read(parts, hits, reader)
         ordered = sorted(passages, key=lambda each: (-each.score, each.document.source, each.passage.ordinal))
         return fold(ordered, lambda each: each.text, most)
 
-    def _read(self, parts: Sequence[Part], hits: "Sequence[Hit]", reader: KnowledgeReader) -> list[FoundPassage]:
+    def _read(self, parts: Sequence[SegmentPart], hits: "Sequence[Hit]", reader: KnowledgeReader) -> list[FoundPassage]:
         rows = [_row(parts[hit.segment], hit.position) for hit in hits]
         documents = reader.documents_of({key for key, _ in rows})
         passages = reader.passages_at(rows)
@@ -248,7 +248,7 @@ class Retriever:
         ]
 
 
-def _masks(view: View, search: Search, reader: KnowledgeReader) -> "list[NDArray[np.bool_] | None] | None":
+def _masks(view: IndexView, search: Search, reader: KnowledgeReader) -> "list[NDArray[np.bool_] | None] | None":
     if search.wanted.is_open:
         return None
     import numpy as np
@@ -257,7 +257,7 @@ def _masks(view: View, search: Search, reader: KnowledgeReader) -> "list[NDArray
     return [np.isin(part.documents, keys) for part in view.parts]
 
 
-def _row(part: Part, position: int) -> tuple[int, int]:
+def _row(part: SegmentPart, position: int) -> tuple[int, int]:
     return int(part.documents[position]), int(part.ordinals[position])
 
 
@@ -295,7 +295,7 @@ class _Texts:
             _, dropped = self._kept.popitem(last=False)
             self._size -= len(dropped)
 
-    def reader(self, parts: Sequence[Part], reader: KnowledgeReader) -> Callable[[int, int], str]:
+    def reader(self, parts: Sequence[SegmentPart], reader: KnowledgeReader) -> Callable[[int, int], str]:
         """For the search: a passage's text by segment and position."""
 
         def read(segment: int, position: int) -> str:
@@ -321,14 +321,14 @@ def read_filter(filters: Mapping[str, Any] | None) -> DocumentFilter:
     )
 
 
-def source_url(document: Document) -> str | None:
+def source_url(document: DocumentInfo) -> str | None:
     """Where the document is, as an address."""
     if "://" in document.source:
         return document.source
     return PurePosixPath(document.source).as_uri() if document.source.startswith("/") else document.source
 
 
-def citation(document: Document) -> Json:
+def citation(document: DocumentInfo) -> Json:
     """Who is quoted."""
     return {
         "title": document.title,
@@ -338,7 +338,7 @@ def citation(document: Document) -> Json:
     }
 
 
-def place(where: Place) -> Json:
+def place(where: PassageSpan) -> Json:
     """Where in a document."""
     return {"start": where.start, "end": where.end, "page": where.page, "headings": list(where.headings)}
 
@@ -358,7 +358,7 @@ def result(found: FoundPassage, highlights: Sequence[tuple[int, int]]) -> Json:
     }
 
 
-def performance(findings: Findings) -> Json:
+def performance(findings: SearchResults) -> Json:
     """How long it took, in whole milliseconds."""
     timings = findings.timings_ms
     return {
@@ -368,7 +368,7 @@ def performance(findings: Findings) -> Json:
     }
 
 
-def reference(document: Document, passage: Passage) -> str:
+def reference(document: DocumentInfo, passage: Passage) -> str:
     """A reference as a person would write it."""
     parts = [document.title]
     if document.version:

@@ -29,7 +29,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FileCandidate:
     """A file that may become a document: where the search began, and the way from there."""
 
     root: Path
@@ -72,20 +72,20 @@ class Content:
     """What kind of document it is, where somebody said so."""
 
 
-def find_files(path: Path, label: str = "") -> Iterator[Candidate | Skipped]:
+def find_files(path: Path, label: str = "") -> Iterator[FileCandidate | Skipped]:
     """The file itself, or every file of a folder that no rule leaves out, in a stable order."""
     root = path.resolve()
     if root.is_dir():
         found = _walk(root, (), ())
-        yield from (replace(each, label=label) if isinstance(each, Candidate) else each for each in found)
+        yield from (replace(each, label=label) if isinstance(each, FileCandidate) else each for each in found)
     else:
-        yield Candidate(root.parent, (root.name,), label)
+        yield FileCandidate(root.parent, (root.name,), label)
 
 
 Rules = tuple[tuple[str, tuple[Rule, ...]], ...]
 
 
-def _walk(root: Path, parts: tuple[str, ...], rules: Rules) -> Iterator[Candidate | Skipped]:
+def _walk(root: Path, parts: tuple[str, ...], rules: Rules) -> Iterator[FileCandidate | Skipped]:
     folder = root.joinpath(*parts)
     try:
         with os.scandir(folder) as listing:
@@ -101,7 +101,7 @@ def _walk(root: Path, parts: tuple[str, ...], rules: Rules) -> Iterator[Candidat
 
 def _visit(
     root: Path, parts: tuple[str, ...], entry: "os.DirEntry[str]", rules: Rules
-) -> Iterator[Candidate | Skipped]:
+) -> Iterator[FileCandidate | Skipped]:
     inside = (*parts, entry.name)
     if entry.name.startswith("."):
         return
@@ -114,7 +114,9 @@ def _visit(
     if is_folder and entry.name not in NEVER and len(inside) < DEPTH_MAX:
         yield from _walk(root, inside, rules)
     elif entry.is_file(follow_symlinks=False):
-        yield Candidate(root, inside) if _is_text(entry.name) else Skipped(ascii(entry.path), "its name is not UTF-8")
+        yield (
+            FileCandidate(root, inside) if _is_text(entry.name) else Skipped(ascii(entry.path), "its name is not UTF-8")
+        )
 
 
 def _is_text(name: str) -> bool:
@@ -131,7 +133,7 @@ def _read_rules(path: Path) -> str:
     return ""
 
 
-def look(candidate: Candidate) -> Stamp:
+def look(candidate: FileCandidate) -> Stamp:
     """The cheap signs of a file, without its hash; raises ``UnreadableSource``."""
     try:
         status = candidate.path.lstat()
@@ -140,7 +142,7 @@ def look(candidate: Candidate) -> Stamp:
     return Stamp("", status.st_size, status.st_mtime_ns)
 
 
-def read(candidate: Candidate, size_max: int) -> Content:
+def read(candidate: FileCandidate, size_max: int) -> Content:
     """The bytes of a regular file below its root, reached without passing a link; raises ``UnreadableSource``."""
     try:
         with _open(candidate) as descriptor:
@@ -156,7 +158,7 @@ def read(candidate: Candidate, size_max: int) -> Content:
 
 
 @contextmanager
-def _open(candidate: Candidate) -> Iterator[int]:
+def _open(candidate: FileCandidate) -> Iterator[int]:
     """Step by step from the root: what was a folder when it was listed may be a link by now."""
     held = os.open(candidate.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -225,7 +227,7 @@ class Adding:
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
+class SourceRoot:
     """A file or folder to add; with a label, its documents are named by that instead of by their path."""
 
     path: Path
@@ -241,16 +243,16 @@ class Root:
 class Survey:
     """What has to be done."""
 
-    to_read: list[Candidate]
+    to_read: list[FileCandidate]
     unchanged: int
     gone: list[str]
     """Ids of documents whose files are no more."""
     skipped: list[Skipped]
 
 
-def survey(roots: Sequence[Root], known: Known, wanted: Adding) -> Survey:
+def survey(roots: Sequence[SourceRoot], known: Known, wanted: Adding) -> Survey:
     """Look at every file below the roots; one that looks as it did costs no more than that. Waits for the disk."""
-    to_read, skipped, found = list[Candidate](), list[Skipped](), set[str]()
+    to_read, skipped, found = list[FileCandidate](), list[Skipped](), set[str]()
     unchanged = 0
     for candidate in _candidates(roots):
         if isinstance(candidate, Skipped):
@@ -275,14 +277,14 @@ def survey(roots: Sequence[Root], known: Known, wanted: Adding) -> Survey:
     return Survey(to_read, unchanged, gone, skipped)
 
 
-def _candidates(roots: Sequence[Root]) -> Iterable[Candidate | Skipped]:
+def _candidates(roots: Sequence[SourceRoot]) -> Iterable[FileCandidate | Skipped]:
     for root in roots:
         if not root.path.exists():
             raise UnreadableSource(f"There is no file or folder {str(root.path)!r}.", hint="Check the path.")
         yield from find_files(root.path, root.label)
 
 
-def is_unchanged(candidate: Candidate, known: Known, wanted: Adding) -> bool:
+def is_unchanged(candidate: FileCandidate, known: Known, wanted: Adding) -> bool:
     """Whether the cheap signs say that a file is as it was."""
     if candidate.source not in known:
         return False

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.errors import InvalidArguments, KnowledgeUnavailable
-from toolcrib.core.knowledge import Collection, CollectionCounts, Document, Passage, Text
+from toolcrib.core.knowledge import Collection, CollectionCounts, DocumentInfo, DocumentText, Passage
 from toolcrib.knowledge import definitions
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ class KnowledgeTools:
             "pages": len(kept.outline.pages) or None,
         }
 
-    async def _wanted_part(self, library: "Library", arguments: Arguments) -> tuple[Document, Text, tuple[int, int]]:
+    async def _wanted_part(
+        self, library: "Library", arguments: Arguments
+    ) -> tuple[DocumentInfo, DocumentText, tuple[int, int]]:
         from toolcrib.knowledge.chunk import span_of, span_under
 
         if arguments.get("chunk_id"):
@@ -148,7 +150,9 @@ class KnowledgeTools:
         return answered.to_json()
 
 
-async def _around(library: "Library", chunk: str, neighbours: int) -> tuple[Document, Text, tuple[int, int]]:
+async def _around(
+    library: "Library", chunk: str, neighbours: int
+) -> tuple[DocumentInfo, DocumentText, tuple[int, int]]:
     """A passage with so many before and after it."""
     resolved = await library.passage(chunk)
     if resolved.document is None or resolved.passage is None:

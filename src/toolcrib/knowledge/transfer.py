@@ -10,9 +10,9 @@ import msgspec
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.knowledge import (
     Arrival,
-    Change,
     Collection,
-    Document,
+    CollectionChange,
+    DocumentInfo,
     KnowledgeStore,
     Outline,
     SegmentRecord,
@@ -37,7 +37,7 @@ class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """One line: a collection, or a document of the collection named before."""
 
     collection: Collection | None = None
-    document: Document | None = None
+    document: DocumentInfo | None = None
     text: str = ""
     outline: Outline = msgspec.field(default_factory=Outline)
 
@@ -94,7 +94,7 @@ async def _take_collection(store: KnowledgeStore, embedders: Embedders, given: C
         await store.put_collection(ours)
 
 
-def _arrival(document: Document, line: Line, collection: str) -> Arrival:
+def _arrival(document: DocumentInfo, line: Line, collection: str) -> Arrival:
     ours = replace(document, id=document_id(collection, document.source), collection=collection, key=0)
     return Arrival(ours, line.text, chunk(line.text, line.outline), line.outline)
 
@@ -143,7 +143,7 @@ async def _refuse_foreign(here: KnowledgeStore, there: KnowledgeStore) -> None:
             )
 
 
-def _is_foreign(document: Document, here: Document | None) -> bool:
+def _is_foreign(document: DocumentInfo, here: DocumentInfo | None) -> bool:
     """What goes over keeps the time of its addition, so what was changed there is younger than it is here."""
     if here is None:
         return True
@@ -151,7 +151,7 @@ def _is_foreign(document: Document, here: Document | None) -> bool:
 
 
 async def _batches(
-    here: KnowledgeStore, collection: Collection, missing: dict[int, Document]
+    here: KnowledgeStore, collection: Collection, missing: dict[int, DocumentInfo]
 ) -> AsyncIterator[list[Moving]]:
     """Some at a time; those without vectors by themselves."""
     waiting: dict[bool, list[Moving]] = {False: [], True: []}
@@ -166,7 +166,7 @@ async def _batches(
             yield batch
 
 
-async def _all(here: KnowledgeStore, collection: Collection, missing: dict[int, Document]) -> AsyncIterator[Moving]:
+async def _all(here: KnowledgeStore, collection: Collection, missing: dict[int, DocumentInfo]) -> AsyncIterator[Moving]:
     for segment in await here.segments([collection.id]):
         async for moving in _of_segment(here, segment, missing):
             yield moving
@@ -175,7 +175,7 @@ async def _all(here: KnowledgeStore, collection: Collection, missing: dict[int, 
 
 
 async def _of_segment(
-    here: KnowledgeStore, segment: SegmentRecord, missing: dict[int, Document]
+    here: KnowledgeStore, segment: SegmentRecord, missing: dict[int, DocumentInfo]
 ) -> AsyncIterator[Moving]:
     rows, encoded = await here.segment_rows(segment.id), await here.segment_bytes(segment.id)
     vectors = await asyncio.to_thread(_vectors, encoded or b"")
@@ -189,7 +189,7 @@ async def _of_segment(
             yield await _moved_arrival(here, document), held
 
 
-async def _moved_arrival(here: KnowledgeStore, document: Document) -> Arrival:
+async def _moved_arrival(here: KnowledgeStore, document: DocumentInfo) -> Arrival:
     kept, passages = await here.text(document.id), await here.passages(document.id)
     places = tuple(passage.place for passage in passages)
     if kept is None:
@@ -210,7 +210,7 @@ def _lacks(moving: Moving) -> bool:
     return vectors is None or not vectors.any(axis=1).all()
 
 
-def _change(collection: Collection, batch: Sequence[Moving]) -> Change:
+def _change(collection: Collection, batch: Sequence[Moving]) -> CollectionChange:
     import numpy as np
 
     arrivals = tuple(arrival for arrival, _ in batch)
@@ -218,7 +218,7 @@ def _change(collection: Collection, batch: Sequence[Moving]) -> Change:
     is_lacking = any(map(_lacks, batch))
     vectors = np.concatenate(held) if held and not is_lacking else None
     has_passages = any(arrival.places for arrival in arrivals)
-    return Change(
+    return CollectionChange(
         collection.id,
         arrivals,
         segment=build_segment(arrivals, vectors),

@@ -6,14 +6,25 @@ from typing import Any
 import msgspec
 
 from toolcrib.models.api import Api, Event
-from toolcrib.models.talk import Part, Picture, Reply, Request, Text, ToolAnswer, ToolUse, Turn, Usage, parse_use
+from toolcrib.models.talk import (
+    ModelReply,
+    ModelRequest,
+    Part,
+    Picture,
+    TextPart,
+    TokenUsage,
+    ToolAnswer,
+    ToolRequest,
+    Turn,
+    parse_use,
+)
 
 NAME = "anthropic"
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _STOPS = {"end_turn": "end", "stop_sequence": "end", "tool_use": "tools", "max_tokens": "length"}
 
 
-def body(model: str, request: Request) -> dict[str, Any]:
+def body(model: str, request: ModelRequest) -> dict[str, Any]:
     """The request; all answers of tools to one turn are in one message, as the API wants it."""
     sent: dict[str, Any] = {
         "model": model,
@@ -31,25 +42,25 @@ def body(model: str, request: Request) -> dict[str, Any]:
 def _content(turn: Turn) -> Any:
     if turn.raw is not None and turn.spoken == NAME:
         return turn.raw
-    return [_block(part) for part in turn.parts if not (isinstance(part, Text) and not part.text)]
+    return [_block(part) for part in turn.parts if not (isinstance(part, TextPart) and not part.text)]
 
 
 def _block(part: Part) -> dict[str, Any]:
     match part:
-        case Text(text):
+        case TextPart(text):
             return {"type": "text", "text": text}
         case Picture(mime, data):
             if mime not in PICTURES:
                 return {"type": "text", "text": f"[an image of type {mime}, which cannot be shown]"}
             return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
-        case ToolUse(use_id, name, arguments):
+        case ToolRequest(use_id, name, arguments):
             return {"type": "tool_use", "id": use_id, "name": name, "input": dict(arguments)}
         case ToolAnswer(use_id, _, parts, is_error):
-            content = [_block(each) for each in parts if not (isinstance(each, Text) and not each.text)]
+            content = [_block(each) for each in parts if not (isinstance(each, TextPart) and not each.text)]
             return {"type": "tool_result", "tool_use_id": use_id, "content": content, "is_error": is_error}
 
 
-class Reader:
+class AnthropicReader:
     """Puts the blocks of an answer together."""
 
     def __init__(self) -> None:
@@ -95,19 +106,19 @@ class Reader:
         self._stop = document.get("stop_reason") or ""
         self._count(document.get("usage"))
 
-    def reply(self) -> Reply:
+    def reply(self) -> ModelReply:
         """The model's turn."""
         parts: list[Part] = []
         for index, block in sorted(self._blocks.items()):
             if block.get("type") == "text":
-                parts.append(Text(str(block.get("text", ""))))
+                parts.append(TextPart(str(block.get("text", ""))))
             elif block.get("type") == "tool_use":
                 parts.append(self._use(index, block))
         raw = [block for _, block in sorted(self._blocks.items()) if block.get("type") != "text" or block.get("text")]
         turn = Turn("assistant", tuple(parts), raw, NAME)
-        return Reply(turn, _STOPS.get(self._stop, self._stop), self._spent())
+        return ModelReply(turn, _STOPS.get(self._stop, self._stop), self._spent())
 
-    def _use(self, index: int, block: dict[str, Any]) -> ToolUse:
+    def _use(self, index: int, block: dict[str, Any]) -> ToolRequest:
         """The call; what is sent back of a broken one is a call without arguments, because the API takes no other."""
         if index in self._written:
             use = parse_use(str(block.get("id")), str(block.get("name")), self._written[index])
@@ -121,10 +132,12 @@ class Reader:
             if isinstance(value, int):
                 self._usage[key] = value
 
-    def _spent(self) -> Usage:
+    def _spent(self) -> TokenUsage:
         cached = self._usage.get("cache_read_input_tokens", 0)
         made = self._usage.get("cache_creation_input_tokens", 0)
-        return Usage(self._usage.get("input_tokens", 0) + cached + made, self._usage.get("output_tokens", 0), cached)
+        return TokenUsage(
+            self._usage.get("input_tokens", 0) + cached + made, self._usage.get("output_tokens", 0), cached
+        )
 
 
 def _written(value: object) -> str:
@@ -138,5 +151,5 @@ ANTHROPIC = Api(
     "/messages",
     lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
     body,
-    Reader,
+    AnthropicReader,
 )

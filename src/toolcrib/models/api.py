@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolcrib.core.errors import ProtocolError, SourceUnavailable
-from toolcrib.models.talk import Reply, Request
+from toolcrib.models.talk import ModelReply, ModelRequest
 
 Event = Mapping[str, Any]
 
 
-class Reader(Protocol):
+class AnswerReader(Protocol):
     """Reads one answer, as it streams in or as a whole."""
 
     def feed(self, event: Event) -> str:
@@ -19,7 +19,7 @@ class Reader(Protocol):
     def whole(self, document: Event) -> None:
         """Take an answer that was not streamed."""
 
-    def reply(self) -> Reply:
+    def reply(self) -> ModelReply:
         """The model's turn, from all that has come; what is incomplete is a tool call with a problem."""
 
 
@@ -34,9 +34,9 @@ class Api:
     path: str
     headers: Callable[[str], Mapping[str, str]]
     """From the key."""
-    body: Callable[[str, Request], dict[str, Any]]
+    body: Callable[[str, ModelRequest], dict[str, Any]]
     """From the model's name and the request."""
-    reader: Callable[[], Reader]
+    reader: Callable[[], AnswerReader]
     is_lines: bool = False
     """One JSON document per line instead of server-sent events."""
 
@@ -78,7 +78,7 @@ class Model(Protocol):
     def api(self) -> Api:
         """How it is spoken to."""
 
-    def ask(self, request: Request) -> AsyncGenerator[str | Reply, None]:
+    def ask(self, request: ModelRequest) -> AsyncGenerator[str | ModelReply, None]:
         """The words of its turn in pieces, as far as it streams, and at last the turn itself."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from toolcrib.core.errors import CallerError, ConfigError
 from toolcrib.models.api import Api, ModelFailed, ModelSettings
 from toolcrib.models.apis import find_api
-from toolcrib.models.talk import Reply, Request
+from toolcrib.models.talk import ModelReply, ModelRequest
 
 _KEYS = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -82,7 +82,7 @@ class OwnClient:
                 hint="Hand over an AsyncAnthropic, an AsyncOpenAI, or one of their variants.",
             )
 
-    async def ask(self, request: Request) -> AsyncGenerator[str | Reply, None]:
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[str | ModelReply, None]:
         """The words in pieces, then the whole turn; what the object raises is told as ``ModelFailed``."""
         reader = self.api.reader()
         try:

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from toolcrib.core.errors import ProtocolError
-from toolcrib.models.api import Api, Event, Lines, ModelFailed, ModelSettings, Reader
+from toolcrib.models.api import AnswerReader, Api, Event, Lines, ModelFailed, ModelSettings
 from toolcrib.models.apis import find_api
-from toolcrib.models.talk import Reply, Request, Usage
+from toolcrib.models.talk import ModelReply, ModelRequest, TokenUsage
 from toolcrib.transports.http.client import HttpFailure, HttpPool, PoolLimits, Receive, Response
 from toolcrib.transports.http.dial import encode_own_headers
 
@@ -40,7 +40,7 @@ class HttpModel:
         self._unwanted: set[str] = set()
         """Fields of requests that this model does not take, as it has said."""
 
-    async def ask(self, request: Request) -> AsyncGenerator[str | Reply, None]:
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[str | ModelReply, None]:
         """The words in pieces, then the whole turn; raises ``ModelFailed`` if there is none."""
         for attempt in range(1, ATTEMPTS + 1):
             body = without_fields(self.api.body(self._settings.model, request), self._unwanted)
@@ -60,7 +60,7 @@ class HttpModel:
             else:
                 return
 
-    async def _answer(self, body: bytes, *, is_streamed: bool) -> AsyncGenerator[str | Reply, None]:
+    async def _answer(self, body: bytes, *, is_streamed: bool) -> AsyncGenerator[str | ModelReply, None]:
         reader = self.api.reader()
         lines = Lines(is_lines=self.api.is_lines)
         received = bytearray()
@@ -94,10 +94,10 @@ class HttpModel:
                 hint=f"Check {self._settings.setting} provider and url.",
             ) from None
 
-    def _reply(self, reader: Reader) -> Reply:
+    def _reply(self, reader: AnswerReader) -> ModelReply:
         with self._foreign():
             reply = reader.reply()
-            Usage() + reply.usage  # numbers, or it cannot be added up
+            TokenUsage() + reply.usage  # numbers, or it cannot be added up
         if not reply.stop:
             raise self._refusal("its answer broke off")
         return reply

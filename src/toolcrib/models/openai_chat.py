@@ -4,13 +4,24 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from toolcrib.models.api import Api, Event, bearer
-from toolcrib.models.talk import Part, Picture, Reply, Request, Text, ToolAnswer, ToolUse, Turn, Usage, parse_use
+from toolcrib.models.talk import (
+    ModelReply,
+    ModelRequest,
+    Part,
+    Picture,
+    TextPart,
+    TokenUsage,
+    ToolAnswer,
+    ToolRequest,
+    Turn,
+    parse_use,
+)
 
 NAME = "openai"
 _STOPS = {"stop": "end", "tool_calls": "tools", "function_call": "tools", "content_filter": "refusal"}
 
 
-def body(model: str, request: Request) -> dict[str, Any]:
+def body(model: str, request: ModelRequest) -> dict[str, Any]:
     """The request."""
     system = [{"role": "system", "content": request.system}] if request.system else []
     sent: dict[str, Any] = {
@@ -37,10 +48,10 @@ def _messages(turn: Turn) -> Iterator[dict[str, Any]]:
     answers = [part for part in turn.parts if isinstance(part, ToolAnswer)]
     for answer in answers:
         yield {"role": "tool", "tool_call_id": answer.id, "content": _answer(answer)}
-    shown: list[Part] = [part for part in turn.parts if isinstance(part, Text | Picture)]
+    shown: list[Part] = [part for part in turn.parts if isinstance(part, TextPart | Picture)]
     for answer in answers:
         if answer.pictures:
-            shown += [Text(f"What {answer.name} ({answer.id}) showed:"), *answer.pictures]
+            shown += [TextPart(f"What {answer.name} ({answer.id}) showed:"), *answer.pictures]
     if shown:
         yield {"role": "user", "content": _content(shown)}
 
@@ -51,7 +62,7 @@ def _answer(answer: ToolAnswer) -> str:
 
 
 def _content(parts: list[Part]) -> Any:
-    if len(parts) == 1 and isinstance(parts[0], Text):
+    if len(parts) == 1 and isinstance(parts[0], TextPart):
         return parts[0].text
     return [_block(part) for part in parts]
 
@@ -59,10 +70,10 @@ def _content(parts: list[Part]) -> Any:
 def _block(part: Part) -> dict[str, Any]:
     if isinstance(part, Picture):
         return {"type": "image_url", "image_url": {"url": f"data:{part.mime};base64,{part.data}"}}
-    return {"type": "text", "text": part.text if isinstance(part, Text) else ""}
+    return {"type": "text", "text": part.text if isinstance(part, TextPart) else ""}
 
 
-def _assistant(text: str, uses: list[ToolUse], written: Mapping[str, str] | None = None) -> dict[str, Any]:
+def _assistant(text: str, uses: list[ToolRequest], written: Mapping[str, str] | None = None) -> dict[str, Any]:
     import msgspec
 
     message: dict[str, Any] = {"role": "assistant", "content": text or None}
@@ -81,14 +92,14 @@ def _assistant(text: str, uses: list[ToolUse], written: Mapping[str, str] | None
     return message
 
 
-class Reader:
+class ChatReader:
     """Puts the pieces of an answer together."""
 
     def __init__(self) -> None:
         self._text = ""
         self._calls: dict[int, dict[str, str]] = {}
         self._stop = ""
-        self._usage = Usage()
+        self._usage = TokenUsage()
 
     def feed(self, event: Event) -> str:
         """Take one event; the new words in it."""
@@ -116,7 +127,7 @@ class Reader:
         choice = (document.get("choices") or [{}])[0]
         self.feed({"usage": document.get("usage"), "choices": [{**choice, "delta": choice.get("message") or {}}]})
 
-    def reply(self) -> Reply:
+    def reply(self) -> ModelReply:
         """The model's turn."""
         uses, written = [], {}
         for index, call in sorted(self._calls.items()):
@@ -124,14 +135,14 @@ class Reader:
             uses.append(use)
             written[use.id] = "{}" if use.problem else call["arguments"]
         raw = _assistant(self._text, uses, written)
-        turn = Turn("assistant", (*((Text(self._text),) if self._text else ()), *uses), raw, NAME)
+        turn = Turn("assistant", (*((TextPart(self._text),) if self._text else ()), *uses), raw, NAME)
         stop = "tools" if uses and self._stop == "stop" else _STOPS.get(self._stop, self._stop)
-        return Reply(turn, stop, self._usage)
+        return ModelReply(turn, stop, self._usage)
 
     def _count(self, usage: Mapping[str, Any] | None) -> None:
         if usage:
             cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-            self._usage = Usage(usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0, cached)
+            self._usage = TokenUsage(usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0, cached)
 
 
-OPENAI = Api(NAME, "openai", "https://api.openai.com/v1", "/chat/completions", bearer, body, Reader)
+OPENAI = Api(NAME, "openai", "https://api.openai.com/v1", "/chat/completions", bearer, body, ChatReader)

@@ -6,12 +6,23 @@ from typing import Any
 import msgspec
 
 from toolcrib.models.api import Api, Event, bearer
-from toolcrib.models.talk import Part, Picture, Reply, Request, Text, ToolAnswer, ToolUse, Turn, Usage, parse_use
+from toolcrib.models.talk import (
+    ModelReply,
+    ModelRequest,
+    Part,
+    Picture,
+    TextPart,
+    TokenUsage,
+    ToolAnswer,
+    ToolRequest,
+    Turn,
+    parse_use,
+)
 
 NAME = "openai-responses"
 
 
-def body(model: str, request: Request) -> dict[str, Any]:
+def body(model: str, request: ModelRequest) -> dict[str, Any]:
     """The request: a flat list of items."""
     sent: dict[str, Any] = {
         "model": model,
@@ -30,7 +41,7 @@ def _items(turn: Turn) -> Iterator[dict[str, Any]]:
     if turn.raw is not None and turn.spoken == NAME:
         yield from turn.raw
         return
-    said = [part for part in turn.parts if isinstance(part, Text | Picture)]
+    said = [part for part in turn.parts if isinstance(part, TextPart | Picture)]
     if turn.role == "assistant":
         if turn.text:
             yield {"role": "assistant", "content": [{"type": "output_text", "text": turn.text}]}
@@ -44,7 +55,7 @@ def _items(turn: Turn) -> Iterator[dict[str, Any]]:
         yield {"role": "user", "content": [_block(part) for part in said]}
 
 
-def _call(use: ToolUse) -> dict[str, Any]:
+def _call(use: ToolRequest) -> dict[str, Any]:
     arguments = msgspec.json.encode(use.arguments).decode()
     return {"type": "function_call", "call_id": use.id, "name": use.name, "arguments": arguments}
 
@@ -60,17 +71,17 @@ def _output(answer: ToolAnswer) -> Any:
 def _block(part: Part) -> dict[str, Any]:
     if isinstance(part, Picture):
         return {"type": "input_image", "image_url": f"data:{part.mime};base64,{part.data}", "detail": "auto"}
-    return {"type": "input_text", "text": part.text if isinstance(part, Text) else ""}
+    return {"type": "input_text", "text": part.text if isinstance(part, TextPart) else ""}
 
 
-class Reader:
+class ResponsesReader:
     """Gathers the finished items of an answer."""
 
     def __init__(self) -> None:
         self._items: dict[int, dict[str, Any]] = {}
         self._written: dict[int, str] = {}
         self._status = ""
-        self._usage = Usage()
+        self._usage = TokenUsage()
 
     def feed(self, event: Event) -> str:
         """Take one event; the new words in it."""
@@ -96,21 +107,21 @@ class Reader:
         self._status = "length" if reason == "max_output_tokens" else reason or "completed"
         usage = response.get("usage") or {}
         cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
-        self._usage = Usage(usage.get("input_tokens") or 0, usage.get("output_tokens") or 0, cached)
+        self._usage = TokenUsage(usage.get("input_tokens") or 0, usage.get("output_tokens") or 0, cached)
 
-    def reply(self) -> Reply:
+    def reply(self) -> ModelReply:
         """The model's turn."""
         parts: list[Part] = []
         for index, item in sorted(self._items.items()):
             if item.get("type") == "message":
-                parts.append(Text(_said(item)))
+                parts.append(TextPart(_said(item)))
             elif item.get("type") == "function_call":
                 parts.append(self._use(index, item))
         turn = Turn("assistant", tuple(parts), [item for _, item in sorted(self._items.items())], NAME)
         stop = ("tools" if turn.uses else "end") if self._status == "completed" else self._status
-        return Reply(turn, stop, self._usage)
+        return ModelReply(turn, stop, self._usage)
 
-    def _use(self, index: int, item: dict[str, Any]) -> ToolUse:
+    def _use(self, index: int, item: dict[str, Any]) -> ToolRequest:
         written = item.get("arguments") or self._written.get(index, "")
         use = parse_use(str(item.get("call_id")), str(item.get("name")), written)
         item["arguments"] = "{}" if use.problem else written
@@ -121,4 +132,4 @@ def _said(item: Mapping[str, Any]) -> str:
     return "".join(str(block.get("text") or block.get("refusal") or "") for block in item.get("content") or ())
 
 
-RESPONSES = Api(NAME, "openai-responses", "https://api.openai.com/v1", "/responses", bearer, body, Reader)
+RESPONSES = Api(NAME, "openai-responses", "https://api.openai.com/v1", "/responses", bearer, body, ResponsesReader)

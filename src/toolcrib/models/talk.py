@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextPart:
     """Words."""
 
     text: str
@@ -22,7 +22,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolRequest:
     """A model's wish to use a tool."""
 
     id: str
@@ -39,13 +39,13 @@ class ToolAnswer:
 
     id: str
     name: str
-    parts: tuple["Text | Picture", ...] = ()
+    parts: tuple["TextPart | Picture", ...] = ()
     is_error: bool = False
 
     @property
     def text(self) -> str:
         """Its words alone."""
-        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+        return "\n".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
     def pictures(self) -> list[Picture]:
@@ -53,7 +53,7 @@ class ToolAnswer:
         return [part for part in self.parts if isinstance(part, Picture)]
 
 
-Part: TypeAlias = Text | Picture | ToolUse | ToolAnswer
+Part: TypeAlias = TextPart | Picture | ToolRequest | ToolAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +70,21 @@ class Turn:
     @property
     def text(self) -> str:
         """Its words alone."""
-        return "".join(part.text for part in self.parts if isinstance(part, Text))
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
     @property
-    def uses(self) -> list[ToolUse]:
+    def uses(self) -> list[ToolRequest]:
         """The tools the model wants to use."""
-        return [part for part in self.parts if isinstance(part, ToolUse)]
+        return [part for part in self.parts if isinstance(part, ToolRequest)]
 
 
 def user(text: str) -> Turn:
     """What a person says."""
-    return Turn("user", (Text(text),))
+    return Turn("user", (TextPart(text),))
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     """Tokens that were read and written."""
 
     input: int = 0
@@ -92,8 +92,8 @@ class Usage:
     cached: int = 0
     """Of those read, how many the provider had kept from before."""
 
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(self.input + other.input, self.output + other.output, self.cached + other.cached)
+    def __add__(self, other: "TokenUsage") -> "TokenUsage":
+        return TokenUsage(self.input + other.input, self.output + other.output, self.cached + other.cached)
 
     @property
     def total(self) -> int:
@@ -102,17 +102,17 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelReply:
     """A model's whole turn."""
 
     turn: Turn
     stop: str = "end"
     """Why it stopped: ``end``, ``tools``, ``length``, ``refusal`` or the provider's own word; empty: it broke off."""
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     """What a model is asked."""
 
     turns: Sequence[Turn]
@@ -125,14 +125,14 @@ class Request:
     """Further fields of the request, as the provider calls them (``temperature``)."""
 
 
-def parse_use(use_id: str, name: str, written: str) -> ToolUse:
+def parse_use(use_id: str, name: str, written: str) -> ToolRequest:
     """A tool call from the arguments a model wrote; nothing at all stands for no arguments."""
     import msgspec
 
     try:
         arguments = msgspec.json.decode(written) if written.strip() else {}
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return ToolUse(use_id, name, {}, f"its arguments are no complete JSON: {written[:200]!r}")
+        return ToolRequest(use_id, name, {}, f"its arguments are no complete JSON: {written[:200]!r}")
     if not isinstance(arguments, dict):
-        return ToolUse(use_id, name, {}, f"its arguments are no JSON object: {written[:200]!r}")
-    return ToolUse(use_id, name, arguments)
+        return ToolRequest(use_id, name, {}, f"its arguments are no JSON object: {written[:200]!r}")
+    return ToolRequest(use_id, name, arguments)

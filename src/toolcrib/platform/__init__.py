@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         send_chat_history,
     )
     from toolcrib.platform.gateway import Patience, PlatformFailure
-    from toolcrib.platform.headers import InvalidToken, Turn, check_token, compose_headers, turn_of
-    from toolcrib.platform.servers import McpServerConfig, Platform, ToolOptions, list_tool_servers
+    from toolcrib.platform.headers import ConversationTurn, InvalidToken, check_token, compose_headers, turn_of
+    from toolcrib.platform.servers import McpServerConfig, Platform, PlatformToolOptions, list_tool_servers
     from toolcrib.platform.settings import PlatformSettings
 
 _HOMES = {
@@ -40,7 +40,7 @@ _HOMES = {
     ),
     "headers": (
         "InvalidToken",
-        "Turn",
+        "ConversationTurn",
         "check_token",
         "compose_headers",
         "turn_of",
@@ -48,7 +48,7 @@ _HOMES = {
     "servers": (
         "McpServerConfig",
         "Platform",
-        "ToolOptions",
+        "PlatformToolOptions",
         "list_tool_servers",
     ),
     "settings": ("PlatformSettings",),
@@ -56,15 +56,15 @@ _HOMES = {
 
 __all__ = [
     "ChatMessage",
+    "ConversationTurn",
     "InvalidToken",
     "McpServerConfig",
     "Patience",
     "Platform",
     "PlatformFailure",
     "PlatformSettings",
+    "PlatformToolOptions",
     "Sent",
-    "ToolOptions",
-    "Turn",
     "build_mcp_server_url",
     "check_token",
     "compose_headers",

@@ -16,12 +16,12 @@ from toolcrib.core.names import to_server_name
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import Tool
 from toolcrib.platform.gateway import Ask, Patience, gateway_urls, refused, send
-from toolcrib.platform.headers import Turn, channel_headers
+from toolcrib.platform.headers import ConversationTurn, channel_headers
 from toolcrib.platform.servers import McpServerConfig, server_url
 from toolcrib.platform.settings import PlatformSettings
 from toolcrib.sources.mcp.http_link import HttpLink
 from toolcrib.sources.mcp.link import Link, LinkEvents
-from toolcrib.sources.mcp.negotiate import Offer
+from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
@@ -45,7 +45,7 @@ async def get_mcp_client_tools(name: str, config: McpServerConfig, *, timeout_s:
     """The tools a server offers, cleaned; its headers are shown to it and in no error."""
     server = ServerConfig(to_server_name(name), url=config.url, headers=config.headers)
     tasks = TaskScope(lambda _name, _error: None)
-    offer = Offer({"name": f"{name} Client", "version": VERSION}, {})
+    offer = ClientIdentity({"name": f"{name} Client", "version": VERSION}, {})
     settings = SupervisorSettings((0.0,), timeout_s, redactor=Redactor(secret_values(server, {})))
     source = McpSource(name, Supervisor(name, _Dialler(server, tasks), offer, settings, drop), offer, is_http=True)
     try:
@@ -92,7 +92,7 @@ class Sent:
 
 
 async def send_chat_history(
-    turn: Turn,
+    turn: ConversationTurn,
     history: Sequence[ChatMessage],
     *,
     orchestrator_name: str = "",

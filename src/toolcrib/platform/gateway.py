@@ -154,7 +154,7 @@ VERSIONS = (AUTO, *PATHS)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class GatewayRequest:
     """What the gateway is asked."""
 
     endpoint: str
@@ -180,7 +180,7 @@ def gateway_urls(endpoint: str, app_id: str, version: str = AUTO) -> list[str]:
     return [endpoint + path.format(app=app_segment(app_id)) for path in paths]
 
 
-async def ask_gateway(question: Question, patience: Patience) -> Listed | None:
+async def ask_gateway(question: GatewayRequest, patience: Patience) -> Listed | None:
     """The servers of an application; ``None`` if they are those of the answer that is known already."""
     urls: Sequence[str] = gateway_urls(question.endpoint, question.app_id, question.version)
     headers = {**question.headers, "Accept": "application/json"}

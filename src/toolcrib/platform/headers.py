@@ -153,7 +153,7 @@ VALUE_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ConversationTurn:
     """The turn of a conversation a request is made in; what is not known is empty."""
 
     channel_id: str = ""
@@ -165,16 +165,16 @@ class Turn:
     text: str = ""
 
 
-def turn_of(context: object) -> Turn:
+def turn_of(context: object) -> ConversationTurn:
     """The turn behind a hosting framework's turn context, its activity, or the same as plain data."""
-    if context is None or isinstance(context, Turn):
-        return context or Turn()
+    if context is None or isinstance(context, ConversationTurn):
+        return context or ConversationTurn()
     activity = _look(context, "activity") or context
     channel = _look(activity, "channel_id", "channelId")
     name, _, within = str(_look(channel, "channel") or channel or "").partition(":")
     sub = _look(channel, "sub_channel") or _look(activity, "sub_channel", "channelIdSubChannel", "subChannel")
     recipient = _look(activity, "recipient")
-    return Turn(
+    return ConversationTurn(
         channel_id=name,
         subchannel_id=str(sub or within),
         agent_id=str(_look(recipient, "agentic_app_blueprint_id", "agenticAppBlueprintId") or ""),
@@ -206,7 +206,7 @@ def as_value(text: str) -> str:
     return re.sub(r"[^ -~]", "", text).strip()[:VALUE_MAX]
 
 
-def channel_headers(turn: Turn, orchestrator: str = "") -> dict[str, str]:
+def channel_headers(turn: ConversationTurn, orchestrator: str = "") -> dict[str, str]:
     """Where the conversation takes place, and who asks; without a token."""
     known = {CHANNEL_ID: turn.channel_id, SUBCHANNEL_ID: turn.subchannel_id}
     return {name: as_value(value) for name, value in known.items() if as_value(value)} | {
@@ -215,10 +215,10 @@ def channel_headers(turn: Turn, orchestrator: str = "") -> dict[str, str]:
 
 
 def compose_headers(
-    token: str, turn: Turn | None = None, orchestrator: str = "", application: str = ""
+    token: str, turn: ConversationTurn | None = None, orchestrator: str = "", application: str = ""
 ) -> dict[str, str]:
     """All headers of a request to the platform."""
-    known = turn or Turn()
+    known = turn or ConversationTurn()
     headers = {AUTHORIZATION: f"Bearer {token}"} if token else {}
     headers |= channel_headers(known, orchestrator)
     if agent := as_value(known.agent_id or _app_of(token) or application):

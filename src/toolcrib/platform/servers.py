@@ -13,10 +13,10 @@ from toolcrib.config.manifest import ManifestEntry
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.platform.gateway import (
     AUTO,
+    GatewayRequest,
     Listed,
     Patience,
     PlatformFailure,
-    Question,
     Whereabouts,
     app_segment,
     ask_gateway,
@@ -27,9 +27,9 @@ from toolcrib.platform.gateway import (
 from toolcrib.platform.headers import (
     AUTHORIZATION,
     SHARED_VARIABLE,
+    ConversationTurn,
     TokenPlan,
     TokenSource,
-    Turn,
     authorisation_of,
     channel_headers,
     check_opaque,
@@ -62,11 +62,11 @@ class McpServerConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolOptions:
+class PlatformToolOptions:
     """What may be said beside who asks."""
 
     orchestrator_name: str = ""
-    turn: Turn | None = None
+    turn: ConversationTurn | None = None
     tokens: TokenSource | None = field(default=None, repr=False)
     """Gives servers with an audience of their own a token of their own."""
     manifest: str = ""
@@ -99,10 +99,10 @@ class Platform:
         self._kept: OrderedDict[tuple[str, ...], _Kept] = OrderedDict()
 
     async def list_tool_servers(
-        self, app_id: str, token: str = "", options: ToolOptions | None = None
+        self, app_id: str, token: str = "", options: PlatformToolOptions | None = None
     ) -> list[McpServerConfig]:
         """The servers of an application, each with the headers it is to be reached with and nobody else's token."""
-        wanted, mode = options or ToolOptions(), self.settings.mode
+        wanted, mode = options or PlatformToolOptions(), self.settings.mode
         self._emit(Event("platform.mode", "debug", {"manifest": mode.is_development, "because": mode.because}))
         if mode.is_development:
             entries = await asyncio.to_thread(self.from_manifest, wanted.manifest)
@@ -125,7 +125,7 @@ class Platform:
             return ()
         return read_manifest(path)
 
-    async def from_gateway(self, app_id: str, token: str, options: ToolOptions) -> tuple[ManifestEntry, ...]:
+    async def from_gateway(self, app_id: str, token: str, options: PlatformToolOptions) -> tuple[ManifestEntry, ...]:
         """What the gateway lists; when it cannot say, what it last said to the same application and token."""
         app_segment(app_id)
         if options.token_check == "jwt":  # noqa: S105
@@ -146,9 +146,9 @@ class Platform:
         self._keep(key, listed)
         return listed.entries
 
-    async def _ask(self, app_id: str, token: str, options: ToolOptions, kept: _Kept | None) -> Listed:
+    async def _ask(self, app_id: str, token: str, options: PlatformToolOptions, kept: _Kept | None) -> Listed:
         application = self._around.env.get("AGENT365_APPLICATION_NAME", "")
-        question = Question(
+        question = GatewayRequest(
             self.settings.endpoint,
             app_id,
             compose_headers(token, options.turn, options.orchestrator_name, application),
@@ -168,7 +168,7 @@ class Platform:
             self._kept.popitem(last=False)
 
     async def dressed(
-        self, entries: Iterable[ManifestEntry], plan: TokenPlan, options: ToolOptions
+        self, entries: Iterable[ManifestEntry], plan: TokenPlan, options: PlatformToolOptions
     ) -> list[McpServerConfig]:
         """Entries as servers that can be connected to; one at an impossible address is left out, and said so."""
         found = []
@@ -187,10 +187,10 @@ class Platform:
         return found
 
 
-def _dress(entry: ManifestEntry, url: str, authorisation: str, options: ToolOptions) -> McpServerConfig:
+def _dress(entry: ManifestEntry, url: str, authorisation: str, options: PlatformToolOptions) -> McpServerConfig:
     own = {name: value for name, value in entry.headers.items() if name.lower() != "authorization"}
     given = {name.lower() for name in own}
-    usual = channel_headers(options.turn or Turn(), options.orchestrator_name)
+    usual = channel_headers(options.turn or ConversationTurn(), options.orchestrator_name)
     headers = own | {name: value for name, value in usual.items() if name.lower() not in given}
     return McpServerConfig(
         entry.name,
@@ -231,9 +231,11 @@ def _first_of(*sources: TokenSource | None) -> TokenSource:
     return ask
 
 
-async def list_tool_servers(app_id: str, token: str = "", options: ToolOptions | None = None) -> list[McpServerConfig]:
+async def list_tool_servers(
+    app_id: str, token: str = "", options: PlatformToolOptions | None = None
+) -> list[McpServerConfig]:
     """The servers of an application, by the settings of the environment; asks anew each time."""
     return await Platform().list_tool_servers(app_id, token, options)
 
 
-__all__ = ["McpServerConfig", "Platform", "ToolOptions", "list_tool_servers", "own_scope"]
+__all__ = ["McpServerConfig", "Platform", "PlatformToolOptions", "list_tool_servers", "own_scope"]

@@ -16,7 +16,7 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import to_server_name
 from toolcrib.platform.gateway import Patience, Whereabouts
 from toolcrib.platform.headers import SHARED_VARIABLE, TokenPlan, variable_for
-from toolcrib.platform.servers import McpServerConfig, Platform, ToolOptions
+from toolcrib.platform.servers import McpServerConfig, Platform, PlatformToolOptions
 from toolcrib.platform.settings import PlatformSettings
 
 ORIGIN = "platform"
@@ -41,7 +41,7 @@ class PlatformSupply:
         """The servers by name; what comes from elsewhere is taken literally, whatever it looks like."""
         config, platform = self._config, self._platform
         patience = Patience(total_timeout_s=config.timeout_s)
-        options = ToolOptions(
+        options = PlatformToolOptions(
             config.orchestrator, manifest=config.manifest, version=config.version, token_check=config.token_check
         )
         options = replace(options, patience=patience)

@@ -22,9 +22,9 @@ from toolcrib.config.foreign.connectors import (
 from toolcrib.config.foreign.formats import at
 from toolcrib.config.jsonc import BOM, is_blank, read_values
 from toolcrib.config.parse import read_toml
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError, remedy_of
-from toolcrib.project.importing import Wanted, find_imports, machine
+from toolcrib.project.importing import ImportRequest, find_imports, machine
 from toolcrib.stores.files import read_bytes, replace_bytes, sync_directory
 from toolcrib.stores.foreign import Connection, Connections, digest, keep_backup, missing_folders, remove_file
 from toolcrib.stores.paths import state_directory
@@ -35,7 +35,7 @@ _PRIVATE, _SHARED = 0o600, 0o644
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientFile:
     """One client's file on this machine."""
 
     connector: Connector
@@ -44,7 +44,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ClientChange:
     """What happens, or would happen, to a client's file."""
 
     kind: Kind
@@ -55,10 +55,10 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ClientState:
     """How a client stands to toolcrib."""
 
-    client: Client
+    client: ClientFile
     is_here: bool
     """Whether there is any sign of the client on this machine."""
     entry: Any = None
@@ -66,18 +66,18 @@ class Standing:
     problem: str = ""
 
 
-def client_here(name: str, around: Surroundings, *, in_project: bool = False) -> Client:
+def client_here(name: str, around: Environment, *, in_project: bool = False) -> ClientFile:
     """The client of that name."""
     connector = CONNECTORS[name]
-    return Client(connector, file_of_client(connector, machine(around), in_project=in_project), in_project)
+    return ClientFile(connector, file_of_client(connector, machine(around), in_project=in_project), in_project)
 
 
-def standings(around: Surroundings) -> list[Standing]:
+def standings(around: Environment) -> list[ClientState]:
     """Every client toolcrib can be put into, with its user file and, where there is one, its project file."""
     return [_standing(client) for client in _clients(around)]
 
 
-def _clients(around: Surroundings) -> list[Client]:
+def _clients(around: Environment) -> list[ClientFile]:
     found = []
     for name, connector in CONNECTORS.items():
         found.append(client_here(name, around))
@@ -86,15 +86,17 @@ def _clients(around: Surroundings) -> list[Client]:
     return found
 
 
-def _standing(client: Client) -> Standing:
+def _standing(client: ClientFile) -> ClientState:
     is_here = client.path.is_file() or (client.path.parent.is_dir() and client.connector.client != "claude-code")
     try:
-        return Standing(client, is_here, _entry(client, read_bytes(client.path)))
+        return ClientState(client, is_here, _entry(client, read_bytes(client.path)))
     except ConfigError as error:
-        return Standing(client, is_here, problem=str(error))
+        return ClientState(client, is_here, problem=str(error))
 
 
-def connect(client: Client, launch: Launch, around: Surroundings, without: Collection[str] | None = None) -> Change:
+def connect(
+    client: ClientFile, launch: Launch, around: Environment, without: Collection[str] | None = None
+) -> ClientChange:
     """Write toolcrib into a client's file; ``without`` these other servers, which stand in toolcrib's own by now."""
     connections = Connections(state_directory(around.env))
     with connections.locked():
@@ -117,19 +119,19 @@ def connect(client: Client, launch: Launch, around: Surroundings, without: Colle
         _write(client, change.before, change.after)
         if known and known.backup != connection.backup and not known.replaced:
             _drop_backup(known)
-    return Change(change.kind, change.path, change.before, change.after, backup)
+    return ClientChange(change.kind, change.path, change.before, change.after, backup)
 
 
 def preview_connect(
-    client: Client, launch: Launch, around: Surroundings, without: Collection[str] | None = None
-) -> Change:
+    client: ClientFile, launch: Launch, around: Environment, without: Collection[str] | None = None
+) -> ClientChange:
     """What ``connect`` would do."""
     return _connected(client, launch, Connections(state_directory(around.env)).of(client.path), without)[0]
 
 
 def _connected(
-    client: Client, launch: Launch, known: Connection | None, without: Collection[str] | None
-) -> tuple[Change, bytes | None]:
+    client: ClientFile, launch: Launch, known: Connection | None, without: Collection[str] | None
+) -> tuple[ClientChange, bytes | None]:
     """The change, and the file as it would be without toolcrib."""
     current = read_bytes(client.path)
     entry = entry_for(client.connector, launch)
@@ -140,7 +142,7 @@ def _connected(
     after = insert_entry(text, client.connector, entry, str(client.path)).encode()
     is_plain = without is None and not (known and known.replaced)
     is_same = after == current or (is_plain and _entry(client, current) == entry)
-    return Change("already" if is_same else "connected", client.path, current, after), base
+    return ClientChange("already" if is_same else "connected", client.path, current, after), base
 
 
 def _replaced(known: Connection | None, without: Collection[str] | None) -> list[str]:
@@ -150,7 +152,7 @@ def _replaced(known: Connection | None, without: Collection[str] | None) -> list
     return list(dict.fromkeys((*(known.replaced if known else ()), *without)))
 
 
-def _backup(client: Client, base: bytes | None, known: Connection | None) -> Path | None:
+def _backup(client: ClientFile, base: bytes | None, known: Connection | None) -> Path | None:
     if base is None:
         return None
     if known and known.backup and read_bytes(Path(known.backup)) == base:
@@ -158,7 +160,7 @@ def _backup(client: Client, base: bytes | None, known: Connection | None) -> Pat
     return keep_backup(client.path, base)
 
 
-def disconnect(client: Client, around: Surroundings) -> Change:
+def disconnect(client: ClientFile, around: Environment) -> ClientChange:
     """Take toolcrib out of a client's file, which is then as it was before, or without the one entry."""
     connections = Connections(state_directory(around.env))
     with connections.locked():
@@ -175,28 +177,28 @@ def disconnect(client: Client, around: Surroundings) -> Change:
     return change
 
 
-def preview_disconnect(client: Client, around: Surroundings) -> Change:
+def preview_disconnect(client: ClientFile, around: Environment) -> ClientChange:
     """What ``disconnect`` would do."""
     return _disconnected(client, Connections(state_directory(around.env)).of(client.path))
 
 
-def _disconnected(client: Client, known: Connection | None) -> Change:
+def _disconnected(client: ClientFile, known: Connection | None) -> ClientChange:
     current = read_bytes(client.path)
     if _is_untouched(current, known):
         base = _without_toolcrib(client, current, known)
         if base is None or digest(base) == (known.before if known else None):
-            return Change("restored", client.path, current, base)
+            return ClientChange("restored", client.path, current, base)
     if _entry(client, current) is None:
-        return Change("absent", client.path, current, current)
+        return ClientChange("absent", client.path, current, current)
     backup = Path(known.backup) if known and known.replaced and known.backup else None
-    return Change("taken out", client.path, current, _without_toolcrib(client, current, None), backup)
+    return ClientChange("taken out", client.path, current, _without_toolcrib(client, current, None), backup)
 
 
 def _is_untouched(current: bytes | None, known: Connection | None) -> bool:
     return known is not None and current is not None and digest(current) == known.after
 
 
-def _without_toolcrib(client: Client, current: bytes | None, known: Connection | None) -> bytes | None:
+def _without_toolcrib(client: ClientFile, current: bytes | None, known: Connection | None) -> bytes | None:
     """The file as it was before, if nobody changed it since; otherwise as it is, without the entry."""
     if known is not None and _is_untouched(current, known):
         if known.before is None:
@@ -214,7 +216,7 @@ def _drop_backup(known: Connection | None) -> None:
         remove_file(Path(known.backup))
 
 
-def _write(client: Client, expected: bytes | None, content: bytes) -> None:
+def _write(client: ClientFile, expected: bytes | None, content: bytes) -> None:
     if read_bytes(client.path) != expected:
         raise ConfigError("The file was changed at this very moment.", where=str(client.path), hint="Try again.")
     replace_bytes(client.path, content, _SHARED if client.in_project else _PRIVATE)
@@ -237,7 +239,7 @@ def _text(content: bytes, path: Path) -> str:
         raise ConfigError(f"The file is not UTF-8: byte {error.start}.", where=str(path)) from None
 
 
-def _entry(client: Client, content: bytes | None) -> Any:
+def _entry(client: ClientFile, content: bytes | None) -> Any:
     if content is None:
         return None
     text, where = _text(content, client.path).removeprefix(BOM), str(client.path)
@@ -248,11 +250,11 @@ def _entry(client: Client, content: bytes | None) -> Any:
     return at(root, (*client.connector.servers, NAME))
 
 
-def replaceable(client: Client, target: Path, around: Surroundings) -> tuple[list[str], list[str]]:
+def replaceable(client: ClientFile, target: Path, around: Environment) -> tuple[list[str], list[str]]:
     """Of the other servers in a client's file: the entries that toolcrib has or could take over, and what stays."""
     if not client.path.is_file():
         return [], []
-    found = find_imports(around, Wanted(target, (str(client.path),)))
+    found = find_imports(around, ImportRequest(target, (str(client.path),)))
     own = [(candidate, origin) for candidate in found.candidates for origin in candidate.origins if not origin.scope]
     ready = [origin.name for candidate, origin in own if candidate.state in ("new", "same")]
     stays = [origin.name for candidate, origin in own if candidate.state not in ("new", "same")]

@@ -13,14 +13,14 @@ from toolcrib.catalog.levels import policy_of
 from toolcrib.config.edit import add_server, remove_server, replace_server
 from toolcrib.config.foreign.clients import CLIENTS, UNKNOWN, client_of
 from toolcrib.config.foreign.formats import is_link, read_link
-from toolcrib.config.foreign.locations import CONFIG_NAME, Location, Machine, locations
-from toolcrib.config.foreign.plan import ACTED_ON, Candidate, Place, Remembered, Sides, gather, plan, remember
+from toolcrib.config.foreign.locations import CONFIG_NAME, Computer, Location, locations
+from toolcrib.config.foreign.plan import ACTED_ON, FoundAt, ImportCandidate, ImportRecord, Sides, gather, plan, remember
 from toolcrib.config.foreign.references import ForeignServer
 from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, Layer, ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.config.sections import POLICIES
 from toolcrib.config.values import one_of
@@ -35,7 +35,7 @@ OPEN_WEBUI_VARIABLE = "TOOL_SERVER_CONNECTIONS"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ImportRequest:
     """What to look for, and the file it would be written to."""
 
     target: Path
@@ -45,15 +45,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ImportPlan:
     """What an import could do."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ImportCandidate, ...]
     problems: tuple[str, ...] = ()
     """Files that could not be read, each with its reason."""
     files: tuple[str, ...] = ()
 
-    def in_state(self, *states: str) -> list[Candidate]:
+    def in_state(self, *states: str) -> list[ImportCandidate]:
         """The candidates in these states."""
         return [candidate for candidate in self.candidates if candidate.state in states]
 
@@ -69,7 +69,7 @@ def label_of(client: str) -> str:
     return CLIENTS[client].label if client in CLIENTS else client
 
 
-def import_target(around: Surroundings, chosen: str | None = None, *, user: bool = False) -> Path:
+def import_target(around: Environment, chosen: str | None = None, *, user: bool = False) -> Path:
     """Where imported servers are written: a toolcrib.toml, never another program's file."""
     if user:
         return user_config_path(around.env)
@@ -84,7 +84,7 @@ def import_target(around: Surroundings, chosen: str | None = None, *, user: bool
     return next((path for path in own if path.is_file()), here / CONFIG_NAME)
 
 
-def find_imports(around: Surroundings, wanted: Wanted) -> Found:
+def find_imports(around: Environment, wanted: ImportRequest) -> ImportPlan:
     """Look at the files, and compare them with what toolcrib has; nothing is changed."""
     remembered = Origins(state_directory(around.env)).of(wanted.target)
     found, problems, readable = _look(around, wanted, remembered)
@@ -100,10 +100,10 @@ def find_imports(around: Surroundings, wanted: Wanted) -> Found:
         readable=frozenset(readable),
         is_sync=wanted.is_sync,
     )  # fmt: skip
-    return Found(tuple(plan(gather(scoped, _own_urls(config)), sides)), tuple(problems), tuple(readable))
+    return ImportPlan(tuple(plan(gather(scoped, _own_urls(config)), sides)), tuple(problems), tuple(readable))
 
 
-def take_over(found: Found, names: Collection[str], target: Path, around: Surroundings) -> list[Candidate]:
+def take_over(found: ImportPlan, names: Collection[str], target: Path, around: Environment) -> list[ImportCandidate]:
     """Write the named candidates into the file in one edit, and remember where they came from; what was done."""
     chosen = [candidate for candidate in found.in_state(*ACTED_ON) if candidate.name in names]
     if not chosen:
@@ -111,7 +111,7 @@ def take_over(found: Found, names: Collection[str], target: Path, around: Surrou
     with locked(target):
         before = text = read_text(target) or NEW_FILE
         config = _settings(parse(text, str(target)))
-        changes: dict[str, Remembered | None] = {}
+        changes: dict[str, ImportRecord | None] = {}
         for candidate in chosen:
             text, changes[candidate.name] = _applied(text, candidate, config, str(target))
         write_config(target, before, text)
@@ -119,19 +119,19 @@ def take_over(found: Found, names: Collection[str], target: Path, around: Surrou
     return chosen
 
 
-def forget_origin(target: Path, path: Path, around: Surroundings) -> None:
+def forget_origin(target: Path, path: Path, around: Environment) -> None:
     """Servers that were taken out of a file on purpose must not look as if its owner had removed them."""
     origins = Origins(state_directory(around.env))
-    changes: dict[str, Remembered | None] = {}
+    changes: dict[str, ImportRecord | None] = {}
     for name, memory in origins.of(target).items():
         left = tuple(origin for origin in memory.origins if origin[1] != str(path))
         if left != memory.origins:
-            changes[name] = Remembered(left, memory.found, memory.written) if left else None
+            changes[name] = ImportRecord(left, memory.found, memory.written) if left else None
     if changes:
         origins.update(target, changes)
 
 
-def _applied(text: str, candidate: Candidate, config: Config, where: str) -> tuple[str, Remembered | None]:
+def _applied(text: str, candidate: ImportCandidate, config: Config, where: str) -> tuple[str, ImportRecord | None]:
     if candidate.server is None:
         return remove_server(text, candidate.name, where), None
     server = _fitted(candidate.server, config)
@@ -153,7 +153,7 @@ def _fitted(server: ServerConfig, config: Config) -> ServerConfig:
 
 
 def _look(
-    around: Surroundings, wanted: Wanted, remembered: Mapping[str, Remembered]
+    around: Environment, wanted: ImportRequest, remembered: Mapping[str, ImportRecord]
 ) -> tuple[FoundHere, list[str], list[str]]:
     found: FoundHere = []
     problems, readable = [], []
@@ -165,13 +165,13 @@ def _look(
             problems.append(str(error))
     for word in wanted.words:
         if is_link(word):
-            found += [(Place("cursor", "link", one.name), one) for one in read_link(word, CLIENTS["cursor"].dialect)]
+            found += [(FoundAt("cursor", "link", one.name), one) for one in read_link(word, CLIENTS["cursor"].dialect)]
     if not wanted.is_sync and (not wanted.words or "open-webui" in map(folded_client, wanted.words)):
         found += _from_environment(around.env, problems)
     return found, problems, readable
 
 
-def _sources(around: Surroundings, wanted: Wanted, remembered: Mapping[str, Remembered]) -> Iterator[Source]:
+def _sources(around: Environment, wanted: ImportRequest, remembered: Mapping[str, ImportRecord]) -> Iterator[Source]:
     known = locations(machine(around))
     if wanted.is_sync and not wanted.words:
         yield from _remembered_sources(remembered, known)
@@ -182,7 +182,7 @@ def _sources(around: Surroundings, wanted: Wanted, remembered: Mapping[str, Reme
             yield from _named(word, around, known)
 
 
-def _remembered_sources(remembered: Mapping[str, Remembered], known: list[Location]) -> Iterator[Source]:
+def _remembered_sources(remembered: Mapping[str, ImportRecord], known: list[Location]) -> Iterator[Source]:
     folders = {str(location.path): location.folder for location in known}
     origins = {(client, path) for memory in remembered.values() for client, path, _, _ in memory.origins}
     for client, path in sorted(origins):
@@ -190,7 +190,7 @@ def _remembered_sources(remembered: Mapping[str, Remembered], known: list[Locati
             yield Source(CLIENTS.get(client, UNKNOWN), Path(path), folders.get(path))
 
 
-def _named(word: str, around: Surroundings, known: list[Location]) -> Iterator[Source]:
+def _named(word: str, around: Environment, known: list[Location]) -> Iterator[Source]:
     """The files a word stands for: a client's, or the one it names."""
     path = (around.cwd / Path(word).expanduser()).absolute()
     client = folded_client(word)
@@ -227,16 +227,16 @@ def _from_environment(env: Mapping[str, str], problems: list[str]) -> FoundHere:
     except ConfigError as error:
         problems.append(str(error))
         return []
-    return [(Place(client.id, f"environment {OPEN_WEBUI_VARIABLE}", one.name), one) for one in found]
+    return [(FoundAt(client.id, f"environment {OPEN_WEBUI_VARIABLE}", one.name), one) for one in found]
 
 
-def machine(around: Surroundings) -> Machine:
+def machine(around: Environment) -> Computer:
     """What decides where files are, from where toolcrib runs."""
     home = around.env.get("HOME") or around.env.get("USERPROFILE")
-    return Machine(Path(home) if home else Path.home(), around.cwd, around.env, sys.platform)
+    return Computer(Path(home) if home else Path.home(), around.cwd, around.env, sys.platform)
 
 
-def _in_scope(place: Place, foreign: ForeignServer, cwd: Path) -> tuple[Place, ForeignServer]:
+def _in_scope(place: FoundAt, foreign: ForeignServer, cwd: Path) -> tuple[FoundAt, ForeignServer]:
     here = {str(folder) for folder in (cwd.absolute(), *cwd.absolute().parents)}
     if not foreign.scope or foreign.scope in here or foreign.server is None:
         return place, foreign
@@ -244,7 +244,7 @@ def _in_scope(place: Place, foreign: ForeignServer, cwd: Path) -> tuple[Place, F
     return place, replace(foreign, server=None, left_out=reason)
 
 
-def _layers(around: Surroundings, target: Path) -> dict[str, Layer]:
+def _layers(around: Environment, target: Path) -> dict[str, Layer]:
     """toolcrib's own files, weakest first: other programs' files do not count, for a toolcrib.toml hides them."""
     paths = dict.fromkeys((str(user_config_path(around.env)), str(target)))
     texts = {path: read_text(Path(path)) for path in paths}
@@ -268,7 +268,7 @@ def _own_urls(config: Config) -> frozenset[str]:
     return frozenset(f"http://{host}:{config.port}/mcp" for host in hosts)
 
 
-def candidate_document(candidate: Candidate) -> dict[str, Any]:
+def candidate_document(candidate: ImportCandidate) -> dict[str, Any]:
     """A candidate for a program or a page: secrets are masked."""
     return {
         "name": candidate.name,

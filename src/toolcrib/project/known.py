@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.entries import Known
+from toolcrib.catalog.entries import KnownServer
 from toolcrib.catalog.recorded import Named, Recorded, offered, recorded_catalog
 from toolcrib.config.explain import explain
-from toolcrib.config.lock import Ledger, Record
+from toolcrib.config.lock import LockStore, Record
 from toolcrib.config.model import Config, ServerConfig, is_bare
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_url
 from toolcrib.core.access import Caller, decide, matches, may_operate
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
@@ -43,11 +43,11 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProjectPlace:
     """Where a project is, and how its configuration is found there."""
 
     directory: Path
-    around: Surroundings
+    around: Environment
     chosen: str | None = None
     """The file that was named, if it was not found."""
     flags: Mapping[str, object] = field(default_factory=dict)
@@ -71,18 +71,18 @@ class Place:
         return (*files.paths, files.lock)
 
 
-def elsewhere(directory: Path, env: Mapping[str, str]) -> Surroundings:
+def elsewhere(directory: Path, env: Mapping[str, str]) -> Environment:
     """As if toolcrib were run in that directory, without the file that was named for this one."""
     cwd = directory.parent if directory.name in (".cursor", ".vscode") else directory
     kept = {name: value for name, value in env.items() if name != "TOOLCRIB_CONFIG"}
-    return Surroundings(cwd, kept, elsewhere=True)
+    return Environment(cwd, kept, elsewhere=True)
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """A project as its files told of it at one moment."""
 
-    place: Place
+    place: ProjectPlace
     loaded: Loaded
     recorded: Recorded
     problem: str = ""
@@ -159,7 +159,7 @@ def _settings(config: Config) -> list[Document]:
     ]
 
 
-def _server(server: ServerConfig, known: Known | None, tools: int, *, full: bool) -> Document:
+def _server(server: ServerConfig, known: KnownServer | None, tools: int, *, full: bool) -> Document:
     record = known.record if known is not None else Record(server.name)
     origin = f"{server.origin}:{server.line}" if server.line else server.origin
     return {
@@ -183,10 +183,10 @@ def _runs(server: ServerConfig) -> str:
     return " ".join((server.command or "", *shown_args(server.args)))
 
 
-class Dossier:
+class ProjectState:
     """Reads a project's files again only when one of them has changed."""
 
-    def __init__(self, place: Place, builtin: Sequence[Tool] = (), running: Project | None = None) -> None:
+    def __init__(self, place: ProjectPlace, builtin: Sequence[Tool] = (), running: Project | None = None) -> None:
         """``builtin`` is offered where nothing is configured; ``running`` is what counts while the files are broken."""
         self.place, self._builtin, self._running = place, tuple(builtin), running
         self._turn = asyncio.Lock()
@@ -243,7 +243,7 @@ class Dossier:
                 raise
             return self._running.loaded, str(error)
 
-    def _open_ledger(self, loaded: Loaded) -> AbstractAsyncContextManager[Ledger | None]:
+    def _open_ledger(self, loaded: Loaded) -> AbstractAsyncContextManager[LockStore | None]:
         if self._running is not None and _is_shared(loaded):
             return nullcontext(self._running.crib.ledger)
         return open_ledger(loaded.config, loaded.lock, self.place.around.env)

@@ -12,12 +12,12 @@ from toolcrib.config.foreign.locations import CONFIG_NAME
 from toolcrib.config.lock import Record, kept_answers
 from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError, UnknownServer
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.layers import audit_place
 from toolcrib.crib.loading import Loaded, config_files, load
-from toolcrib.crib.window import Windows
+from toolcrib.crib.window import Profiles
 from toolcrib.stores.audit.note import NotedPlace
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.lockfile import write_config
@@ -40,12 +40,12 @@ def edit_file(path: Path, change: Edit) -> None:
         write_config(path, text, change(text))
 
 
-def project_file(chosen: str | None, around: Surroundings) -> Path:
+def project_file(chosen: str | None, around: Environment) -> Path:
     """The file a project is read from, or will be once there is something to write."""
     return config_files(chosen, around).project or around.cwd / CONFIG_NAME
 
 
-def policy_file(loaded: Loaded, around: Surroundings) -> Path:
+def policy_file(loaded: Loaded, around: Environment) -> Path:
     """Where a policy is written: the project's own toolcrib.toml, otherwise the user's, which always counts."""
     project = loaded.project
     return project if project is not None and project.suffix == ".toml" else user_config_path(around.env)
@@ -72,19 +72,19 @@ class Project:
     loaded: Loaded
     chosen: str | None = None
     """The file that was named on the command line."""
-    around: Surroundings = field(default_factory=Surroundings)
+    around: Environment = field(default_factory=Environment)
     flags: Mapping[str, object] = field(default_factory=dict)
     """What the command line says over the files."""
     prefix: bool = True
     """Whether tools are named with their server."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
-    _windows: Windows | None = field(default=None, repr=False)
+    _windows: Profiles | None = field(default=None, repr=False)
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> Profiles:
         """What its clients are shown; follows the configuration."""
         if self._windows is None:
-            self._windows = Windows(self.crib, self.config)
+            self._windows = Profiles(self.crib, self.config)
         return self._windows
 
     @property

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from toolcrib.calls.approvals import Answer, Question, Surface
+from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, Surface
 from toolcrib.catalog.recorded import Recorded
 from toolcrib.config.lock import timestamp
 from toolcrib.config.model import is_bare
@@ -22,7 +22,7 @@ from toolcrib.core.tool import Tool
 from toolcrib.crib.assemble import assemble
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import load
-from toolcrib.project.known import Document, Dossier, Place, Snapshot, Stamp, elsewhere, shown_to, stamp_of
+from toolcrib.project.known import Document, ProjectPlace, ProjectState, Snapshot, Stamp, elsewhere, shown_to, stamp_of
 from toolcrib.project.project import Project
 from toolcrib.sources.native.functions import NativeTool
 from toolcrib.stores.projects import KnownProject, ProjectFile, UnknownProject
@@ -55,35 +55,37 @@ class Projects:
         self.builtin = tuple(builtin)
         """What is offered where nothing is configured."""
         self._file = file
-        self._own = Dossier(self._served_place(), self._builtin, served)
-        self._others: dict[str, Dossier] = {}
+        self._own = ProjectState(self._served_place(), self._builtin, served)
+        self._others: dict[str, ProjectState] = {}
 
-    def _served_place(self) -> Place:
+    def _served_place(self) -> ProjectPlace:
         served = self.served
         used = timestamp(datetime.now(UTC))
-        return Place(served.directory, served.around, served.chosen, served.flags, served.prefix, used, is_served=True)
+        return ProjectPlace(
+            served.directory, served.around, served.chosen, served.flags, served.prefix, used, is_served=True
+        )
 
     @property
     def _builtin(self) -> list[Tool]:
         return [entry.tool for entry in self.builtin]
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ProjectPlace:
         """Where the served project is."""
         return self._own.place
 
-    async def places(self) -> list[Place]:
+    async def places(self) -> list[ProjectPlace]:
         """All projects that are still there, the served one first, then the one used last."""
         known = await asyncio.to_thread(self._file.read)
         others = [project for project in known if project.id != self.place.id and project.is_there]
         return [self.place, *map(self._place, others)]
 
-    def _place(self, known: KnownProject) -> Place:
+    def _place(self, known: KnownProject) -> ProjectPlace:
         directory = Path(known.directory)
         around = elsewhere(directory, self.served.around.env)
-        return Place(directory, around, known.chosen or None, last_used=known.last_used)
+        return ProjectPlace(directory, around, known.chosen or None, last_used=known.last_used)
 
-    async def find(self, project_id: str) -> Place:
+    async def find(self, project_id: str) -> ProjectPlace:
         """The project of that id."""
         if project_id == self.place.id:
             return self.place
@@ -92,15 +94,15 @@ class Projects:
                 return place
         raise UnknownProject(project_id)
 
-    async def read(self, place: Place) -> Snapshot:
+    async def read(self, place: ProjectPlace) -> Snapshot:
         """What its files tell."""
         return await (self._own if place.is_served else self._dossier(place)).read()
 
-    def _dossier(self, place: Place) -> Dossier:
+    def _dossier(self, place: ProjectPlace) -> ProjectState:
         """Kept for the projects that were asked for last."""
         found = self._others.pop(place.id, None)
         if found is None or (found.place.directory, found.place.chosen) != (place.directory, place.chosen):
-            found = Dossier(place, self._builtin)
+            found = ProjectState(place, self._builtin)
         self._others[place.id] = found
         while len(self._others) > DOSSIERS_KEPT:
             del self._others[next(iter(self._others))]
@@ -222,7 +224,7 @@ class Forwarding:
         """Whether somebody is there who may answer."""
         return self.surface.reaches(call)
 
-    async def put(self, question: Question, call: ToolCall) -> Answer | None:
+    async def put(self, question: ApprovalQuestion, call: ToolCall) -> ApprovalAnswer | None:
         """Ask."""
         server = f"{question.server or 'native'} (project {self.project})"
         return await self.surface.put(replace(question, server=server), call)
@@ -231,7 +233,7 @@ class Forwarding:
 class Workplace:
     """An open project."""
 
-    def __init__(self, place: Place, project: Project) -> None:
+    def __init__(self, place: ProjectPlace, project: Project) -> None:
         self.place, self.project = place, project
         self.journal = Journal(project.crib)
         self._seen = self._stamp()
@@ -293,7 +295,7 @@ def _is_due(crib: Crib, name: str) -> bool:
     return crib.shelves[name].source.status().state != "connected" or crib.is_stale(name)
 
 
-async def open_workplace(place: Place, builtin: Sequence[NativeTool], inbox: Surface, emit: Emit) -> Workplace:
+async def open_workplace(place: ProjectPlace, builtin: Sequence[NativeTool], inbox: Surface, emit: Emit) -> Workplace:
     """Open a project beside the served one; its questions go to the people who look after that one."""
     loaded = await asyncio.to_thread(load, place.chosen, place.around)
     tools = builtin if is_bare(loaded.config) else ()
@@ -302,6 +304,6 @@ async def open_workplace(place: Place, builtin: Sequence[NativeTool], inbox: Sur
     return Workplace(place, Project(crib, loaded, place.chosen, place.around))
 
 
-def _named(place: Place, emit: Emit) -> Emit:
+def _named(place: ProjectPlace, emit: Emit) -> Emit:
     """Say of everything that happens there which project it happens in."""
     return lambda event: emit(replace(event, fields={**event.fields, "project": place.name}))

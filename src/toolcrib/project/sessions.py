@@ -18,7 +18,7 @@ from toolcrib.core.clocks import Clock, elapsed
 from toolcrib.core.errors import CallerError, RateLimited
 from toolcrib.core.events import Emit, Event, Stay
 from toolcrib.core.tasks import TaskScope
-from toolcrib.project.known import Document, Place
+from toolcrib.project.known import Document, ProjectPlace
 from toolcrib.project.projects import Projects, Workplace, open_workplace
 
 MOST_SESSIONS = 256
@@ -61,7 +61,7 @@ class SessionElsewhere(CallerError):
 
 
 @dataclass(slots=True)
-class Session:
+class AgentSession:
     """One agent at work."""
 
     id: str
@@ -98,7 +98,7 @@ class Session:
         }
 
 
-class Sessions:
+class AgentSessions:
     """All sessions, bounded in number and in idle time."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Sessions:
         self._emit, self._stays, self._now, self._steady = emit, stays, now, steady
         self._here = Workplace(projects.place, projects.served)
         self._elsewhere: dict[str, Workplace] = {}
-        self._by_id: dict[str, Session] = {}
+        self._by_id: dict[str, AgentSession] = {}
         self._turn = asyncio.Lock()
         self._tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
         self._unbroken: set[asyncio.Task[Any]] = set()
@@ -133,11 +133,11 @@ class Sessions:
 
     # Looking on
 
-    def all(self) -> list[Session]:
+    def all(self) -> list[AgentSession]:
         """Those opened here, then those of MCP clients."""
         return [*self._by_id.values(), *map(self._of_client, self._stays())]
 
-    def find(self, session_id: str) -> Session:
+    def find(self, session_id: str) -> AgentSession:
         """The session of that id."""
         found = self._by_id.get(session_id) or next((one for one in self.all() if one.id == session_id), None)
         if found is None:
@@ -154,23 +154,25 @@ class Sessions:
         place = f"{self._replica}." if self._replica else ""
         return f"s-{place}{secrets.token_hex(12)}"
 
-    def _of_client(self, stay: Stay) -> Session:
+    def _of_client(self, stay: Stay) -> AgentSession:
         now = self._now()
         opened_at, last_used = now - stay.age_s, now - stay.idle_s
         idle_since = self._steady() - stay.idle_s
-        return Session(stay.id, stay.client, stay.caller, self._here, opened_at, last_used, idle_since, stay=stay)
+        return AgentSession(stay.id, stay.client, stay.caller, self._here, opened_at, last_used, idle_since, stay=stay)
 
     # Opening and ending
 
-    async def open(self, place: Place, name: str, caller: Caller) -> Session:
+    async def open(self, place: ProjectPlace, name: str, caller: Caller) -> AgentSession:
         """Begin to work in a project; its servers are started in the background."""
         return await self._see_through(self._open(place, name, caller))
 
-    async def _open(self, place: Place, name: str, caller: Caller) -> Session:
+    async def _open(self, place: ProjectPlace, name: str, caller: Caller) -> AgentSession:
         async with self._turn:
             self._check_room(caller)
             workplace, now = await self._workplace(place), self._now()
-            session = Session(self._new_id(), name, caller, workplace, now, now, self._steady(), workplace.journal.last)
+            session = AgentSession(
+                self._new_id(), name, caller, workplace, now, now, self._steady(), workplace.journal.last
+            )
             session.caller = replace(caller, session=session.id)
             self._by_id[session.id] = session
         self._tasks.spawn(workplace.wake(), "session.start")
@@ -182,7 +184,7 @@ class Sessions:
             whose = f"{own} sessions of yours" if own >= MOST_OF_ONE else f"{MOST_SESSIONS} sessions"
             raise RateLimited(f"{whose} are open.", hint="End one that is not needed any more.")
 
-    async def _workplace(self, place: Place) -> Workplace:
+    async def _workplace(self, place: ProjectPlace) -> Workplace:
         if place.is_served:
             return self._here
         found = self._elsewhere.get(place.id)
@@ -194,14 +196,14 @@ class Sessions:
             self._elsewhere[place.id] = found
         return found
 
-    async def use(self, session_id: str) -> Session:
+    async def use(self, session_id: str) -> AgentSession:
         """The session of that id, noted as used, in a project that is up to date."""
         session = self.find(session_id)
         session.last_used, session.idle_since = self._now(), self._steady()
         await session.workplace.catch_up()
         return session
 
-    async def end(self, session: Session) -> None:
+    async def end(self, session: AgentSession) -> None:
         """End a session; the last one of a project takes what was opened for it with it."""
         if session.stay is not None:
             session.stay.end()
@@ -238,7 +240,7 @@ class Sessions:
         await self._here.close()
 
 
-async def working(session: Session, work: Awaitable[T]) -> T:
+async def working(session: AgentSession, work: Awaitable[T]) -> T:
     """Do something in a session, which is not idle meanwhile."""
     session.running += 1
     try:

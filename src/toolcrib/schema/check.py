@@ -20,9 +20,9 @@ import msgspec
 from toolcrib.schema.cost import LIGHT, Weight, drop_unsafe_patterns, inspect, nesting
 from toolcrib.schema.document import Node, UnsafeSchema
 from toolcrib.schema.prices import STEPS_PER_MS
-from toolcrib.schema.problems import Problem, describe, find_problems
+from toolcrib.schema.problems import SchemaProblem, describe, find_problems
 
-__all__ = ["Check", "Problem", "compile_check", "describe"]
+__all__ = ["SchemaCheck", "SchemaProblem", "compile_check", "describe"]
 
 _LINEAR = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
 _NOT_JSON = (ValueError, TypeError, OverflowError, RecursionError)
@@ -40,7 +40,7 @@ _CHARACTERS_PER_STEP = 64
 _DEEPEST = 200
 
 
-class Check:
+class SchemaCheck:
     """A schema made ready to check values against.
 
     ``unchecked_reason`` is not empty when the schema could not be compiled safely; then every value is accepted.
@@ -102,14 +102,14 @@ class Check:
         except _NOT_JSON:
             return False
 
-    def problems(self, value: Any) -> list[Problem]:
+    def problems(self, value: Any) -> list[SchemaProblem]:
         """What is wrong with the value; empty exactly when it is accepted."""
         if self._validator is None or self.accepts(value):
             return []
         try:
             return find_problems(self._errors(value, self._validator), value, self.schema) or [_UNEXPLAINED]
         except _NOT_JSON as error:
-            return [Problem((), f"the value cannot be read as JSON: {error}"[:200], "plain JSON")]
+            return [SchemaProblem((), f"the value cannot be read as JSON: {error}"[:200], "plain JSON")]
 
     def _errors(self, value: Any, validator: jsonschema_rs.Validator) -> list[jsonschema_rs.ValidationError]:
         effort = _effort(value, self.weight)
@@ -124,12 +124,12 @@ class Check:
         return []
 
 
-_UNEXPLAINED = Problem((), "the value does not fit the schema; it is too large or too deep to say where")
+_UNEXPLAINED = SchemaProblem((), "the value does not fit the schema; it is too large or too deep to say where")
 
 
 def compile_check(
     schema: Mapping[str, Any] | bool, known: Mapping[str, Node] | None = None, *, formats: bool | None = None
-) -> Check:
+) -> SchemaCheck:
     """A check of values against ``schema``, in the draft it names (2020-12 if it names none).
 
     References may lead to the ``known`` documents, by address, and nowhere else outside. ``formats`` says whether
@@ -138,17 +138,19 @@ def compile_check(
     try:
         return _compile(schema, known, formats)
     except UnsafeSchema as unsafe:
-        return Check(schema, unchecked_reason=f"the schema cannot be checked safely: {unsafe}")
+        return SchemaCheck(schema, unchecked_reason=f"the schema cannot be checked safely: {unsafe}")
     except jsonschema_rs.ValidationError as invalid:
         where = "/".join(map(str, invalid.instance_path))
-        return Check(schema, unchecked_reason=f"not a valid schema: {invalid.message[:200]} (at {where or 'the top'})")
+        return SchemaCheck(
+            schema, unchecked_reason=f"not a valid schema: {invalid.message[:200]} (at {where or 'the top'})"
+        )
     except _NOT_JSON as error:
-        return Check(schema, unchecked_reason=f"not a valid schema: {str(error)[:200]}")
+        return SchemaCheck(schema, unchecked_reason=f"not a valid schema: {str(error)[:200]}")
 
 
-def _compile(schema: Mapping[str, Any] | bool, known: Mapping[str, Node] | None, formats: bool | None) -> Check:
+def _compile(schema: Mapping[str, Any] | bool, known: Mapping[str, Node] | None, formats: bool | None) -> SchemaCheck:
     if isinstance(schema, bool):
-        return Check(schema, jsonschema_rs.validator_for(schema, offline=True))  # looks at nothing
+        return SchemaCheck(schema, jsonschema_rs.validator_for(schema, offline=True))  # looks at nothing
     document, weight = inspect(schema, known)
     dropped = drop_unsafe_patterns(document)
     resources = document.admitted.items()
@@ -160,7 +162,7 @@ def _compile(schema: Mapping[str, Any] | bool, known: Mapping[str, Node] | None,
         pattern_options=_LINEAR,
         mask="the value",
     )
-    return Check(schema, validator, weight=weight, unchecked_patterns=dropped)
+    return SchemaCheck(schema, validator, weight=weight, unchecked_patterns=dropped)
 
 
 def _quick_bytes(weight: Weight) -> int:
@@ -237,16 +239,16 @@ def _refuse_repeats(pairs: list[tuple[str, Any]]) -> None:
         raise _Repeated
 
 
-def unreadable(error: Exception) -> Problem:
+def unreadable(error: Exception) -> SchemaProblem:
     """What is wrong with a value that is no JSON."""
-    return Problem((), f"the value cannot be read as JSON: {error}"[:200], "plain JSON")
+    return SchemaProblem((), f"the value cannot be read as JSON: {error}"[:200], "plain JSON")
 
 
-def _judge(check: Check, value: Any) -> bytes:
+def _judge(check: SchemaCheck, value: Any) -> bytes:
     problems = check.problems(value)
     return describe(problems, check.schema).encode(errors="replace") if problems else b""
 
 
 @lru_cache(maxsize=32)
-def _compiled(schema: bytes) -> Check:
+def _compiled(schema: bytes) -> SchemaCheck:
     return compile_check(msgspec.json.decode(schema))

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.schema.document import Document, Edge, Node, UnsafeSchema
+from toolcrib.schema.document import Edge, Node, SchemaDocument, UnsafeSchema
 from toolcrib.schema.prices import FREE, VISIT, Price, own_price
 
 MAX_BYTES = 256 * 1024
@@ -57,14 +57,14 @@ def weigh(schema: Mapping[str, Any] | bool) -> Weight:
     return LIGHT if isinstance(schema, bool) else inspect(schema)[1]
 
 
-def inspect(schema: Mapping[str, Any], given: Mapping[str, Node] | None = None) -> tuple[Document, Weight]:
+def inspect(schema: Mapping[str, Any], given: Mapping[str, Node] | None = None) -> tuple[SchemaDocument, Weight]:
     """The schema as a graph and its weight; one that cannot be checked safely raises ``UnsafeSchema``.
 
     References may also lead to the ``given`` documents, which are weighed along with it.
     """
     root = dict(schema)
     refuse_oversize(root)
-    document = Document(root, given)
+    document = SchemaDocument(root, given)
     if document.references:
         _refuse_empty_cycles(document)
     try:
@@ -101,14 +101,14 @@ def nesting(value: Any, limit: int) -> int:
     return depth
 
 
-def _refuse_empty_cycles(document: Document) -> None:
+def _refuse_empty_cycles(document: SchemaDocument) -> None:
     """Refuse a schema that comes back to itself without having gone into the value: checking it never ends."""
     done: set[int] = set()
     for start in document.nodes.values():
         _walk_in_place(document, start, done)
 
 
-def _walk_in_place(document: Document, start: Node, done: set[int]) -> None:
+def _walk_in_place(document: SchemaDocument, start: Node, done: set[int]) -> None:
     path = {id(start): _in_place(document, start)}
     while path:
         here = next(reversed(path))
@@ -122,14 +122,14 @@ def _walk_in_place(document: Document, start: Node, done: set[int]) -> None:
             path[id(following)] = _in_place(document, following)
 
 
-def _in_place(document: Document, node: Node) -> Any:
+def _in_place(document: SchemaDocument, node: Node) -> Any:
     return iter([target for edge, target in document.edges(node) if edge is Edge.IN_PLACE])
 
 
 class _Scale:
     """Weighs every schema of a document once, however many references lead to it."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: SchemaDocument) -> None:
         self._document = document
         self._known: dict[int, Weight | None] = {}
 
@@ -168,7 +168,7 @@ class _Scale:
         return Weight(1 + here + deepest, loops_here + loops_below, price + price_below)
 
 
-def drop_unsafe_patterns(document: Document) -> list[str]:
+def drop_unsafe_patterns(document: SchemaDocument) -> list[str]:
     """Leave out what ``document.unsafe_patterns`` names, in copies of its parts; the patterns that are gone.
 
     Where a pattern's absence could make a value fit less than before, ``UnsafeSchema`` is raised instead.
@@ -184,7 +184,7 @@ def drop_unsafe_patterns(document: Document) -> list[str]:
     return patterns
 
 
-def _decisive_nodes(document: Document) -> set[int]:
+def _decisive_nodes(document: SchemaDocument) -> set[int]:
     """Every schema that is looked at under ``not`` and the like, however far below."""
     pending = [target for node in document.nodes.values() for target in document.decided_by(node)]
     found: set[int] = set()
@@ -196,7 +196,7 @@ def _decisive_nodes(document: Document) -> set[int]:
     return found
 
 
-def _has_unsafe_names_beside_a_rest(document: Document) -> bool:
+def _has_unsafe_names_beside_a_rest(document: SchemaDocument) -> bool:
     """Whether leaving out a pattern of names would leave more for the keywords that look at all other names."""
     names = [
         (document.nodes[key].get("patternProperties"), patterns) for key, patterns in document.unsafe_patterns.items()

@@ -60,7 +60,7 @@ _METASCHEMA: Node = {"allOf": [{}] * 100}
 """Stands for a draft's metaschema, which every validator brings along: about as much work, and leading nowhere."""
 
 
-class Document:
+class SchemaDocument:
     """One schema with everything that its references can reach.
 
     ``given`` are further documents by their addresses; those that are reached end up in ``admitted``.
@@ -258,13 +258,13 @@ class Document:
 
 
 _READERS = (
-    dict.fromkeys(_REFERENCES, Document._read_reference)
-    | dict.fromkeys(_IDENTIFIERS, Document._read_identifier)
-    | dict.fromkeys(_ANCHORS, Document._read_anchor)
-    | dict.fromkeys(("properties", "$defs", "definitions"), Document._read_properties)
-    | dict.fromkeys(("pattern", "patternProperties"), Document._read_pattern)
-    | {"required": Document._read_required}
-    | {"$schema": Document._read_dialect, "$recursiveAnchor": Document._read_recursive_anchor}
+    dict.fromkeys(_REFERENCES, SchemaDocument._read_reference)
+    | dict.fromkeys(_IDENTIFIERS, SchemaDocument._read_identifier)
+    | dict.fromkeys(_ANCHORS, SchemaDocument._read_anchor)
+    | dict.fromkeys(("properties", "$defs", "definitions"), SchemaDocument._read_properties)
+    | dict.fromkeys(("pattern", "patternProperties"), SchemaDocument._read_pattern)
+    | {"required": SchemaDocument._read_required}
+    | {"$schema": SchemaDocument._read_dialect, "$recursiveAnchor": SchemaDocument._read_recursive_anchor}
 )
 
 

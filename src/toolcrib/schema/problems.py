@@ -45,7 +45,7 @@ _EXPECTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SchemaProblem:
     """One thing that is wrong with a value."""
 
     path: Path
@@ -56,7 +56,7 @@ class Problem:
     """The rule of JSON Schema that was broken."""
 
 
-def describe(problems: Sequence[Problem], schema: Mapping[str, Any] | bool) -> str:
+def describe(problems: Sequence[SchemaProblem], schema: Mapping[str, Any] | bool) -> str:
     """The problems as a message for whoever made the value, with the fields the schema requires."""
     lines = [_line(problem) for problem in problems[:MOST_DESCRIBED]]
     if len(problems) > MOST_DESCRIBED:
@@ -67,7 +67,7 @@ def describe(problems: Sequence[Problem], schema: Mapping[str, Any] | bool) -> s
     return "\n".join(lines)
 
 
-def find_problems(errors: Iterable[ValidationError], value: Any, schema: Any) -> list[Problem]:
+def find_problems(errors: Iterable[ValidationError], value: Any, schema: Any) -> list[SchemaProblem]:
     """The validator's errors as problems, in a fixed order; at most ``MOST_PROBLEMS``."""
     explain = _Explanation(value, schema)
     found = {problem for error in islice(errors, MOST_PROBLEMS) for problem in explain.problems(error)}
@@ -91,7 +91,7 @@ class _Explanation:
     def __init__(self, value: Any, schema: Any) -> None:
         self._value, self._schema = value, schema
 
-    def problems(self, error: ValidationError) -> list[Problem]:
+    def problems(self, error: ValidationError) -> list[SchemaProblem]:
         """One error as problems; a choice among forms is explained by the form that comes closest."""
         kind, path = error.kind, tuple(error.instance_path)
         match kind:
@@ -105,14 +105,14 @@ class _Explanation:
                 return [self._mismatch(path, "a value that fits exactly one of the allowed forms", kind.name)]
             case ValidationErrorKind.PropertyNames():
                 wanted = expectation(kind.error.kind)
-                return [Problem(path, f"a field name must be {wanted}", wanted, kind.name)]
+                return [SchemaProblem(path, f"a field name must be {wanted}", wanted, kind.name)]
         return [self._mismatch(path, expectation(kind), kind.name)]
 
-    def _mismatch(self, path: Path, expected: str, keyword: str) -> Problem:
+    def _mismatch(self, path: Path, expected: str, keyword: str) -> SchemaProblem:
         given = show(_at(self._value, path))
-        return Problem(path, f"expected {expected}, got {given}", expected, keyword)
+        return SchemaProblem(path, f"expected {expected}, got {given}", expected, keyword)
 
-    def _missing(self, error: ValidationError, path: Path, name: str) -> Problem:
+    def _missing(self, error: ValidationError, path: Path, name: str) -> SchemaProblem:
         properties = self._properties_beside(error)
         expected = _brief(properties.get(name))
         given = _at(self._value, path)
@@ -120,17 +120,17 @@ class _Explanation:
         sent = _similar(name, strangers)
         kind = f" ({expected})" if expected else ""
         hint = f"; you sent {sent!r}, did you mean {name!r}?" if sent else ""
-        return Problem(path, f"missing required field {name!r}{kind}{hint}", expected, "required")
+        return SchemaProblem(path, f"missing required field {name!r}{kind}{hint}", expected, "required")
 
-    def _unknown(self, error: ValidationError, path: Path, name: str) -> Problem:
+    def _unknown(self, error: ValidationError, path: Path, name: str) -> SchemaProblem:
         known = list(self._properties_beside(error))
         legal, shown = _listed(known), name[:_LONGEST_VALUE]
         hint = f"allowed: {legal}" if known else "no such field is allowed"
         if meant := _similar(name, known):
             hint = f"did you mean {meant!r}?"
-        return Problem(path, f"unknown field {shown!r}; {hint}", legal, error.kind.name)
+        return SchemaProblem(path, f"unknown field {shown!r}; {hint}", legal, error.kind.name)
 
-    def _closest_form(self, path: Path, forms: Sequence[Sequence[ValidationError]]) -> list[Problem]:
+    def _closest_form(self, path: Path, forms: Sequence[Sequence[ValidationError]]) -> list[SchemaProblem]:
         told = [[problem for error in form for problem in self.problems(error)] for form in forms]
         fitting = [form for form in told if not _is_of_another_type(form, path)]
         if all(len(form) == 1 and form[0].path == path and form[0].expected for form in fitting):
@@ -159,7 +159,7 @@ def expectation(kind: ValidationErrorKind) -> str:
     return _EXPECTED.get(kind.name, "a value that fits the schema").format_map(kind.as_dict())
 
 
-def _is_of_another_type(form: Sequence[Problem], path: Path) -> bool:
+def _is_of_another_type(form: Sequence[SchemaProblem], path: Path) -> bool:
     return any(problem.keyword in {"type", "falseSchema"} and problem.path == path for problem in form)
 
 
@@ -178,7 +178,7 @@ def _similar(name: str, candidates: Sequence[Any]) -> str:
     return found[0] if found else ""
 
 
-def _line(problem: Problem) -> str:
+def _line(problem: SchemaProblem) -> str:
     return f"{_field(problem.path)}: {problem.message}" if problem.path else problem.message
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.tokens import Query
+from toolcrib.search.tokens import ParsedQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Features:
     exact: float
 
 
-def measure(query: Query, weights: Mapping[str, float], entries: int) -> Features:
+def measure(query: ParsedQuery, weights: Mapping[str, float], entries: int) -> Features:
     """``weights`` is what each term of the query can add to a score."""
     total = sum(weights.values())
     quoted = {term for phrase in query.phrases for term in phrase}

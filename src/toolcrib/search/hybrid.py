@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.search.fuse import Fusion, fuse, measure
-from toolcrib.search.lexical import Bm25, Fetch, Field, Lexical, Measured, Postings, Term
+from toolcrib.search.lexical import Bm25, Fetch, FieldWeight, Lexical, Measured, Postings, Term
 from toolcrib.search.pack import pack, unpack
-from toolcrib.search.tokens import Query, read_query, share_of_phrases
+from toolcrib.search.tokens import ParsedQuery, read_query, share_of_phrases
 from toolcrib.search.vectors import Embedder, Vectors, cosines, nearest
 
 SegmentFloats = NDArray[np.float32]
@@ -21,7 +21,7 @@ KIND = "segment"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class IndexEntry:
     """What is indexed of one passage: its texts by field, such as title, headings, text."""
 
     fields: Mapping[str, str]
@@ -38,7 +38,7 @@ class Segment:
         return len(self.postings)
 
     @classmethod
-    def build(cls, entries: Sequence[Entry], vectors: SegmentFloats | None = None) -> "Segment":
+    def build(cls, entries: Sequence[IndexEntry], vectors: SegmentFloats | None = None) -> "Segment":
         """``vectors`` has a row for each entry, as an embedder made them."""
         if vectors is not None and len(vectors) != len(entries):
             raise ValueError(f"{len(entries)} entries and {len(vectors)} vectors do not belong together")
@@ -71,7 +71,7 @@ class Segment:
         return pack(KIND, {name: np.frombuffer(frame, np.uint8) for name, frame in frames.items()}, {})
 
 
-__all__ = ["Embedder", "Entry", "Found", "Hit", "Meaning", "Searcher", "Segment", "Settings"]
+__all__ = ["Embedder", "Hit", "IndexEntry", "Meaning", "SearchHits", "SearchSettings", "Searcher", "Segment"]
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -79,14 +79,14 @@ Positions = NDArray[np.intp]
 Mode = Literal["hybrid", "lexical", "vector"]
 Texts = Callable[[int, int], str]
 
-DOCUMENT_FIELDS = {"title": Field(2.0, 0.5), "headings": Field(1.5, 0.5), "text": Field(1.0, 0.75)}
+DOCUMENT_FIELDS = {"title": FieldWeight(2.0, 0.5), "headings": FieldWeight(1.5, 0.5), "text": FieldWeight(1.0, 0.75)}
 LOOKED_INTO = 100  # candidates whose text is read for quoted phrases
 BLOCK = 64  # scores of which only the highest is looked at, to find what is not worth a look
 LOOKED_AT = 10  # rows compared exactly for each candidate
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SearchSettings:
     """How entries are scored."""
 
     formula: Bm25 = field(default_factory=lambda: Bm25(DOCUMENT_FIELDS))
@@ -106,7 +106,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHits:
     """The best entries; ``total`` counts all that share a word with the query (or, by meaning alone, all there are)."""
 
     hits: list[Hit]
@@ -126,7 +126,7 @@ class _Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class NearestEntries:
     """Entries near a vector, ascending, and their cosines."""
 
     entries: Positions
@@ -136,7 +136,7 @@ class Neighbours:
 class Meaning(Protocol):
     """What can tell how near entries are to a vector; they are numbered through all segments."""
 
-    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Neighbours:
+    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> NearestEntries:
         """So many of the nearest that are allowed."""
         ...
 
@@ -176,12 +176,12 @@ class Searcher:
         self,
         segments: Sequence[tuple[Parted, Mask | None]],
         embedder: Embedder | None = None,
-        settings: Settings | None = None,
+        settings: SearchSettings | None = None,
         elsewhere: Elsewhere | None = None,
     ) -> None:
         parts = [segment for segment, _ in segments]
         self._alive = [alive for _, alive in segments]
-        self._settings = settings or Settings()
+        self._settings = settings or SearchSettings()
         self._offsets = np.cumsum([0, *map(len, parts)])
         fetch = elsewhere.fetch if elsewhere is not None else None
         self._lexical = Lexical([segment.postings for segment in parts], self._settings.formula, fetch)
@@ -198,7 +198,7 @@ class Searcher:
         masks: Sequence[Mask | None] | None = None,
         mode: Mode = "hybrid",
         texts: Texts | None = None,
-    ) -> Found:
+    ) -> SearchHits:
         """The ``k`` best entries that are alive and under their segment's mask; equal scores keep their order.
 
         ``texts`` gives the text of an entry by segment and position; with it, what the query quotes counts as a phrase.
@@ -225,7 +225,7 @@ class Searcher:
         timings = _milliseconds(lexical=words_done - started, vector=meaning_done - words_done)
         timings |= _milliseconds(total=time.perf_counter() - started)
         rarity = {term: found.idf for term, found in terms.items()}
-        return Found(hits, " ".join(terms), max(total, len(hits)), timings, rarity)
+        return SearchHits(hits, " ".join(terms), max(total, len(hits)), timings, rarity)
 
     def _by_words(self, terms: Iterable[Term], allowed: Sequence[Mask | None]) -> Floats:
         scores = self._lexical.score(terms)
@@ -234,15 +234,15 @@ class Searcher:
                 scores[self._offsets[at] : self._offsets[at + 1]] *= mask
         return scores
 
-    def _by_meaning(self, query: str, allowed: Sequence[Mask | None]) -> tuple[Neighbours, Floats | None]:
+    def _by_meaning(self, query: str, allowed: Sequence[Mask | None]) -> tuple[NearestEntries, Floats | None]:
         """The entries nearest in meaning, and the query's vector."""
         if self._embedder is None or not query.strip():
-            return Neighbours(np.zeros(0, np.intp), np.zeros(0, np.float32)), None
+            return NearestEntries(np.zeros(0, np.intp), np.zeros(0, np.float32)), None
         assert self._meaning is not None
         vector = self._embedder.embed([query])[0]
         return self._meaning.near(vector, allowed, self._settings.candidates), vector
 
-    def _candidates(self, lexical: Floats, near: Neighbours, vector: Floats | None) -> _Candidates:
+    def _candidates(self, lexical: Floats, near: NearestEntries, vector: Floats | None) -> _Candidates:
         entries = np.union1d(best(lexical, self._settings.candidates), near.entries)
         cosines_ = np.zeros(len(entries), np.float32)
         if vector is not None and self._meaning is not None:
@@ -252,7 +252,7 @@ class Searcher:
             cosines_[others] = self._meaning.cosines(vector, entries[others])
         return _Candidates(entries, lexical[entries], cosines_)
 
-    def _with_phrases(self, query: Query, candidates: _Candidates, scores: Floats, texts: Texts) -> Floats:
+    def _with_phrases(self, query: ParsedQuery, candidates: _Candidates, scores: Floats, texts: Texts) -> Floats:
         """Halve what does not hold the quoted phrases, as far as it lacks them."""
         looked_at = best(scores, LOOKED_INTO)
         held = np.zeros(len(scores), np.float32)
@@ -286,13 +286,13 @@ class VectorsHere:
         self._parts = parts
         self._offsets = np.cumsum([0, *map(len, parts)])
 
-    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Neighbours:
+    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> NearestEntries:
         """The nearest among those whose signs are most alike."""
         rows = nearest(self._parts, allowed, vector, LOOKED_AT * count)
         near = np.concatenate([found + offset for found, offset in zip(rows, self._offsets[:-1], strict=True)])
         scores = cosines(self._parts, vector, near)
         chosen = np.sort(best(scores, count))
-        return Neighbours(near[chosen], scores[chosen])
+        return NearestEntries(near[chosen], scores[chosen])
 
     def cosines(self, vector: Floats, entries: Positions) -> Floats:
         """Of these entries, which ascend."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.search.pack import pack, unpack
-from toolcrib.search.pieces import Gathered
+from toolcrib.search.pieces import EntryPieces
 
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -30,7 +30,7 @@ MOST_MATCHED = 8  # terms: of a longer query, no entry is expected to hold all
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldWeight:
     """How much a field counts, and how strongly its length is held against it."""
 
     weight: float = 1.0
@@ -41,12 +41,12 @@ class Field:
 class Bm25:
     """What the formula is tuned by; fields that are not named count like ``Field()``."""
 
-    fields: Mapping[str, Field]
+    fields: Mapping[str, FieldWeight]
     k1: float = 1.2
 
-    def field(self, name: str) -> Field:
+    def field(self, name: str) -> FieldWeight:
         """What is said of the field, or the default."""
-        return self.fields.get(name, Field())
+        return self.fields.get(name, FieldWeight())
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Postings:
     @classmethod
     def build(cls, entries: Iterable[Mapping[str, str]], fields: Sequence[str]) -> "Postings":
         """Index the named fields of each entry, in order; what else an entry holds is left out."""
-        gathered = Gathered(len(fields))
+        gathered = EntryPieces(len(fields))
         for entry in entries:
             gathered.add([entry.get(name, "") for name in fields])
         return cls(_arranged(*gathered.count()), fields)
@@ -281,7 +281,7 @@ class Statistics:
         return sum(int(each.sum()) for each in lengths) / max(held, 1)
 
 
-def _worth(lengths: NDArray[np.uint32], mean: float, field: Field) -> Floats:
+def _worth(lengths: NDArray[np.uint32], mean: float, field: FieldWeight) -> Floats:
     relative = lengths.astype(np.float32) / np.float32(max(mean, 1e-6))
     worth: Floats = field.weight / (1 - field.norm + field.norm * np.maximum(relative, np.float32(1e-3)))
     return worth

@@ -202,7 +202,7 @@ _idle: deque[Vocabulary] = deque(maxlen=1)
 """What the last texts were made of, as the next ones mostly are, too; nobody uses it now."""
 
 
-class Counted(NamedTuple):
+class WordCounts(NamedTuple):
     """The words, sorted; of each posting the word by number and the entry, ascending; counts and lengths by field."""
 
     words: list[bytes]
@@ -212,7 +212,7 @@ class Counted(NamedTuple):
     lengths: Short
 
 
-class Gathered:
+class EntryPieces:
     """Entries in the making: for each field the numbers of its pieces in order."""
 
     def __init__(self, fields: int) -> None:
@@ -240,7 +240,7 @@ class Gathered:
             waiting.clear()
         self._characters = 0
 
-    def count(self) -> "Counted":
+    def count(self) -> "WordCounts":
         """What there is in all entries. Once."""
         self._number()
         held = [self._vocabulary.pieces.meant(np.concatenate(pieces)) for pieces in self._pieces]
@@ -255,7 +255,7 @@ class Gathered:
         postings = _together([rank[each] for each, _ in held], lengths, len(words))
         if len(self._vocabulary.pieces) <= MOST_PIECES:
             _idle.append(self._vocabulary)
-        return Counted([word for word, _ in words], *postings, lengths)
+        return WordCounts([word for word, _ in words], *postings, lengths)
 
 
 def _take_idle() -> Vocabulary:

@@ -183,7 +183,7 @@ STOP_WORDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ParsedQuery:
     """What a query asks for: its terms in order, with stop words dropped, and the phrases it quotes."""
 
     text: str
@@ -227,17 +227,17 @@ def terms_in(piece: bytes) -> tuple[str, ...]:
     return tuple(term for word in WORD.findall(piece.decode()) for term in _terms_of(word))
 
 
-def read_query(text: str) -> Query:
+def read_query(text: str) -> ParsedQuery:
     """Stop words are dropped, unless there is nothing else."""
     words = WORD.findall(fold(text))
     kept = [word for word in words if word.lower() not in STOP_WORDS] or words
     grouped = [_terms_of(word) for word in kept]
     terms = tuple(term for group in grouped for term in group)
     wholes = frozenset(group[-1] for group in grouped if len(group) > 1 or group[-1][:1].isdigit())
-    return Query(text, terms, tuple(_phrases(text)), wholes)
+    return ParsedQuery(text, terms, tuple(_phrases(text)), wholes)
 
 
-def share_of_phrases(query: Query, text: str) -> float:
+def share_of_phrases(query: ParsedQuery, text: str) -> float:
     """How many of the phrases a query quotes stand in a text, 0 to 1; 1 when it quotes none."""
     spoken = f" {' '.join(analyse(text))} "
     met = sum(f" {' '.join(phrase)} " in spoken for phrase in query.phrases)

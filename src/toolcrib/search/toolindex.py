@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.search.fuse import Fusion, fuse, measure
-from toolcrib.search.hybrid import Entry, Segment, best
-from toolcrib.search.lexical import Bm25, Field, Lexical
-from toolcrib.search.tokens import CAMEL, SEPARATOR, Query, read_query
+from toolcrib.search.hybrid import IndexEntry, Segment, best
+from toolcrib.search.lexical import Bm25, FieldWeight, Lexical
+from toolcrib.search.tokens import CAMEL, SEPARATOR, ParsedQuery, read_query
 from toolcrib.search.vectors import Embedder, Vectors, cosines, nearest
 
 Floats = NDArray[np.float32]
@@ -25,12 +25,12 @@ Mask = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 
 TOOL_FIELDS = {
-    "name": Field(4.0, 0.3),
-    "server": Field(1.0, 0.3),
-    "description": Field(1.0, 0.6),
-    "parameters": Field(1.0, 0.5),
-    "details": Field(1.0, 0.7),
-    "values": Field(0.2, 0.5),
+    "name": FieldWeight(4.0, 0.3),
+    "server": FieldWeight(1.0, 0.3),
+    "description": FieldWeight(1.0, 0.6),
+    "parameters": FieldWeight(1.0, 0.5),
+    "details": FieldWeight(1.0, 0.7),
+    "values": FieldWeight(0.2, 0.5),
 }
 FORMULA = Bm25(TOOL_FIELDS, k1=2.0)
 FUSION = Fusion(vector=0.28)
@@ -125,7 +125,7 @@ class ToolIndex:
             chosen = chosen[np.lexsort((ready.ranks[chosen], -scores[chosen]))][:k]
         return [(ready.ids[at], round(min(float(scores[at]), 1.0), 6)) for at in chosen]
 
-    def _scores(self, ready: _Ready, readings: Sequence[Query], allowed: Mask | None) -> list[Floats]:
+    def _scores(self, ready: _Ready, readings: Sequence[ParsedQuery], allowed: Mask | None) -> list[Floats]:
         """For each reading of the query the scores of all tools."""
         terms = ready.lexical.look_up(term for reading in readings for term in reading.terms)
         lexical = [ready.lexical.score(terms[term] for term in dict.fromkeys(each.terms)) for each in readings]
@@ -143,7 +143,7 @@ class ToolIndex:
     def _index(self, pairs: Sequence[tuple[str, ToolText]]) -> _Part:
         tools = [tool for _, tool in pairs]
         vectors = None if self._embedder is None else meanings_of(tools, self._embedder)
-        segment = Segment.build([Entry(fields_of(tool)) for tool in tools], vectors)
+        segment = Segment.build([IndexEntry(fields_of(tool)) for tool in tools], vectors)
         return _Part(segment, tuple(tool.id for tool in tools), tuple(key for key, _ in pairs))
 
     def _ready(self) -> _Ready:

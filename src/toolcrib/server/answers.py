@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A status, a body, and headers beside the usual ones."""
 
     status: int
@@ -32,22 +32,22 @@ class Answer:
         exchange.answer(self.status, self.body, self.content_type, self.headers)
 
 
-def json_answer(value: Any, status: int = 200) -> Answer:
+def json_answer(value: Any, status: int = 200) -> HttpAnswer:
     """Plain data as JSON; nobody keeps a copy."""
     return json_bytes(_encode(value), status)
 
 
-def json_bytes(encoded: bytes, status: int = 200) -> Answer:
+def json_bytes(encoded: bytes, status: int = 200) -> HttpAnswer:
     """The same for data that are encoded already."""
-    return Answer(status, encoded, JSON, ((b"cache-control", b"no-store"),))
+    return HttpAnswer(status, encoded, JSON, ((b"cache-control", b"no-store"),))
 
 
-def see_other(place: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+def see_other(place: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> HttpAnswer:
     """Send a browser on, after a form."""
-    return Answer(303, b"", HTML, ((b"location", place.encode()), *headers))
+    return HttpAnswer(303, b"", HTML, ((b"location", place.encode()), *headers))
 
 
-class Problem(Exception):
+class HttpProblem(Exception):
     """A request that gets no further: its status, its code, and what to do (RFC 9457)."""
 
     def __init__(self, status: int, code: str, detail: str, **more: Any) -> None:
@@ -56,7 +56,7 @@ class Problem(Exception):
         self.headers: tuple[tuple[bytes, bytes], ...] = ()
         """Beside the usual ones."""
 
-    def to_answer(self) -> Answer:
+    def to_answer(self) -> HttpAnswer:
         """As problem details."""
         body = {
             "type": "about:blank",
@@ -71,7 +71,7 @@ class Problem(Exception):
             headers = (*headers, (b"www-authenticate", b'Bearer realm="toolcrib"'))
         if (retry := self.more.get("retryAfterSeconds")) is not None:
             headers = (*headers, (b"retry-after", b"%d" % max(1, round(retry))))
-        return Answer(self.status, _encode(body), PROBLEM, headers)
+        return HttpAnswer(self.status, _encode(body), PROBLEM, headers)
 
 
 TITLES = {
@@ -104,14 +104,14 @@ STATUSES = {
 """The status of each error code; whatever is not here is a fault of ours."""
 
 
-def problem_of(error: ToolcribError) -> Problem:
+def problem_of(error: ToolcribError) -> HttpProblem:
     """Trouble of our own tree, as a problem."""
-    return Problem(STATUSES.get(error.code, 500), error.code, str(error))
+    return HttpProblem(STATUSES.get(error.code, 500), error.code, str(error))
 
 
-def not_found(what: str, name: str, hint: str = "") -> Problem:
+def not_found(what: str, name: str, hint: str = "") -> HttpProblem:
     """Something that is not there."""
-    return Problem(404, "RESOURCE_NOT_FOUND", f"There is no {what} {name!r}. {hint}".strip())
+    return HttpProblem(404, "RESOURCE_NOT_FOUND", f"There is no {what} {name!r}. {hint}".strip())
 
 
 async def with_pauses(news: AsyncGenerator[News, None], pause_s: float) -> AsyncGenerator[News | None, None]:

@@ -9,7 +9,7 @@ from toolcrib.core.access import Caller
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
-from toolcrib.server.answers import Answer, Problem, problem_of
+from toolcrib.server.answers import HttpAnswer, HttpProblem, problem_of
 from toolcrib.server.identity.sign_in import (
     CSRF_FIELD,
     CSRF_HEADER,
@@ -19,14 +19,14 @@ from toolcrib.server.identity.sign_in import (
     check_word,
     refuse_strangers,
 )
-from toolcrib.server.visit import FORM, Visit, read_fields, read_segments
+from toolcrib.server.visit import FORM, PageRequest, read_fields, read_segments
 from toolcrib.transports.http.server import Exchange, Request
 
-Respond = Callable[[Visit], Awaitable[Answer | None]]
+Respond = Callable[[PageRequest], Awaitable[HttpAnswer | None]]
 """``None``: the route answers through the exchange itself, as a stream does."""
-Enter = Callable[[Request, Exchange], Visit]
-"""Finds out who comes; raises a ``Problem`` for whoever may not."""
-Show = Callable[[Visit | None, Problem], Answer]
+Enter = Callable[[Request, Exchange], PageRequest]
+"""Finds out who comes; raises a ``HttpProblem`` for whoever may not."""
+Show = Callable[[PageRequest | None, HttpProblem], HttpAnswer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RouteSpec:
     about: Any = None
 
 
-_FAILED = Problem(500, "TOOL_INTERNAL", "toolcrib failed while answering; its log has the details.")
+_FAILED = HttpProblem(500, "TOOL_INTERNAL", "toolcrib failed while answering; its log has the details.")
 
 
 class Router:
@@ -71,13 +71,13 @@ class Router:
         exchange.on_disconnect(task.cancel)
 
     async def _answer(self, request: Request, exchange: Exchange) -> None:
-        visit: Visit | None = None
+        visit: PageRequest | None = None
         try:
             route, params = self.find(request.method.decode("latin-1"), request.path)
             visit = self._enter(request, exchange)
             visit.params, visit.query = params, read_fields(request.query)
             answer = await route.respond(visit)
-        except Problem as problem:
+        except HttpProblem as problem:
             answer = self._show(visit, problem)
         except ToolcribError as error:
             answer = self._show(visit, problem_of(error))
@@ -96,7 +96,7 @@ class Router:
         node = _descend(self._tree, segments, params)
         methods = node.get("/methods") if node is not None else None
         if methods is None:
-            raise Problem(404, "HTTP_NOT_FOUND", f"There is nothing at {path.decode('latin-1')!r}.")
+            raise HttpProblem(404, "HTTP_NOT_FOUND", f"There is nothing at {path.decode('latin-1')!r}.")
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
             raise _wrong_method(methods)
@@ -107,9 +107,9 @@ class Router:
         await self._tasks.close()
 
 
-def _wrong_method(methods: Iterable[str]) -> Problem:
+def _wrong_method(methods: Iterable[str]) -> HttpProblem:
     taken = sorted({*methods, "HEAD"} if "GET" in methods else methods)
-    problem = Problem(405, "HTTP_METHOD_NOT_ALLOWED", f"This address takes {', '.join(taken)}.")
+    problem = HttpProblem(405, "HTTP_METHOD_NOT_ALLOWED", f"This address takes {', '.join(taken)}.")
     problem.headers = ((b"allow", ", ".join(taken).encode()),)
     return problem
 
@@ -139,8 +139,8 @@ Identify = Callable[[bytes], object | None]
 class Enterer(Protocol):
     """Finds out who comes."""
 
-    def __call__(self, request: Request, exchange: Exchange) -> Visit:
-        """The visit; a ``Problem`` for whoever may not come in."""
+    def __call__(self, request: Request, exchange: Exchange) -> PageRequest:
+        """The visit; a ``HttpProblem`` for whoever may not come in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +153,20 @@ class Entering:
     usual: Caller | None = None
     """Whoever comes without a token; ``None`` where everybody needs one."""
 
-    def __call__(self, request: Request, exchange: Exchange) -> Visit:
-        """The visit; a ``Problem`` for whoever may not come in."""
+    def __call__(self, request: Request, exchange: Exchange) -> PageRequest:
+        """The visit; a ``HttpProblem`` for whoever may not come in."""
         refuse_strangers(request)
         caller = request.identity if isinstance(request.identity, Caller) else self._by_token(request)
         if caller is not None:
-            return Visit(request, exchange, caller, is_known=True)
+            return PageRequest(request, exchange, caller, is_known=True)
         signed_in = self.sign_ins.of(request, is_seen=True)
         if signed_in is not None:
             if request.method not in SAFE:
                 check_word(request, signed_in, _word(request))
-            return Visit(request, exchange, signed_in.caller, is_known=True, signed_in=signed_in)
+            return PageRequest(request, exchange, signed_in.caller, is_known=True, signed_in=signed_in)
         if self.usual is None:
-            raise Problem(401, "HTTP_UNAUTHORIZED", "A token is needed here: send `Authorization: Bearer <token>`.")
-        return Visit(request, exchange, self.usual, is_known=False)
+            raise HttpProblem(401, "HTTP_UNAUTHORIZED", "A token is needed here: send `Authorization: Bearer <token>`.")
+        return PageRequest(request, exchange, self.usual, is_known=False)
 
     def _by_token(self, request: Request) -> Caller | None:
         """Who sends a token the guard did not look at, because here nobody needs one."""
@@ -176,7 +176,7 @@ class Entering:
         scheme, _, token = presented.partition(b" ")
         caller = self.identify(token.strip()) if scheme.lower() == b"bearer" else None
         if not isinstance(caller, Caller):
-            raise Problem(401, "HTTP_UNAUTHORIZED", "This token is not valid.")
+            raise HttpProblem(401, "HTTP_UNAUTHORIZED", "This token is not valid.")
         return caller
 
 
@@ -201,18 +201,18 @@ class Threshold:
     entering: Entering
     is_open: Callable[[bytes], bool]
 
-    def __call__(self, request: Request, exchange: Exchange) -> Visit:
-        """The visit; the ``Problem`` of whoever must sign in first says where they wanted to go."""
+    def __call__(self, request: Request, exchange: Exchange) -> PageRequest:
+        """The visit; the ``HttpProblem`` of whoever must sign in first says where they wanted to go."""
         if self.is_open(request.path):
             refuse_strangers(request)
-            return Visit(request, exchange, STRANGER, is_known=False)
+            return PageRequest(request, exchange, STRANGER, is_known=False)
         try:
             return self.entering(request, exchange)
-        except Problem as problem:
+        except HttpProblem as problem:
             if problem.status != 401:
                 raise
             wanted, is_fragment = wanted_place(request), request.header(b"hx-request") is not None
-            raise Problem(401, problem.code, problem.detail, wanted=wanted, is_fragment=is_fragment) from None
+            raise HttpProblem(401, problem.code, problem.detail, wanted=wanted, is_fragment=is_fragment) from None
 
 
 def wanted_place(request: Request) -> str:

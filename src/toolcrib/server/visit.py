@@ -13,8 +13,8 @@ from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.bulletin import Bulletin
 from toolcrib.crib.crib import Crib
 from toolcrib.project.project import Project
-from toolcrib.project.sessions import Sessions
-from toolcrib.server.answers import Problem
+from toolcrib.project.sessions import AgentSessions
+from toolcrib.server.answers import HttpProblem
 from toolcrib.server.identity.sign_in import SignedIn, SignIns
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.transports.http.server import Exchange, Request
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Visit:
+class PageRequest:
     """What a route is given."""
 
     request: Request
@@ -43,20 +43,20 @@ class Visit:
     def need_known(self) -> None:
         """Stop whoever came without a token: an agent on this machine could be behind it."""
         if not self.is_known:
-            raise Problem(401, "HTTP_UNAUTHORIZED", "A token is needed here: send `Authorization: Bearer <token>`.")
+            raise HttpProblem(401, "HTTP_UNAUTHORIZED", "A token is needed here: send `Authorization: Bearer <token>`.")
 
     def need_operator(self, level: SecurityLevel = SecurityLevel.ADMIN) -> None:
         """Stop whoever may not look after this server; ``level`` says how far the deed reaches."""
         self.need_known()
         if not self.is_operator(level):
-            raise Problem(403, "HTTP_FORBIDDEN", f"This needs a token for everything, up to level {level}.")
+            raise HttpProblem(403, "HTTP_FORBIDDEN", f"This needs a token for everything, up to level {level}.")
         if level is SecurityLevel.SYSTEM:
             self.need_confirmed()
 
     def need_confirmed(self) -> None:
         """Stop a browser whose person was not asked lately who they are; whoever sends a token says so each time."""
         if self.signed_in is not None and not self.signed_in.is_confirmed:
-            raise Problem(
+            raise HttpProblem(
                 403, NOT_CONFIRMED, "Say once more that it is you: enter your token, or sign in with `toolcrib open`."
             )
 
@@ -67,21 +67,21 @@ class Visit:
     def json(self, kind: type[T]) -> T:
         """The body as a value of that type; what does not fit is said by field."""
         if (self.request.header(b"content-type") or b"").partition(b";")[0].strip().lower() != b"application/json":
-            raise Problem(415, "HTTP_NOT_JSON", "Send the body with content-type application/json.")
+            raise HttpProblem(415, "HTTP_NOT_JSON", "Send the body with content-type application/json.")
         if framing.is_bulky(self.request.body):
-            raise Problem(413, "HTTP_BODY_TOO_LARGE", framing.TOO_MANY_VALUES)
+            raise HttpProblem(413, "HTTP_BODY_TOO_LARGE", framing.TOO_MANY_VALUES)
         try:
             with framing.without_collecting():
                 return msgspec.json.decode(self.request.body, type=kind)
         except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Problem(422, "TOOL_INVALID_INPUT", f"The body does not fit: {error}.") from None
+            raise HttpProblem(422, "TOOL_INVALID_INPUT", f"The body does not fit: {error}.") from None
         except RecursionError:
-            raise Problem(422, "TOOL_INVALID_INPUT", "The body is nested too deeply.") from None
+            raise HttpProblem(422, "TOOL_INVALID_INPUT", "The body is nested too deeply.") from None
 
     def form(self) -> dict[str, str]:
         """The fields of a form; of one that was sent twice, the last."""
         if (self.request.header(b"content-type") or b"").partition(b";")[0].strip().lower() != FORM:
-            raise Problem(415, "HTTP_NOT_A_FORM", "Send a form.")
+            raise HttpProblem(415, "HTTP_NOT_A_FORM", "Send a form.")
         return read_fields(self.request.body)
 
     def number(self, name: str, default: int, most: int) -> int:
@@ -90,7 +90,7 @@ class Visit:
         if given is None:
             return default
         if not (given.isascii() and given.isdigit() and len(given) <= 9):
-            raise Problem(422, "TOOL_INVALID_INPUT", f"`{name}` must be a whole number from 0 to {most}.")
+            raise HttpProblem(422, "TOOL_INVALID_INPUT", f"`{name}` must be a whole number from 0 to {most}.")
         return min(int(given), most)
 
 
@@ -101,7 +101,7 @@ def read_fields(encoded: bytes) -> dict[str, str]:
             encoded.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict", strict_parsing=False
         )
     except ValueError:  # UnicodeDecodeError is one, too
-        raise Problem(422, "TOOL_INVALID_INPUT", "The fields are not UTF-8, or too many.") from None
+        raise HttpProblem(422, "TOOL_INVALID_INPUT", "The fields are not UTF-8, or too many.") from None
     return dict(pairs)
 
 
@@ -110,11 +110,11 @@ def read_segments(path: bytes) -> list[str]:
     try:
         return [unquote_to_bytes(part).decode() for part in path.split(b"/")[1:]]
     except UnicodeDecodeError:
-        raise Problem(404, "HTTP_NOT_FOUND", "There is nothing at this address.") from None
+        raise HttpProblem(404, "HTTP_NOT_FOUND", "There is nothing at this address.") from None
 
 
 @dataclass(frozen=True, slots=True)
-class Premises:
+class ServedProject:
     """Given to every route when it is made."""
 
     project: Project
@@ -131,7 +131,7 @@ class Premises:
     """Those that were given to others; without it, the file of this user."""
     bulletin: Bulletin | None = None
     """The news, for those who look on."""
-    sessions: Sessions | None = None
+    sessions: AgentSessions | None = None
     """Who works here and in other projects; without it there are no addresses for that."""
 
     @property

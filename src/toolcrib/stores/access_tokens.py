@@ -33,7 +33,7 @@ TokenKind = Literal["token", "agent"]
 TokenState = Literal["active", "expired", "revoked"]
 
 
-class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class AccessToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One token as it is kept; times are seconds since 1970."""
 
     id: Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{12}\Z")]
@@ -75,7 +75,7 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 @dataclass(frozen=True, slots=True)
-class TokenWish:
+class NewToken:
     """What a new token is to be."""
 
     name: str
@@ -97,13 +97,13 @@ class NoSuchToken(CallerError):
 class TokenBook(Protocol):
     """Where tokens are kept; whatever cannot be trusted raises, and lets nobody in."""
 
-    def read(self) -> tuple[Token, ...]:
+    def read(self) -> tuple[AccessToken, ...]:
         """Every token there is or was."""
 
-    def create(self, wish: TokenWish) -> tuple[Token, str]:
+    def create(self, wish: NewToken) -> tuple[AccessToken, str]:
         """A new token, and the text its holder sends: it cannot be had again."""
 
-    def revoke(self, name_or_id: str) -> Token:
+    def revoke(self, name_or_id: str) -> AccessToken:
         """End a token for good; it stays on record, so that the door does not open when the last one is gone."""
 
     def identify(self, presented: bytes) -> Caller | None:
@@ -123,14 +123,14 @@ class TokenBook(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class TokenIndex:
     """The tokens as they were at one moment, ready to recognise them by."""
 
-    by_id: dict[str, Token] = field(default_factory=dict)
+    by_id: dict[str, AccessToken] = field(default_factory=dict)
     _seen: dict[bytes, tuple[Caller, float, float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tokens: Iterable[Token]) -> "Known":
+    def of(cls, tokens: Iterable[AccessToken]) -> "TokenIndex":
         """These tokens."""
         return cls({token.id: token for token in tokens})
 
@@ -162,13 +162,13 @@ class Known:
         return seen
 
 
-def make_token(wish: TokenWish, now: float) -> tuple[Token, str]:
+def make_token(wish: NewToken, now: float) -> tuple[AccessToken, str]:
     """A token as it is kept, and the text its holder sends."""
     token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(SECRET_BYTES)
     grants = wish.grants
     if grants.level is None:
         raise CallerError("A token needs a level.", hint="Choose read_only, write, admin or system.")
-    token = Token(
+    token = AccessToken(
         id=token_id,
         name=_checked_name(wish.name),
         sha256=_digest(secret.encode()),
@@ -202,7 +202,7 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def refuse_namesake(kept: Iterable[Token], name: str, now: float) -> None:
+def refuse_namesake(kept: Iterable[AccessToken], name: str, now: float) -> None:
     """Refuse a name that is in use; one whose token has ended is free again."""
     if any(token.name == name and token.state(now) == "active" for token in kept):
         raise CallerError(
@@ -211,7 +211,7 @@ def refuse_namesake(kept: Iterable[Token], name: str, now: float) -> None:
         )
 
 
-def find_named(kept: Iterable[Token], wanted: str) -> Token:
+def find_named(kept: Iterable[AccessToken], wanted: str) -> AccessToken:
     """The token of that id, else the one of that name; names of revoked ones do not count."""
     alive = [token for token in kept if token.revoked is None]
     for found in (token for token in alive if token.id == wanted):
@@ -233,7 +233,7 @@ class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the file holds."""
 
     version: Literal[1] = 1
-    tokens: tuple[Token, ...] = ()
+    tokens: tuple[AccessToken, ...] = ()
 
 
 class TokenFile:
@@ -245,10 +245,10 @@ class TokenFile:
         self._file = str(path)
         self._now = now
         self._stamp: _Stamp | None = _UNSEEN
-        self._known = Known()
+        self._known = TokenIndex()
         self._problem: ConfigError | None = None
 
-    def read(self) -> tuple[Token, ...]:
+    def read(self) -> tuple[AccessToken, ...]:
         """Every token there is or was; a file that cannot be trusted is an error."""
         text = read_text(self.path)
         if text is None:
@@ -262,24 +262,24 @@ class TokenFile:
             raise _damaged(self.path, "two tokens have the same id")
         return kept or self._none("empty")
 
-    def create(self, wish: TokenWish) -> tuple[Token, str]:
+    def create(self, wish: NewToken) -> tuple[AccessToken, str]:
         """A new token, and the text its holder sends: it cannot be had again."""
         now = self._now()
         token, text = make_token(wish, now)
 
-        def add(kept: tuple[Token, ...]) -> tuple[Token, ...]:
+        def add(kept: tuple[AccessToken, ...]) -> tuple[AccessToken, ...]:
             refuse_namesake(kept, token.name, now)
             return (*kept, token)
 
         self._change(add)
         return token, text
 
-    def revoke(self, name_or_id: str) -> Token:
+    def revoke(self, name_or_id: str) -> AccessToken:
         """End a token for good; it stays in the file, so that the door does not open when the last one is gone."""
         now = self._now()
-        revoked: list[Token] = []
+        revoked: list[AccessToken] = []
 
-        def end(kept: tuple[Token, ...]) -> tuple[Token, ...]:
+        def end(kept: tuple[AccessToken, ...]) -> tuple[AccessToken, ...]:
             found = find_named(kept, name_or_id)
             revoked.append(msgspec.structs.replace(found, revoked=now))
             return tuple(revoked[0] if token is found else token for token in kept)
@@ -320,7 +320,7 @@ class TokenFile:
             _make_private(self._note)
             replace_text(self._note, NOTE, 0o600)
 
-    def _none(self, how: str) -> tuple[Token, ...]:
+    def _none(self, how: str) -> tuple[AccessToken, ...]:
         """No tokens; where some were made, that is an error."""
         if self._note is None or not self._note.exists():
             return ()
@@ -333,21 +333,21 @@ class TokenFile:
     async def follow(self) -> None:
         """Nothing to do: every question looks at the file."""
 
-    def _look(self) -> Known:
+    def _look(self) -> TokenIndex:
         """The tokens, read again if the file has changed."""
         stamp = _stamp_of(self._file)
         if stamp != self._stamp:
-            self._known, self._problem = Known(), None
+            self._known, self._problem = TokenIndex(), None
             self._stamp = stamp
             try:
-                self._known = Known.of(self.read())
+                self._known = TokenIndex.of(self.read())
             except ConfigError as error:
                 self._problem = error
         if self._problem is not None:
             raise self._problem.with_traceback(None)
         return self._known
 
-    def _change(self, change: Callable[[tuple[Token, ...]], tuple[Token, ...]]) -> None:
+    def _change(self, change: Callable[[tuple[AccessToken, ...]], tuple[AccessToken, ...]]) -> None:
         _make_private(self.path)
         with locked(self.path):
             text = msgspec.json.format(msgspec.json.encode(_Kept(tokens=change(self.read())))).decode()

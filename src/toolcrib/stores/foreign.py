@@ -12,11 +12,11 @@ import msgspec
 from toolcrib.config.foreign.clients import CLIENTS, Client, read_servers
 from toolcrib.config.foreign.locations import Location
 from toolcrib.config.foreign.packages import SUFFIXES, manifest_text
-from toolcrib.config.foreign.plan import Place, Remembered
+from toolcrib.config.foreign.plan import FoundAt, ImportRecord
 from toolcrib.config.foreign.references import ForeignServer
 from toolcrib.config.jsonc import is_blank, read_jsonc
 from toolcrib.config.parse import read_toml
-from toolcrib.config.positions import Written
+from toolcrib.config.positions import PlacedValues
 from toolcrib.core.errors import ConfigError, remedy_of
 from toolcrib.stores.files import locked, read_text, replace_bytes, replace_text, sync_directory
 
@@ -26,7 +26,7 @@ _PRIVATE = 0o600
 
 class _Kept(msgspec.Struct):
     version: int = 1
-    files: dict[str, dict[str, Remembered]] = {}
+    files: dict[str, dict[str, ImportRecord]] = {}
 
 
 class Origins:
@@ -35,11 +35,11 @@ class Origins:
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
 
-    def of(self, target: Path) -> dict[str, Remembered]:
+    def of(self, target: Path) -> dict[str, ImportRecord]:
         """What is remembered of the servers in one file."""
         return dict(self._read().files.get(str(target), {}))
 
-    def update(self, target: Path, changes: Mapping[str, Remembered | None]) -> None:
+    def update(self, target: Path, changes: Mapping[str, ImportRecord | None]) -> None:
         """Remember these servers of a file, and forget those that are ``None``."""
         with locked(self.path):
             kept = self._read()
@@ -61,13 +61,13 @@ class Origins:
 YAML_INSTALL = "Install it with: pip install 'toolcrib[yaml]'"
 
 
-def read_document(text: str, where: str) -> Written:
+def read_document(text: str, where: str) -> PlacedValues:
     """The values of a file; a file that cannot be read is an error with its line. An empty one holds nothing."""
     if where.endswith(".toml"):
         return read_toml(text, where)
     if where.endswith((".yaml", ".yml")):
-        return Written(where, _read_yaml(text, where))
-    return Written(where, {}) if is_blank(text) else read_jsonc(text, where)
+        return PlacedValues(where, _read_yaml(text, where))
+    return PlacedValues(where, {}) if is_blank(text) else read_jsonc(text, where)
 
 
 def _read_yaml(text: str, where: str) -> Any:
@@ -89,7 +89,7 @@ def _read_yaml(text: str, where: str) -> Any:
 FILE_MAX = 5_000_000
 BUNDLE_MAX = 1_000_000_000
 
-FoundHere = list[tuple[Place, ForeignServer]]
+FoundHere = list[tuple[FoundAt, ForeignServer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +128,8 @@ def _client(source: Source) -> Client:
     return CLIENTS["mcpb"] if source.path.suffix in SUFFIXES else source.client
 
 
-def _place(source: Source, foreign: ForeignServer) -> Place:
-    return Place(_client(source).id, str(source.path), foreign.name, foreign.scope, foreign.line)
+def _place(source: Source, foreign: ForeignServer) -> FoundAt:
+    return FoundAt(_client(source).id, str(source.path), foreign.name, foreign.scope, foreign.line)
 
 
 def _name_for_reading(path: Path) -> str:

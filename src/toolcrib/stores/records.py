@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from toolcrib.config.lock import Answer, Change, Lock, Record, timestamp, with_answer
+from toolcrib.config.lock import Change, Lock, Record, StandingAnswer, timestamp, with_answer
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.lockfile import LockFile, stamp_of
 
@@ -44,7 +44,7 @@ class FileLedger:
 
     async def write(self, tool: str, caller: str, allow: bool, by: str) -> None:
         """Keep an answer."""
-        answer = Answer(allow, timestamp(datetime.now(UTC)), by)
+        answer = StandingAnswer(allow, timestamp(datetime.now(UTC)), by)
         await asyncio.to_thread(self._file.change, lambda lock: with_answer(lock, tool, caller, answer))
 
     async def forget(self, tool: str, callers: Sequence[str] | None = None) -> list[str]:

@@ -70,7 +70,7 @@ class RunFiles:
         self.directory = state_directory(env) / "run"
         self._system = system or this_system
 
-    def write(self, url: str, config: Path, version: str) -> "Written":
+    def write(self, url: str, config: Path, version: str) -> "OwnRunFile":
         """Say that this process serves the project of ``config`` at ``url``, until the result is removed."""
         entry = RunFile(
             url=url,
@@ -88,7 +88,7 @@ class RunFiles:
             _write_private(path, msgspec.json.encode(entry))
         except OSError as error:
             raise _cannot("written", path, error) from error
-        return Written(entry, path)
+        return OwnRunFile(entry, path)
 
     def read(self) -> list[RunFile]:
         """Whoever serves, newest first; files of processes that are gone are removed."""
@@ -131,7 +131,7 @@ class RunFiles:
             )
 
 
-class Written:
+class OwnRunFile:
     """The run file of this process."""
 
     def __init__(self, entry: RunFile, path: Path) -> None:

@@ -10,7 +10,7 @@ from msgspec import Raw
 from toolcrib.core.audit import AuditEntry, AuditStatus
 from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import AuditUnavailable, ConnectionLost, NotImplementedHere, RemoteError
-from toolcrib.sources.mcp.link import Link, LinkEvents, Question, Remains
+from toolcrib.sources.mcp.link import ExitTrace, Link, LinkEvents, ServerRequest
 from toolcrib.wire import eras
 from toolcrib.wire.jsonrpc import METHOD_NOT_FOUND
 
@@ -129,7 +129,7 @@ class FakeServer:
         self.refusals: list[BaseException] = []
         """Raised by the next attempts to dial, one each."""
         self.dialled = 0
-        self.remains = Remains()
+        self.remains = ExitTrace()
         """What its links leave behind."""
 
     async def dial(self, events: LinkEvents) -> "FakeLink":
@@ -159,7 +159,7 @@ class FakeLink:
 
     def __init__(self, server: FakeServer, events: LinkEvents) -> None:
         self.server, self.events = server, events
-        self.questions: list[Question] = []
+        self.questions: list[ServerRequest] = []
         self.asked: list[tuple[str, Any]] = []
         self.told: list[tuple[str, Any]] = []
         self.agreed = ""
@@ -180,7 +180,7 @@ class FakeLink:
         """One more than the questions so far."""
         return len(self.questions) + 1
 
-    async def ask(self, question: Question) -> Raw:
+    async def ask(self, question: ServerRequest) -> Raw:
         """The scripted answer; a held one when it is released."""
         if not self.is_open:
             raise ConnectionLost("The connection has ended.")
@@ -241,7 +241,7 @@ class FakeLink:
         """Note the subscription."""
         self.listening = msgspec.json.decode(params)
 
-    def remains(self) -> Remains:
+    def remains(self) -> ExitTrace:
         """What the server was set to leave behind."""
         return self.server.remains
 

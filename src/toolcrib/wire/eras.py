@@ -39,7 +39,7 @@ def agree_on_handshake(requested: object) -> str:
     return requested if isinstance(requested, str) and requested in HANDSHAKE_VERSIONS else LATEST_HANDSHAKE
 
 
-class Step(Enum):
+class ProbeStep(Enum):
     """Where a client stands in finding out what a server speaks."""
 
     DISCOVER = "send server/discover"
@@ -49,7 +49,7 @@ class Step(Enum):
     HANDSHAKE = "speak the handshake era"
 
 
-class Outcome(Enum):
+class ProbeOutcome(Enum):
     """What came back."""
 
     ACCEPTED = "was accepted"
@@ -58,30 +58,30 @@ class Outcome(Enum):
     SILENT = "was ignored"
 
 
-LEGAL: Mapping[Step, Mapping[Outcome, Step]] = {
-    Step.DISCOVER: {
-        Outcome.ACCEPTED: Step.MODERN,
-        Outcome.REFUSED: Step.INITIALIZE,
-        Outcome.REFUSED_AS_MODERN: Step.DISCOVER_AGAIN,
-        Outcome.SILENT: Step.INITIALIZE,
+LEGAL: Mapping[ProbeStep, Mapping[ProbeOutcome, ProbeStep]] = {
+    ProbeStep.DISCOVER: {
+        ProbeOutcome.ACCEPTED: ProbeStep.MODERN,
+        ProbeOutcome.REFUSED: ProbeStep.INITIALIZE,
+        ProbeOutcome.REFUSED_AS_MODERN: ProbeStep.DISCOVER_AGAIN,
+        ProbeOutcome.SILENT: ProbeStep.INITIALIZE,
     },
-    Step.INITIALIZE: {
-        Outcome.ACCEPTED: Step.HANDSHAKE,
-        Outcome.REFUSED: Step.DISCOVER_AGAIN,
-        Outcome.REFUSED_AS_MODERN: Step.DISCOVER_AGAIN,
+    ProbeStep.INITIALIZE: {
+        ProbeOutcome.ACCEPTED: ProbeStep.HANDSHAKE,
+        ProbeOutcome.REFUSED: ProbeStep.DISCOVER_AGAIN,
+        ProbeOutcome.REFUSED_AS_MODERN: ProbeStep.DISCOVER_AGAIN,
     },
-    Step.DISCOVER_AGAIN: {Outcome.ACCEPTED: Step.MODERN},
-    Step.MODERN: {},
-    Step.HANDSHAKE: {},
+    ProbeStep.DISCOVER_AGAIN: {ProbeOutcome.ACCEPTED: ProbeStep.MODERN},
+    ProbeStep.MODERN: {},
+    ProbeStep.HANDSHAKE: {},
 }
 
 
-def first_step(remembered: str) -> Step:
+def first_step(remembered: str) -> ProbeStep:
     """Where to begin with a server that was found to speak ``remembered`` before (empty: unknown)."""
-    return Step.INITIALIZE if remembered in HANDSHAKE_VERSIONS else Step.DISCOVER
+    return ProbeStep.INITIALIZE if remembered in HANDSHAKE_VERSIONS else ProbeStep.DISCOVER
 
 
-def advance(step: Step, outcome: Outcome) -> Step:
+def advance(step: ProbeStep, outcome: ProbeOutcome) -> ProbeStep:
     """The step after ``outcome``; one the table does not know means that both sides share no revision."""
     try:
         return LEGAL[step][outcome]
@@ -89,17 +89,17 @@ def advance(step: Step, outcome: Outcome) -> Step:
         raise ProtocolError(f"{step.value}: the server's answer leaves nothing to try ({outcome.value}).") from None
 
 
-def judge_discover(result: Mapping[str, Any]) -> Outcome:
+def judge_discover(result: Mapping[str, Any]) -> ProbeOutcome:
     """Whether a ``server/discover`` result offers a modern revision toolcrib speaks."""
     supported = result.get("supportedVersions")
     offered = supported if isinstance(supported, Sequence) else ()
-    return Outcome.ACCEPTED if any(version in MODERN_VERSIONS for version in offered) else Outcome.REFUSED
+    return ProbeOutcome.ACCEPTED if any(version in MODERN_VERSIONS for version in offered) else ProbeOutcome.REFUSED
 
 
-def judge_refusal(code: int, data: object) -> Outcome:
+def judge_refusal(code: int, data: object) -> ProbeOutcome:
     """What a JSON-RPC error says about the server's era."""
     supported = data.get("supported") if isinstance(data, Mapping) else None
     names_modern = isinstance(supported, Sequence) and any(version in MODERN_VERSIONS for version in supported)
     if code == UNSUPPORTED_VERSION and names_modern:
-        return Outcome.REFUSED_AS_MODERN
-    return Outcome.REFUSED
+        return ProbeOutcome.REFUSED_AS_MODERN
+    return ProbeOutcome.REFUSED

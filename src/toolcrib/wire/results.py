@@ -10,7 +10,7 @@ from toolcrib.wire.eras import META_RESERVED
 from toolcrib.wire.jsonrpc import encode
 
 
-class Block(msgspec.Struct, gc=False):
+class ContentBlock(msgspec.Struct, gc=False):
     """One block of content: a text, a picture or a sound; others have more that is not looked at."""
 
     type: str = ""
@@ -28,7 +28,7 @@ class _Head(msgspec.Struct, gc=False):
 class PlainHead(_Head, gc=False):
     """The few fields of a result that decide what happens to it; content and data are what they should be."""
 
-    content: list[Block] | UnsetType = UNSET
+    content: list[ContentBlock] | UnsetType = UNSET
     structured: dict[str, Raw] | UnsetType = msgspec.field(default=UNSET, name="structuredContent")
 
 

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from toolcrib.core.errors import ProtocolError
-from toolcrib.wire.results import LARGE_BYTES, Block, PlainHead, ResultHead, needs_repair, read_head, repair
+from toolcrib.wire.results import LARGE_BYTES, ContentBlock, PlainHead, ResultHead, needs_repair, read_head, repair
 
 DEPTH_MAX = 100
 """Of a result; the official Python client reads messages of at most 200 levels."""
@@ -82,7 +82,7 @@ def is_accounted_for(size: int, head: ResultHead) -> bool:
     return size == (known if known > 1 else 2)
 
 
-def _size_of_blocks(blocks: list[Block]) -> int:
+def _size_of_blocks(blocks: list[ContentBlock]) -> int:
     """Of compact blocks that are texts or pictures; any other makes it far too small."""
     size = 1 if blocks else 2
     for block in blocks:

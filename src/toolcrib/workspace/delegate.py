@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from toolcrib.core.access import matches
-from toolcrib.core.call import Budget, Errand, Report, SubAgents, ToolCall, Tooling, ToolResult, UsedTool
+from toolcrib.core.call import Budget, SubAgentReport, SubAgents, SubAgentTask, ToolCall, Tooling, ToolResult, UsedTool
 from toolcrib.core.errors import InvalidArguments, NotImplementedHere, PermissionDenied, RateLimited, ToolFailed
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.workspace.files import said
@@ -59,13 +59,13 @@ class DelegateTool:
             )
         budget = Budget(**given.get("budget") or {})
         satchel = Satchel(tooling, call, await _choose(tooling, call, given.get("tools")), budget.calls)
-        errand = Errand(given["task"], given.get("context", ""), budget)
+        errand = SubAgentTask(given["task"], given.get("context", ""), budget)
         began = time.monotonic()
         report = await _send(self._agents, errand, satchel)
         return _told(report, satchel, time.monotonic() - began)
 
 
-async def _send(agents: SubAgents, errand: Errand, satchel: Satchel) -> Report:
+async def _send(agents: SubAgents, errand: SubAgentTask, satchel: Satchel) -> SubAgentReport:
     try:
         async with asyncio.timeout(errand.budget.seconds):
             return await agents.run(errand, satchel)
@@ -88,7 +88,7 @@ async def _choose(tooling: Tooling, call: ToolCall, patterns: Sequence[str] | No
     return [tool for tool in offered if matches(tool.name, tuple(patterns))]
 
 
-def _told(report: Report, satchel: Satchel, took_s: float) -> ToolResult:
+def _told(report: SubAgentReport, satchel: Satchel, took_s: float) -> ToolResult:
     trace = [asdict(used) for used in satchel.used]
     spent = {**asdict(report.spent), "calls": len(trace), "seconds": round(took_s, 3)}
     data = {"answer": report.answer, "complete": report.is_complete, "spent": spent, "model": report.model}

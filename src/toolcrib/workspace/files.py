@@ -9,7 +9,7 @@ from typing import Any
 
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments
-from toolcrib.workspace.root import Root, Written
+from toolcrib.workspace.root import WorkspaceRoot, WrittenFile
 from toolcrib.workspace.texts import (
     SAMPLE,
     Edit,
@@ -66,7 +66,7 @@ class Excerpt:
 class FileTools:
     """The file tools over one root; changes are made one after the other."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: WorkspaceRoot) -> None:
         self._root = root
         self._turn = asyncio.Lock()
 
@@ -118,7 +118,7 @@ class FileTools:
         return _told(done)
 
 
-def _told(done: Written) -> ToolResult:
+def _told(done: WrittenFile) -> ToolResult:
     before, after = (_text(content) for content in (done.before, done.after))
     changed = diff(done.path, before, after)
     added, removed = counts(changed)

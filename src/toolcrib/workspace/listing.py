@@ -9,8 +9,8 @@ from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.globs import Glob, read_glob
 from toolcrib.workspace.files import said
-from toolcrib.workspace.root import Root
-from toolcrib.workspace.walk import Entry, Wanted, walk
+from toolcrib.workspace.root import WorkspaceRoot
+from toolcrib.workspace.walk import DirectoryEntry, WalkOptions, walk
 
 Arguments = Mapping[str, Any]
 LISTED = 500
@@ -20,13 +20,13 @@ PATTERN_MAX = 500
 class ListTools:
     """The tools that tell what there is."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: WorkspaceRoot) -> None:
         self._root = root
 
     async def list_directory(self, arguments: Arguments) -> ToolResult:
         """What is in a directory."""
         start = arguments.get("path", ".")
-        wanted = Wanted(arguments.get("hidden", False), arguments.get("ignored", True), arguments.get("depth", 1))
+        wanted = WalkOptions(arguments.get("hidden", False), arguments.get("ignored", True), arguments.get("depth", 1))
         entries, cut = await asyncio.to_thread(self._take, start, wanted, arguments.get("limit", LISTED), None)
         shown = "\n".join(map(_line, entries)) or "(nothing)"
         more = f"\n(only the first {len(entries)}; name a directory further down, or raise limit)" if cut else ""
@@ -35,7 +35,7 @@ class ListTools:
     async def find(self, arguments: Arguments) -> ToolResult:
         """The files whose paths fit a pattern."""
         pattern = check_glob(arguments["pattern"])
-        wanted = Wanted(arguments.get("hidden", False), arguments.get("ignored", False))
+        wanted = WalkOptions(arguments.get("hidden", False), arguments.get("ignored", False))
         limit = arguments.get("limit", LISTED)
         kind = arguments.get("kind", "file")
         entries, cut = await asyncio.to_thread(self._take, arguments.get("path", "."), wanted, limit, (pattern, kind))
@@ -43,8 +43,10 @@ class ListTools:
         more = f"\n(only the first {len(entries)}; narrow the pattern, or raise limit)" if cut else ""
         return said(shown + more, {"paths": [entry.path for entry in entries], "cut": cut})
 
-    def _take(self, start: str, wanted: Wanted, limit: int, fits: tuple[Glob, str] | None) -> tuple[list[Entry], bool]:
-        found: Iterator[Entry] = walk(self._root, start, wanted)
+    def _take(
+        self, start: str, wanted: WalkOptions, limit: int, fits: tuple[Glob, str] | None
+    ) -> tuple[list[DirectoryEntry], bool]:
+        found: Iterator[DirectoryEntry] = walk(self._root, start, wanted)
         if fits is not None:
             base = "/".join(self._root.parts(start))
             found = (entry for entry in found if _fits(entry, base, *fits))
@@ -59,11 +61,11 @@ def check_glob(pattern: str) -> Glob:
     return read_glob(pattern)
 
 
-def _fits(entry: Entry, base: str, pattern: Glob, kind: str) -> bool:
+def _fits(entry: DirectoryEntry, base: str, pattern: Glob, kind: str) -> bool:
     return kind in ("any", entry.kind) and pattern.matches(entry.path[len(base) + 1 :] if base else entry.path)
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: DirectoryEntry) -> str:
     if entry.kind == "file":
         return f"{entry.path}  {entry.size}"
     return {"directory": f"{entry.path}/", "link": f"{entry.path} -> {entry.target}"}.get(
@@ -71,7 +73,7 @@ def _line(entry: Entry) -> str:
     )
 
 
-def _data(entry: Entry) -> dict[str, Any]:
+def _data(entry: DirectoryEntry) -> dict[str, Any]:
     kept: dict[str, Any] = {"path": entry.path, "kind": entry.kind}
     if entry.kind == "file":
         kept |= {"size": entry.size, "mtime": round(entry.mtime_s, 3)}

@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, ToolFailed
-from toolcrib.isolate.levels import AUTO, MIB, Limits, Wish
+from toolcrib.isolate.levels import AUTO, MIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.transports.http.fetch import Fetched, FetchLimits, fetch
 from toolcrib.workspace.files import said
@@ -24,7 +24,7 @@ _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXT = ("text/", "application/json", "application/xml", "application/javascript", "application/x-")
 _NO_CHARSETS = frozenset({"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape"})
 """What Python decodes but no page is written in; the first takes time with the square of a page's length."""
-_LIMITS = Limits(memory_bytes=512 * MIB, address_bytes=4096 * MIB, file_bytes=MIB, open_files=64, cpu_s=8)
+_LIMITS = ResourceLimits(memory_bytes=512 * MIB, address_bytes=4096 * MIB, file_bytes=MIB, open_files=64, cpu_s=8)
 
 
 class PageTools:
@@ -79,7 +79,7 @@ def markdown_in(workers: Workers) -> ToMarkdown:
         task = Task("reading a page", "toolcrib.workspace.pages:perform", given, places)
         try:
             async with asyncio.timeout(READING_S):
-                return (await workers.run(task, Wish(AUTO, limits=_LIMITS))).decode().strip()
+                return (await workers.run(task, IsolationWanted(AUTO, limits=_LIMITS))).decode().strip()
         except (TimeoutError, ToolcribError):
             return html
 

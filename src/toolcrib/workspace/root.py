@@ -33,7 +33,7 @@ Change = Callable[[bytes | None], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """A file that was put in place."""
 
     path: str
@@ -41,7 +41,7 @@ class Written:
     after: bytes
 
 
-class Root:
+class WorkspaceRoot:
     """A directory that nothing leads out of; every path is given as seen from it, or with it in front."""
 
     def __init__(self, path: Path, guarded: Iterable[Path] = (), opener: OpenBeneath | None = None) -> None:
@@ -125,7 +125,7 @@ class Root:
         finally:
             os.close(descriptor)
 
-    def change(self, written: str, change: Change, *, make: bool = False) -> Written:
+    def change(self, written: str, change: Change, *, make: bool = False) -> WrittenFile:
         """Put what ``change`` makes of a file in its place, whole or not at all; its mode stays as it is."""
         parts = self.parts(written)
         with self.hold() as root:
@@ -138,7 +138,7 @@ class Root:
                         _put(spot, after, status)
                     else:
                         sync_directory(spot.directory)  # the last attempt may have failed at this
-                    return Written(spot.path, before, after)
+                    return WrittenFile(spot.path, before, after)
             except OSError as error:
                 raise explain(error, written, self._siblings(root, parts)) from None
 
@@ -259,13 +259,13 @@ Marks = Mapping[str, tuple[int, ...]]
 """Path below the root → which file it is, in which state."""
 
 
-def look(root: Root) -> Marks:
+def look(root: WorkspaceRoot) -> Marks:
     """What is there of such names now, at any depth, links included."""
     with root.hold() as top:
         return {path: mark for path, directory, name in _names(root, top) if (mark := _mark(directory, name))}
 
 
-def set_aside(root: Root, before: Marks) -> list[str]:
+def set_aside(root: WorkspaceRoot, before: Marks) -> list[str]:
     """Give every such file that was not there before, or was changed, another name; returns which.
 
     Raises ``ToolFailed`` if one cannot be renamed.
@@ -280,7 +280,7 @@ def set_aside(root: Root, before: Marks) -> list[str]:
     return moved
 
 
-def _names(root: Root, top: int) -> Iterator[tuple[str, int, str]]:
+def _names(root: WorkspaceRoot, top: int) -> Iterator[tuple[str, int, str]]:
     """Each path with its directory, held open, and its name there. No link is followed; one in the place of a folder
     that such files lie in is such a name itself."""
     for place, folders, files, directory in os.fwalk(".", follow_symlinks=False, dir_fd=top):

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.core.errors import ToolcribError
-from toolcrib.workspace.root import Root
+from toolcrib.workspace.root import WorkspaceRoot
 from toolcrib.workspace.texts import SAMPLE, decoded_lines, sample_encoding
 
 
 def perform(given: Mapping[str, Any]) -> bytes:
     """In the worker: the lines of each file that the pattern is in, until there are enough."""
     pattern = re.compile(given["pattern"], re.IGNORECASE if given["ignore_case"] else 0)
-    root, left, found = Root(Path(given["root"])), int(given["limit"]), []
+    root, left, found = WorkspaceRoot(Path(given["root"])), int(given["limit"]), []
     with root.hold():  # if it cannot be opened at all, that is worth an error
         pass
     for path in given["paths"]:
@@ -27,7 +27,7 @@ def perform(given: Mapping[str, Any]) -> bytes:
     return json.dumps(found).encode()
 
 
-def matching_lines(root: Root, path: str, pattern: "re.Pattern[str]", most: int) -> list[int]:
+def matching_lines(root: WorkspaceRoot, path: str, pattern: "re.Pattern[str]", most: int) -> list[int]:
     """The numbers of the lines that fit; what cannot be read, or is not text, has none."""
     numbers: list[int] = []
     try:
@@ -41,7 +41,7 @@ def matching_lines(root: Root, path: str, pattern: "re.Pattern[str]", most: int)
     return numbers
 
 
-def text_lines(root: Root, path: str) -> Iterator[str]:
+def text_lines(root: WorkspaceRoot, path: str) -> Iterator[str]:
     """The lines of a text file without their ends; none if it is something else."""
     with root.reading(path) as file:
         encoding = sample_encoding(file.read(SAMPLE))

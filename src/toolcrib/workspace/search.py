@@ -17,14 +17,14 @@ import msgspec
 
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments, ToolcribError, ToolFailed
-from toolcrib.isolate.levels import AUTO, GIB, Limits, Wish
+from toolcrib.isolate.levels import AUTO, GIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.workspace.files import said
 from toolcrib.workspace.listing import check_glob
-from toolcrib.workspace.root import Root
+from toolcrib.workspace.root import WorkspaceRoot
 from toolcrib.workspace.scan import text_lines
-from toolcrib.workspace.shell import Bounds, Programs
-from toolcrib.workspace.walk import Wanted, walk
+from toolcrib.workspace.shell import ProgramBounds, Programs
+from toolcrib.workspace.walk import WalkOptions, walk
 
 PATTERN_MAX = 1000
 _REFUSED = {
@@ -93,12 +93,12 @@ SHOWN_MAX = 400
 TIMEOUT_S = 25.0
 _BATCH_BYTES = 400_000
 _OUTPUT_MAX = 16 << 20
-_LIMITS = Limits(memory_bytes=2 * GIB, cpu_s=60)
+_LIMITS = ResourceLimits(memory_bytes=2 * GIB, cpu_s=60)
 _TARGET = "toolcrib.workspace.scan:perform"
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SearchRequest:
     """What is looked for."""
 
     pattern: str
@@ -124,14 +124,14 @@ class Question:
 class SearchTools:
     """``ripgrep_search`` over one root."""
 
-    def __init__(self, root: Root, programs: Programs, scan: Scan, *, may_use_ripgrep: bool = True) -> None:
+    def __init__(self, root: WorkspaceRoot, programs: Programs, scan: Scan, *, may_use_ripgrep: bool = True) -> None:
         self._root, self._programs, self._scan_files = root, programs, scan
         self._rg = find_ripgrep(programs.env.get("PATH", ""), root) if may_use_ripgrep else None
 
     async def search(self, arguments: Arguments) -> ToolResult:
         """The lines that fit."""
         limit = arguments.get("limit", MATCHES)
-        question = Question(
+        question = SearchRequest(
             arguments["pattern"], arguments.get("literal", False), arguments.get("ignore_case", False), limit
         )
         python = question.python()
@@ -145,7 +145,7 @@ class SearchTools:
     def _paths(self, arguments: Arguments) -> tuple[list[str], bool]:
         """The files to be searched; a path that names a file is that file, whatever the rules say."""
         start = arguments.get("path", ".")
-        wanted = Wanted(arguments.get("hidden", False), arguments.get("ignored", False))
+        wanted = WalkOptions(arguments.get("hidden", False), arguments.get("ignored", False))
         glob = check_glob(arguments["glob"]) if arguments.get("glob") else None
         base = self._root.parts(start)
         try:
@@ -157,7 +157,7 @@ class SearchTools:
                 return ["/".join(base)], False
         return taken[:FILES_MAX], len(taken) > FILES_MAX
 
-    async def _ask(self, question: Question, python: str, paths: Sequence[str]) -> Hits:
+    async def _ask(self, question: SearchRequest, python: str, paths: Sequence[str]) -> Hits:
         if not paths:
             return []
         try:
@@ -170,12 +170,12 @@ class SearchTools:
                 f"The search took longer than {TIMEOUT_S:.0f} s.", hint="Narrow it with path or glob."
             ) from None
 
-    async def _ripgrep(self, rg: str, question: Question, paths: Sequence[str]) -> Any:
+    async def _ripgrep(self, rg: str, question: SearchRequest, paths: Sequence[str]) -> Any:
         left = question.limit + 1
-        wish = Wish(AUTO, read=(str(self._root.path),), limits=_LIMITS)
+        wish = IsolationWanted(AUTO, read=(str(self._root.path),), limits=_LIMITS)
         for batch in _batches(paths):
             argv = (*question.ripgrep(rg), *batch)
-            ran = await self._programs.run(argv, str(self._root.path), wish, Bounds(2 * TIMEOUT_S, _OUTPUT_MAX))
+            ran = await self._programs.run(argv, str(self._root.path), wish, ProgramBounds(2 * TIMEOUT_S, _OUTPUT_MAX))
             if ran.exit_code not in (0, 1) and not ran.output.size:
                 raise _refused(str(ran.stderr))
             for hit in _read_hits(bytes(ran.output), batch):
@@ -184,7 +184,7 @@ class SearchTools:
             if left <= 0:
                 return
 
-    async def _scan(self, question: Question, python: str, paths: Sequence[str]) -> Hits:
+    async def _scan(self, question: SearchRequest, python: str, paths: Sequence[str]) -> Hits:
         given = {
             "root": str(self._root.path),
             "pattern": python,
@@ -214,13 +214,13 @@ def scan_in(workers: Workers) -> Scan:
     places = module_places(__name__)
 
     async def scan(given: Arguments) -> bytes:
-        wish = Wish(AUTO, read=(given["root"],), limits=_LIMITS)
+        wish = IsolationWanted(AUTO, read=(given["root"],), limits=_LIMITS)
         return await workers.run(Task("searching", _TARGET, given, places), wish)
 
     return scan
 
 
-def find_ripgrep(path: str, root: Root) -> str | None:
+def find_ripgrep(path: str, root: WorkspaceRoot) -> str | None:
     """ripgrep, where the system has it; never one that lies in the workspace itself."""
     found = shutil.which("rg", path=path)
     if found is None or not Path(found).is_absolute() or Path(found).resolve().is_relative_to(root.path):

@@ -9,7 +9,7 @@ from typing import Any
 
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import PermissionDenied
-from toolcrib.isolate.levels import AUTO, GIB, IsolationLevel, Limits, Wish
+from toolcrib.isolate.levels import AUTO, GIB, IsolationLevel, IsolationWanted, ResourceLimits
 from toolcrib.isolate.plan import Host, confine, find_program
 from toolcrib.isolate.proof import Prover
 from toolcrib.transports.process.environment import child_environment
@@ -17,7 +17,7 @@ from toolcrib.transports.process.spawn import Process, Spawner
 from toolcrib.transports.process.spec import ProcessSpec
 from toolcrib.transports.stdio import PipeReader
 from toolcrib.workspace.files import said
-from toolcrib.workspace.root import ASIDE, Root, look, set_aside
+from toolcrib.workspace.root import ASIDE, WorkspaceRoot, look, set_aside
 
 SWEEP_S = 3.0
 _KEPT_VARIABLES = ("PATH", "LANG", "LANGUAGE", "TZ", "HOME", "USER", "LOGNAME")
@@ -66,7 +66,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ProgramBounds:
     """How much time and output a program may take."""
 
     timeout_s: float
@@ -84,9 +84,9 @@ class Programs:
 
     async def level(self) -> IsolationLevel:
         """What programs run at."""
-        return await self._prover.settle(Wish(AUTO))
+        return await self._prover.settle(IsolationWanted(AUTO))
 
-    async def run(self, argv: tuple[str, ...], cwd: str, wish: Wish, bounds: Bounds) -> Ran:
+    async def run(self, argv: tuple[str, ...], cwd: str, wish: IsolationWanted, bounds: ProgramBounds) -> Ran:
         """Run a program to its end; it is told nothing and can ask nothing."""
         level = await self.level()
         spec = ProcessSpec(argv, self.env, cwd, stop_grace_s=0.0, kill_grace_s=0.0)
@@ -99,7 +99,7 @@ class Programs:
             process.abandon()  # if anything of it still runs, its keeper kills it
 
 
-async def _listen(process: Process, bounds: Bounds) -> Ran:
+async def _listen(process: Process, bounds: ProgramBounds) -> Ran:
     process.stdin.close()
     output, stderr = Ends(bounds.output), Ends(bounds.output)
     readers = [
@@ -150,7 +150,7 @@ class ShellSettings:
 class ShellTools:
     """``bash`` in one root."""
 
-    def __init__(self, root: Root, programs: Programs, settings: ShellSettings) -> None:
+    def __init__(self, root: WorkspaceRoot, programs: Programs, settings: ShellSettings) -> None:
         self._root, self._programs, self._settings = root, programs, settings
 
     async def bash(self, arguments: Arguments) -> ToolResult:
@@ -162,11 +162,11 @@ class ShellTools:
         with self._root.listing(start):  # tells what is wrong with it; where it leads is up to the bounds
             argv = self._argv("/".join((".", *self._root.parts(start))), arguments["command"])
         began = time.monotonic()
-        bounds = Bounds(timeout_s, self._settings.output)
+        bounds = ProgramBounds(timeout_s, self._settings.output)
         ran = await self._run(argv, kept, bounds)
         return self._told(ran, level, timeout_s, time.monotonic() - began)
 
-    async def _run(self, argv: tuple[str, ...], kept: tuple[str, ...], bounds: Bounds) -> Ran:
+    async def _run(self, argv: tuple[str, ...], kept: tuple[str, ...], bounds: ProgramBounds) -> Ran:
         """Run it; what it leaves under a name that toolcrib reads its servers from gets another one."""
         before, aside = await asyncio.to_thread(look, self._root), list[str]()
         try:
@@ -183,9 +183,9 @@ class ShellTools:
         shell = find_program("bash", path, Path("/")) or find_program("sh", path, Path("/")) or Path("/bin/sh")
         return (str(shell), "-c", _JOINED, str(shell), start, command)
 
-    def _wish(self, kept: tuple[str, ...]) -> Wish:
-        limits = Limits(memory_bytes=4 * GIB, cpu_s=int(self._settings.timeout_s) * 2 + 10)
-        return Wish(
+    def _wish(self, kept: tuple[str, ...]) -> IsolationWanted:
+        limits = ResourceLimits(memory_bytes=4 * GIB, cpu_s=int(self._settings.timeout_s) * 2 + 10)
+        return IsolationWanted(
             AUTO,
             read=(*self._settings.read, *kept),
             write=(str(self._root.path),),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from toolcrib.core.globs import Rule, is_ignored, read_rules
 from toolcrib.workspace.beneath import DIRECTORY
-from toolcrib.workspace.root import Root
+from toolcrib.workspace.root import WorkspaceRoot
 
 DEPTH_MAX = 64
 IGNORE_FILES = (".gitignore", ".ignore")
@@ -19,7 +19,7 @@ Rules = tuple[tuple[str, tuple[Rule, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """Something in a directory, as its own directory tells."""
 
     path: str
@@ -32,7 +32,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WalkOptions:
     """What is looked at: hidden entries and those the ignore files leave out only if asked for."""
 
     hidden: bool = False
@@ -40,7 +40,7 @@ class Wanted:
     depth: int = DEPTH_MAX
 
 
-def walk(root: Root, start: str, wanted: Wanted) -> Iterator[Entry]:
+def walk(root: WorkspaceRoot, start: str, wanted: WalkOptions) -> Iterator[DirectoryEntry]:
     """Everything below ``start``, by name, directories before what is in them; paths are as seen from the root."""
     parts = root.parts(start)
     with root.listing(start) as directory:
@@ -48,7 +48,7 @@ def walk(root: Root, start: str, wanted: Wanted) -> Iterator[Entry]:
         yield from _Walk(wanted).below(directory, parts, rules)
 
 
-def _rules_above(root: Root, parts: Sequence[str]) -> Rules:
+def _rules_above(root: WorkspaceRoot, parts: Sequence[str]) -> Rules:
     """The ignore files from the root down to the start count, too."""
     rules: Rules = ()
     for depth in range(len(parts)):
@@ -75,10 +75,10 @@ def _read_small(directory: int, name: str) -> str:
 class _Walk:
     """One walk; what vanishes on the way is passed over."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WalkOptions) -> None:
         self._wanted = wanted
 
-    def below(self, directory: int, parts: tuple[str, ...], rules: Rules, depth: int = 1) -> Iterator[Entry]:
+    def below(self, directory: int, parts: tuple[str, ...], rules: Rules, depth: int = 1) -> Iterator[DirectoryEntry]:
         if not self._wanted.ignored:
             rules = (*rules, *_rules_in(directory, parts))
         for name in sorted(self._names(directory)):
@@ -89,7 +89,9 @@ class _Walk:
             if entry.kind == "directory" and depth < min(self._wanted.depth, DEPTH_MAX):
                 yield from self._into(directory, name, (*parts, name), rules, depth + 1)
 
-    def _into(self, above: int, name: str, parts: tuple[str, ...], rules: Rules, depth: int) -> Iterator[Entry]:
+    def _into(
+        self, above: int, name: str, parts: tuple[str, ...], rules: Rules, depth: int
+    ) -> Iterator[DirectoryEntry]:
         try:
             directory = os.open(name, DIRECTORY, dir_fd=above)
         except OSError:  # no directory any more, or not for us
@@ -102,18 +104,18 @@ class _Walk:
     def _names(self, directory: int) -> list[str]:
         return [name for name in os.listdir(directory) if self._wanted.hidden or not name.startswith(".")]
 
-    def _is_left_out(self, entry: Entry, rules: Rules) -> bool:
+    def _is_left_out(self, entry: DirectoryEntry, rules: Rules) -> bool:
         if entry.path == ".git" or entry.path.endswith("/.git"):
             return not self._wanted.ignored
         return is_ignored(entry.path, entry.kind == "directory", rules)
 
 
-def _entry(directory: int, name: str, path: str) -> Entry | None:
+def _entry(directory: int, name: str, path: str) -> DirectoryEntry | None:
     with suppress(OSError):
         status = os.stat(name, dir_fd=directory, follow_symlinks=False)
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "other")
         target = os.readlink(name, dir_fd=directory) if kind == "link" else ""
-        return Entry(path, kind, status.st_size, status.st_mtime, target)
+        return DirectoryEntry(path, kind, status.st_size, status.st_mtime, target)
     return None
 
 

@@ -5,7 +5,7 @@ import importlib
 
 import pytest
 
-from toolcrib.calls.approvals import Question, Reply
+from toolcrib.calls.approvals import ApprovalQuestion, ApprovalReply
 from toolcrib.calls.elicit import ELICIT, REQUEST, Seal
 from toolcrib.calls.layers.approve import Rounds, _digest
 from toolcrib.calls.layers.approve import _open as open_seal
@@ -96,7 +96,7 @@ async def test_an_agent_is_never_asked_through_its_own_client():
         await made.crib.inbox.look(OWNER)
         waiting = asyncio.create_task(made.crib.call("srv__work", caller=agent, channel=channel))
         (found,) = await made.crib.inbox.look(OWNER, 60)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
+        made.crib.inbox.answer(found.question.id, ApprovalReply.ONCE, OWNER)
         approved = await waiting
 
     assert [result.error.code for result in results] == ["TOOL_PERMISSION_DENIED"] * 2
@@ -117,7 +117,7 @@ async def test_the_inbox_and_the_client_are_asked_at_once():
         await made.crib.inbox.look(OWNER)
         calling = asyncio.create_task(made.crib.call("srv__work", channel=channel))
         (found,) = await made.crib.inbox.look(OWNER, 60)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
+        made.crib.inbox.answer(found.question.id, ApprovalReply.ONCE, OWNER)
 
         assert (await calling).success
 
@@ -258,7 +258,7 @@ async def test_a_client_without_forms_is_approved_elsewhere_once_for_all_rounds(
         await made.crib.inbox.look(OWNER)
         calling = asyncio.create_task(run(made, channel=channel))
         (found,) = await made.crib.inbox.look(OWNER, 60)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
+        made.crib.inbox.answer(found.question.id, ApprovalReply.ONCE, OWNER)
         result = await calling
         for _ in range(2):
             result = await run(made, next_round(result), channel=channel)
@@ -296,7 +296,7 @@ async def test_the_wait_for_a_person_does_not_count_against_the_time_limit_of_th
         await made.crib.inbox.look(OWNER)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(asyncio.shield(calling), 1.1)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
+        made.crib.inbox.answer(found.question.id, ApprovalReply.ONCE, OWNER)
 
         assert (await calling).success
 
@@ -322,10 +322,10 @@ async def test_an_answer_counts_once_at_whichever_replica_as_long_as_its_seal_is
     marks = [Marks(hub.join(name), b"secret") for name in "ab"]
     seals = [Seal(clock, 60.0, b"key") for _ in marks]
     first = ToolCall("srv__work", "work", {}, channel=stateless())
-    result = seals[0].ask(Question("q1", "srv__work", "srv", "write", "me", {}, 60.0), first)
+    result = seals[0].ask(ApprovalQuestion("q1", "srv__work", "srv", "write", "me", {}, 60.0), first)
     again = [ToolCall("srv__work", "work", {}, more=answered(result)) for _ in marks]
 
-    assert await open_seal(seals[0], again[0], marks[0]) is Reply.ONCE
+    assert await open_seal(seals[0], again[0], marks[0]) is ApprovalReply.ONCE
     clock.advance(passed_s)
     with pytest.raises(PermissionDenied, match="not valid"):
         await open_seal(seals[1], again[1], marks[1])

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from toolcrib.calls.layers.breaker import Breakers, Watch, breaker, refuse_if_open
+from toolcrib.calls.layers.breaker import Breakers, BreakerWatch, breaker, refuse_if_open
 from toolcrib.calls.layers.deadline import deadline, replay
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.config.model import Config, ServerConfig
@@ -142,7 +142,7 @@ async def test_a_server_that_went_away_is_not_shut_out():
 def test_a_loss_is_no_failure_of_the_server(loss):
     """Whatever lies between: it is judged as it comes."""
     breakers = Breakers(ManualClock())
-    watch = Watch(Subject("files__read", "files", Tool("read")), breakers, drop)
+    watch = BreakerWatch(Subject("files__read", "files", Tool("read")), breakers, drop)
 
     watch.judge(ToolCall("files__read", "read", {}), loss, watch.breaker.round, is_try=False)
 
@@ -363,7 +363,7 @@ async def test_who_waits_for_a_place_is_refused_while_the_server_is_left_alone_a
 )
 def test_a_late_call_counts_if_the_server_had_half_its_usual_time_or_more(timeout_s, waited_s, counts):
     breakers = Breakers(ManualClock())
-    watch = Watch(Subject("files__read", "files", Tool("read", timeout_s=60.0)), breakers, drop)
+    watch = BreakerWatch(Subject("files__read", "files", Tool("read", timeout_s=60.0)), breakers, drop)
     call = ToolCall("files__read", "read", {}, timeout_s=timeout_s, waited_s=waited_s)
     call.is_late = True
 
@@ -378,7 +378,7 @@ def test_a_late_call_counts_if_the_server_had_half_its_usual_time_or_more(timeou
 )
 def test_a_failure_is_news_to_a_try_and_to_whoever_began_since_the_last_one(is_try, rounds_ago, details, is_counted):
     """Not a refusal by somebody who knows when to try again."""
-    watch = Watch(Subject("files__read", "files", Tool("read")), Breakers(ManualClock()), drop)
+    watch = BreakerWatch(Subject("files__read", "files", Tool("read")), Breakers(ManualClock()), drop)
     began, before = watch.breaker.round - rounds_ago, watch.breaker.round
     error = SourceUnavailable("The server 'files' went away.", hint="", details=details)
 

@@ -15,7 +15,7 @@ from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.coordination import Claim, Coordination, Full
 from toolcrib.core.errors import CoordinationUnavailable, RateLimited, SourceUnavailable
-from toolcrib.core.limits import UNLIMITED, USUAL, CommonLimits, Limits, Rate
+from toolcrib.core.limits import UNLIMITED, USUAL, CommonLimits, Rate, ToolLimits
 from toolcrib.core.tool import Tool
 from toolcrib.stores.redis.engine import RedisSettings, open_redis_coordination
 from toolcrib.testing import ManualClock
@@ -61,7 +61,7 @@ class Replica:
         self.breakers = Breakers(self.clock)
         self.layer = fleet_limit(common, self.breakers, fleet)
 
-    def step(self, limits: Limits = UNLIMITED, following: Step = do, server: str = "files") -> Step:
+    def step(self, limits: ToolLimits = UNLIMITED, following: Step = do, server: str = "files") -> Step:
         return self.layer(Subject(f"{server}__read", server, Tool("read", limits=limits)), following)
 
 
@@ -86,7 +86,7 @@ async def running(slow: Slow, number: int) -> None:
 
 async def test_a_rate_is_used_up_by_all_replicas_together_and_refused_in_the_usual_words(members):
     one, other = [Replica(member) for member in await members.several(2)]
-    limits = Limits(rate=Rate(3, 60.0), server_rate=Rate(100, 60.0))
+    limits = ToolLimits(rate=Rate(3, 60.0), server_rate=Rate(100, 60.0))
     steps = [one.step(limits), other.step(limits)]
 
     outcomes = [await refused(steps[n % 2]) for n in range(4)]
@@ -101,7 +101,7 @@ async def test_a_rate_is_used_up_by_all_replicas_together_and_refused_in_the_usu
 async def test_callers_and_servers_count_over_all_replicas_too(members):
     two = await members.several(2)
     one, other = [Replica(member, CommonLimits(caller_rate=Rate(2, 60.0))) for member in two]
-    limits = Limits(server_rate=Rate(3, 60.0))
+    limits = ToolLimits(server_rate=Rate(3, 60.0))
 
     outcomes = [
         await refused(replica.step(limits), caller)
@@ -112,7 +112,7 @@ async def test_callers_and_servers_count_over_all_replicas_too(members):
 
 
 async def test_the_places_of_a_server_are_those_of_all_replicas(members):
-    limits, slow = Limits(parallel=3), Slow()
+    limits, slow = ToolLimits(parallel=3), Slow()
     steps = [Replica(member).step(limits, slow) for member in await members.several(2)]
     calls = [asyncio.create_task(steps[n % 2](call())) for n in range(10)]
     await running(slow, 3)
@@ -129,7 +129,7 @@ async def test_within_a_replica_a_place_goes_to_the_callers_in_turn(members):
     """A caller with many calls does not push the others back."""
     [member] = await members.several(1)
     slow = Slow()
-    step = Replica(member).step(Limits(parallel=1), slow)
+    step = Replica(member).step(ToolLimits(parallel=1), slow)
     calls = [asyncio.create_task(step(call("greedy")))]
     await running(slow, 1)
     calls += [asyncio.create_task(step(call("greedy"))) for _ in range(5)]
@@ -154,20 +154,20 @@ async def test_a_replica_with_a_long_queue_lets_the_others_have_their_turn(membe
         busy.clock.advance(PASS_ON_S)
         return DONE
 
-    calls = [asyncio.create_task(busy.step(Limits(parallel=1), work)(call("busy"))) for _ in range(200)]
+    calls = [asyncio.create_task(busy.step(ToolLimits(parallel=1), work)(call("busy"))) for _ in range(200)]
 
     async def has_begun() -> bool:
         return len(served) > 2
 
     await until(has_begun)
-    await other.step(Limits(parallel=1), work)(call("other"))
+    await other.step(ToolLimits(parallel=1), work)(call("other"))
     await asyncio.gather(*calls)
 
     assert served.index("other") < 100
 
 
 async def test_a_call_that_is_cancelled_while_it_waits_leaves_its_place_to_others(members):
-    limits, slow = Limits(parallel=1), Slow()
+    limits, slow = ToolLimits(parallel=1), Slow()
     one, other = [Replica(member).step(limits, slow) for member in await members.several(2)]
     first = asyncio.create_task(one(call()))
     await running(slow, 1)
@@ -187,7 +187,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_leaves_its_place_to_other
 async def test_a_full_queue_refuses_in_the_usual_words(members):
     [member] = await members.several(1)
     slow = Slow()
-    step = Replica(member, CommonLimits(queue=1)).step(Limits(parallel=1), slow)
+    step = Replica(member, CommonLimits(queue=1)).step(ToolLimits(parallel=1), slow)
     first = asyncio.create_task(step(call()))
     await running(slow, 1)
     others = [asyncio.create_task(step(call())) for _ in range(2)]
@@ -208,7 +208,7 @@ async def test_nobody_takes_a_place_for_a_server_that_is_left_alone(members):
         replica.breakers.of("files").fail("it hangs.", 0.0)
 
     with pytest.raises(SourceUnavailable, match="is left alone"):
-        await replica.step(Limits(parallel=1))(call())
+        await replica.step(ToolLimits(parallel=1))(call())
 
 
 async def test_what_nothing_is_said_of_and_native_tools_need_nobody_else():
@@ -220,9 +220,9 @@ async def test_what_nothing_is_said_of_and_native_tools_need_nobody_else():
 
         unlimited = [await replica.step()(call()), await replica.step(server="")(call())]
         with pytest.raises(CoordinationUnavailable) as rate:
-            await replica.step(Limits(rate=Rate(1, 1.0)))(call())
+            await replica.step(ToolLimits(rate=Rate(1, 1.0)))(call())
         with pytest.raises(CoordinationUnavailable) as place:
-            await replica.step(Limits(parallel=1))(call())
+            await replica.step(ToolLimits(parallel=1))(call())
         await fleet.close()
 
     assert unlimited == [DONE, DONE]
@@ -235,7 +235,7 @@ async def test_those_who_wait_for_a_place_are_told_when_the_engine_goes_away():
     with a_redis() as engine:
         fleet = await open_redis_coordination(RedisSettings(engine.url(), timeout_s=4.0), quick())
         slow = Slow()
-        step = Replica(fleet).step(Limits(parallel=1), slow)
+        step = Replica(fleet).step(ToolLimits(parallel=1), slow)
         first = asyncio.create_task(step(call()))
         await running(slow, 1)
         second = asyncio.create_task(step(call()))
@@ -294,7 +294,7 @@ async def test_a_call_beyond_a_servers_rate_is_told_whose_it_is():
 async def test_what_was_let_in_is_run_and_its_result_handed_on():
     fleet = TwoFull(0)
     layer = fleet_limit(USUAL, Breakers(ManualClock()), fleet)
-    step = layer(Subject("files__read", "files", Tool("read", limits=Limits(rate=Rate(1, 1.0)))), do)
+    step = layer(Subject("files__read", "files", Tool("read", limits=ToolLimits(rate=Rate(1, 1.0)))), do)
 
     assert (await step(made := call()), fleet.asked, made.renew is not None) == (DONE, 1, True)
 
@@ -312,7 +312,7 @@ async def test_a_call_for_which_there_is_no_room_uses_up_no_rate():
 
 async def test_the_latest_word_on_the_places_of_a_server_counts():
     book = FleetBook(USUAL, Breakers(ManualClock()), TwoFull(0))
-    tools = [Tool(name, limits=Limits(parallel=places)) for name, places in (("read", 1), ("write", 3))]
+    tools = [Tool(name, limits=ToolLimits(parallel=places)) for name, places in (("read", 1), ("write", 3))]
 
     first, second = (book.placed(Subject(f"files__{tool.name}", "files", tool), do)[0] for tool in tools)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.calls.gate import Gate, MovingWindow, Windows
+from toolcrib.calls.gate import Gate, MovingWindow, RateWindows
 from toolcrib.calls.layers.breaker import Breakers
 from toolcrib.calls.layers.deadline import deadline
 from toolcrib.calls.layers.limit import Admission, current_stay, holds_place, limit, native
@@ -14,7 +14,7 @@ from toolcrib.config.model import Config, ServerConfig, ToolConfig
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, RateLimited, SourceUnavailable
-from toolcrib.core.limits import UNLIMITED, USUAL, CommonLimits, Limits, Rate
+from toolcrib.core.limits import UNLIMITED, USUAL, CommonLimits, Rate, ToolLimits
 from toolcrib.core.tool import Tool
 from toolcrib.testing import FakeSource, ManualClock, memory_crib
 
@@ -33,7 +33,9 @@ class Bench:
         self.breakers = Breakers(self.clock)
         self.layer = limit(common, self.breakers)
 
-    def step(self, name: str = "read", server: str = "files", limits: Limits = UNLIMITED, following: Step = do) -> Step:
+    def step(
+        self, name: str = "read", server: str = "files", limits: ToolLimits = UNLIMITED, following: Step = do
+    ) -> Step:
         return self.layer(Subject(f"{server}__{name}", server, Tool(name, limits=limits)), following)
 
     async def refused(self, step: Step, caller: str = "a") -> RateLimited | None:
@@ -48,7 +50,7 @@ class Bench:
 async def test_a_tool_is_called_as_often_as_it_may_and_then_refused_until_it_may_again():
     """The refusal says whose limit it is, and when."""
     bench = Bench()
-    step = bench.step(limits=Limits(rate=Rate(3, 60.0)))
+    step = bench.step(limits=ToolLimits(rate=Rate(3, 60.0)))
     granted = [await bench.refused(step) for _ in range(3)]
     bench.clock.advance(17.25)
 
@@ -65,7 +67,7 @@ async def test_a_tool_is_called_as_often_as_it_may_and_then_refused_until_it_may
 async def test_all_tools_of_a_server_count_together():
     """And those of another server do not."""
     bench = Bench()
-    limits = Limits(server_rate=Rate(2, 1.0))
+    limits = ToolLimits(server_rate=Rate(2, 1.0))
     read, write = bench.step("read", limits=limits), bench.step("write", limits=limits)
     other = bench.step("read", server="other", limits=limits)
 
@@ -91,7 +93,7 @@ async def test_each_caller_has_its_own_count_over_all_tools():
 async def test_a_call_that_one_limit_refuses_is_not_counted_by_the_others():
     """Nobody pays for what was not done."""
     bench = Bench(CommonLimits(caller_rate=Rate(3, 10.0)))
-    rare, free = bench.step("rare", limits=Limits(rate=Rate(1, 5.0))), bench.step("free")
+    rare, free = bench.step("rare", limits=ToolLimits(rate=Rate(1, 5.0))), bench.step("free")
     await bench.refused(rare)
 
     refusals = [await bench.refused(rare) for _ in range(10)]
@@ -104,11 +106,11 @@ async def test_a_call_that_one_limit_refuses_is_not_counted_by_the_others():
 async def test_new_limits_hold_at_once_and_what_was_counted_stays_counted():
     """Layers are composed anew when a definition changes; the counts are not theirs."""
     bench = Bench()
-    step = bench.step(limits=Limits(rate=Rate(2, 60.0), server_rate=Rate(3, 60.0)))
+    step = bench.step(limits=ToolLimits(rate=Rate(2, 60.0), server_rate=Rate(3, 60.0)))
     await bench.refused(step)
     await bench.refused(step)
 
-    wider = bench.step(limits=Limits(rate=Rate(5, 60.0), server_rate=Rate(3, 60.0)))
+    wider = bench.step(limits=ToolLimits(rate=Rate(5, 60.0), server_rate=Rate(3, 60.0)))
     outcomes = [await bench.refused(wider) for _ in range(2)]
 
     assert [outcome and outcome.details["limit"] for outcome in outcomes] == [None, "server"]
@@ -142,7 +144,7 @@ def call(caller: str = "a") -> ToolCall:
 async def test_a_refusal_for_want_of_room_costs_no_rate():
     """The queue is looked at first."""
     bench, slow = Bench(CommonLimits(parallel=1, queue=0)), Slow()
-    step = bench.step(limits=Limits(rate=Rate(2, 60.0)), following=slow)
+    step = bench.step(limits=ToolLimits(rate=Rate(2, 60.0)), following=slow)
     first = asyncio.create_task(step(call()))
     await asyncio.sleep(0)
 
@@ -332,7 +334,7 @@ async def test_a_reload_changes_limits_and_forgets_no_counts():
 async def test_a_native_tools_place_is_no_place_on_the_server_it_calls():
     """A full server refuses it like anybody, before its rate is touched."""
     bench, slow = Bench(CommonLimits(parallel=1, queue=0)), Slow()
-    step = bench.step(limits=Limits(rate=Rate(2, 60.0)), following=slow)
+    step = bench.step(limits=ToolLimits(rate=Rate(2, 60.0)), following=slow)
     outer = bench.step("outer", server="", following=step)
     first = asyncio.create_task(step(call()))
     await asyncio.sleep(0)
@@ -363,7 +365,7 @@ async def test_a_native_tool_keeps_its_place_after_it_has_called_one_behind_anot
 async def test_a_caller_too_many_is_refused_until_another_is_forgotten():
     """The memory of callers is bounded, and those in use are not forgotten."""
     clock = ManualClock(10.0)
-    admission = Admission("files", {}, Windows(Rate(5, 60.0), keys_max=1), clock, asyncio.sleep)
+    admission = Admission("files", {}, RateWindows(Rate(5, 60.0), keys_max=1), clock, asyncio.sleep)
     first, second = (ToolCall("files__read", "read", {}, caller=Caller(name)) for name in "ab")
     admission.admit(first)
     clock.advance(20.0)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from toolcrib.calls.approvals import Reply
+from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.calls.live import Live, LiveCall
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import SecurityConfig
@@ -225,7 +225,7 @@ async def test_an_answered_call_shows_how_long_it_waited_for_the_answer():
         task = asyncio.create_task(made.crib.call("files__write"))
         (found,) = await made.crib.inbox.look(OWNER, 60)
         live.clock.advance(3.0)
-        made.crib.inbox.answer(found.question.id, Reply.ONCE, OWNER)
+        made.crib.inbox.answer(found.question.id, ApprovalReply.ONCE, OWNER)
         await task
 
     (call,) = live.recent()

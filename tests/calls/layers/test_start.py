@@ -15,12 +15,12 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.coordination import Claim, Full
 from toolcrib.core.errors import RateLimited
-from toolcrib.core.limits import USUAL, CommonLimits, Limits, Rate
+from toolcrib.core.limits import USUAL, CommonLimits, Rate, ToolLimits
 from toolcrib.core.tool import Tool
 from toolcrib.testing import ManualClock, MemoryAudit
 
 DONE = ToolResult({"content": []})
-A_SECOND = Limits(rate=Rate(20, 1.0))
+A_SECOND = ToolLimits(rate=Rate(20, 1.0))
 
 
 class HeldLog(MemoryAudit):
@@ -55,7 +55,7 @@ class CountingFleet:
 class Bench:
     """Limits, the audit log, and the moment of running, with a clock in hand."""
 
-    def __init__(self, limits: Limits = A_SECOND, common: CommonLimits = USUAL, *, fleet: bool = False) -> None:
+    def __init__(self, limits: ToolLimits = A_SECOND, common: CommonLimits = USUAL, *, fleet: bool = False) -> None:
         self.clock, self.log = ManualClock(100.0), HeldLog()
         self.ran: list[float] = []
         self.sleepers: list[tuple[float, asyncio.Event]] = []
@@ -134,7 +134,7 @@ async def test_a_call_that_runs_at_once_is_counted_once():
 
 async def test_a_call_that_was_held_up_is_not_charged_twice():
     """What was counted when it was let in is taken back: it did not run then."""
-    bench = Bench(limits=Limits(rate=Rate(2, 60.0)), common=CommonLimits(caller_rate=Rate(2, 60.0)))
+    bench = Bench(limits=ToolLimits(rate=Rate(2, 60.0)), common=CommonLimits(caller_rate=Rate(2, 60.0)))
     held = bench.call()
     await settled()
     await bench.advance(2 * FRESH_S)
@@ -148,7 +148,7 @@ async def test_a_call_that_was_held_up_is_not_charged_twice():
 
 async def test_a_call_whose_limit_has_no_room_for_long_is_refused_after_all():
     """With the time to try again; it keeps no place until then."""
-    bench = Bench(limits=Limits(rate=Rate(1, 60.0)))
+    bench = Bench(limits=ToolLimits(rate=Rate(1, 60.0)))
     held = bench.call()
     await settled()
     await bench.advance(61.0)
@@ -225,10 +225,10 @@ async def test_a_call_waits_for_room_as_long_as_it_may_and_says_for_what(wait_s)
 @pytest.mark.parametrize(
     ("limits", "common", "has_layer"),
     [
-        (Limits(), USUAL, False),
-        (Limits(rate=Rate(1, 1.0)), USUAL, True),
-        (Limits(server_rate=Rate(1, 1.0)), USUAL, True),
-        (Limits(), CommonLimits(caller_rate=Rate(1, 1.0)), True),
+        (ToolLimits(), USUAL, False),
+        (ToolLimits(rate=Rate(1, 1.0)), USUAL, True),
+        (ToolLimits(server_rate=Rate(1, 1.0)), USUAL, True),
+        (ToolLimits(), CommonLimits(caller_rate=Rate(1, 1.0)), True),
     ],
 )
 def test_whatever_is_counted_is_counted_anew(limits, common, has_layer):

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolcrib.calls.results.document import Document
+from toolcrib.calls.results.document import ResultDocument
 from toolcrib.calls.results.preview import Kept, preview_blocks
-from toolcrib.calls.results.reading import Question, answer
+from toolcrib.calls.results.reading import ReadRequest, answer
 
 LIMIT = 16_384
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + random.Random(5).randbytes(30_000)).decode()
@@ -21,18 +21,18 @@ def text(words: str) -> dict[str, str]:
     return {"type": "text", "text": words}
 
 
-def document(*content: Any, **more: Any) -> Document:
-    return Document(msgspec.json.encode({"content": list(content), **more}))
+def document(*content: Any, **more: Any) -> ResultDocument:
+    return ResultDocument(msgspec.json.encode({"content": list(content), **more}))
 
 
-def shown(found: Document) -> str:
+def shown(found: ResultDocument) -> str:
     blocks = preview_blocks(found, Kept("r_1", "box__get", len(found.raw), LIMIT, 60))
     assert len(msgspec.json.encode(blocks)) < LIMIT
     return str(blocks[0]["text"])
 
 
-def read(found: Document, **part: Any) -> list[dict[str, Any]]:
-    return answer(found, Question("r_1", **part), LIMIT)
+def read(found: ResultDocument, **part: Any) -> list[dict[str, Any]]:
+    return answer(found, ReadRequest("r_1", **part), LIMIT)
 
 
 TEXTS = [text(json.dumps(row, indent=1)) for row in ROWS]
@@ -55,7 +55,7 @@ LINES = "\n".join(map(json.dumps, ROWS))
     ],
     ids=["json lines", "csv", "many texts", "json"],
 )
-def test_rows_are_read_by_path_whatever_they_are_written_in(found: Document, kind: str, first: dict[str, Any]):
+def test_rows_are_read_by_path_whatever_they_are_written_in(found: ResultDocument, kind: str, first: dict[str, Any]):
     """The preview says so, and single rows, columns and searched rows can be had."""
     assert f"{kind} of the shape [2,000 × {{id: " in shown(found)
     assert json.loads(read(found, path="[7]")[1]["text"]) == first
@@ -73,7 +73,7 @@ def test_rows_are_read_by_path_whatever_they_are_written_in(found: Document, kin
     ],
     ids=["alone", "address", "in json", "structured"],
 )
-def test_base64_stays_out_of_the_preview(found: Document):
+def test_base64_stays_out_of_the_preview(found: ResultDocument):
     """In its place it says what is there; the words around it stay."""
     preview = shown(found)
 

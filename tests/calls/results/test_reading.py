@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.calls.results.document import Document
-from toolcrib.calls.results.reading import Question, answer
+from toolcrib.calls.results.document import ResultDocument
+from toolcrib.calls.results.reading import ReadRequest, answer
 from toolcrib.core.errors import InvalidArguments
 
 LIMIT = 4000
 PEOPLE = {"total": 300, "people": [{"id": number, "name": f"name {number}"} for number in range(300)]}
 
 
-def document(*texts: str, **more: Any) -> Document:
-    return Document(msgspec.json.encode({"content": [{"type": "text", "text": text} for text in texts], **more}))
+def document(*texts: str, **more: Any) -> ResultDocument:
+    return ResultDocument(msgspec.json.encode({"content": [{"type": "text", "text": text} for text in texts], **more}))
 
 
-def ask(kept: Document, limit: int = LIMIT, **part: Any) -> list[str]:
-    blocks = answer(kept, Question("r_1", **part), limit)
+def ask(kept: ResultDocument, limit: int = LIMIT, **part: Any) -> list[str]:
+    blocks = answer(kept, ReadRequest("r_1", **part), limit)
     assert len(msgspec.json.encode({"content": blocks})) <= limit
     return [block["text"] for block in blocks]
 
 
-def follow(kept: Document, **part: Any) -> list[str]:
+def follow(kept: ResultDocument, **part: Any) -> list[str]:
     """All parts, each asked for as the one before said."""
     parts: list[str] = []
     following: dict[str, Any] | None = part
@@ -55,12 +55,12 @@ def test_the_texts_of_a_result_are_one_text():
     """Those of embedded resources too."""
     blocks = [{"type": "text", "text": "one"}, {"type": "resource", "resource": {"uri": "a:b", "text": "two"}}, "junk"]
 
-    assert ask(Document(msgspec.json.encode({"content": blocks})))[1] == "one\ntwo"
+    assert ask(ResultDocument(msgspec.json.encode({"content": blocks})))[1] == "one\ntwo"
 
 
 def test_what_is_no_result_is_read_as_the_text_it_is():
     """A number no value can hold, bytes that are no text."""
-    assert ask(Document(b'{"content": \xff'))[1] == '{"content": \ufffd'
+    assert ask(ResultDocument(b'{"content": \xff'))[1] == '{"content": \ufffd'
 
 
 def test_beyond_the_end_there_is_a_word_about_where_that_is():
@@ -158,7 +158,7 @@ def test_rows_can_be_searched():
     """As they are read, not as they are written."""
     raw = b'{"content":[],"structuredContent":{"rows":[{"name":"Zo\\u00eb"},{"name":"Max"}]}}'
 
-    assert ask(Document(raw), path="rows", search="ZOË") == ["Matches 1 to 1 of 1.", '[0]: {"name":"Zoë"}']
+    assert ask(ResultDocument(raw), path="rows", search="ZOË") == ["Matches 1 to 1 of 1.", '[0]: {"name":"Zoë"}']
 
 
 def test_what_is_too_large_is_shown_by_its_shape():
@@ -175,10 +175,10 @@ def test_what_is_too_large_is_shown_by_its_shape():
 def test_the_whole_result_is_under_a_dollar_sign():
     """A small picture is given as a picture."""
     picture = {"type": "image", "mimeType": "image/png", "data": "AAAA"}
-    kept = Document(msgspec.json.encode({"content": [picture]}))
+    kept = ResultDocument(msgspec.json.encode({"content": [picture]}))
 
     assert ask(kept, path="$.content[0].data")[1] == "AAAA"
-    assert answer(kept, Question("r_1", path="$.content[0]"), LIMIT)[1] == picture
+    assert answer(kept, ReadRequest("r_1", path="$.content[0]"), LIMIT)[1] == picture
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from toolcrib.config.foreign.clients import CLIENTS, UNKNOWN, client_of, read_servers
-from toolcrib.config.foreign.references import Dialect, ForeignServer
+from toolcrib.config.foreign.references import ForeignDialect, ForeignServer
 from toolcrib.config.model import ServerConfig, ToolConfig
-from toolcrib.config.positions import Written
+from toolcrib.config.positions import PlacedValues
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.foreign import read_document
 
@@ -18,7 +18,7 @@ OFF, ON = ToolConfig(policy="disable"), ToolConfig(policy="allow")
 def read(name: str, client: str = "", folder: str = "") -> dict[str, ForeignServer]:
     path = FIXTURES / name
     chosen = CLIENTS[client] if client else UNKNOWN
-    dialect = Dialect(chosen.dialect.timeout_unit_s, chosen.dialect.shell_references, folder) if client else None
+    dialect = ForeignDialect(chosen.dialect.timeout_unit_s, chosen.dialect.shell_references, folder) if client else None
     found = read_servers(read_document(path.read_text(), str(path)), chosen, dialect)
     return {server.name: server for server in found}
 
@@ -295,7 +295,7 @@ def test_opencode():
         ),
         "far": ServerConfig("far", url="https://far.example/mcp"),
     }
-    assert [server.server for server in read_servers(Written("x", newer), UNKNOWN)] == [
+    assert [server.server for server in read_servers(PlacedValues("x", newer), UNKNOWN)] == [
         ServerConfig("m", command="a", args=("b",), discovery_timeout_s=5.0)
     ]
 
@@ -350,7 +350,7 @@ def test_a_tooling_manifest_as_list_and_as_table():
 
     assert configs(read("ToolingManifest.json", "manifest")) == expected
     assert "audience" in notes(read("ToolingManifest.json", "manifest"), "mail")
-    assert [found.name for found in read_servers(Written("x", table), UNKNOWN)] == ["mail", "people"]
+    assert [found.name for found in read_servers(PlacedValues("x", table), UNKNOWN)] == ["mail", "people"]
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_a_timeout_of_an_unknown_program_is_guessed(written, seconds):
     """Nobody waits a thousand seconds."""
     root = {"mcpServers": {"a": {"command": "x", "timeout": written}}}
 
-    assert [found.server for found in read_servers(Written("x", root), UNKNOWN)] == [
+    assert [found.server for found in read_servers(PlacedValues("x", root), UNKNOWN)] == [
         ServerConfig("a", command="x", call_timeout_s=seconds)
     ]
 
@@ -418,7 +418,7 @@ def test_what_cannot_be_used_is_left_out_with_its_reason(entry, reason):
     """One bad entry costs only itself."""
     root = {"mcpServers": {"bad": entry, "good": {"command": "x"}}}
 
-    bad, good = read_servers(Written("x", root), UNKNOWN)
+    bad, good = read_servers(PlacedValues("x", root), UNKNOWN)
 
     assert (bad.server, bad.left_out) == (None, reason)
     assert good.server == ServerConfig("good", command="x")
@@ -427,12 +427,12 @@ def test_what_cannot_be_used_is_left_out_with_its_reason(entry, reason):
 def test_a_file_without_servers_says_what_was_looked_for():
     """Not silently nothing, when somebody named the file."""
     with pytest.raises(ConfigError, match="There are no MCP servers in this file"):
-        read_servers(Written("x.json", {"a": 1}), UNKNOWN)
+        read_servers(PlacedValues("x.json", {"a": 1}), UNKNOWN)
 
 
 def test_a_shell_line_as_command_is_said():
     """It could not be started as it is."""
-    found = read_servers(Written("x", {"mcpServers": {"a": {"command": "npx -y thing"}}}), UNKNOWN)
+    found = read_servers(PlacedValues("x", {"mcpServers": {"a": {"command": "npx -y thing"}}}), UNKNOWN)
 
     assert found[0].notes == ("Its command holds spaces; if it is a whole line, move the rest to args.",)
 
@@ -441,6 +441,6 @@ def test_a_list_of_named_entries_counts_as_a_table():
     """As managed installations of Claude Desktop have it."""
     root = {"mcpServers": [{"name": "n", "transport": "stdio", "command": "x"}, "odd"]}
 
-    assert [found.server for found in read_servers(Written("x", root), CLIENTS["claude-desktop"])] == [
+    assert [found.server for found in read_servers(PlacedValues("x", root), CLIENTS["claude-desktop"])] == [
         ServerConfig("n", command="x")
     ]

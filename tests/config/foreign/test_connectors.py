@@ -7,11 +7,11 @@ import pytest
 from toolcrib.config.foreign.clients import CLIENTS, read_servers
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch, entry_for, insert_entry, instructions
 from toolcrib.config.foreign.entry import is_toolcrib
-from toolcrib.config.foreign.locations import Machine, locations
+from toolcrib.config.foreign.locations import Computer, locations
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.foreign import read_document
 
-MACHINE = Machine(Path("/h"), Path("/c"), {})
+MACHINE = Computer(Path("/h"), Path("/c"), {})
 STDIO = Launch(("/bin/toolcrib", "stdio"))
 HTTP = Launch(url="http://127.0.0.1:7337/mcp", with_token=True)
 URL = "http://127.0.0.1:7337/mcp"
@@ -77,7 +77,7 @@ def test_there_are_instructions_for_every_client():
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
 def test_the_files_that_are_written_are_files_that_are_read(platform):
     """One idea of where a client keeps its servers."""
-    machine = Machine(Path("/h"), Path("/c"), {}, platform)
+    machine = Computer(Path("/h"), Path("/c"), {}, platform)
     known = {str(location.path) for location in locations(machine)}
 
     assert {one.path for one in instructions(STDIO, machine)} <= known

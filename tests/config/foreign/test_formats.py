@@ -4,7 +4,7 @@ import json
 import pytest
 
 from toolcrib.config.foreign.formats import is_link, read_link
-from toolcrib.config.foreign.references import Dialect
+from toolcrib.config.foreign.references import ForeignDialect
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.errors import ConfigError
 
@@ -23,7 +23,7 @@ def test_an_install_link_names_one_server(entry):
     link = f"{START}?name=p&config={encoded(entry)}"
 
     assert is_link(link)
-    assert [found.server for found in read_link(link, Dialect())] == [
+    assert [found.server for found in read_link(link, ForeignDialect())] == [
         ServerConfig("p", command="npx", args=("-y", "q?>"))
     ]
 
@@ -32,4 +32,4 @@ def test_an_install_link_names_one_server(entry):
 def test_a_damaged_link_is_refused(query):
     """With words, not with a traceback."""
     with pytest.raises(ConfigError):
-        list(read_link(START + query, Dialect()))
+        list(read_link(START + query, ForeignDialect()))

@@ -1,12 +1,12 @@
-from toolcrib.config.foreign.plan import Gathered, Place, gather
+from toolcrib.config.foreign.plan import FoundAt, FoundServer, gather
 from toolcrib.config.foreign.references import ForeignServer
 from toolcrib.config.model import ServerConfig, ToolConfig
 
 OFF = ToolConfig(policy="disable")
 
 
-def found(client: str, name: str, server: ServerConfig | None, *notes: str) -> tuple[Place, ForeignServer]:
-    return Place(client, f"/{client}.json", name), ForeignServer(name, server, notes)
+def found(client: str, name: str, server: ServerConfig | None, *notes: str) -> tuple[FoundAt, ForeignServer]:
+    return FoundAt(client, f"/{client}.json", name), ForeignServer(name, server, notes)
 
 
 def test_the_same_server_in_several_programs_is_one_with_all_its_origins():
@@ -16,8 +16,8 @@ def test_the_same_server_in_several_programs_is_one_with_all_its_origins():
     different = found("zed", "time", ServerConfig("time", command="x", args=("-v",)))
 
     assert gather([one, other, different]) == [
-        Gathered(ServerConfig("time", command="x", tools={"t": OFF}), (one[0], other[0]), ("a", "b")),
-        Gathered(ServerConfig("time", command="x", args=("-v",)), (different[0],)),
+        FoundServer(ServerConfig("time", command="x", tools={"t": OFF}), (one[0], other[0]), ("a", "b")),
+        FoundServer(ServerConfig("time", command="x", args=("-v",)), (different[0],)),
     ]
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from toolcrib.config.edit import add_server
 from toolcrib.config.foreign.clients import CLIENTS, UNKNOWN, read_servers
 from toolcrib.config.foreign.entry import MEANT
-from toolcrib.config.foreign.references import Dialect
+from toolcrib.config.foreign.references import ForeignDialect
 from toolcrib.config.merge import merge
 from toolcrib.config.parse import parse_toml
-from toolcrib.config.positions import Written
+from toolcrib.config.positions import PlacedValues
 from toolcrib.core.errors import ConfigError
 
 TABLES = (
@@ -50,7 +50,7 @@ CLIENT_IDS = [*CLIENTS, "file"]
 def test_no_document_breaks_a_reader(client, root):
     """There is a list, or an error that says what is wrong."""
     try:
-        found = read_servers(Written("x", root), CLIENTS.get(client, UNKNOWN))
+        found = read_servers(PlacedValues("x", root), CLIENTS.get(client, UNKNOWN))
     except ConfigError:
         return
 
@@ -62,7 +62,9 @@ def test_no_document_breaks_a_reader(client, root):
 def test_whatever_is_taken_over_can_be_written_and_read_again(good, entry, shell):
     """One odd value must not spoil the whole import."""
     (found,) = read_servers(
-        Written("x", {"mcpServers": {"a": {**entry, **good}}}), CLIENTS["cursor"], Dialect(shell_references=shell)
+        PlacedValues("x", {"mcpServers": {"a": {**entry, **good}}}),
+        CLIENTS["cursor"],
+        ForeignDialect(shell_references=shell),
     )
 
     if found.server is not None:
@@ -72,6 +74,6 @@ def test_whatever_is_taken_over_can_be_written_and_read_again(good, entry, shell
 
 def test_halves_of_characters_are_left_out():
     """YAML can write them, files cannot hold them."""
-    (found,) = read_servers(Written("x", {"mcpServers": {"a": {"command": "x", "args": ["\ud800"]}}}), UNKNOWN)
+    (found,) = read_servers(PlacedValues("x", {"mcpServers": {"a": {"command": "x", "args": ["\ud800"]}}}), UNKNOWN)
 
     assert found.left_out == "it holds characters that cannot be written"

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from toolcrib.config.foreign.clients import CLIENTS
-from toolcrib.config.foreign.locations import Machine, locations
+from toolcrib.config.foreign.locations import Computer, locations
 
 HOME, CWD = Path("/h"), Path("/c")
 
 
 def paths(platform: str, **env: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for location in locations(Machine(HOME, CWD, env, platform)):
+    for location in locations(Computer(HOME, CWD, env, platform)):
         found.setdefault(location.client, []).append(str(location.path))
     return found
 
@@ -43,7 +43,7 @@ def test_variables_move_them():
 @pytest.mark.parametrize("platform", ["linux", "darwin", "win32"])
 def test_every_place_belongs_to_a_known_client_and_is_named_once(platform):
     """Also when the project is the home directory."""
-    found = locations(Machine(HOME, HOME, {}, platform))
+    found = locations(Computer(HOME, HOME, {}, platform))
 
     assert {location.client for location in found} <= CLIENTS.keys()
     assert len({location.path for location in found}) == len(found)

@@ -2,16 +2,16 @@
 
 import pytest
 
-from toolcrib.config.foreign.plan import Candidate, Gathered, Place, Sides, digest, plan, remember
+from toolcrib.config.foreign.plan import FoundAt, FoundServer, ImportCandidate, Sides, digest, plan, remember
 from toolcrib.config.model import ServerConfig
 
-PLACE = Place("cursor", "/mcp.json", "Time")
+PLACE = FoundAt("cursor", "/mcp.json", "Time")
 OLD, NEW, MINE = (ServerConfig("time", command="x", args=(word,)) for word in ("old", "new", "mine"))
-MEMORY = {"time": remember(Candidate("time", "new", OLD, (PLACE,)), OLD)}
+MEMORY = {"time": remember(ImportCandidate("time", "new", OLD, (PLACE,)), OLD)}
 
 
 def states(there: ServerConfig | None, here: ServerConfig | None, *, sync: bool = True) -> list[tuple[str, str]]:
-    gathered = [] if there is None else [Gathered(there, (PLACE,))]
+    gathered = [] if there is None else [FoundServer(there, (PLACE,))]
     sides = Sides({} if here is None else {"time": here}, {}, MEMORY, frozenset({"/mcp.json"}), sync)
     return [(candidate.name, candidate.state) for candidate in plan(gathered, sides)]
 
@@ -47,7 +47,7 @@ def test_a_file_that_could_not_be_read_removes_nothing():
 
 def test_a_server_that_is_already_here_under_any_name_is_not_added():
     """What counts is what is started or reached."""
-    gathered = [Gathered(OLD, (PLACE,))]
+    gathered = [FoundServer(OLD, (PLACE,))]
 
     assert [(c.name, c.state) for c in plan(gathered, Sides(here={"clock": OLD}))] == [("clock", "same")]
     assert [(c.name, c.state) for c in plan(gathered, Sides(elsewhere={"clock": OLD}))] == [("clock", "same")]
@@ -57,10 +57,10 @@ def test_clashing_names_are_told_apart_by_client_then_by_number():
     """Nothing that exists is renamed."""
     long = "a" * 40
     gathered = [
-        Gathered(OLD, (PLACE,)),
-        Gathered(NEW, (Place("cursor", "/other.json", "TIME"),)),
-        Gathered(ServerConfig("x", command="y"), (Place("zed", "/z", long),)),
-        Gathered(ServerConfig("x", command="z"), (Place("zed", "/z", long + "b"),)),
+        FoundServer(OLD, (PLACE,)),
+        FoundServer(NEW, (FoundAt("cursor", "/other.json", "TIME"),)),
+        FoundServer(ServerConfig("x", command="y"), (FoundAt("zed", "/z", long),)),
+        FoundServer(ServerConfig("x", command="z"), (FoundAt("zed", "/z", long + "b"),)),
     ]
 
     names = [candidate.name for candidate in plan(gathered, Sides(here={"time": MINE}))]

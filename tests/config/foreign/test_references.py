@@ -1,6 +1,6 @@
 import pytest
 
-from toolcrib.config.foreign.references import Dialect, References, to_variable
+from toolcrib.config.foreign.references import ForeignDialect, ForeignReferences, to_variable
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ from toolcrib.config.foreign.references import Dialect, References, to_variable
 )
 def test_references_of_all_programs_become_ours(written, expected):
     """Never resolved; ``$X`` inside other text belongs to a shell, unless the program says otherwise."""
-    assert References("s", Dialect()).translate(written, whole=True) == expected
+    assert ForeignReferences("s", ForeignDialect()).translate(written, whole=True) == expected
 
 
 def test_a_program_that_expands_everywhere_is_read_that_way():
     """Gemini CLI does."""
-    references = References("s", Dialect(shell_references=True))
+    references = ForeignReferences("s", ForeignDialect(shell_references=True))
 
     assert references.translate("a=$X;%Y%") == "a=${X};${Y}"
 
@@ -37,7 +37,7 @@ def test_a_program_that_expands_everywhere_is_read_that_way():
 )
 def test_what_only_the_other_program_can_fill_in_is_missing(written):
     """It stays as written, so that nothing is guessed."""
-    references = References("s", Dialect())
+    references = ForeignReferences("s", ForeignDialect())
 
     assert references.translate(written) == written
     assert len(references.missing) == 1
@@ -46,7 +46,7 @@ def test_what_only_the_other_program_can_fill_in_is_missing(written):
 def test_an_input_takes_its_default_unless_it_is_secret():
     """And is named once however often it is used."""
     inputs = {"a-b": {"description": "A?", "default": "x"}, "k": {"default": "hush", "password": True}}
-    references = References("s", Dialect(inputs=inputs))
+    references = ForeignReferences("s", ForeignDialect(inputs=inputs))
 
     assert references.translate("${input:a-b}${input:a-b}${input:k}") == "${A_B:-x}${A_B:-x}${K}"
     assert references.notes == ["Set A_B: A?", "Set K: k."]

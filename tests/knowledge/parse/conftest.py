@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib.config.sections import IsolationConfig
 from toolcrib.isolate.worker import Workers
-from toolcrib.sources.mcp.bounds import Bounds
+from toolcrib.sources.mcp.bounds import Isolator
 from toolcrib.transports.process.spawn import Spawner
 
 
@@ -20,6 +20,6 @@ def state(tmp_path_factory):
 async def workers(tmp_path, state):
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_STATE_HOME": str(state)}
     spawner = Spawner()
-    bounds = Bounds(spawner, env, IsolationConfig(), "test")
+    bounds = Isolator(spawner, env, IsolationConfig(), "test")
     yield Workers(spawner, bounds.host, bounds.prover, env)
     await spawner.close()

@@ -11,7 +11,7 @@ from tests.knowledge.conftest import Base
 from tests.knowledge.documents import laughing_docx, make_docx, make_pdf, paragraph, zip_bomb
 
 from toolcrib.knowledge.parse.reading import Parsers
-from toolcrib.knowledge.survey import Adding, Root
+from toolcrib.knowledge.survey import Adding, SourceRoot
 
 GIB = 1 << 30
 
@@ -143,7 +143,7 @@ async def test_a_folder_swapped_for_a_link_during_the_walk_gives_nothing_away(ba
         return plain_take(candidate, *rest)
 
     base.ingest._take = swap_then_take
-    report = await base.ingest.add([Root(root)], Adding("notes"))
+    report = await base.ingest.add([SourceRoot(root)], Adding("notes"))
 
     assert report.added == 1 + (len(report.skipped) == 0)
     assert all(skipped.reason == "it is a link" for skipped in report.skipped)

@@ -9,7 +9,7 @@ from tests.knowledge.conftest import Base
 from tests.knowledge.documents import make_docx, make_pdf, paragraph
 
 from toolcrib.core.errors import UnreadableSource
-from toolcrib.isolate.levels import MIB, Limits
+from toolcrib.isolate.levels import MIB, ResourceLimits
 from toolcrib.knowledge.parse.reading import LIMITS, Parsers
 
 
@@ -32,8 +32,8 @@ async def test_foreign_files_become_documents_with_pages_and_headings(workers, b
 
 
 async def test_a_parser_that_takes_too_much_memory_or_time_is_ended(workers):
-    hungry = Parsers(workers, Limits(memory_bytes=150 * MIB, cpu_s=LIMITS.cpu_s))
-    slow = Parsers(workers, Limits(memory_bytes=768 * MIB, cpu_s=1))
+    hungry = Parsers(workers, ResourceLimits(memory_bytes=150 * MIB, cpu_s=LIMITS.cpu_s))
+    slow = Parsers(workers, ResourceLimits(memory_bytes=768 * MIB, cpu_s=1))
     endless = b"<div><i>x</i></div>" * 3_000_000
 
     with pytest.raises(UnreadableSource, match=r"memory|broke|cannot be parsed"):
@@ -43,7 +43,7 @@ async def test_a_parser_that_takes_too_much_memory_or_time_is_ended(workers):
 
 
 async def test_one_worker_parses_many_files_and_a_new_one_follows_a_failure(workers):
-    parsers = Parsers(workers, Limits(memory_bytes=150 * MIB, cpu_s=LIMITS.cpu_s))
+    parsers = Parsers(workers, ResourceLimits(memory_bytes=150 * MIB, cpu_s=LIMITS.cpu_s))
     pages = [b"<title>%d</title><p>Birds sing.</p>" % number for number in range(5)]
     titles = [(await parsers("html", page)).title for page in pages]
     (worker,) = parsers._idle

@@ -10,7 +10,7 @@ from tests.server.conftest import GUEST, GUEST_TOKEN, OWNER, OWNER_TOKEN, Doorma
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.errors import InternalError
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.server.answers import Problem, json_answer
+from toolcrib.server.answers import HttpProblem, json_answer
 from toolcrib.server.identity import sign_in
 from toolcrib.server.identity.sign_in import (
     CONFIRMED_S,
@@ -439,5 +439,5 @@ def test_what_another_page_sends_is_stopped_unless_its_origin_says_whose_it_is(o
     headers = {b"host": b"127.0.0.1:7337", b"sec-fetch-site": b"cross-site", b"sec-fetch-mode": b"cors"}
     sent = Request(b"GET", b"/", headers if origin is None else {**headers, b"origin": origin}, ("127.0.0.1", 1))
 
-    with pytest.raises(Problem) if origin is None else nullcontext():
+    with pytest.raises(HttpProblem) if origin is None else nullcontext():
         refuse_strangers(sent)

@@ -8,7 +8,7 @@ from toolcrib.config.sections import ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.crib.window import Settings, Window
+from toolcrib.crib.window import ProfileSettings, ProfileView
 from toolcrib.server.mcp import service
 from toolcrib.server.mcp.service import Listings, McpService, ServerIdentity
 from toolcrib.sources.native.functions import tool
@@ -181,7 +181,7 @@ async def test_a_window_on_one_server_speaks_of_no_other():
     for source in made_of:
         source.trouble = SourceUnavailable("no")
     async with memory_crib(*made_of) as made:
-        window = Window(made.crib, Settings(profile=ProfileConfig(servers=("hub",))), "hub")
+        window = ProfileView(made.crib, ProfileSettings(profile=ProfileConfig(servers=("hub",))), "hub")
         mcp = McpService(made.crib, ServerIdentity(), window)
         await made.crib.refresh()
         found = await missing(mcp, EVERYTHING)

@@ -9,8 +9,8 @@ from toolcrib.core.errors import CallCancelled
 from toolcrib.server.mcp import sessions
 from toolcrib.server.mcp.channel import BACKLOG_MAX, StandingStream
 from toolcrib.server.mcp.http import always
-from toolcrib.server.mcp.replies import Reply
-from toolcrib.server.mcp.sessions import IDLE_S, Session, Sessions
+from toolcrib.server.mcp.replies import HttpReply
+from toolcrib.server.mcp.sessions import IDLE_S, McpSession, McpSessions
 from toolcrib.testing import ManualClock
 from toolcrib.wire.http import PING
 from toolcrib.wire.messages import Asker
@@ -19,8 +19,8 @@ ASKER = Asker("2025-06-18")
 ME = Caller("me")
 
 
-def opened(clock: ManualClock) -> tuple[Sessions, Session]:
-    everyone = Sessions(clock)
+def opened(clock: ManualClock) -> tuple[McpSessions, McpSession]:
+    everyone = McpSessions(clock)
     return everyone, everyone.open(ASKER, ME)
 
 
@@ -144,7 +144,7 @@ async def test_a_request_that_is_called_off_before_its_work_begins_is_answered(s
     """Once, however often it is called off."""
     exchange = Exchange()
     exchange.streaming = streaming
-    reply = Reply({}, False, False, None, exchange, None, LOCAL_USER)
+    reply = HttpReply({}, False, False, None, exchange, None, LOCAL_USER)
     reply.task = asyncio.create_task(asyncio.Event().wait())
 
     reply.cancel()
@@ -158,7 +158,7 @@ async def test_nothing_is_said_to_a_client_that_is_gone():
     """Results and messages go nowhere, quietly."""
     exchange = Exchange()
     exchange.disconnected = True
-    reply = Reply({}, False, True, "token", exchange, None, LOCAL_USER)
+    reply = HttpReply({}, False, True, "token", exchange, None, LOCAL_USER)
 
     reply.notify("notifications/progress", b'{"progress":1}')
     reply.finish(b"{}", 200)
@@ -171,7 +171,7 @@ async def test_a_client_that_is_far_behind_gets_its_result_only():
     """No notifications and no pings; the result comes in any case."""
     exchange = Exchange()
     exchange.streaming, exchange.backlog = True, BACKLOG_MAX + 1
-    reply = Reply({}, False, True, "token", exchange, None, LOCAL_USER)
+    reply = HttpReply({}, False, True, "token", exchange, None, LOCAL_USER)
 
     reply.notify("notifications/progress", b'{"progress":1}')
     reply.ping()
@@ -202,7 +202,7 @@ def test_a_listener_that_is_far_behind_hears_once_of_all_changes():
 def test_people_who_look_on_see_sessions_by_an_id_that_opens_none():
     """Who it is, how long it has been here, and a way to end it."""
     clock = ManualClock(1_000_000.0)
-    everyone = Sessions(clock)
+    everyone = McpSessions(clock)
     session = everyone.open(Asker("2025-06-18", info={"name": "client", "version": "2", "title": "x" * 999}), ME)
     clock.advance(60)
     everyone.find(session.id.encode(), ME)
@@ -221,7 +221,7 @@ def test_people_who_look_on_see_sessions_by_an_id_that_opens_none():
 @pytest.mark.parametrize("info", [None, "client", {"name": ["x"] * 999}])
 def test_what_a_client_calls_itself_is_not_trusted(info):
     """Neither its form nor its length."""
-    everyone = Sessions(ManualClock())
+    everyone = McpSessions(ManualClock())
     everyone.open(Asker("2025-06-18", info=info), ME)
 
     (stay,) = everyone.stays()

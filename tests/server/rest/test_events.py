@@ -16,7 +16,7 @@ from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
 from toolcrib.server.rest.state import event_routes
 from toolcrib.server.router import Entering, Router
-from toolcrib.server.visit import Premises
+from toolcrib.server.visit import ServedProject
 from toolcrib.testing.crib import memory_crib
 from toolcrib.transports.http.server import HttpServer
 
@@ -110,7 +110,7 @@ async def streaming(bulletin, pause_s=15.0, more=b"", token=OWNER_TOKEN, doorman
     doorman = doorman or Doorman()
     async with memory_crib() as memory:
         project = Project(memory.crib, Loaded(None))
-        premises = Premises(project, doorman.sign_ins(), "http://127.0.0.1:1/mcp", 0.0, bulletin=bulletin)
+        premises = ServedProject(project, doorman.sign_ins(), "http://127.0.0.1:1/mcp", 0.0, bulletin=bulletin)
         router = Router(event_routes(premises, pause_s), Entering(doorman.sign_ins(), doorman.identify), drop)
         server = HttpServer({}, fallback=router.handle)
         await server.start("127.0.0.1", 0)

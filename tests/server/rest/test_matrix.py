@@ -9,10 +9,10 @@ from toolcrib.core.events import drop
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
 from toolcrib.project.projects import Projects
-from toolcrib.project.sessions import Sessions
+from toolcrib.project.sessions import AgentSessions
 from toolcrib.server.rest.about import About
 from toolcrib.server.rest.api import rest_routes
-from toolcrib.server.visit import Premises
+from toolcrib.server.visit import ServedProject
 from toolcrib.stores.projects import ProjectFile
 from toolcrib.testing.crib import memory_crib
 
@@ -84,8 +84,8 @@ def test_every_route_has_a_line_and_a_description(served_routes):
 async def served_routes(tmp_path):
     async with memory_crib() as memory:
         project = Project(memory.crib, Loaded(Config()))
-        sessions = Sessions(Projects(project, ProjectFile(tmp_path / "projects.json")), drop)
-        premises = Premises(project, Doorman().sign_ins(), "http://127.0.0.1:1/mcp", 0.0, sessions=sessions)
+        sessions = AgentSessions(Projects(project, ProjectFile(tmp_path / "projects.json")), drop)
+        premises = ServedProject(project, Doorman().sign_ins(), "http://127.0.0.1:1/mcp", 0.0, sessions=sessions)
         try:
             return rest_routes(premises)
         finally:

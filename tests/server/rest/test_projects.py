@@ -15,7 +15,7 @@ from tests.server.conftest import Browser, Clock, Reply
 
 from toolcrib.config.lock import Lock, Record, write_lock
 from toolcrib.config.model import config_hash
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.events import Stay, drop
 from toolcrib.core.tool import SecurityLevel
@@ -23,11 +23,11 @@ from toolcrib.crib.assemble import assemble
 from toolcrib.crib.loading import load
 from toolcrib.project.project import Project, project_id
 from toolcrib.project.projects import Projects
-from toolcrib.project.sessions import Sessions
+from toolcrib.project.sessions import AgentSessions
 from toolcrib.server.identity.sign_in import SignIns, Tokens
 from toolcrib.server.rest.projects import project_routes
 from toolcrib.server.router import Entering, Router
-from toolcrib.server.visit import Premises
+from toolcrib.server.visit import ServedProject
 from toolcrib.stores.projects import KnownProject, ProjectFile
 from toolcrib.transports.http.server import GuardPolicy, HttpServer
 
@@ -60,9 +60,9 @@ class House:
 
     home: Path
     stays: list[Stay] = field(default_factory=list)
-    sessions: Sessions = field(init=False)
+    sessions: AgentSessions = field(init=False)
     browser: Browser = field(init=False)
-    premises: Premises = field(init=False)
+    premises: ServedProject = field(init=False)
     router: Router = field(init=False)
 
     @property
@@ -88,7 +88,7 @@ class House:
 
     def record(self, name: str, *tools: str) -> None:
         directory = self.home / name
-        config = load(None, Surroundings(directory, {"HOME": str(self.home)})).config
+        config = load(None, Environment(directory, {"HOME": str(self.home)})).config
         shown = tuple({"name": tool, "inputSchema": {"type": "object"}} for tool in tools)
         found = Record(
             "tiny", "success", shown, "2026-01-02T03:04:05Z", config_hash=config_hash(config.servers["tiny"])
@@ -128,13 +128,13 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     house.record("mine", "read_file", "write_file")
     file = ProjectFile(tmp_path / "state")
     file.note(KnownProject(house.other_id, str(other), "2026-01-02T03:04:05Z"))
-    around = Surroundings(directory, {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    around = Environment(directory, {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
     loaded = load(None, around)
     crib = await assemble(loaded, surroundings=around)
     project = Project(crib, loaded, None, around)
-    house.sessions = Sessions(Projects(project, file), drop, lambda: house.stays)
+    house.sessions = AgentSessions(Projects(project, file), drop, lambda: house.stays)
     sign_ins = SignIns(CALLERS["owner"], lambda: "owner", Tokens(identify, lambda _: True, lambda _: True), Clock())
-    house.premises = Premises(project, sign_ins, "http://127.0.0.1/mcp", 0.0, sessions=house.sessions)
+    house.premises = ServedProject(project, sign_ins, "http://127.0.0.1/mcp", 0.0, sessions=house.sessions)
     router = house.router = Router(project_routes(house.premises), Entering(sign_ins, identify, LOCAL), drop)
     server = HttpServer({}, fallback=router.handle, policy=GuardPolicy())
     await server.start("127.0.0.1", 0)
@@ -429,6 +429,6 @@ async def test_an_mcp_client_is_a_session_that_others_do_not_call_in(house: Hous
 
 def test_without_sessions_there_are_no_such_addresses(house: House):
     """For doors that serve one project only."""
-    alone = Premises(house.premises.project, house.premises.sign_ins, house.premises.url, 0.0)
+    alone = ServedProject(house.premises.project, house.premises.sign_ins, house.premises.url, 0.0)
 
     assert project_routes(alone) == []

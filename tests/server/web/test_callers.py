@@ -7,7 +7,7 @@ from tests.server.web.workbench import open_bench
 from toolcrib.core.access import Grants
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.server.web.words import CallerNames
-from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.stores.access_tokens import NewToken, TokenFile
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def tokens(tmp_path):
 
 
 def make(tokens: TokenFile, name: str) -> str:
-    return tokens.create(TokenWish(name, Grants(SecurityLevel.READ_ONLY)))[0].id
+    return tokens.create(NewToken(name, Grants(SecurityLevel.READ_ONLY)))[0].id
 
 
 def test_the_holder_of_a_token_has_its_name_and_everybody_else_their_id(tokens):

@@ -3,15 +3,15 @@
 import pytest
 
 from toolcrib.core.access import Caller
-from toolcrib.server.answers import HTML, Answer
-from toolcrib.server.visit import Visit
+from toolcrib.server.answers import HTML, HttpAnswer
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.static_files import PACK_FROM, accepts_gzip, finish
 from toolcrib.transports.http.message import Request
 
 
-def visit(accepted: bytes | None) -> Visit:
+def visit(accepted: bytes | None) -> PageRequest:
     headers = {} if accepted is None else {b"accept-encoding": accepted}
-    return Visit(Request(b"GET", b"/", headers, None), None, Caller("x"), is_known=True)  # type: ignore[arg-type]
+    return PageRequest(Request(b"GET", b"/", headers, None), None, Caller("x"), is_known=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_packing_is_asked_for(accepted, expected):
 
 def test_small_bodies_and_packed_ones_stay_as_they_are():
     """Packing twice helps nobody."""
-    small = finish(visit(b"gzip"), Answer(200, b"x" * PACK_FROM, HTML))
-    large = finish(visit(b"gzip"), Answer(200, b"x" * (PACK_FROM + 1), HTML))
-    packed = finish(visit(b"gzip"), Answer(200, b"x" * 9_000, HTML, ((b"content-encoding", b"gzip"),)))
+    small = finish(visit(b"gzip"), HttpAnswer(200, b"x" * PACK_FROM, HTML))
+    large = finish(visit(b"gzip"), HttpAnswer(200, b"x" * (PACK_FROM + 1), HTML))
+    packed = finish(visit(b"gzip"), HttpAnswer(200, b"x" * 9_000, HTML, ((b"content-encoding", b"gzip"),)))
 
     assert len(small.body) == PACK_FROM
     assert (b"content-encoding", b"gzip") in large.headers

@@ -10,15 +10,15 @@ import pytest
 from tests.server.conftest import GUEST, GUEST_TOKEN, OWNER, OWNER_TOKEN, Browser, Doorman, Reply, request_to
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.events import drop
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
 from toolcrib.server.identity.sign_in import CONFIRMED_S, COOKIE, PublicAddress, SignIns
 from toolcrib.server.router import Entering
-from toolcrib.server.visit import Premises
+from toolcrib.server.visit import ServedProject
 from toolcrib.server.web.sign_in_page import name_browser
-from toolcrib.server.web.site import Site
+from toolcrib.server.web.site import WebPages
 from toolcrib.stores.access_tokens import TokenFile
 from toolcrib.testing import memory_crib
 from toolcrib.transports.http.client import HttpFailure
@@ -48,11 +48,11 @@ class Page:
 @asynccontextmanager
 async def open_page(home: Path, doorman: Doorman) -> AsyncIterator[tuple[Browser, SignIns, TokenFile]]:
     tokens, sign_ins = TokenFile(home / "tokens.json", doorman.clock), doorman.sign_ins()
-    around = Surroundings(home, {"HOME": str(home)})
+    around = Environment(home, {"HOME": str(home)})
     async with memory_crib() as memory:
         project = Project(memory.crib, Loaded(Config()), around=around)
-        premises = Premises(project, sign_ins, "http://127.0.0.1:1/mcp", 0.0, tokens=tokens)
-        site = Site(premises, Entering(sign_ins, lambda _token: None), drop)
+        premises = ServedProject(project, sign_ins, "http://127.0.0.1:1/mcp", 0.0, tokens=tokens)
+        site = WebPages(premises, Entering(sign_ins, lambda _token: None), drop)
         server = HttpServer({}, fallback=site.handle)
         await server.start("127.0.0.1", 0)
         sign_ins.open(PublicAddress(f"http://{server.address}"))

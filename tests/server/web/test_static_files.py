@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from toolcrib.server.answers import Problem
+from toolcrib.server.answers import HttpProblem
 from toolcrib.server.web.static_files import FOR_EVER, load_static_files
 
 VENDOR = files("toolcrib.server.web") / "static" / "vendor"
@@ -40,7 +40,7 @@ def test_only_known_files_can_be_asked_for(path: str):
     """There is no way from a name to a file that was not read at the start."""
     static = load_static_files()
 
-    with pytest.raises(Problem) as refused:
+    with pytest.raises(HttpProblem) as refused:
         static.answer(static.version, path, packed=False)
 
     assert refused.value.status == 404

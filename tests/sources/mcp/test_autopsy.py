@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.sources.mcp.autopsy import KNOWN_CAUSES, Trouble, describe_exit, explain
-from toolcrib.sources.mcp.link import Remains
+from toolcrib.sources.mcp.link import ExitTrace
 from toolcrib.sources.mcp.redactor import Redactor
 
 
 def explained(*stderr: str, **fields: object):
-    return explain("files", Trouble("starting", "its process exited with code 1", Remains(7, 1, stderr)), attempts=3)
+    return explain("files", Trouble("starting", "its process exited with code 1", ExitTrace(7, 1, stderr)), attempts=3)
 
 
 def test_the_message_says_how_often_why_and_what_to_do():
@@ -88,7 +88,7 @@ def test_only_the_last_words_are_shown():
 
 def test_secrets_are_blotted_out_everywhere():
     """In the message, the reason and the last words."""
-    trouble = Trouble("starting", "token s3cr3t-token was refused", Remains(1, 1, ["using s3cr3t-token"]))
+    trouble = Trouble("starting", "token s3cr3t-token was refused", ExitTrace(1, 1, ["using s3cr3t-token"]))
 
     error = explain("files", trouble, attempts=1, redactor=Redactor({"s3cr3t-token"}))
 
@@ -112,7 +112,7 @@ def test_any_last_words_can_be_explained(lines):
 )
 def test_an_exit_is_told_by_its_code(code, words):
     """Or by its signal."""
-    assert describe_exit(Remains(exit_code=code)) == words
+    assert describe_exit(ExitTrace(exit_code=code)) == words
 
 
 def test_every_advice_can_be_filled_in():
@@ -122,7 +122,7 @@ def test_every_advice_can_be_filled_in():
 
 def test_lines_that_were_no_messages_are_shown():
     """Cleaned, cut and without secrets: many a server complains on the wrong stream."""
-    remains = Remains(noise=["\x1b[31mFATAL: key hunter22 is wrong", "x" * 500], noise_count=2)
+    remains = ExitTrace(noise=["\x1b[31mFATAL: key hunter22 is wrong", "x" * 500], noise_count=2)
 
     error = explain("files", Trouble("starting", "ended", remains), attempts=1, redactor=Redactor({"hunter22"}))
 

@@ -9,7 +9,7 @@ from toolcrib.config.model import ServerConfig, is_same_connection
 from toolcrib.config.sections import IsolationConfig
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.isolate.levels import IsolationLevel
-from toolcrib.sources.mcp.bounds import UNTESTED, Bounds, from_file
+from toolcrib.sources.mcp.bounds import UNTESTED, Isolator, from_file
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
 
@@ -23,7 +23,7 @@ async def bounds_for(tmp_path):
     env = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"), "PATH": str(tmp_path)}
 
     def make(settings=None):
-        return Bounds(spawner, env, settings or IsolationConfig(), "1")
+        return Isolator(spawner, env, settings or IsolationConfig(), "1")
 
     make.spawner = spawner
     yield make

@@ -18,16 +18,16 @@ from toolcrib.sources.mcp import http_link
 from toolcrib.sources.mcp import http_link as http_stream
 from toolcrib.sources.mcp import link as relay
 from toolcrib.sources.mcp.http_link import AnswerStream, HttpLink
-from toolcrib.sources.mcp.link import LinkEvents, Question
-from toolcrib.sources.mcp.negotiate import Offer, negotiate
+from toolcrib.sources.mcp.link import LinkEvents, ServerRequest
+from toolcrib.sources.mcp.negotiate import ClientIdentity, negotiate
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 from toolcrib.transports.http import dial as http_dial
-from toolcrib.transports.http.dial import HttpFailure, Origin
+from toolcrib.transports.http.dial import HttpFailure, HttpOrigin
 from toolcrib.transports.http.server import Exchange, HttpServer, Request
 
-OFFER = Offer({"name": "toolcrib", "version": "1"}, {})
+OFFER = ClientIdentity({"name": "toolcrib", "version": "1"}, {})
 
 
 class Linked:
@@ -45,7 +45,7 @@ class Linked:
         self.changed.set()
 
     async def ask(self, method: str = "tools/call", params: object = None, **fields: object) -> object:
-        question = Question(self.link.new_id(), method, json.dumps(params or {}).encode(), **fields)
+        question = ServerRequest(self.link.new_id(), method, json.dumps(params or {}).encode(), **fields)
         return json.loads(bytes(await asyncio.wait_for(self.link.ask(question), 150)))
 
     async def close(self) -> None:
@@ -171,9 +171,9 @@ async def test_a_question_goes_through_both_ends_to_the_client():
     async with back_to_back(inner) as (_, url):
         tasks = TaskScope(lambda name, error: None)
         link = await HttpLink.open(ServerConfig("srv", url=url), LinkEvents(lambda: None, lambda: None), tasks)
-        await negotiate(link, Offer(OFFER.info, {"roots": {}}), "2025-06-18")
+        await negotiate(link, ClientIdentity(OFFER.info, {"roots": {}}), "2025-06-18")
         params = json.dumps({"name": "inner__work", "_meta": {"progressToken": 9}}).encode()
-        raw = await asyncio.wait_for(link.ask(Question(9, "tools/call", params, channel=channel)), 150)
+        raw = await asyncio.wait_for(link.ask(ServerRequest(9, "tools/call", params, channel=channel)), 150)
         await link.close()
         await tasks.close()
 
@@ -262,7 +262,7 @@ async def test_a_stream_that_ends_early_is_gone_on_with(monkeypatch):
 async def test_a_stream_that_ends_without_the_answer_is_a_lost_connection():
     """It was sent: whether it had its effect is not known."""
     async with scripted(streaming(": nothing")) as linked:
-        question = Question(1, "tools/call", b"{}")
+        question = ServerRequest(1, "tools/call", b"{}")
         with pytest.raises(ConnectionLost, match="before it was complete"):
             await linked.link.ask(question)
 
@@ -300,7 +300,7 @@ async def test_a_server_that_is_not_there_is_lost_and_the_call_known_not_to_be_s
     url = f"http://{server.address}/mcp"
     await server.close(0)
     linked = Linked(url)
-    question = Question(1, "tools/call", b"{}")
+    question = ServerRequest(1, "tools/call", b"{}")
 
     with pytest.raises(ConnectionLost):
         await linked.link.ask(question)
@@ -342,7 +342,7 @@ async def test_a_forgotten_session_is_a_lost_connection_that_never_carried_the_c
 
     async with scripted(handle) as linked:
         await linked.ask("initialize")
-        question = Question(5, "tools/call", b"{}")
+        question = ServerRequest(5, "tools/call", b"{}")
         with pytest.raises(ConnectionLost, match="forgotten our session"):
             await linked.link.ask(question)
 
@@ -456,7 +456,7 @@ async def test_finding_the_address_is_part_of_the_time_to_connect(monkeypatch):
     """A name server that takes its time leaves less for the rest; each address gets its share of that."""
     limits, timeout = [], asyncio.timeout
 
-    async def resolve(origin: Origin, timeout_s: float) -> list[str]:
+    async def resolve(origin: HttpOrigin, timeout_s: float) -> list[str]:
         due = asyncio.get_running_loop().time() + timeout_s / 2
         while asyncio.get_running_loop().time() < due:
             await asyncio.sleep(0)
@@ -473,7 +473,7 @@ async def test_finding_the_address_is_part_of_the_time_to_connect(monkeypatch):
     monkeypatch.setattr(http_dial, "connect", refuse)
     monkeypatch.setattr(http_dial.asyncio, "timeout", limited)
     with pytest.raises(HttpFailure):
-        await http_dial.dial(Origin.parse("http://x/"), asyncio.Protocol, None, 0.2)
+        await http_dial.dial(HttpOrigin.parse("http://x/"), asyncio.Protocol, None, 0.2)
 
     assert len(limits) == 2
     assert limits[0] <= 0.05

@@ -6,11 +6,11 @@ import pytest
 
 from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError
 from toolcrib.sources.mcp.link import LinkEvents
-from toolcrib.sources.mcp.negotiate import Agreement, Offer, negotiate
+from toolcrib.sources.mcp.negotiate import Agreement, ClientIdentity, negotiate
 from toolcrib.testing import FakeServer
 from toolcrib.wire import eras
 
-OFFER = Offer({"name": "toolcrib", "version": "1"}, {"roots": {}})
+OFFER = ClientIdentity({"name": "toolcrib", "version": "1"}, {"roots": {}})
 IGNORE = LinkEvents(lambda: None, lambda: None)
 UNSUPPORTED = RemoteError(-32022, "no handshake here", data={"supported": ["2026-07-28"]})
 

@@ -19,15 +19,15 @@ from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
 from toolcrib.sources.mcp import link as link_module
 from toolcrib.sources.mcp import source as mcp
-from toolcrib.sources.mcp.link import Remains
-from toolcrib.sources.mcp.negotiate import Offer
+from toolcrib.sources.mcp.link import ExitTrace
+from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
 from toolcrib.testing import FakeServer, RecordingChannel
 from toolcrib.wire import eras
 
-OFFER = Offer({"name": "toolcrib", "version": "1"}, {})
+OFFER = ClientIdentity({"name": "toolcrib", "version": "1"}, {})
 OPEN = {"type": "object"}
 TEXT = {"content": [{"type": "text", "text": "done"}]}
 
@@ -231,7 +231,7 @@ async def test_a_remembered_handshake_saves_a_question(source_of):
 async def test_what_a_server_announces_and_suffers_is_passed_on(source_of):
     """Changed tools, failed attempts, its state and its last words."""
     server, heard = FakeServer({"tools/list": {"tools": []}}), []
-    server.remains = Remains(7, stderr=["one", "two", "key hunter22 used"])
+    server.remains = ExitTrace(7, stderr=["one", "two", "key hunter22 used"])
     source = source_of(server, secrets=frozenset({"hunter22"}))
     source.on_change(lambda: heard.append("changed"))
     source.on_trouble(lambda: heard.append("trouble"))

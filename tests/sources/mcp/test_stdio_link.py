@@ -9,7 +9,7 @@ from tests.sources.thinking import Thinking
 from toolcrib.core.errors import ConnectionLost, ProtocolError, RemoteError, SourceUnavailable
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link as relay
-from toolcrib.sources.mcp.link import LinkEvents, Question
+from toolcrib.sources.mcp.link import LinkEvents, ServerRequest
 from toolcrib.sources.mcp.stdio_link import NOISE_PAUSE_S, NOTICES_PER_S, StdioLink
 from toolcrib.testing import ManualClock, RecordingChannel
 from toolcrib.transports import stdio
@@ -53,7 +53,7 @@ class Piped(StdioLink):
         self.message_received(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     def start(self, method: str = "tools/call", channel: RecordingChannel | None = None, params: bytes = b"{}"):
-        question = Question(self.new_id(), method, params, channel=channel or RecordingChannel())
+        question = ServerRequest(self.new_id(), method, params, channel=channel or RecordingChannel())
         return question, asyncio.create_task(self.ask(question))
 
 
@@ -348,7 +348,7 @@ async def test_the_time_of_the_last_message_is_kept():
     link = await StdioLink.open(spawner, greeting, LinkEvents(lambda: None, lambda: None), tasks)
     before, began = link.remains().heard_at, asyncio.get_running_loop().time()
 
-    await asyncio.wait_for(link.ask(Question(1, "ping", b"{}")), 150)
+    await asyncio.wait_for(link.ask(ServerRequest(1, "ping", b"{}")), 150)
     heard_at = link.remains().heard_at
     await link.close()
     await spawner.close()
@@ -362,7 +362,7 @@ async def test_a_server_that_reads_nothing_is_lost_before_it_fills_the_memory(mo
     tasks, spawner, lost = TaskScope(lambda _, error: None), Spawner(), asyncio.Event()
     deaf = ProcessSpec(("/bin/sleep", "600"), {})
     link = await StdioLink.open(spawner, deaf, LinkEvents(lambda: None, lost.set), tasks)
-    waiting = asyncio.create_task(link.ask(Question(1, "tools/call", b"{}")))
+    waiting = asyncio.create_task(link.ask(ServerRequest(1, "tools/call", b"{}")))
     await turn()
 
     for _ in range(20):

@@ -9,13 +9,13 @@ from toolcrib.core.errors import ConfigError, ConnectionLost, InternalError, Rem
 from toolcrib.core.events import Event
 from toolcrib.sources.mcp import supervise
 from toolcrib.sources.mcp import supervise as comeback
-from toolcrib.sources.mcp.link import Remains
-from toolcrib.sources.mcp.negotiate import Offer
+from toolcrib.sources.mcp.link import ExitTrace
+from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
 from toolcrib.testing import FakeServer, ManualClock
 
-OFFER = Offer({"name": "toolcrib", "version": "1"}, {})
+OFFER = ClientIdentity({"name": "toolcrib", "version": "1"}, {})
 
 
 class Watched(Supervisor):
@@ -156,7 +156,7 @@ async def test_the_pauses_before_each_attempt_are_the_configured_ones(supervised
 async def test_after_the_last_attempt_everybody_is_told_why(supervised, attempts):
     """How many, why, the server's own words, and that service goes on."""
     server = FakeServer({"server/discover": ConnectionLost("x"), "initialize": ConnectionLost("x")})
-    server.remains = Remains(7, 3, ["boom"])
+    server.remains = ExitTrace(7, 3, ["boom"])
     supervisor = supervised(server, delays_s=(0.0,) * attempts)
 
     outcomes = await asyncio.gather(*(supervisor.link() for _ in range(3)), return_exceptions=True)
@@ -294,7 +294,7 @@ async def test_a_remembered_handshake_is_not_preceded_by_another_question(superv
 async def test_a_lost_connection_is_made_anew_at_the_next_need(supervised):
     """The loss is told, the new connection counts as a restart."""
     server = FakeServer()
-    server.remains = Remains(7, -9)
+    server.remains = ExitTrace(7, -9)
     supervisor = supervised(server)
     first = await supervisor.link()
 
@@ -530,7 +530,7 @@ async def test_closing_ends_the_link_and_whoever_waits_gets_an_answer(supervised
 async def test_closing_twice_is_safe(supervised):
     """The link is closed, and its last state can still be looked at."""
     server = FakeServer()
-    server.remains = Remains(7, stderr=["bye"])
+    server.remains = ExitTrace(7, stderr=["bye"])
     supervisor = supervised(server)
     await supervisor.link()
 
@@ -573,7 +573,7 @@ async def test_no_event_gives_a_secret_away(supervised):
 async def test_what_is_known_of_a_failing_server_is_told_while_it_is_tried_again(supervised):
     """Whoever gave up waiting finds the autopsy in the status."""
     server = FakeServer({"server/discover": ConnectionLost("x"), "initialize": ConnectionLost("x")})
-    server.remains = Remains(7, 3, ["boom"])
+    server.remains = ExitTrace(7, 3, ["boom"])
     supervisor = supervised(server, delays_s=(0.0, 3600.0))
     waiting = asyncio.create_task(supervisor.link())
     while not supervisor.told(events.SERVER_CONNECTING)[1:]:
@@ -589,7 +589,7 @@ async def test_what_is_known_of_a_failing_server_is_told_while_it_is_tried_again
 async def test_a_server_that_hangs_in_the_handshake_gets_its_autopsy_at_once(supervised):
     """Another attempt would not fit into the time of a discovery."""
     server = FakeServer()
-    server.remains = Remains(7, stderr=["waiting for the database"])
+    server.remains = ExitTrace(7, stderr=["waiting for the database"])
     supervisor = supervised(server, delays_s=(0.0, 3600.0), handshake_timeout_s=0.001)
     dial = supervisor._dial
 
@@ -647,11 +647,11 @@ async def test_a_server_that_said_something_meanwhile_is_kept(supervised):
     link = await supervisor.link()
 
     for _ in range(5):
-        server.remains = Remains(heard_at=supervisor.now() + 1)
+        server.remains = ExitTrace(heard_at=supervisor.now() + 1)
         await give_up(supervisor, link, patience=1)
     for _ in range(4):
         await give_up(supervisor, link)
-        server.remains = Remains(heard_at=supervisor.now() + 0.5)
+        server.remains = ExitTrace(heard_at=supervisor.now() + 0.5)
         supervisor.clock.advance(1)
 
     assert supervisor.current is link
@@ -691,7 +691,7 @@ async def test_forgiving_drops_a_link_on_which_somebody_waits_for_long(supervise
     supervisor = supervised(server)
     link = await supervisor.link()
     link._waiting.append(asyncio.get_running_loop().create_future())
-    server.remains = Remains(heard_at=supervisor.now() + heard_s)
+    server.remains = ExitTrace(heard_at=supervisor.now() + heard_s)
     supervisor.clock.advance(supervise.SUSPECT_AFTER_S)
 
     supervisor.forgive()

@@ -9,7 +9,7 @@ from tests.isolate import jobs
 from tests.transports.processes import exists, helpers, until
 
 from toolcrib import open_crib, tool
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import DefinitionError, SourceUnavailable
 from toolcrib.sources.native.functions import MARK, NativeSource, native_tool
@@ -18,7 +18,7 @@ from toolcrib.sources.native.functions import MARK, NativeSource, native_tool
 @pytest.fixture(scope="session")
 def around(tmp_path_factory):
     """This machine, with a memory of its own for what the self-test finds."""
-    return Surroundings(env={**os.environ, "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))})
+    return Environment(env={**os.environ, "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))})
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit.database import FORMAT
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import InDoubtError
-from toolcrib.stores.audit.reading import Query
+from toolcrib.stores.audit.reading import AuditQuery
 from toolcrib.stores.audit.verify import Head
 from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 from toolcrib.stores.sqlite_file import refuse_old_sqlite
@@ -121,7 +121,7 @@ def test_two_processes_keep_one_chain(path: Path):
 
     assert codes == [0, 0]
     assert (walk(path).fault, walk(path).entries) == (None, 400)
-    assert [len(find(path, Query(caller=name))) for name in ("one", "two")] == [200, 200]
+    assert [len(find(path, AuditQuery(caller=name))) for name in ("one", "two")] == [200, 200]
 
 
 FULL = """
@@ -167,7 +167,7 @@ def test_a_full_disk_refuses_what_must_be_written_and_keeps_what_was_noted(path:
     assert "Make room or mend the place of audit.db" in sentence
     assert troubled == "True True"
     assert mended.split()[:3] == ["True", "True", "2"]
-    begun = find(path, Query(tool="xxx*"))
+    begun = find(path, AuditQuery(tool="xxx*"))
     assert walk(path).fault is None
     assert len(begun) == int(mended.split()[3]) > 10
     assert tools(path)[-2:] == ["kept", "again"]

@@ -90,7 +90,7 @@ class Members:
 
 async def redis_members(engine: Redis, name: str = "") -> Members:
     """Over a database of their own; the engine is old enough for nobody to doubt that it is the first time."""
-    settings = RedisSettings(engine.fresh_database(), name or f"fleet{next(_NUMBERS)}", timeout_s=1.0)
+    settings = RedisSettings(engine.fresh_database(), name or f"fleet{next(_NUMBERS)}", timeout_s=60.0)
     client = make_client(settings)
 
     async def is_old() -> bool:
@@ -136,7 +136,7 @@ MOMENTS = [
 UNLOGGED = "agreement, put_back, use_count, use_stamp, place, place_line, lease, kept_value, parcel"
 
 
-async def postgres_members(engine: Postgres, name: str = "", timeout_s: float = 5.0) -> Members:
+async def postgres_members(engine: Postgres, name: str = "", timeout_s: float = 60.0) -> Members:
     """Under a name of their own."""
     if engine.port not in _DATABASES:
         _DATABASES[engine.port] = engine.fresh_database()

@@ -3,7 +3,7 @@
 import apsw
 from tests.contracts.test_knowledge import arrival
 
-from toolcrib.core.knowledge import Change, Collection
+from toolcrib.core.knowledge import Collection, CollectionChange
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.sqlite_file import read_sql
 
@@ -16,7 +16,7 @@ async def test_a_file_of_the_first_format_keeps_what_it_holds(tmp_path):
     connection.close()
     store = SqliteKnowledge(tmp_path / "kb.db")
     known = await store.collections()
-    await store.apply(Change("notes", (arrival("a"),), segment=b"index"))
+    await store.apply(CollectionChange("notes", (arrival("a"),), segment=b"index"))
     held = await store.counts("notes")
     await store.close()
 

@@ -5,12 +5,12 @@ import asyncio
 import psycopg
 import pytest
 
-from toolcrib.config.lock import Answer, Lock, Pin, Record, write_lock
+from toolcrib.config.lock import Lock, Pin, Record, StandingAnswer, write_lock
 from toolcrib.core.access import Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.core.worklist import TaskChange
-from toolcrib.stores.access_tokens import TokenFile, TokenWish
+from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.postgres.copying import begin_anew, copy_part
 from toolcrib.stores.postgres.copying_parts import lock_parts, task_parts, token_parts
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
@@ -22,7 +22,10 @@ from toolcrib.stores.worklist import SqliteWorkList
 ODD = 'odd \\ "ä" 🌍\0'
 LOCK = Lock(
     {name: Record(name, "success", ({"name": ODD},), pins={"a": Pin("h", "i")}) for name in ("Ä", "b", "a-b", "B")},
-    {tool: {caller: Answer(True, "2026-01-02T03:04:05Z", "x") for caller in ("ann", ODD)} for tool in ("z", "a")},
+    {
+        tool: {caller: StandingAnswer(True, "2026-01-02T03:04:05Z", "x") for caller in ("ann", ODD)}
+        for tool in ("z", "a")
+    },
 )
 
 
@@ -39,7 +42,7 @@ async def home(tmp_path):
     (tmp_path / "toolcrib.lock").write_text(write_lock(LOCK))
     tokens = TokenFile(tmp_path / "tokens.json", lambda: 1_000.0)
     for name in ("zoe", "ann", "bob"):
-        tokens.create(TokenWish(name, Grants(SecurityLevel.WRITE)))
+        tokens.create(NewToken(name, Grants(SecurityLevel.WRITE)))
     tokens.revoke("ann")
     for place in ("/b", "/a"):
         work = SqliteWorkList(tmp_path / "tasks.db", place, lambda: "now")

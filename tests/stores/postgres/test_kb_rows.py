@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from toolcrib.search.lexical import Postings
 from toolcrib.stores.postgres.kb_rows import (
     ROW_MAX,
-    Row,
+    PostingRow,
     decode_head,
     decode_held,
     encode_head,
@@ -18,7 +18,7 @@ WORDS = st.text("abcdé語", min_size=1, max_size=6)
 TEXTS = st.lists(st.lists(WORDS, max_size=8).map(" ".join), min_size=1, max_size=12)
 
 
-def read(encoded: bytes) -> tuple[str, Row]:
+def read(encoded: bytes) -> tuple[str, PostingRow]:
     """A row as the server would give it back."""
     count, at, fields = int.from_bytes(encoded[:2], "big"), 2, []
     for _ in range(count):
@@ -26,10 +26,10 @@ def read(encoded: bytes) -> tuple[str, Row]:
         fields.append(encoded[at + 4 : at + 4 + size])
         at += 4 + size
     assert at == len(encoded)
-    return fields[2].decode(), Row(*fields[3:])
+    return fields[2].decode(), PostingRow(*fields[3:])
 
 
-def indexed(texts: list[str]) -> tuple[Postings, list[tuple[str, Row]], int]:
+def indexed(texts: list[str]) -> tuple[Postings, list[tuple[str, PostingRow]], int]:
     postings = Postings.build([{"title": "all of it", "text": text} for text in texts], FIELDS)
     rows, size = posting_rows("main", 7, postings)
     return postings, [read(row) for row in rows], size

@@ -11,7 +11,7 @@ from tests.fleet.engines import a_postgres
 from tests.fleet.running import until
 
 from toolcrib.core.errors import DamagedIndex, KnowledgeUnavailable
-from toolcrib.core.knowledge import Arrival, Change, Document, Merging, Place, Stamp, document_id
+from toolcrib.core.knowledge import Arrival, CollectionChange, DocumentInfo, Merging, PassageSpan, Stamp, document_id
 from toolcrib.knowledge.builder import compact
 from toolcrib.knowledge.index import Index
 from toolcrib.knowledge.indexing import build_segment
@@ -45,7 +45,7 @@ def run(notes, statement):
 async def test_a_block_gives_its_words_back_as_they_were_indexed(notes):
     arrivals = (arrival("b", "Übung macht den Meister 42"), arrival("a"))
     segment = indexed(*arrivals)
-    await notes.apply(Change("notes", arrivals, segment=segment))
+    await notes.apply(CollectionChange("notes", arrivals, segment=segment))
     (record,) = await notes.segments(["notes"])
     rows = await notes.segment_rows(record.id)
     b, a = [await notes.document(document_id("notes", name)) for name in "ba"]
@@ -64,7 +64,7 @@ async def test_a_document_that_dies_while_blocks_are_merged_stays_dead(notes):
     old = tuple(await notes.segments())
     keys = {each.source: each.key for each in await notes.documents("notes")}
     both = indexed(arrival("a"), arrival("b"))
-    await notes.apply(Change("notes", removals=(document_id("notes", "a"),)))
+    await notes.apply(CollectionChange("notes", removals=(document_id("notes", "a"),)))
     rows = tuple((keys[name], at) for name in "ab" for at in (0, 1))
     is_done = await notes.merge(Merging("notes", old, both, rows, 1))
     (merged,) = await notes.segments()
@@ -81,7 +81,7 @@ async def test_many_small_blocks_become_few_and_the_dead_are_forgotten(notes):
         await add(notes, arrival(f"d{number}"))
         await compact(notes, "notes")
     for number in range(9):
-        await notes.apply(Change("notes", removals=(document_id("notes", f"d{number}"),)))
+        await notes.apply(CollectionChange("notes", removals=(document_id("notes", f"d{number}"),)))
     await compact(notes, "notes", drop_dead=True)
 
     assert sum(record.size for record in await notes.segments()) <= 4
@@ -117,7 +117,7 @@ async def test_fleets_in_one_database_do_not_see_each_other(notes):
 async def test_vectors_of_another_length_are_not_stored_but_made_again(notes):
     """They were made by who did not know yet that the collection has others by now."""
     given = (arrival("a"),)
-    await notes.apply(Change("notes", given, segment=build_segment(given, np.ones((2, 5), np.float32))))
+    await notes.apply(CollectionChange("notes", given, segment=build_segment(given, np.ones((2, 5), np.float32))))
 
     assert await notes.incomplete() == ["notes"]
     assert (await notes.counts("notes")).lacking == 2
@@ -161,14 +161,14 @@ async def test_an_index_of_vectors_is_built_when_there_are_many_and_finds_what_c
     texts = [f"passage {n} of many" for n in range(600)]
     given = tuple(
         Arrival(
-            Document(document_id("notes", text), "notes", text, "T", "pdf" if n % 3 else "text", Stamp("h")),
+            DocumentInfo(document_id("notes", text), "notes", text, "T", "pdf" if n % 3 else "text", Stamp("h")),
             text,
-            (Place(0, len(text)),),
+            (PassageSpan(0, len(text)),),
         )
         for n, text in enumerate(texts)
     )
     embedder = Axes()
-    await notes.apply(Change("notes", given, segment=build_segment(given, embedder.embed(texts))))
+    await notes.apply(CollectionChange("notes", given, segment=build_segment(given, embedder.embed(texts))))
     view = await Index(notes, embedder).view(["notes"])
 
     async def nearest(masks=None):

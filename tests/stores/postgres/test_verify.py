@@ -7,7 +7,7 @@ from toolcrib.config.lock import Pin, Record
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.stores.access_tokens import TokenWish
+from toolcrib.stores.access_tokens import NewToken
 from toolcrib.stores.audit.database import body_of
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
@@ -32,7 +32,7 @@ async def filled(database):
     await ledger.write("files__read", "ann", True, "terminal")
     await work.add("one")
     await work.add("two", after=[1])
-    PgTokens(database.settings, lambda: 0.0).create(TokenWish("ci", Grants(SecurityLevel.READ_ONLY)))
+    PgTokens(database.settings, lambda: 0.0).create(NewToken("ci", Grants(SecurityLevel.READ_ONLY)))
     log = AuditTable(database.settings, "").open()
     log.append([body_of(number, AuditEntry("start")) for number in range(3)])
     log.close()

@@ -43,7 +43,7 @@ async def works(member: Coordinator) -> bool:
 
 async def test_while_redis_is_away_everything_is_refused_at_once_and_goes_on_when_it_is_back():
     with a_redis() as engine:
-        settings = RedisSettings(engine.url(), timeout_s=1.0)
+        settings = RedisSettings(engine.url(), timeout_s=60.0)
         member, gaps = await open_redis_coordination(settings, quick()), list[int]()
         await until(lambda: works(member))
         await member.subscribe("events", lambda _: None, lambda: gaps.append(1))
@@ -76,7 +76,7 @@ async def test_while_redis_is_away_everything_is_refused_at_once_and_goes_on_whe
 async def test_no_restart_of_the_engine_lets_a_limit_be_exceeded():
     """Not even by a newcomer that finds an empty engine before those who know better are back."""
     with a_redis() as engine:
-        settings = RedisSettings(engine.url(), timeout_s=1.0)
+        settings = RedisSettings(engine.url(), timeout_s=60.0)
         members = [await open_redis_coordination(settings, quick()) for _ in range(3)]
         stamps, over = list[int](), asyncio.Event()
 

@@ -17,7 +17,7 @@ from toolcrib.transports.http.client import (
     Response,
     idle_allowance,
 )
-from toolcrib.transports.http.dial import Origin
+from toolcrib.transports.http.dial import HttpOrigin
 from toolcrib.transports.http.server import Exchange, HttpServer, Request
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -650,7 +650,7 @@ async def test_answers_survive_any_way_the_network_cuts_them():
 )
 def test_a_url_says_whom_to_ask_for_what(url: str, authority: bytes, target: bytes):
     """The usual port is left out of the Host header; what may not stand in a target is encoded."""
-    origin = Origin.parse(url)
+    origin = HttpOrigin.parse(url)
 
     assert (origin.authority, origin.target) == (authority, target)
 

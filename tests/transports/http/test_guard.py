@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.transports.http.guard import NO_TOKEN, SINGLE_HEADERS, Guard, _Names, join_repeated
+from toolcrib.transports.http.guard import NO_TOKEN, SINGLE_HEADERS, RequestGuard, _Names, join_repeated
 from toolcrib.transports.http.message import MOST_REPEATS, Refusal, Request, RequestRefused
 from toolcrib.transports.http.server import GuardPolicy, HttpServer
 
@@ -16,7 +16,7 @@ ROUTES = ["/", "/mcp", "/healthz", "/nothing/there?x=y"]
 def refused(policy: GuardPolicy, path: str = "/", **headers: str) -> int | None:
     """The status a request with these headers is refused with; ``None`` when it is served."""
     sent = {name.encode(): value.encode() for name, value in headers.items()}
-    refusal = Guard(policy, 8080).refusal(Request(b"GET", path.encode(), sent, None))
+    refusal = RequestGuard(policy, 8080).refusal(Request(b"GET", path.encode(), sent, None))
     return refusal.status if refusal else None
 
 
@@ -159,7 +159,7 @@ def asked(policy: GuardPolicy, **headers: str) -> tuple[object, object]:
     """What a request is refused with, and who it was found to come from."""
     sent = {name.encode(): value.encode() for name, value in {"host": "localhost", **headers}.items()}
     request = Request(b"POST", b"/mcp", sent, None)
-    return Guard(policy).refusal(request), request.identity
+    return RequestGuard(policy).refusal(request), request.identity
 
 
 def test_a_request_carries_who_sends_it():
@@ -259,7 +259,7 @@ async def test_an_allowed_page_can_read_the_answer(token):
 
 @pytest.mark.parametrize(("method", "status"), [(b"TRACE", 405), (b"CONNECT", 405), (b"GET", None), (b"OPTIONS", None)])
 def test_methods_that_reach_further_are_not_served(method: bytes, status: int | None):
-    refusal = Guard(GuardPolicy()).refusal(Request(method, b"/", {b"host": b"localhost"}, None))
+    refusal = RequestGuard(GuardPolicy()).refusal(Request(method, b"/", {b"host": b"localhost"}, None))
 
     assert (refusal.status if refusal else None) == status
 
@@ -268,7 +268,7 @@ def test_methods_that_reach_further_are_not_served(method: bytes, status: int | 
 def test_only_options_with_a_wanted_method_is_a_browsers_question(method: bytes, status: int | None):
     """The same headers on another request are no reason not to serve it."""
     headers = {b"host": b"localhost", b"origin": b"http://localhost", b"access-control-request-method": b"POST"}
-    refusal = Guard(GuardPolicy()).refusal(Request(method, b"/", headers, None))
+    refusal = RequestGuard(GuardPolicy()).refusal(Request(method, b"/", headers, None))
 
     assert (refusal.status if refusal else None) == status
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from toolcrib.core.errors import ConfigError, InternalError
 from toolcrib.transports.http.connection import SLICE_BYTES, TURN_REQUESTS, ServerConnection
-from toolcrib.transports.http.guard import Guard
-from toolcrib.transports.http.limits import Places, Site
+from toolcrib.transports.http.guard import RequestGuard
+from toolcrib.transports.http.limits import ConnectionSettings, Places
 from toolcrib.transports.http.server import Exchange, GuardPolicy, HttpLimits, HttpServer, Request, answer_not_found
 
 HASTE = HttpLimits(sweep_s=0.01)
@@ -198,7 +198,7 @@ def served(pieces: list[bytes]) -> list[tuple[bytes, ...]]:
         seen.append((request.method, request.path, request.query, request.body, *sorted(n for n, _ in request.headers)))
         exchange.answer(200, b"{}")
 
-    connection = ServerConnection(Site({}, handle, Guard(GuardPolicy()), HttpLimits(), Places(10)))
+    connection = ServerConnection(ConnectionSettings({}, handle, RequestGuard(GuardPolicy()), HttpLimits(), Places(10)))
     connection.connection_made(Wire())
     for piece in pieces:
         connection.data_received(piece)
@@ -321,7 +321,7 @@ async def test_pipelined_requests_are_served_in_turns_with_others():
         exchange.answer(200, request.query)
 
     wire, policy = Wire(), GuardPolicy(identify=identify)
-    connection = ServerConnection(Site({}, handle, Guard(policy), HttpLimits(), Places(10)))
+    connection = ServerConnection(ConnectionSettings({}, handle, RequestGuard(policy), HttpLimits(), Places(10)))
     connection.connection_made(wire)
     requests = [get("Authorization: Bearer x", path=f"/?{n}") for n in range(20_000)]
 
@@ -336,7 +336,9 @@ async def test_a_read_of_many_small_requests_is_parsed_in_slices():
     """What cannot be served yet is not even parsed: the first slice of a read, no more."""
     parsed = []
     policy = GuardPolicy(identify=lambda token: parsed.append(token) or "somebody")
-    connection = ServerConnection(Site({}, answer_not_found, Guard(policy), HttpLimits(), Places(10)))
+    connection = ServerConnection(
+        ConnectionSettings({}, answer_not_found, RequestGuard(policy), HttpLimits(), Places(10))
+    )
     connection.connection_made(Wire())
     request = get("Authorization: Bearer x")
 
@@ -349,7 +351,9 @@ async def test_answers_are_not_piled_up_for_a_client_that_does_not_read():
     """While the client leaves what was written unread, its next requests wait; they are served when it reads on."""
     wire = Wire()
     connection = ServerConnection(
-        Site({}, lambda _, exchange: exchange.answer(200, b"{}"), Guard(GuardPolicy()), HttpLimits(), Places(10))
+        ConnectionSettings(
+            {}, lambda _, exchange: exchange.answer(200, b"{}"), RequestGuard(GuardPolicy()), HttpLimits(), Places(10)
+        )
     )
     connection.connection_made(wire)
     connection.pause_writing()

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.approvals import Answer, Desk, Reply
+from toolcrib.calls.approvals import ApprovalAnswer, ApprovalReply, Approvals
 from toolcrib.calls.elicit import Seal, can_elicit, not_valid
 from toolcrib.calls.marks import ROUND_S, Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
@@ -16,7 +16,7 @@ ROUNDS_KEPT = 1000
 _ROUND = frozenset({"requestState", "inputResponses"})
 
 
-def approve(desk: Desk, seal: Seal) -> Layer:
+def approve(desk: Approvals, seal: Seal) -> Layer:
     """Nothing to do for tools that are allowed; for others, ask before anything else happens."""
     rounds = Rounds(desk.marks)
 
@@ -31,7 +31,7 @@ def approve(desk: Desk, seal: Seal) -> Layer:
             elif call.channel.takes_input_required and can_elicit(call):
                 if seal.is_ours(call):
                     reply = await _open(seal, call, desk.marks)
-                    await desk.take(call, reach, Answer(reply) if reply is not None else None, "client")
+                    await desk.take(call, reach, ApprovalAnswer(reply) if reply is not None else None, "client")
                 elif known := await desk.recall(call.caller, reach.name):
                     call.decision = known
                 else:
@@ -81,7 +81,7 @@ class Rounds:
         return self._open.pop(asked, False)
 
 
-async def _open(seal: Seal, call: ToolCall, marks: Marks | None) -> Reply | None:
+async def _open(seal: Seal, call: ToolCall, marks: Marks | None) -> ApprovalReply | None:
     """The person's answer; it counts once, whichever replica it comes to."""
     nonce = seal.nonce(call)
     reply = seal.open(call)

@@ -12,7 +12,7 @@ from toolcrib.core.events import Emit, Event, drop
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema import check as judge
 from toolcrib.schema.arguments import Renamer, apply_defaults
-from toolcrib.schema.check import Check, compile_check
+from toolcrib.schema.check import SchemaCheck, compile_check
 from toolcrib.schema.problems import describe
 from toolcrib.schema.repair import repair
 
@@ -69,7 +69,7 @@ async def _check_beside(
     return await following(call)
 
 
-def _written(call: ToolCall, check: Check) -> bytes:
+def _written(call: ToolCall, check: SchemaCheck) -> bytes:
     """The arguments as JSON: their size tells how much work they are; of no interest where nothing is checked."""
     if check.unchecked_reason:
         return b""
@@ -80,7 +80,7 @@ def _written(call: ToolCall, check: Check) -> bytes:
         raise InvalidArguments(f"{call.name}: {message}") from None
 
 
-def _repair(call: ToolCall, subject: Subject, check: Check) -> bool:
+def _repair(call: ToolCall, subject: Subject, check: SchemaCheck) -> bool:
     found = repair(subject.tool.input_schema, call.arguments, check.accepts)
     if found is None or not call.withheld.isdisjoint(found[0].keys() - call.arguments.keys()):
         return False

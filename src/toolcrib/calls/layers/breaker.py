@@ -131,7 +131,7 @@ def breaker(breakers: Breakers, emit: Emit) -> Layer:
     def layer(subject: Subject, following: Step) -> Step:
         if not subject.server:
             return following
-        watch = Watch(subject, breakers, emit)
+        watch = BreakerWatch(subject, breakers, emit)
         own = watch.breaker
 
         async def step(call: ToolCall) -> ToolResult:
@@ -168,7 +168,7 @@ def refusal(server: str, found: Breaker, now: float) -> SourceUnavailable:
     )
 
 
-class Watch:
+class BreakerWatch:
     """Judges how the calls of one tool ended, for the breaker of its server."""
 
     def __init__(self, subject: Subject, breakers: Breakers, emit: Emit) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
-from toolcrib.calls.gate import Gate, MovingWindow, Windows, use_all
+from toolcrib.calls.gate import Gate, MovingWindow, RateWindows, use_all
 from toolcrib.calls.layers.breaker import Breakers, refuse_if_open
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
@@ -157,7 +157,7 @@ class Admission:
     __slots__ = ("_callers", "_clock", "_kinds", "_server", "_sleep", "_windows")
 
     def __init__(
-        self, server: str, kinds: dict[MovingWindow, str], callers: Windows | None, clock: Clock, sleep: Sleep
+        self, server: str, kinds: dict[MovingWindow, str], callers: RateWindows | None, clock: Clock, sleep: Sleep
     ) -> None:
         """``kinds`` are the windows of the tool and its server, each with what its limit is one of."""
         self._server, self._kinds, self._windows = server, kinds, tuple(kinds)
@@ -193,7 +193,7 @@ class LimitBook:
 
     def __init__(self, common: CommonLimits, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
         self._common, self._clock, self._sleep = common, clock, sleep
-        self._callers = Windows(common.caller_rate) if common.caller_rate else None
+        self._callers = RateWindows(common.caller_rate) if common.caller_rate else None
         self._windows: dict[str, MovingWindow] = {}
         self._gates: dict[str, Gate] = {}
 
@@ -232,7 +232,7 @@ class LimitBook:
         return window
 
 
-def _window_of(callers: Windows, call: ToolCall, now: float) -> MovingWindow:
+def _window_of(callers: RateWindows, call: ToolCall, now: float) -> MovingWindow:
     window = callers.of(call.caller.id, now)
     if window is None:
         wait_s = callers.room_in_s(now)

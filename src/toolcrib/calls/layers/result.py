@@ -8,7 +8,7 @@ from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ToolFailed
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema import check as judge
-from toolcrib.schema.check import QUICK_BYTES, Check, compile_check
+from toolcrib.schema.check import QUICK_BYTES, SchemaCheck, compile_check
 from toolcrib.schema.problems import describe
 
 MISFIT = "does not fit its own output schema: "
@@ -51,7 +51,7 @@ def result(on_unchecked: OnUnchecked, helpers: Helpers) -> Layer:
     return layer
 
 
-def _judge(outcome: ToolResult, check: Check, *, is_foreign: bool) -> str:
+def _judge(outcome: ToolResult, check: SchemaCheck, *, is_foreign: bool) -> str:
     """What is wrong with the result's data, as the end of a sentence; nothing if it fits, or there is none.
 
     A server's data are passed on as they were read here: nobody is to read another member of the same name.
@@ -76,7 +76,7 @@ async def _judge_beside(helpers: Helpers, subject: Subject, outcome: ToolResult)
     return MISFIT + wrong.decode() if wrong else ""
 
 
-def _is_quick(outcome: ToolResult, check: Check) -> bool:
+def _is_quick(outcome: ToolResult, check: SchemaCheck) -> bool:
     """Whether the result may be checked here; one that nobody has encoded is encoded now, not once more by the door."""
     if outcome.raw is None:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from toolcrib.calls.results.shape import Table, as_table, join_rows
+from toolcrib.calls.results.shape import TextTable, as_table, join_rows
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -48,7 +48,7 @@ class Attachment:
     """The whole content block."""
 
 
-class Document:
+class ResultDocument:
     """One MCP result, as the bytes it came in."""
 
     def __init__(self, raw: bytes) -> None:
@@ -90,11 +90,11 @@ class Document:
         return found if found is not None or self.table is None else self.table.rows
 
     @cached_property
-    def table(self) -> Table | None:
+    def table(self) -> TextTable | None:
         """The text as rows, if it is more than one value: texts that are each JSON, JSON lines, CSV, TSV."""
         parts = [as_json(text) for text in self.texts] if len(self.texts) > 1 else []
         if parts and None not in parts:
-            return Table("JSON texts", join_rows([part for part in parts if part is not None]))
+            return TextTable("JSON texts", join_rows([part for part in parts if part is not None]))
         return as_table(self.text)
 
     @cached_property

@@ -22,7 +22,7 @@ _KINDS = {ord("{"): "object", ord("["): "array", ord('"'): "string", ord("t"): "
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PathValue:
     """What a path leads to: one value, or the rows that ``[*]`` makes of one."""
 
     rows: Sequence[Raw]
@@ -62,7 +62,7 @@ def _step(match: "re.Match[str]") -> Step:
     return str(msgspec.json.decode(quoted)) if quoted is not None else str(name)
 
 
-def find(root: Raw, steps: Sequence[Step]) -> Found:
+def find(root: Raw, steps: Sequence[Step]) -> PathValue:
     """Follow a path; one that leads nowhere is an error that lists what there is at that place."""
     rows, is_many, skipped, walked = [root], False, 0, ""
     for step in steps:
@@ -81,7 +81,7 @@ def find(root: Raw, steps: Sequence[Step]) -> Found:
                 raise _nowhere(rows[0], step, walked)
             rows = [found]
         walked += _written(step)
-    return Found(rows, is_many, skipped)
+    return PathValue(rows, is_many, skipped)
 
 
 def kind_of(raw: Raw) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from toolcrib.calls.results.document import Attachment, Document, as_json, cost, fit, fit_last_lines, fit_lines
+from toolcrib.calls.results.document import Attachment, ResultDocument, as_json, cost, fit, fit_last_lines, fit_lines
 from toolcrib.calls.results.paths import kind_of, members
 from toolcrib.calls.results.shape import find_blob, shape_of
 from toolcrib.core.names import RESULT_READ
@@ -37,7 +37,7 @@ class Kept:
         return {"handle": self.handle, "bytes": self.size, "tool": self.tool, "keep_s": self.keep_s}
 
 
-def preview_blocks(document: Document, kept: Kept) -> list[Any]:
+def preview_blocks(document: ResultDocument, kept: Kept) -> list[Any]:
     """The content to show: one text, and those attachments that are small enough to go along."""
     excerpt, following = _excerpt(document.text, kept.limit)
     shape = fit(_shape(document), min(SHAPE_ROOM, kept.limit // 4))
@@ -50,7 +50,7 @@ def preview_blocks(document: Document, kept: Kept) -> list[Any]:
     return [{"type": "text", "text": "\n".join(parts)}, *_small_attachments(document, kept.limit // 4)]
 
 
-def _shape(document: Document) -> str:
+def _shape(document: ResultDocument) -> str:
     parts = []
     if _is_worth_telling(document):
         lines = document.text.count("\n") + 1
@@ -63,12 +63,12 @@ def _shape(document: Document) -> str:
     return ", and ".join(parts) or f"an MCP result of the shape {shape_of(Raw(document.raw))}"
 
 
-def _is_worth_telling(document: Document) -> bool:
+def _is_worth_telling(document: ResultDocument) -> bool:
     """Whether there is a text beside the data, rather than the same once more."""
     return bool(document.text) and (document.data is None or (bool(document.texts) and as_json(document.text) is None))
 
 
-def _example(document: Document, kept: Kept, following: dict[str, int]) -> str:
+def _example(document: ResultDocument, kept: Kept, following: dict[str, int]) -> str:
     """Arguments that work, for the kind of result it is."""
     if document.data is not None:
         return example(handle=kept.handle, path=_first_path(document.data)) + ' or "search": "words"'
@@ -108,7 +108,7 @@ def is_line_like(text: str) -> bool:
     return lines > 0 and len(text) / lines <= LINE_USUAL
 
 
-def _named(document: Document) -> list[str]:
+def _named(document: ResultDocument) -> list[str]:
     named = [
         f"- {found.kind}, {readable_size(found.size)}: path {_block_path(found)} hands it over"
         for found in document.attachments[:ATTACHMENTS_NAMED]
@@ -148,7 +148,7 @@ def head_of(text: str, room: int) -> tuple[str, int]:
     return shown, at
 
 
-def _small_attachments(document: Document, room: int) -> list[Raw]:
+def _small_attachments(document: ResultDocument, room: int) -> list[Raw]:
     """Pictures and the like that a model can still be shown, as long as they are small together."""
     shown = []
     for found in document.attachments:

@@ -52,7 +52,7 @@ class ResultReader:
 
 
 def _answer(raw: bytes, limit: int, handle: str, part: dict[str, Any]) -> list[dict[str, Any]]:
-    from toolcrib.calls.results.document import Document  # late: most programs never read on
-    from toolcrib.calls.results.reading import Question, answer
+    from toolcrib.calls.results.document import ResultDocument  # late: most programs never read on
+    from toolcrib.calls.results.reading import ReadRequest, answer
 
-    return answer(Document(raw), Question(handle, **part), limit)
+    return answer(ResultDocument(raw), ReadRequest(handle, **part), limit)

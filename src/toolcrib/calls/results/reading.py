@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from toolcrib.calls.results.document import Document, cost, fit
-from toolcrib.calls.results.paths import Found, find, kind_of, parse_path
+from toolcrib.calls.results.document import ResultDocument, cost, fit
+from toolcrib.calls.results.paths import PathValue, find, kind_of, parse_path
 from toolcrib.calls.results.preview import example
 from toolcrib.calls.results.shape import shape_of, whole_blob
 from toolcrib.core.errors import InvalidArguments
@@ -123,7 +123,7 @@ Blocks = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReadRequest:
     """Which part is wanted."""
 
     handle: str
@@ -140,7 +140,7 @@ class Question:
         return example(**{key: value for key, value in same.items() if value is not None}, **place)
 
 
-def answer(document: Document, question: Question, limit: int) -> Blocks:
+def answer(document: ResultDocument, question: ReadRequest, limit: int) -> Blocks:
     """The part, within ``limit`` bytes."""
     if cost(question.search) + cost(question.path or "") > ASKED_MAX:
         raise InvalidArguments("search and path are too long.", hint=f"Use at most {ASKED_MAX} bytes for both.")
@@ -159,7 +159,7 @@ def answer(document: Document, question: Question, limit: int) -> Blocks:
     return _whole(only, question, room)
 
 
-def _follow(document: Document, path: str) -> Found:
+def _follow(document: ResultDocument, path: str) -> PathValue:
     """``$`` is the whole MCP result, any other path begins in its data."""
     if path.startswith("$"):
         return find(Raw(document.raw), parse_path(path[1:]))
@@ -171,7 +171,7 @@ def _follow(document: Document, path: str) -> Found:
     return find(document.data, parse_path(path))
 
 
-def _read_text(text: str, question: Question, room: int) -> Blocks:
+def _read_text(text: str, question: ReadRequest, room: int) -> Blocks:
     if question.search:
         return _said(search_text(text, question.search, question.offset or 0, question.count or 0, room), question)
     if question.line is not None:
@@ -189,14 +189,14 @@ def _read_text(text: str, question: Question, room: int) -> Blocks:
     return _blocks(f"Characters {start} to {end} of {len(text)}.{_next(question, end, len(text))}", part)
 
 
-def _next(question: Question, end: int, total: int) -> str:
+def _next(question: ReadRequest, end: int, total: int) -> str:
     if end >= total:
         return " This is the end."
     same_length = {} if question.length is None else {"length": question.length}
     return f" Next: {question.go_on(offset=end, **same_length)}"
 
 
-def _lines(text: str, question: Question, room: int) -> Blocks:
+def _lines(text: str, question: ReadRequest, room: int) -> Blocks:
     total, first = text.count("\n") + 1, max(question.line or 1, 1)
     if first > total:
         return _blocks(f"There are {total} lines, numbered from 1.")
@@ -230,7 +230,7 @@ def line_start(text: str, line: int, otherwise: int = 0) -> int:
     return at
 
 
-def _read_rows(rows: Sequence[Raw], question: Question, room: int, note: str = "") -> Blocks:
+def _read_rows(rows: Sequence[Raw], question: ReadRequest, room: int, note: str = "") -> Blocks:
     if question.search:
         return _said(search_rows(rows, question.search, question.offset or 0, question.length or 0, room), question)
     start = max(question.offset or 0, 0)
@@ -253,7 +253,7 @@ def _fitting(rows: Sequence[Raw], room: int) -> list[Raw]:
     return shown
 
 
-def _whole(value: Raw, question: Question, room: int) -> Blocks:
+def _whole(value: Raw, question: ReadRequest, room: int) -> Blocks:
     picture = _picture(value, question.path or "")
     if picture is not None:
         return [*_blocks(f"{question.path}:"), picture]
@@ -282,7 +282,7 @@ def _too_large(what: str, value: Raw, room: int) -> Blocks:
     return _blocks(f"{what} is too large to show at once. Go into it with a longer path; its shape is:", shape)
 
 
-def _said(found: tuple[str, str, int | None], question: Question) -> Blocks:
+def _said(found: tuple[str, str, int | None], question: ReadRequest) -> Blocks:
     """What a search found, and from where it goes on."""
     about, text, following = found
     more = "" if following is None else f" Next: {question.go_on(offset=following)}"

@@ -18,14 +18,14 @@ _SEPARATORS = {"\t": "TSV", ",": "CSV", ";": "CSV"}
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """A text as an array of rows."""
 
     kind: str
     rows: Raw
 
 
-def as_table(text: str) -> Table | None:
+def as_table(text: str) -> TextTable | None:
     """The rows of a text in which every line is one; anything else is no table."""
     if "\n" not in text or len(text) > LARGEST:
         return None
@@ -37,20 +37,20 @@ def join_rows(rows: Sequence[Raw]) -> Raw:
     return Raw(b"[" + b",".join(map(bytes, rows)) + b"]")
 
 
-def _json_lines(text: str) -> Table | None:
+def _json_lines(text: str) -> TextTable | None:
     lines = [line for line in text.splitlines() if line.strip()]
     try:
         rows = [msgspec.json.decode(line, type=Raw) for line in lines]
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return Table("JSON lines", join_rows(rows)) if len(rows) >= FEWEST else None
+    return TextTable("JSON lines", join_rows(rows)) if len(rows) >= FEWEST else None
 
 
-def _separated(text: str) -> Table | None:
+def _separated(text: str) -> TextTable | None:
     first = text[: text.index("\n")]
     for separator, kind in _SEPARATORS.items():
         if separator in first and (rows := _rows(text, separator)) is not None:
-            return Table(kind, rows)
+            return TextTable(kind, rows)
     return None
 
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.calls.results.document import Document, encode
+from toolcrib.calls.results.document import ResultDocument, encode
 from toolcrib.calls.results.preview import META, Kept, example, preview_blocks, readable_size
 from toolcrib.calls.results.shape import whole_blob
 from toolcrib.core.names import RESULT_READ
-from toolcrib.schema.check import Check, compile_check
+from toolcrib.schema.check import SchemaCheck, compile_check
 
 _STEPS = ((2000, 20), (400, 5), (100, 1))
 """Characters of a string, items of an array: less and less until it fits."""
@@ -16,7 +16,7 @@ _DEEPEST = 60
 BLOB_SHOWN = 24  # characters of base64: enough to see what it is
 
 
-def shorten(value: Any, check: Check, kept: Kept) -> Any:
+def shorten(value: Any, check: SchemaCheck, kept: Kept) -> Any:
     """The value with long strings and arrays shortened; ``None`` if no form of it is both valid and honest."""
     if check.unchecked_reason or not isinstance(value, dict):
         return None
@@ -69,7 +69,7 @@ NOT_AN_ERROR = (
 )
 
 
-class Wanted(msgspec.Struct):
+class ShownAs(msgspec.Struct):
     """What must be known to show a result."""
 
     kept: Kept
@@ -80,8 +80,8 @@ class Wanted(msgspec.Struct):
 
 def show(raw: bytes, wanted: bytes) -> bytes:
     """The encoded preview of an encoded result."""
-    order = msgspec.json.decode(wanted, type=Wanted)
-    document, kept = Document(raw), order.kept
+    order = msgspec.json.decode(wanted, type=ShownAs)
+    document, kept = ResultDocument(raw), order.kept
     content = preview_blocks(document, kept)
     shown: dict[str, Any] = {"content": content, "_meta": {META: kept.meta}}
     if order.has_failed:
@@ -93,7 +93,7 @@ def show(raw: bytes, wanted: bytes) -> bytes:
     return encode(shown)
 
 
-def show_nothing(wanted: Wanted) -> bytes:
+def show_nothing(wanted: ShownAs) -> bytes:
     """The encoded preview of a result that it takes too long to look into."""
     kept = wanted.kept
     words = (
@@ -108,7 +108,7 @@ def show_nothing(wanted: Wanted) -> bytes:
     return encode(shown)
 
 
-def _structured(document: Document, schema: dict[str, Any], kept: Kept) -> dict[str, Any]:
+def _structured(document: ResultDocument, schema: dict[str, Any], kept: Kept) -> dict[str, Any]:
     """What clients demand of a tool with an output schema: data that fits it, or else the mark of an error."""
     try:
         structured = None if document.structured is None else msgspec.json.decode(document.structured)

@@ -4,9 +4,9 @@ import asyncio
 
 from toolcrib.calls.layers.keep import KeepSettings, ResultKeeper
 from toolcrib.calls.pipeline import Subject
-from toolcrib.calls.results.document import Document, encode, fit
+from toolcrib.calls.results.document import ResultDocument, encode, fit
 from toolcrib.calls.results.preview import META, Kept
-from toolcrib.calls.results.show import SHOW, Wanted, show, show_nothing
+from toolcrib.calls.results.show import SHOW, ShownAs, show, show_nothing
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ResultNotKept, ToolcribError
 from toolcrib.core.events import Emit, Event
@@ -29,14 +29,14 @@ class Trade:
     async def result(self, call: ToolCall, outcome: ToolResult) -> ToolResult:
         """The preview; the result itself if it cannot be kept, or is a question rather than a result."""
         raw = encode(outcome.mcp) if outcome.raw is None else outcome.raw
-        document = await asyncio.to_thread(Document, raw)
+        document = await asyncio.to_thread(ResultDocument, raw)
         if document.result_type == "input_required":
             return outcome
         handle = await self._keep(call, raw)
         if handle is None:
             return outcome
         schema = self._subject.tool.output_schema
-        wanted = Wanted(
+        wanted = ShownAs(
             self._kept(handle, len(raw)), None if schema is None else dict(schema), outcome.error is not None
         )
         shown = ToolResult(raw=await self._show(raw, wanted))
@@ -45,7 +45,7 @@ class Trade:
             shown.error = ErrorInfo(outcome.error.code, shown.content[0]["text"], outcome.error.retryable, told)
         return shown
 
-    async def _show(self, raw: bytes, wanted: Wanted) -> bytes:
+    async def _show(self, raw: bytes, wanted: ShownAs) -> bytes:
         """The encoded preview; one of much is put together by a helper."""
         if len(raw) <= QUICK_BYTES:
             return await asyncio.to_thread(show, raw, encode(wanted))

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 from urllib.parse import quote
 
-from toolcrib.calls.approvals import Reply
+from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.cli.asking import ask, describe
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.editing import note_decision
@@ -113,7 +113,7 @@ async def _answer(remote: Remote, question: dict[str, Any], console: Console) ->
 def add_answer_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument("id", metavar="ID", help="the question, as `toolcrib approvals ls` shows it")
-    parser.add_argument("answer", choices=list(Reply), help="what to answer")
+    parser.add_argument("answer", choices=list(ApprovalReply), help="what to answer")
     add_remote(parser)
     add_common(parser)
 

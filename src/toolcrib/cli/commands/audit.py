@@ -11,13 +11,13 @@ from toolcrib.cli.entries import export_to
 from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.cli.opening import load_here
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.crib.layers import audit_place
 from toolcrib.server.views.tools import as_document, iso, moment_us, verdict
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
 from toolcrib.stores.audit.note import NotedPlace
-from toolcrib.stores.audit.reading import Query, Stored, in_order, latest
+from toolcrib.stores.audit.reading import AuditQuery, Stored, in_order, latest
 from toolcrib.stores.audit.verify import Finding, Head
 
 NOT_RECORDED = "not recorded"
@@ -36,7 +36,7 @@ COLUMNS = (
 
 def audit_here(options: Options) -> NotedPlace:
     """Where the log is."""
-    return audit_place(load_here(options).config, Surroundings())
+    return audit_place(load_here(options).config, Environment())
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def add_tail_arguments(parser: Parser) -> None:
 def run_tail(options: Options, console: Console) -> int:
     """Show the end of the log."""
     with open_log(options) as log:
-        entries = latest(log, Query(), max(options.number, 1))
+        entries = latest(log, AuditQuery(), max(options.number, 1))
         if options.json and not options.follow:
             console.print_json([as_document(entry) for entry in entries])
         elif options.json:
@@ -150,7 +150,7 @@ def _follow(log: AuditLog, after: int, options: Options, console: Console) -> No
     while True:
         console.out.flush()
         time.sleep(POLL_S)
-        for entry in latest(log, Query(after=after)):
+        for entry in latest(log, AuditQuery(after=after)):
             after = max(after, entry.seq)
             if entry.event != CALL_BEGUN:
                 console.print(as_line(entry) if options.json else one_line_of(console, entry))
@@ -177,7 +177,7 @@ def add_search_arguments(parser: Parser) -> None:
 
 def run_search(options: Options, console: Console) -> int:
     """Show what fits, the newest last."""
-    query = Query(options.tool, options.caller, options.outcome, since_us(options.since), options.denied)
+    query = AuditQuery(options.tool, options.caller, options.outcome, since_us(options.since), options.denied)
     with open_log(options) as log:
         entries = latest(log, query, max(options.number, 1))
     if options.json:

@@ -15,7 +15,7 @@ from toolcrib.cli.opening import discover_unasked, make_known, open_window, wait
 from toolcrib.cli.running import run_once
 from toolcrib.core.call import ErrorInfo, SilentChannel, ToolCall, ToolResult
 from toolcrib.core.errors import ToolcribError, UnknownTool
-from toolcrib.crib.window import Window
+from toolcrib.crib.window import ProfileView
 from toolcrib.server.views.tools import missing_tool
 
 CALL_EXAMPLES = """\
@@ -65,7 +65,7 @@ async def _call(options: Options, console: Console) -> int:
         return _explain_failure(window, result.error, options)
 
 
-async def _make_known(window: Window, console: Console, name: str) -> None:
+async def _make_known(window: ProfileView, console: Console, name: str) -> None:
     """Ask whoever may offer the tool; a name that only a profile knows says nothing of its server."""
     if not window.name:
         await make_known(window.crib, console, name)
@@ -73,7 +73,7 @@ async def _make_known(window: Window, console: Console, name: str) -> None:
         await discover_unasked(window.crib, console)
 
 
-def _schema(window: Window, name: str) -> Mapping[str, Any]:
+def _schema(window: ProfileView, name: str) -> Mapping[str, Any]:
     route = window.catalog.routes.get(name)
     return route.tool.input_schema if route else {}
 
@@ -87,7 +87,7 @@ def _show(result: ToolResult, options: Options, console: Console) -> None:
         console.print_foreign(text)
 
 
-def _explain_failure(window: Window, error: ErrorInfo, options: Options) -> int:
+def _explain_failure(window: ProfileView, error: ErrorInfo, options: Options) -> int:
     """The result itself is on stdout with ``--json``; a person is told here."""
     if options.json:
         return exit_code(error.code, error.details)

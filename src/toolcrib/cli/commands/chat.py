@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.agents.loop import Agent, AgentEvent, AgentSettings, Done, Finished, Said, Started
+from toolcrib.agents.loop import Agent, AgentEvent, AgentSettings, Done, ModelSaid, Started, ToolFinished
 from toolcrib.cli.asking import attach_terminal, read_line
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK, report
@@ -84,12 +84,12 @@ class Talk:
         async with aclosing(events):
             async for event in events:
                 match event:
-                    case Said(text):
+                    case ModelSaid(text):
                         self._say(text)
                     case Started(_, tool, arguments):
                         self._break_line()
                         self._console.status(f"{tool}({shown_arguments(arguments)})")
-                    case Finished():
+                    case ToolFinished():
                         self._finished(event)
                     case Done():
                         self._break_line()
@@ -108,7 +108,7 @@ class Talk:
             self._console.out.flush()
             self._is_mid_line = False
 
-    def _finished(self, event: Finished) -> None:
+    def _finished(self, event: ToolFinished) -> None:
         self._tools += 1
         took = f"{event.seconds:.2f} s" if event.seconds < 10 else f"{event.seconds:.0f} s"
         if event.answer.is_error:

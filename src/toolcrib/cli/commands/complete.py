@@ -16,7 +16,7 @@ from toolcrib.config.lock import Record
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.names import join_name
 from toolcrib.crib.loading import config_files
@@ -168,5 +168,5 @@ def _shared_records(config: Config) -> dict[str, Record]:
 def _files(before: Sequence[str]) -> list[Path]:
     """The configuration files, the one beside the lock last."""
     chosen = next((after for word, after in pairwise(before) if word == "--config"), None)
-    files = config_files(chosen, Surroundings())
+    files = config_files(chosen, Environment())
     return [files.project] if files.is_chosen and files.project else list(files.paths)

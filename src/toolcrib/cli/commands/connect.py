@@ -9,11 +9,11 @@ from toolcrib.cli.failures import OK, UsageError
 from toolcrib.cli.invoke import Options, Parser, add_json
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.foreign.connectors import Launch
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.project.connecting import (
-    Change,
-    Client,
-    Standing,
+    ClientChange,
+    ClientFile,
+    ClientState,
     connect,
     disconnect,
     preview_connect,
@@ -21,7 +21,7 @@ from toolcrib.project.connecting import (
     replaceable,
     standings,
 )
-from toolcrib.project.importing import Wanted, find_imports, forget_origin, import_target, take_over
+from toolcrib.project.importing import ImportRequest, find_imports, forget_origin, import_target, take_over
 from toolcrib.stores.paths import user_config_path
 
 CONNECT_EXAMPLES = """\
@@ -57,7 +57,7 @@ def add_connect_arguments(parser: Parser) -> None:
 
 def run_connect(options: Options, console: Console) -> int:
     """Connect one client, or list all."""
-    around = Surroundings()
+    around = Environment()
     if options.client is None:
         return _list(options, console, around)
     if options.with_token and options.http is None:
@@ -73,7 +73,7 @@ def run_connect(options: Options, console: Console) -> int:
     return OK
 
 
-def _launch(options: Options, target: Path, around: Surroundings) -> Launch:
+def _launch(options: Options, target: Path, around: Environment) -> Launch:
     if options.http is None:
         return stdio_launch(target, around, in_project=options.project)
     from toolcrib.cli.reaching import http_launch
@@ -81,7 +81,7 @@ def _launch(options: Options, target: Path, around: Surroundings) -> Launch:
     return http_launch(options)
 
 
-def _target(options: Options, around: Surroundings, client: Client) -> Path:
+def _target(options: Options, around: Environment, client: ClientFile) -> Path:
     """toolcrib's own file the client will get its tools from: the project's if there is one, otherwise the user's."""
     chosen = options.config or chosen_config(around.env)
     if chosen:
@@ -90,21 +90,21 @@ def _target(options: Options, around: Surroundings, client: Client) -> Path:
     return found if found.is_file() or client.in_project else user_config_path(around.env)
 
 
-def _replaced(client: Client, target: Path, options: Options, console: Console) -> list[str]:
+def _replaced(client: ClientFile, target: Path, options: Options, console: Console) -> list[str]:
     """Bring the client's other servers into toolcrib first; only what is safe there leaves the client's file."""
-    around = Surroundings()
+    around = Environment()
     ready, stays = replaceable(client, target, around)
     if stays:
         console.say(f"These cannot be taken over and stay: {', '.join(stays)}.", "yellow")
     if ready and not options.dry_run:
-        found = find_imports(around, Wanted(target, (str(client.path),)))
+        found = find_imports(around, ImportRequest(target, (str(client.path),)))
         done = take_over(found, [candidate.name for candidate in found.in_state("new")], target, around)
         if done:
             console.say(f"Taken over into {target}: {', '.join(candidate.name for candidate in done)}.")
     return ready
 
 
-def _tell(change: Change, client: Client, options: Options, console: Console) -> None:
+def _tell(change: ClientChange, client: ClientFile, options: Options, console: Console) -> None:
     label = client.connector.label
     if change.kind == "already":
         console.say(f"{label} is connected already ({client.path}).")
@@ -117,7 +117,7 @@ def _tell(change: Change, client: Client, options: Options, console: Console) ->
         console.say(f"Restart {label} to see the tools; `toolcrib disconnect {client.connector.client}` undoes it.")
 
 
-def _list(options: Options, console: Console, around: Surroundings) -> int:
+def _list(options: Options, console: Console, around: Environment) -> int:
     found = standings(around)
     if options.json:
         console.print_json([_document(standing) for standing in found])
@@ -130,7 +130,7 @@ def _list(options: Options, console: Console, around: Surroundings) -> int:
     return OK
 
 
-def _word(standing: Standing) -> str:
+def _word(standing: ClientState) -> str:
     if standing.problem:
         return "unreadable"
     if standing.entry is not None:
@@ -138,7 +138,7 @@ def _word(standing: Standing) -> str:
     return "not connected" if standing.is_here else "not here"
 
 
-def _document(standing: Standing) -> dict[str, Any]:
+def _document(standing: ClientState) -> dict[str, Any]:
     return {
         "client": standing.client.connector.client,
         "label": standing.client.connector.label,
@@ -165,7 +165,7 @@ def add_disconnect_arguments(parser: Parser) -> None:
 
 def run_disconnect(options: Options, console: Console) -> int:
     """Put the file back, or take out the one entry."""
-    around = Surroundings()
+    around = Environment()
     client = find_client(options, around)
     change = (preview_disconnect if options.dry_run else disconnect)(client, around)
     label, path = client.connector.label, client.path

@@ -9,11 +9,11 @@ from toolcrib.cli.failures import OK, UsageError
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.cli.opening import discover_unasked, load_here, open_here
 from toolcrib.cli.running import run_once
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.crib.layers import audit_place
-from toolcrib.server.views.costs import DAYS, Asked, cost_report, profiles_of, span, summary, usage_of
-from toolcrib.stores.audit.reading import Usage
+from toolcrib.server.views.costs import DAYS, CostQuery, cost_report, profiles_of, span, summary, usage_of
+from toolcrib.stores.audit.reading import ToolUsage
 
 DEAREST = 10
 PAIRS = 5
@@ -52,14 +52,14 @@ def run_tokens(options: Options, console: Console) -> int:
 
 async def _tell(options: Options, console: Console) -> int:
     config = load_here(options).config
-    place = audit_place(config, Surroundings())
+    place = audit_place(config, Environment())
     async with open_here(options, console) as crib:
         if not options.cached:
             await discover_unasked(crib, console)
         routes = crib.catalog.visible_to(LOCAL_USER.grants)
         profiles = profiles_of(crib.catalog, config.profiles, LOCAL_USER.grants)
     usage = await asyncio.to_thread(usage_of, place, options.days)
-    report = await asyncio.to_thread(cost_report, routes, Asked(options.days, usage, profiles, PAIRS))
+    report = await asyncio.to_thread(cost_report, routes, CostQuery(options.days, usage, profiles, PAIRS))
     if options.json:
         console.print_json(report)
         return OK
@@ -68,7 +68,7 @@ async def _tell(options: Options, console: Console) -> int:
     return OK
 
 
-def _print_report(console: Console, report: Report, usage: Usage | None, *, every_tool: bool) -> None:
+def _print_report(console: Console, report: Report, usage: ToolUsage | None, *, every_tool: bool) -> None:
     _print_servers(console, report["servers"])
     if report["profiles"]:
         _titled(console, "Profiles")

@@ -9,7 +9,7 @@ from toolcrib.cli.failures import FAILURE, OK
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.cli.opening import load_here
 from toolcrib.cli.running import run_once
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_url
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.backend import find_store
@@ -29,7 +29,7 @@ from toolcrib.stores.worklist import TASKS_NAME
 @asynccontextmanager
 async def open_database(options: Options) -> AsyncIterator[PgDatabase]:
     """The database of the configuration; it is an error if there is none."""
-    settings = find_store(load_here(options).config.store, Surroundings().env)
+    settings = find_store(load_here(options).config.store, Environment().env)
     if settings is None:
         raise ConfigError(
             "No shared database is configured: everything is in files of this machine.",
@@ -150,7 +150,7 @@ def project_parts(loaded: Loaded) -> Sequence[CopyPart]:
     return [] if loaded.lock is None else lock_parts(loaded.lock)
 
 
-def user_parts(loaded: Loaded, around: Surroundings) -> Sequence[CopyPart]:
+def user_parts(loaded: Loaded, around: Environment) -> Sequence[CopyPart]:
     """What all projects of this user have in common."""
     state = state_directory(around.env)
     audit = AuditPart(audit_path(loaded.config, around))
@@ -185,14 +185,14 @@ def run_copy(options: Options, console: Console) -> int:
 
 async def _copy(options: Options, console: Console) -> int:
     loaded = load_here(options)
-    parts = [*project_parts(loaded), *([] if options.from_project else user_parts(loaded, Surroundings()))]
+    parts = [*project_parts(loaded), *([] if options.from_project else user_parts(loaded, Environment()))]
     async with open_database(options) as database:
         await need_current(database)
         if options.anew:
             for part in reversed(parts):
                 await begin_anew(database, part)
         done = [await _copy_one(database, part, options, console) for part in parts]
-        knowledge = Documents(kb_path(loaded.config.kb, Surroundings()))
+        knowledge = Documents(kb_path(loaded.config.kb, Environment()))
         if not options.from_project and not loaded.config.kb.path:  # a file that is named stays in use
             done.append(await _copy_knowledge(database, knowledge, console))
         place = shown(database)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from toolcrib.cli.checks import (
-    Check,
+    HealthCheck,
     check_audit,
     check_catalog,
     check_command,
@@ -21,7 +21,7 @@ from toolcrib.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import asking, assemble_here, load_here, wait_with_status
 from toolcrib.cli.running import run_once
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
@@ -51,15 +51,15 @@ def run_doctor(options: Options, console: Console) -> int:
 async def _examine(options: Options, console: Console) -> int:
     try:
         loaded = load_here(options)
-        of_files = [*check_files(loaded), *await check_ledger(loaded, Surroundings().env)]
+        of_files = [*check_files(loaded), *await check_ledger(loaded, Environment().env)]
         of_servers = await _run_servers(options, loaded, console)
-        of_log = await check_audit(loaded.config, Surroundings())
-        of_kb = await check_knowledge(loaded.config.kb, Surroundings(), loaded.config.store)
+        of_log = await check_audit(loaded.config, Environment())
+        of_kb = await check_knowledge(loaded.config.kb, Environment(), loaded.config.store)
         checks = [*of_files, *of_servers, *of_log, *of_kb]
     except ConfigError as error:
-        checks = [Check("fail", "configuration", error.message, error.hint)]
+        checks = [HealthCheck("fail", "configuration", error.message, error.hint)]
     except StoreUnavailable as error:
-        away = Check("fail", "shared database", error.message, error.hint)
+        away = HealthCheck("fail", "shared database", error.message, error.hint)
         checks = list(dict.fromkeys([*of_files, away]))
     worst = next((level for level in ("fail", "warn") if any(check.level == level for check in checks)), "ok")
     if options.json:
@@ -70,13 +70,13 @@ async def _examine(options: Options, console: Console) -> int:
     return FAILURE if worst == "fail" else OK
 
 
-async def _run_servers(options: Options, loaded: Loaded, console: Console) -> list[Check]:
+async def _run_servers(options: Options, loaded: Loaded, console: Console) -> list[HealthCheck]:
     crib = await assemble_here(loaded, one_shot_log(options, console))
     try:
         await wait_with_status(console, crib.servers.find(), "asking the platform")
         work = asyncio.gather(*(_run_server(crib, name) for name in sorted(crib.shelves)))
         found = await wait_with_status(console, work, lambda: asking(crib))
-        off = [Check("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]
+        off = [HealthCheck("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]
         supply, profiles = check_supply(crib.servers.supply), check_profiles(crib, loaded.config.profiles)
         checks = [check for checks in found for check in checks]
         return [*supply, *checks, *off, *check_catalog(crib), *profiles]
@@ -84,7 +84,7 @@ async def _run_servers(options: Options, loaded: Loaded, console: Console) -> li
         await crib.close()
 
 
-async def _run_server(crib: Crib, name: str) -> list[Check]:
+async def _run_server(crib: Crib, name: str) -> list[HealthCheck]:
     shelf = crib.shelves[name]
     obstacle = check_command(shelf.config)
     if obstacle is not None:
@@ -95,7 +95,7 @@ async def _run_server(crib: Crib, name: str) -> list[Check]:
     return list(check_server(shelf, record, loop.time() - began))
 
 
-def _print(checks: Sequence[Check], console: Console) -> None:
+def _print(checks: Sequence[HealthCheck], console: Console) -> None:
     width = max(len(check.subject) for check in checks)
     for check in checks:
         level = console.paint(f"{check.level:<4}", *STYLES[check.level])

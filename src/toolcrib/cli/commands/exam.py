@@ -6,7 +6,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.exam import DEEPEST, DEPTHS, Graded, Question, parse_questions, report, starter_questions, to_line
+from toolcrib.catalog.exam import (
+    DEEPEST,
+    DEPTHS,
+    ExamQuestion,
+    Graded,
+    parse_questions,
+    report,
+    starter_questions,
+    to_line,
+)
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json, read_stdin
@@ -81,7 +90,7 @@ async def _hold(options: Options, console: Console, text: str) -> int:
     return OK if is_passed else FAILURE
 
 
-async def _grade(crib: Crib, routes: Sequence[Route], question: Question) -> Graded:
+async def _grade(crib: Crib, routes: Sequence[Route], question: ExamQuestion) -> Graded:
     found = await crib.find(question.text, DEEPEST, among=routes)
     return Graded(question, tuple(hit.route.name for hit in found))
 

@@ -9,12 +9,12 @@ from toolcrib.cli.console import Console, one_line
 from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.config.environment import chosen_config
-from toolcrib.config.foreign.plan import ACTED_ON, Candidate
-from toolcrib.config.references import Surroundings
+from toolcrib.config.foreign.plan import ACTED_ON, ImportCandidate
+from toolcrib.config.references import Environment
 from toolcrib.core.errors import did_you_mean
 from toolcrib.project.importing import (
-    Found,
-    Wanted,
+    ImportPlan,
+    ImportRequest,
     candidate_document,
     find_imports,
     import_target,
@@ -36,7 +36,7 @@ WORDS = {
 }
 
 
-def print_plan(found: Found, console: Console) -> None:
+def print_plan(found: ImportPlan, console: Console) -> None:
     """Each server with where it is from and what would happen to it."""
     for candidate in found.candidates:
         for text, styles in _lines(candidate):
@@ -45,7 +45,7 @@ def print_plan(found: Found, console: Console) -> None:
         console.say(problem, "yellow")
 
 
-def _lines(candidate: Candidate) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _lines(candidate: ImportCandidate) -> Iterator[tuple[str, tuple[str, ...]]]:
     style = STYLES[candidate.state]
     labels = ", ".join(dict.fromkeys(label_of(origin.client) for origin in candidate.origins))
     word = WORDS[candidate.state]
@@ -60,7 +60,7 @@ def _lines(candidate: Candidate) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield from ((f"    note: {note}", ("dim",)) for note in candidate.notes)
 
 
-def _changes(candidate: Candidate) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _changes(candidate: ImportCandidate) -> Iterator[tuple[str, tuple[str, ...]]]:
     old = setting_lines(shown_server(candidate.before)) if candidate.before else []
     new = setting_lines(shown_server(candidate.server)) if candidate.server else []
     yield from ((f"    - {line}", ("red",)) for line in old if line not in new)
@@ -88,7 +88,7 @@ def one_line_indented(text: str) -> str:
     return " " * indent + one_line(text)
 
 
-def plan_document(found: Found, target: str, done: Sequence[Candidate]) -> dict[str, Any]:
+def plan_document(found: ImportPlan, target: str, done: Sequence[ImportCandidate]) -> dict[str, Any]:
     """The plan for a program."""
     return {
         "file": target,
@@ -156,9 +156,9 @@ def add_import_arguments(parser: Parser) -> None:
 
 def run_import(options: Options, console: Console) -> int:
     """Show the difference, ask, write."""
-    around = Surroundings()
+    around = Environment()
     target = import_target(around, options.config or chosen_config(around.env), user=options.user)
-    everything = find_imports(around, Wanted(target, tuple(options.words), options.sync))
+    everything = find_imports(around, ImportRequest(target, tuple(options.words), options.sync))
     found = _only(everything, options.only)
     actions = _actions(found, options)
     if not options.json:
@@ -171,7 +171,7 @@ def run_import(options: Options, console: Console) -> int:
     return FAILURE if found.problems and options.words else OK
 
 
-def _only(found: Found, names: list[str]) -> Found:
+def _only(found: ImportPlan, names: list[str]) -> ImportPlan:
     if not names:
         return found
     known = {candidate.name for candidate in found.candidates}
@@ -179,15 +179,15 @@ def _only(found: Found, names: list[str]) -> Found:
         if name not in known:
             raise NotFound(f"No server named {name!r} was found.", hint=did_you_mean(name, known))
     kept = tuple(candidate for candidate in found.candidates if candidate.name in names)
-    return Found(kept, found.problems, found.files)
+    return ImportPlan(kept, found.problems, found.files)
 
 
-def _actions(found: Found, options: Options) -> list[Candidate]:
+def _actions(found: ImportPlan, options: Options) -> list[ImportCandidate]:
     """A plain import only adds; changes and removals are for ``--sync``."""
     return found.in_state(*(ACTED_ON if options.sync else ("new",)))
 
 
-def _names(actions: list[Candidate], target: Path, options: Options, console: Console) -> list[str]:
+def _names(actions: list[ImportCandidate], target: Path, options: Options, console: Console) -> list[str]:
     names = [candidate.name for candidate in actions]
     if not names or options.yes:
         return names
@@ -197,7 +197,7 @@ def _names(actions: list[Candidate], target: Path, options: Options, console: Co
     return choose(console, f"{verb} {count(len(names))} in {target}?", names)
 
 
-def _warn_of_shadow(found: Found, done: list[Candidate], before: Path | None, console: Console) -> None:
+def _warn_of_shadow(found: ImportPlan, done: list[ImportCandidate], before: Path | None, console: Console) -> None:
     """A new toolcrib.toml hides another program's file that toolcrib had read in its place."""
     if not done or before is None or before.suffix == ".toml":
         return
@@ -210,7 +210,12 @@ def _warn_of_shadow(found: Found, done: list[Candidate], before: Path | None, co
 
 
 def _tell(
-    found: Found, actions: list[Candidate], done: list[Candidate], target: Path, options: Options, console: Console
+    found: ImportPlan,
+    actions: list[ImportCandidate],
+    done: list[ImportCandidate],
+    target: Path,
+    options: Options,
+    console: Console,
 ) -> None:
     if options.json:
         console.print_json(plan_document(found, str(target), done))

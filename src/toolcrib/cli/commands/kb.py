@@ -10,11 +10,11 @@ from toolcrib.cli.knowledge import add_where, answerer, document_entry, open_kb,
 from toolcrib.cli.opening import wait_with_status
 from toolcrib.cli.running import run_once
 from toolcrib.core.errors import DamagedIndex
-from toolcrib.core.knowledge import Document, document_id
-from toolcrib.knowledge.answer import Answered
+from toolcrib.core.knowledge import DocumentInfo, document_id
+from toolcrib.knowledge.answer import GroundedAnswer
 from toolcrib.knowledge.index import check_collections
 from toolcrib.knowledge.library import Library
-from toolcrib.knowledge.retrieve import Findings, FoundPassage, performance, result
+from toolcrib.knowledge.retrieve import FoundPassage, SearchResults, performance, result
 from toolcrib.schema.text import printable
 from toolcrib.search.tokens import highlights
 
@@ -55,7 +55,7 @@ async def _search(options: Options, console: Console) -> int:
     return OK
 
 
-def _document(query: str, findings: Findings) -> dict[str, object]:
+def _document(query: str, findings: SearchResults) -> dict[str, object]:
     return {
         "results": [result(found, highlights(query, found.text)) for found in findings.passages],
         "query_info": {"processed_query": findings.processed_query, "total_results": findings.total},
@@ -117,7 +117,7 @@ async def _ask(options: Options, console: Console) -> int:
     return FAILURE if answered.mode == "none" else OK
 
 
-def _print_answer(console: Console, answered: Answered) -> None:
+def _print_answer(console: Console, answered: GroundedAnswer) -> None:
     console.print_foreign(answered.text)
     if answered.numbers:
         console.print()
@@ -232,7 +232,7 @@ async def _list(options: Options, console: Console) -> int:
     return OK
 
 
-def _row(document: Document) -> tuple[str, ...]:
+def _row(document: DocumentInfo) -> tuple[str, ...]:
     return document.id, document.type, document.date[:10], document.title, document.source
 
 

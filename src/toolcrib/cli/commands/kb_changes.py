@@ -13,14 +13,14 @@ from toolcrib.cli.knowledge import make_vectors, open_kb, read_pairs
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.running import run_once
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnreadableSource
-from toolcrib.core.knowledge import Change, Document
+from toolcrib.core.knowledge import CollectionChange, DocumentInfo
 from toolcrib.knowledge.builder import compact
 from toolcrib.knowledge.fill import choose_embedder, find_collection
 from toolcrib.knowledge.index import check_collections
 from toolcrib.knowledge.ingest import put, work
 from toolcrib.knowledge.library import Library
-from toolcrib.knowledge.queued import Progress, Report
-from toolcrib.knowledge.survey import Adding, Page, Root
+from toolcrib.knowledge.queued import AdditionReport, Progress
+from toolcrib.knowledge.survey import Adding, Page, SourceRoot
 
 WATCH_S = 1.0
 SHOWN_EVERY_S = 0.1
@@ -54,7 +54,7 @@ def run_add(options: Options, console: Console) -> int:
 
 
 async def _add(options: Options, console: Console) -> int:
-    roots = [Root(_existing(path)) for path in options.paths if not _is_address(path)]
+    roots = [SourceRoot(_existing(path)) for path in options.paths if not _is_address(path)]
     pages = [Page(path) for path in options.paths if _is_address(path)]
     said = read_pairs(options.meta)
     wanted = Adding(options.collection, options.title, options.licence, options.version, said, options.embedder)
@@ -88,7 +88,7 @@ class _Addition:
         self._shown_at = 0.0
         self._told: set[str] = set()
 
-    async def first(self, roots: list[Root], pages: list[Page]) -> Report:
+    async def first(self, roots: list[SourceRoot], pages: list[Page]) -> AdditionReport:
         """Everything once; who is interrupted says how to go on."""
         try:
             report = await self._once(roots, pages)
@@ -99,7 +99,7 @@ class _Addition:
         self._tell(report)
         return report
 
-    async def follow(self, roots: list[Root]) -> int:
+    async def follow(self, roots: list[SourceRoot]) -> int:
         """Changes as they come, until Ctrl-C; trouble is told and waited out."""
         self._console.say("Watching for changes; Ctrl-C ends it.", "dim")
         try:
@@ -113,7 +113,7 @@ class _Addition:
             self._console.say("Stopped watching; what was stored stays.")
             return OK
 
-    async def _look_again(self, roots: list[Root]) -> None:
+    async def _look_again(self, roots: list[SourceRoot]) -> None:
         there = [root for root in roots if root.path.exists()]
         for root in roots:
             gone = f"{root.path} is not there any more; its documents stay until `toolcrib kb rm` takes them out."
@@ -125,7 +125,7 @@ class _Addition:
         if report.added or report.changed or report.removed:
             self._tell(report)
 
-    async def _once(self, roots: list[Root], pages: list[Page]) -> Report:
+    async def _once(self, roots: list[SourceRoot], pages: list[Page]) -> AdditionReport:
         assert self._library.ingest is not None
         try:
             report = await self._library.ingest.add(roots, self._wanted, self._show, pages)
@@ -147,7 +147,7 @@ class _Addition:
             self._told.add(message)
             self._console.say(message, "yellow")
 
-    def _tell(self, report: Report) -> None:
+    def _tell(self, report: AdditionReport) -> None:
         if self._options.json:
             self._console.print_json(_entry(report))
             self._console.out.flush()
@@ -190,7 +190,7 @@ def _bar(progress: Progress) -> str:
     )
 
 
-def _entry(report: Report) -> dict[str, Any]:
+def _entry(report: AdditionReport) -> dict[str, Any]:
     return {
         "collection": report.collection,
         "added": report.added,
@@ -248,12 +248,12 @@ async def _documents(library: Library, options: Options) -> int:
         if not found:
             raise NotFound(f"There is no document {name!r} in {options.collection!r}.", hint="See `toolcrib kb ls`.")
         chosen |= dict.fromkeys(found)
-    await library.store.apply(Change(options.collection, removals=tuple(chosen)))
+    await library.store.apply(CollectionChange(options.collection, removals=tuple(chosen)))
     await compact(library.store, options.collection, drop_dead=True)
     return len(chosen)
 
 
-def _meant(known: Sequence[Document], name: str) -> list[str]:
+def _meant(known: Sequence[DocumentInfo], name: str) -> list[str]:
     path = str(Path(name).expanduser().resolve())
     return [
         document.id
@@ -399,7 +399,7 @@ class _Shift:
         self._console.status(_status(progress))
 
 
-def _did(report: Report) -> int:
+def _did(report: AdditionReport) -> int:
     return report.added + report.changed + report.unchanged + len(report.skipped)
 
 
@@ -407,7 +407,7 @@ def _status(progress: Progress) -> str:
     return f"{progress.done} files, {progress.passages} passages, {progress.rate:.1f} files/s"
 
 
-def _tell_work(report: Report, options: Options, console: Console) -> None:
+def _tell_work(report: AdditionReport, options: Options, console: Console) -> None:
     if options.json:
         console.print_json(_work_entry(report))
     else:
@@ -423,7 +423,7 @@ def _tell_work(report: Report, options: Options, console: Console) -> None:
     console.out.flush()
 
 
-def _work_entry(report: Report) -> dict[str, Any]:
+def _work_entry(report: AdditionReport) -> dict[str, Any]:
     return {
         "collection": report.collection,
         "added": report.added,

@@ -10,7 +10,7 @@ from toolcrib.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.cli.opening import load_here, open_here
 from toolcrib.cli.running import run_once
 from toolcrib.config.edit import set_policy
-from toolcrib.config.references import Surroundings
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import POLICIES
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.loading import Loaded
@@ -59,7 +59,7 @@ def run_policy(options: Options, console: Console) -> int:
 
 def file_for(options: Options, loaded: Loaded) -> Path:
     """Where a policy is written: the project's own toolcrib.toml, otherwise the user's."""
-    around = Surroundings()
+    around = Environment()
     return user_config_path(around.env) if options.user else policy_file(loaded, around)
 
 

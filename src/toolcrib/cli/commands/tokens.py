@@ -17,7 +17,7 @@ from toolcrib.core.access import NATIVE, Grants, matches
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.crib import Crib
-from toolcrib.stores.access_tokens import Token, TokenFile, TokenWish
+from toolcrib.stores.access_tokens import AccessToken, NewToken, TokenFile
 
 RESET_EXAMPLES = """\
 examples:
@@ -52,19 +52,19 @@ def _is_wanted() -> bool:
     return input("End all tokens, so that programs on this machine need none? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def shown_scope(token: Token) -> str:
+def shown_scope(token: AccessToken) -> str:
     """What a token may do, in a few words."""
     limits = {"servers": token.servers, "tools": token.tools, "capabilities": token.capabilities}
     written = (f"{name} {', '.join(values)}" for name, values in limits.items() if values not in (None, ("*",)))
     return "; ".join([f"tools up to {token.level}", *written])
 
 
-def shown_expiry(token: Token) -> str:
+def shown_expiry(token: AccessToken) -> str:
     """When a token ends."""
     return "never" if token.expires is None else _moment(token.expires)[:16].replace("T", " ")
 
 
-def token_entry(token: Token, now: float) -> dict[str, Any]:
+def token_entry(token: AccessToken, now: float) -> dict[str, Any]:
     """A token as plain data, without its digest."""
     return {
         "id": token.id,
@@ -122,7 +122,7 @@ def run_create(options: Options, console: Console) -> int:
         tuple(options.tool or ("*",)),
         frozenset(options.capability) if options.capability else None,
     )
-    wish = TokenWish(options.name, grants, "agent" if options.agent else "token", _lifetime_s(options.expires))
+    wish = NewToken(options.name, grants, "agent" if options.agent else "token", _lifetime_s(options.expires))
     token, text = tokens_here(options).create(wish)
     note_decision(options, console, "token", "created", name=token.name, id=token.id, scope=shown_scope(token))
     if options.server or options.tool:

@@ -6,7 +6,7 @@ from typing import Any
 from toolcrib.catalog.catalog import FORMATS, Route, offer_routes, signature_of
 from toolcrib.catalog.entries import tool_entry
 from toolcrib.catalog.explain import Explanation
-from toolcrib.catalog.search import MOST, USUAL, Found
+from toolcrib.catalog.search import MOST, USUAL, RankedTool
 from toolcrib.cli.console import Column, Console, one_line, print_table
 from toolcrib.cli.content import example_call, parameter_rows, type_name
 from toolcrib.cli.entries import say_errors
@@ -162,12 +162,12 @@ async def _find(options: Options, console: Console) -> int:
         return OK if hits else NOT_FOUND
 
 
-def _found_entry(crib: Crib, hit: Found) -> dict[str, Any]:
+def _found_entry(crib: Crib, hit: RankedTool) -> dict[str, Any]:
     entry = tool_entry(hit.route, crib.shelves.get(hit.route.server))
     return entry | {"score": hit.score, "signature": signature_of(hit.route)}
 
 
-def _show_found(hits: list[Found], console: Console) -> None:
+def _show_found(hits: list[RankedTool], console: Console) -> None:
     for hit in hits:
         name, line = hit.route.name, printable(signature_of(hit.route))
         console.print(console.paint(name, "bold") + line.removeprefix(name))

@@ -20,14 +20,14 @@ from toolcrib.config.foreign.formats import (
     read_zed,
 )
 from toolcrib.config.foreign.packages import is_bundle_manifest, is_registry_entry, read_bundle, read_registry
-from toolcrib.config.foreign.references import GUESSED, SECONDS, Dialect, ForeignServer
-from toolcrib.config.positions import Written
+from toolcrib.config.foreign.references import GUESSED, SECONDS, ForeignDialect, ForeignServer
+from toolcrib.config.positions import PlacedValues
 from toolcrib.core.errors import ConfigError
 
-Reader = Callable[[Written, Dialect], Iterator[ForeignServer]]
+Reader = Callable[[PlacedValues, ForeignDialect], Iterator[ForeignServer]]
 
 
-_USUAL = Dialect()
+_USUAL = ForeignDialect()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Client:
     id: str
     label: str
     read: Reader = read_mcp_servers
-    dialect: Dialect = _USUAL
+    dialect: ForeignDialect = _USUAL
 
 
-_IN_SECONDS = Dialect(timeout_unit_s=SECONDS)
+_IN_SECONDS = ForeignDialect(timeout_unit_s=SECONDS)
 
 CLIENTS: Mapping[str, Client] = {
     client.id: client
@@ -52,7 +52,7 @@ CLIENTS: Mapping[str, Client] = {
         Client("windsurf", "Windsurf"),
         Client("zed", "Zed", read_zed, _IN_SECONDS),
         Client("codex", "Codex", read_codex, _IN_SECONDS),
-        Client("gemini", "Gemini CLI", read_gemini, Dialect(shell_references=True)),
+        Client("gemini", "Gemini CLI", read_gemini, ForeignDialect(shell_references=True)),
         Client("goose", "Goose", read_goose, _IN_SECONDS),
         Client("librechat", "LibreChat"),
         Client("open-webui", "Open WebUI", read_open_webui),
@@ -96,7 +96,7 @@ _SHAPES: tuple[tuple[Callable[[object], bool], str], ...] = (
 )
 
 
-def _read_anything(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def _read_anything(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """What the shape of a file says it is."""
     root = written.root
     found = next((name for fits, name in _SHAPES if fits(root)), None)
@@ -115,7 +115,7 @@ def _read_anything(written: Written, dialect: Dialect) -> Iterator[ForeignServer
         )
 
 
-UNKNOWN = Client("file", "file", _read_anything, Dialect(GUESSED))
+UNKNOWN = Client("file", "file", _read_anything, ForeignDialect(GUESSED))
 
 _BY_NAME = (
     ("claude_desktop_config.json", "claude-desktop"),
@@ -146,6 +146,6 @@ def client_of(path: PurePath) -> Client:
     return next((CLIENTS[client] for suffix, client in _BY_NAME if shown.endswith(f"/{suffix}")), UNKNOWN)
 
 
-def read_servers(written: Written, client: Client, dialect: Dialect | None = None) -> list[ForeignServer]:
+def read_servers(written: PlacedValues, client: Client, dialect: ForeignDialect | None = None) -> list[ForeignServer]:
     """The servers of a file; a file without any is no mistake."""
     return list(client.read(written, dialect or client.dialect))

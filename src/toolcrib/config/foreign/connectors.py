@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.config.foreign.clients import CLIENTS
-from toolcrib.config.foreign.locations import Machine, app_folder, config_folder
+from toolcrib.config.foreign.locations import Computer, app_folder, config_folder
 from toolcrib.config.jsonc import BOM, insert_member, remove_member
 from toolcrib.config.parse import read_toml
 from toolcrib.config.positions import KeyPath, dotted, toml_headers
@@ -150,7 +150,7 @@ def _reached(connector: Connector, launch: Launch) -> dict[str, Any]:
     return {**entry, "headers": {"Authorization": f"Bearer {connector.reference % TOKEN_VARIABLE}"}}
 
 
-def file_of_client(connector: Connector, machine: Machine, *, in_project: bool = False) -> Path:
+def file_of_client(connector: Connector, machine: Computer, *, in_project: bool = False) -> Path:
     """The file the entry goes into."""
     if not in_project:
         return _user_file(connector.client, machine)
@@ -159,7 +159,7 @@ def file_of_client(connector: Connector, machine: Machine, *, in_project: bool =
     return machine.cwd / connector.project
 
 
-def _user_file(client: str, machine: Machine) -> Path:
+def _user_file(client: str, machine: Computer) -> Path:
     home, env = machine.home, machine.env
     zed = {"win32": app_folder(machine, "Zed"), "darwin": home / ".config" / "zed"}
     return {
@@ -199,12 +199,12 @@ class Instruction:
     note: str = ""
 
 
-def instructions(launch: Launch, machine: Machine) -> list[Instruction]:
+def instructions(launch: Launch, machine: Computer) -> list[Instruction]:
     """For each client the snippet and the file it belongs into; a client that cannot says why."""
     return [_instruction(connector, launch, machine) for connector in CONNECTORS.values()]
 
 
-def _instruction(connector: Connector, launch: Launch, machine: Machine) -> Instruction:
+def _instruction(connector: Connector, launch: Launch, machine: Computer) -> Instruction:
     path = str(file_of_client(connector, machine))
     try:
         entry = entry_for(connector, launch)

@@ -15,9 +15,9 @@ from toolcrib.config.foreign.references import (
     GUESSED,
     MILLISECONDS,
     SECONDS,
-    Dialect,
+    ForeignDialect,
+    ForeignReferences,
     ForeignServer,
-    References,
     to_variable,
 )
 from toolcrib.config.model import ServerConfig, ToolConfig
@@ -68,7 +68,7 @@ MEANT = frozenset(
 """Keys that are read, noted, or mean nothing to anybody but the program itself."""
 
 
-def limits_of(entry: Mapping[str, Any], dialect: Dialect) -> tuple[dict[str, Any], list[str]]:
+def limits_of(entry: Mapping[str, Any], dialect: ForeignDialect) -> tuple[dict[str, Any], list[str]]:
     """The timeouts of an entry in seconds, and notes on those that are none."""
     found: dict[str, Any] = {}
     odd = []
@@ -86,7 +86,7 @@ def _in_seconds(value: float, unit_s: float) -> float:
     return max(round(value * unit_s, 3), _SHORTEST_S)
 
 
-def _timeouts(entry: Mapping[str, Any], dialect: Dialect) -> Iterator[tuple[str, Any, str, float]]:
+def _timeouts(entry: Mapping[str, Any], dialect: ForeignDialect) -> Iterator[tuple[str, Any, str, float]]:
     bare = entry.get("timeout")
     if isinstance(bare, Mapping):
         parts = {"request": "call_timeout_s", "startup": "discovery_timeout_s"}
@@ -139,7 +139,7 @@ class Unusable(Exception):
     """Why an entry cannot be taken over."""
 
 
-def translate(name: str, entry: object, dialect: Dialect, *, line: int | None = None) -> ForeignServer:
+def translate(name: str, entry: object, dialect: ForeignDialect, *, line: int | None = None) -> ForeignServer:
     """The entry as one of our servers, or left out with the reason."""
     try:
         if not isinstance(entry, Mapping):
@@ -160,10 +160,10 @@ def _refuse_unwritable(server: ServerConfig) -> None:
 
 
 class _Reading:
-    def __init__(self, name: str, entry: Entry, dialect: Dialect) -> None:
+    def __init__(self, name: str, entry: Entry, dialect: ForeignDialect) -> None:
         self._name, self._dialect = to_server_name(name), dialect
         self._entry = _flattened({key: value for key, value in entry.items() if value is not None})
-        self._references = References(self._name, dialect)
+        self._references = ForeignReferences(self._name, dialect)
 
     def server(self) -> tuple[ServerConfig, list[str]]:
         connection = self._connection()

@@ -8,14 +8,14 @@ from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from toolcrib.config.foreign.entry import translate
-from toolcrib.config.foreign.references import Dialect, ForeignServer, to_variable
+from toolcrib.config.foreign.references import ForeignDialect, ForeignServer, to_variable
 from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.manifest import ManifestEntry, has_manifest_names, read_entries
-from toolcrib.config.positions import KeyPath, Written
+from toolcrib.config.positions import KeyPath, PlacedValues
 from toolcrib.core.errors import ConfigError
 
 
-def read_map(written: Written, path: KeyPath, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_map(written: PlacedValues, path: KeyPath, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The servers of the table at a path; nothing where there is none. A list of named entries counts as a table."""
     table = at(written.root, path)
     if isinstance(table, list):
@@ -33,12 +33,12 @@ def at(root: object, path: KeyPath) -> Any:
     return root
 
 
-def read_mcp_servers(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_mcp_servers(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """``mcpServers``, as most programs write it."""
     yield from read_map(written, ("mcpServers",), dialect)
 
 
-def read_gemini(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_gemini(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """``mcpServers``; ``mcp.excluded`` and ``mcp.allowed`` switch whole servers off."""
     from dataclasses import replace
 
@@ -51,12 +51,12 @@ def read_gemini(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
         yield replace(found, server=server)
 
 
-def read_codex(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_codex(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """``[mcp_servers.NAME]`` of ``config.toml``."""
     yield from read_map(written, ("mcp_servers",), dialect)
 
 
-def read_zed(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_zed(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """``context_servers``; those without a command or address belong to an extension."""
     for found in read_map(written, ("context_servers",), dialect):
         if "settings" in (at(written.root, ("context_servers", found.name)) or {}) and found.server is None:
@@ -69,7 +69,7 @@ def _is_map(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def read_claude_code(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_claude_code(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The user's servers, then each project's, with the project as their scope."""
     yield from read_mcp_servers(written, dialect)
     projects = at(written.root, ("projects",))
@@ -89,7 +89,7 @@ def _switched(found: ForeignServer, project: object) -> ForeignServer:
 _SERVERS = ("stdio", "sse", "streamable_http")
 
 
-def read_goose(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_goose(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """Each extension that is an MCP server."""
     extensions = at(written.root, ("extensions",))
     for key, entry in extensions.items() if isinstance(extensions, Mapping) else ():
@@ -113,7 +113,7 @@ def is_link(word: str) -> bool:
     return word.startswith(_SCHEMES)
 
 
-def read_link(link: str, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_link(link: str, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The one server of a link."""
     asked = parse_qs(urlsplit(link[:LINK_MAX]).query)
     name, config = asked.get("name", [""])[0], asked.get("config", [""])[0]
@@ -137,7 +137,7 @@ def is_manifest(root: object) -> bool:
     return has_manifest_names(root)
 
 
-def read_manifest(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_manifest(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """Each server; one without an address is reached through the gateway."""
     for entry in read_entries(written.root):
         yield translate(entry.name, _entry(entry), dialect)
@@ -153,14 +153,14 @@ def _entry(entry: ManifestEntry) -> dict[str, Any]:
     return shown | {key: value for key, value in (("audience", entry.audience), ("scope", entry.scope)) if value}
 
 
-def read_open_webui(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_open_webui(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """Each connection; one to an OpenAPI server is left out."""
     for item in written.root if isinstance(written.root, list) else ():
         if isinstance(item, Mapping) and item.get("url"):
             yield _connection(item, dialect)
 
 
-def _connection(item: Mapping[str, Any], dialect: Dialect) -> ForeignServer:
+def _connection(item: Mapping[str, Any], dialect: ForeignDialect) -> ForeignServer:
     told = item.get("info")
     about: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
     name = str(about.get("id") or about.get("name") or item["url"])
@@ -185,7 +185,7 @@ def _open_webui_entry(item: Mapping[str, Any], about: Mapping[str, Any], name: s
     return entry
 
 
-def read_opencode(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_opencode(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The servers; ``command`` is a list, ``environment`` their env."""
     path: KeyPath = ("mcp", "servers")
     newer = at(written.root, path)
@@ -196,7 +196,7 @@ def read_opencode(written: Written, dialect: Dialect) -> Iterator[ForeignServer]
 _PLACES: tuple[KeyPath, ...] = ((), ("mcp",))
 
 
-def read_vscode(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_vscode(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The servers; what VS Code would ask for becomes a variable to set."""
     for place in _PLACES:
         asked = _inputs(at(written.root, (*place, "inputs")))

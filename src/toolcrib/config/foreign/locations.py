@@ -8,7 +8,7 @@ from toolcrib.config.manifest import MANIFEST_NAME
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Computer:
     """What decides where files are."""
 
     home: Path
@@ -26,7 +26,7 @@ class Location:
     folder: Path | None = None
 
 
-def locations(machine: Machine) -> list[Location]:
+def locations(machine: Computer) -> list[Location]:
     """Every known place, the project's files before the user's."""
     found = [*_of_project(machine.cwd), *(Location(client, path) for client, path in _of_user(machine))]
     return list({location.path: location for location in reversed(found)}.values())[::-1]
@@ -55,7 +55,7 @@ PROJECT_FILES = (
 """Whose file in a project is called what."""
 
 
-def _of_user(machine: Machine) -> Iterator[tuple[str, Path]]:
+def _of_user(machine: Computer) -> Iterator[tuple[str, Path]]:
     home = machine.home
     yield "claude-desktop", app_folder(machine, "Claude") / "claude_desktop_config.json"
     yield "claude-code", home / ".claude.json"
@@ -74,7 +74,7 @@ def _of_user(machine: Machine) -> Iterator[tuple[str, Path]]:
     yield "lmstudio", home / ".lmstudio" / "mcp.json"
 
 
-def _of_vscode(machine: Machine) -> Iterator[tuple[str, Path]]:
+def _of_vscode(machine: Computer) -> Iterator[tuple[str, Path]]:
     for name in ("Code", "Code - Insiders"):
         user = app_folder(machine, name) / "User"
         yield "vscode", user / "mcp.json"
@@ -84,37 +84,37 @@ def _of_vscode(machine: Machine) -> Iterator[tuple[str, Path]]:
         yield "roo", kept / "rooveterinaryinc.roo-cline" / "settings" / "mcp_settings.json"
 
 
-def config_folder(machine: Machine) -> Path:
+def config_folder(machine: Computer) -> Path:
     """XDG's folder for configuration; a relative ``XDG_CONFIG_HOME`` does not count."""
     configured = Path(machine.env.get("XDG_CONFIG_HOME", ""))
     return configured if configured.is_absolute() else machine.home / ".config"
 
 
-def app_folder(machine: Machine, name: str) -> Path:
+def app_folder(machine: Computer, name: str) -> Path:
     """Where an application keeps its files."""
     if machine.platform == "darwin":
         return machine.home / "Library" / "Application Support" / name
     return (_roaming(machine) if machine.platform == "win32" else config_folder(machine)) / name
 
 
-def _roaming(machine: Machine) -> Path:
+def _roaming(machine: Computer) -> Path:
     given = machine.env.get("APPDATA")
     return Path(given) if given else machine.home / "AppData" / "Roaming"
 
 
-def _zed(machine: Machine) -> Path:
+def _zed(machine: Computer) -> Path:
     if machine.platform == "win32":
         return _roaming(machine) / "Zed"
     return (machine.home / ".config" if machine.platform == "darwin" else config_folder(machine)) / "zed"
 
 
-def _goose(machine: Machine) -> Path:
+def _goose(machine: Computer) -> Path:
     if machine.platform == "win32":
         return _roaming(machine) / "Block" / "goose" / "config"
     return config_folder(machine) / "goose"
 
 
-def _chosen(machine: Machine, variable: str, usual: str) -> Path:
+def _chosen(machine: Computer, variable: str, usual: str) -> Path:
     given = machine.env.get(variable)
     return Path(given) if given else machine.home / usual
 

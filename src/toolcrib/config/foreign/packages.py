@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, BinaryIO
 
 from toolcrib.config.foreign.entry import translate
-from toolcrib.config.foreign.references import Dialect, ForeignServer
-from toolcrib.config.positions import Written
+from toolcrib.config.foreign.references import ForeignDialect, ForeignServer
+from toolcrib.config.positions import PlacedValues
 from toolcrib.core.errors import ConfigError
 
 _STARTED_BY = {
@@ -30,7 +30,7 @@ def is_registry_entry(root: object) -> bool:
     return bool({"packages", "remotes"} & root.keys())
 
 
-def read_registry(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_registry(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The first way of running it that can be used; the others are named in a note."""
     if not is_registry_entry(written.root):
         raise ConfigError("This is not a server.json of the registry.", where=written.where)
@@ -45,7 +45,7 @@ def read_registry(written: Written, dialect: Dialect) -> Iterator[ForeignServer]
     yield replace(chosen, notes=(*chosen.notes, *more))
 
 
-def _ways(root: Part, dialect: Dialect) -> Iterator[tuple[str, ForeignServer]]:
+def _ways(root: Part, dialect: ForeignDialect) -> Iterator[tuple[str, ForeignServer]]:
     name = root["name"].rpartition("/")[2]
     for package in _parts(root, "packages"):
         kind = str(_either(package, "registryType", "registry_type", "registry_name") or "package")
@@ -57,7 +57,7 @@ def _ways(root: Part, dialect: Dialect) -> Iterator[tuple[str, ForeignServer]]:
         yield kind, translate(name, entry, replace(dialect, inputs=_inputs(remote)))
 
 
-def _package(name: str, kind: str, package: Part, dialect: Dialect) -> ForeignServer:
+def _package(name: str, kind: str, package: Part, dialect: ForeignDialect) -> ForeignServer:
     if kind not in _STARTED_BY:
         return ForeignServer(name, left_out=f"toolcrib cannot start a package of type {kind!r}")
     command, *before = _STARTED_BY[kind]
@@ -155,7 +155,7 @@ def is_bundle_manifest(root: object) -> bool:
     return isinstance(root, Mapping) and isinstance(root.get("server"), Mapping) and "name" in root
 
 
-def read_bundle(written: Written, dialect: Dialect) -> Iterator[ForeignServer]:
+def read_bundle(written: PlacedValues, dialect: ForeignDialect) -> Iterator[ForeignServer]:
     """The one server of a bundle; what the bundle asks its user for becomes variables to set."""
     root = written.root
     if not is_bundle_manifest(root):

@@ -19,7 +19,7 @@ from toolcrib.core.names import SERVER_NAME_MAX, to_server_name
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FoundAt:
     """Where a server was found: whose file, which entry."""
 
     client: str
@@ -30,11 +30,11 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class FoundServer:
     """One server with everybody who has it; without a ``server`` it is left out."""
 
     server: ServerConfig | None
-    origins: tuple[Place, ...]
+    origins: tuple[FoundAt, ...]
     notes: tuple[str, ...] = ()
     left_out: str = ""
 
@@ -44,21 +44,21 @@ class Gathered:
         return self.origins[0].name
 
 
-def gather(found: Iterable[tuple[Place, ForeignServer]], own_urls: frozenset[str] = frozenset()) -> list[Gathered]:
+def gather(found: Iterable[tuple[FoundAt, ForeignServer]], own_urls: frozenset[str] = frozenset()) -> list[FoundServer]:
     """The servers without repetitions, in the order they were found, without toolcrib itself."""
-    gathered: dict[str, Gathered] = {}
+    gathered: dict[str, FoundServer] = {}
     for place, foreign in found:
         server = foreign.server
         if server is None:
-            gathered[f"{len(gathered)}"] = Gathered(None, (place,), foreign.notes, foreign.left_out)
+            gathered[f"{len(gathered)}"] = FoundServer(None, (place,), foreign.notes, foreign.left_out)
         elif not is_toolcrib(foreign.name, server, own_urls):
             key = config_hash(server)
-            one = Gathered(server, (place,), foreign.notes)
+            one = FoundServer(server, (place,), foreign.notes)
             gathered[key] = _merged(gathered[key], one) if key in gathered else one
     return list(gathered.values())
 
 
-def _merged(first: Gathered, other: Gathered) -> Gathered:
+def _merged(first: FoundServer, other: FoundServer) -> FoundServer:
     """On if anybody has it on; a tool is off if anybody has it off."""
     if first.server is None or other.server is None:
         return first
@@ -69,7 +69,7 @@ def _merged(first: Gathered, other: Gathered) -> Gathered:
         policy=first.server.policy or other.server.policy,
     )
     notes = dict.fromkeys((*first.notes, *other.notes))
-    return Gathered(server, (*first.origins, *other.origins), tuple(notes))
+    return FoundServer(server, (*first.origins, *other.origins), tuple(notes))
 
 
 def _switched_off(server: ServerConfig) -> dict[str, ToolConfig]:
@@ -82,7 +82,7 @@ State = Literal["new", "same", "changed", "removed", "edited", "left out"]
 ACTED_ON: tuple[State, ...] = ("new", "changed", "removed")
 
 
-class Remembered(msgspec.Struct, frozen=True):
+class ImportRecord(msgspec.Struct, frozen=True):
     """What was known of a server when it was taken over: its origins, and digests of both sides."""
 
     origins: tuple[tuple[str, str, str, str], ...]
@@ -92,13 +92,13 @@ class Remembered(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ImportCandidate:
     """One server an import could bring, and what would happen to it."""
 
     name: str
     state: State
     server: ServerConfig | None = None
-    origins: tuple[Place, ...] = ()
+    origins: tuple[FoundAt, ...] = ()
     notes: tuple[str, ...] = ()
     reason: str = ""
     before: ServerConfig | None = None
@@ -110,7 +110,7 @@ class Sides:
 
     here: Mapping[str, ServerConfig] = field(default_factory=dict)
     elsewhere: Mapping[str, ServerConfig] = field(default_factory=dict)
-    remembered: Mapping[str, Remembered] = field(default_factory=dict)
+    remembered: Mapping[str, ImportRecord] = field(default_factory=dict)
     readable: frozenset[str] = frozenset()
     is_sync: bool = False
 
@@ -122,7 +122,7 @@ def digest(server: ServerConfig) -> str:
     return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()
 
 
-def plan(gathered: Iterable[Gathered], sides: Sides) -> list[Candidate]:
+def plan(gathered: Iterable[FoundServer], sides: Sides) -> list[ImportCandidate]:
     """What would be done with each server, what was taken over before first."""
     left = list(gathered)
     known = [candidate for name in sides.remembered for candidate in _known(name, left, sides)]
@@ -130,7 +130,7 @@ def plan(gathered: Iterable[Gathered], sides: Sides) -> list[Candidate]:
     return [*known, *_unknown(left, sides, taken)]
 
 
-def _known(name: str, left: list[Gathered], sides: Sides) -> Iterator[Candidate]:
+def _known(name: str, left: list[FoundServer], sides: Sides) -> Iterator[ImportCandidate]:
     """A server that was taken over before; what it matches leaves the list."""
     memory, mine = sides.remembered[name], sides.here.get(name)
     matches = [one for one in left if any(_key(origin) in memory.origins for origin in one.origins)]
@@ -145,9 +145,9 @@ def _known(name: str, left: list[Gathered], sides: Sides) -> Iterator[Candidate]
         yield _gone(name, mine, memory)
 
 
-def _compared(name: str, now: Gathered, mine: ServerConfig | None, memory: Remembered) -> Candidate:
+def _compared(name: str, now: FoundServer, mine: ServerConfig | None, memory: ImportRecord) -> ImportCandidate:
     server = replace(now.server, name=name) if now.server else None
-    candidate = Candidate(name, "same", server, now.origins, now.notes, before=mine)
+    candidate = ImportCandidate(name, "same", server, now.origins, now.notes, before=mine)
     if mine is None:
         return replace(candidate, state="left out", reason="you removed it here")
     if server is None:
@@ -159,28 +159,28 @@ def _compared(name: str, now: Gathered, mine: ServerConfig | None, memory: Remem
     return replace(candidate, state="edited", reason="it changed there, but you changed it here, too; yours stays")
 
 
-def _gone(name: str, mine: ServerConfig, memory: Remembered) -> Candidate:
-    origins = tuple(Place(*origin) for origin in memory.origins)
+def _gone(name: str, mine: ServerConfig, memory: ImportRecord) -> ImportCandidate:
+    origins = tuple(FoundAt(*origin) for origin in memory.origins)
     if digest(mine) == memory.written:
-        return Candidate(name, "removed", None, origins, before=mine)
+        return ImportCandidate(name, "removed", None, origins, before=mine)
     reason = "it was removed there, but you changed it here; yours stays"
-    return Candidate(name, "edited", None, origins, reason=reason, before=mine)
+    return ImportCandidate(name, "edited", None, origins, reason=reason, before=mine)
 
 
-def _unknown(left: Iterable[Gathered], sides: Sides, taken: set[str]) -> Iterator[Candidate]:
+def _unknown(left: Iterable[FoundServer], sides: Sides, taken: set[str]) -> Iterator[ImportCandidate]:
     existing = {config_hash(server): name for name, server in (*sides.elsewhere.items(), *sides.here.items())}
     for one in left:
         if one.server is None:
-            yield Candidate(to_server_name(one.name), "left out", None, one.origins, one.notes, one.left_out)
+            yield ImportCandidate(to_server_name(one.name), "left out", None, one.origins, one.notes, one.left_out)
         elif twin := existing.get(config_hash(one.server)):
-            yield Candidate(twin, "same", one.server, one.origins)
+            yield ImportCandidate(twin, "same", one.server, one.origins)
         else:
             name = _free_name(one, taken)
             taken.add(name)
-            yield Candidate(name, "new", replace(one.server, name=name), one.origins, one.notes)
+            yield ImportCandidate(name, "new", replace(one.server, name=name), one.origins, one.notes)
 
 
-def _free_name(one: Gathered, taken: set[str]) -> str:
+def _free_name(one: FoundServer, taken: set[str]) -> str:
     wanted = to_server_name(one.name)
     client = to_server_name(one.origins[0].client)
     candidates = [wanted, _joined(wanted, client), *(_joined(wanted, str(number)) for number in range(2, 1000))]
@@ -191,11 +191,11 @@ def _joined(name: str, end: str) -> str:
     return f"{name[: SERVER_NAME_MAX - len(end) - 1].rstrip('_')}_{end}"
 
 
-def _key(origin: Place) -> tuple[str, str, str, str]:
+def _key(origin: FoundAt) -> tuple[str, str, str, str]:
     return origin.client, origin.path, origin.name, origin.scope
 
 
-def remember(candidate: Candidate, written: ServerConfig) -> Remembered:
+def remember(candidate: ImportCandidate, written: ServerConfig) -> ImportRecord:
     """What to know of a server from now on."""
     found = digest(candidate.server or written)
-    return Remembered(tuple(_key(origin) for origin in candidate.origins), found, digest(written))
+    return ImportRecord(tuple(_key(origin) for origin in candidate.origins), found, digest(written))

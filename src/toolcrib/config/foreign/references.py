@@ -15,7 +15,7 @@ GUESSED = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ForeignDialect:
     """What must be known of a program to understand its entries."""
 
     timeout_unit_s: float = MILLISECONDS
@@ -67,10 +67,10 @@ _HOME_PARTS = {
 _FOLDERS = ("workspaceFolder", "workspaceRoot", "cwd")
 
 
-class References:
+class ForeignReferences:
     """The references of one server; ``missing`` says what keeps it from being started as it is."""
 
-    def __init__(self, server: str, dialect: Dialect) -> None:
+    def __init__(self, server: str, dialect: ForeignDialect) -> None:
         self._server, self._dialect = server, dialect
         self.notes: list[str] = []
         self.missing: list[str] = []

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.errors import ToolFailed, UnreadableSource
-from toolcrib.isolate.levels import AUTO, MIB, Limits, Wish
-from toolcrib.isolate.worker import Standing, Task, Workers, module_places
+from toolcrib.isolate.levels import AUTO, MIB, IsolationWanted, ResourceLimits
+from toolcrib.isolate.worker import IdleWorker, Task, Workers, module_places
 from toolcrib.knowledge.parse.parsed import Parsed
 
 TEXT_MAX = 16_000_000
@@ -54,7 +54,7 @@ def size_max(name: str) -> int:
     return FOREIGN_MAX if PurePath(name.lower()).suffix in (".pdf", ".docx", ".html", ".htm", ".eml") else TEXT_MAX
 
 
-LIMITS = Limits(memory_bytes=768 * MIB, address_bytes=4096 * MIB, file_bytes=MIB, open_files=64, cpu_s=30)
+LIMITS = ResourceLimits(memory_bytes=768 * MIB, address_bytes=4096 * MIB, file_bytes=MIB, open_files=64, cpu_s=30)
 PATIENCE_S = 90.0
 CALLS_MAX = 200
 """Then a worker is replaced by a new one."""
@@ -64,10 +64,10 @@ _TARGET = f"{__name__}:perform"
 class Parsers:
     """A parser of foreign formats that trusts no file: each is parsed in a copy of a worker that has read none."""
 
-    def __init__(self, workers: Workers, limits: Limits = LIMITS) -> None:
-        self._workers, self._wish = workers, Wish(AUTO, limits=limits)
+    def __init__(self, workers: Workers, limits: ResourceLimits = LIMITS) -> None:
+        self._workers, self._wish = workers, IsolationWanted(AUTO, limits=limits)
         self._task = Task("parsing", _TARGET, {}, module_places(__name__))
-        self._idle: list[Standing] = []
+        self._idle: list[IdleWorker] = []
 
     async def __call__(self, kind: str, content: bytes) -> Parsed:
         """The document in these bytes; raises ``UnreadableSource``."""
@@ -95,7 +95,7 @@ class Parsers:
             worker.close()
         return answer
 
-    def _free(self) -> Standing | None:
+    def _free(self) -> IdleWorker | None:
         """A worker that waits; those that were ended from outside meanwhile are no file's fault."""
         while self._idle:
             worker = self._idle.pop()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from toolcrib.core.tool import Tool
 from toolcrib.schema.dialects.names import PARAMETER_NAMES, NameTable, view_with_names
 from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown
-from toolcrib.schema.dialects.reduce import View
+from toolcrib.schema.dialects.reduce import ReducedSchema
 from toolcrib.schema.dialects.subset import Subset
 
 MOST_TO_SEARCH = 10_000
@@ -13,7 +13,7 @@ MOST_TO_SEARCH = 10_000
 SUBSET = Subset()
 
 
-def _view(tool: Tool, _options: Options) -> tuple[View, NameTable | None]:
+def _view(tool: Tool, _options: Options) -> tuple[ReducedSchema, NameTable | None]:
     return view_with_names(tool.input_schema, SUBSET, PARAMETER_NAMES)
 
 

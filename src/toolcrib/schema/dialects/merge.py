@@ -282,7 +282,7 @@ _OLD_DRAFT = re.compile(r"https?://json-schema\.org/draft-0[1-7]/schema#?")
 _NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class References:
+class SchemaReferences:
     """The references of one schema."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Self
 
-from toolcrib.schema.dialects.reduce import View, reduce_schema
+from toolcrib.schema.dialects.reduce import ReducedSchema, reduce_schema
 from toolcrib.schema.dialects.subset import Subset
 
 _HASH = 8
@@ -107,7 +107,9 @@ _BY_NAME = frozenset(
 """Where parameters have other names, rules about names do not hold."""
 
 
-def view_with_names(schema: Mapping[str, Any], subset: Subset, rule: NameRule) -> tuple[View, NameTable | None]:
+def view_with_names(
+    schema: Mapping[str, Any], subset: Subset, rule: NameRule
+) -> tuple[ReducedSchema, NameTable | None]:
     """The schema in the subset, with legal names of parameters; the table of them where any has another name."""
     view = reduce_schema(schema, subset)
     names = NameTable.of(view.schema.get("properties", ()), rule)

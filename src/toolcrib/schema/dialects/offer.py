@@ -8,7 +8,7 @@ from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool
 from toolcrib.schema.dialects.merge import is_valid
 from toolcrib.schema.dialects.names import TOOL_NAMES, NameRule, NameTable
-from toolcrib.schema.dialects.reduce import Irreducible, View
+from toolcrib.schema.dialects.reduce import Irreducible, ReducedSchema
 from toolcrib.schema.dialects.words import add_words
 
 SHORTEST_NAMES = 16
@@ -49,13 +49,13 @@ class Shown:
     name: str
     """As it goes out."""
     tool: Tool
-    view: View
+    view: ReducedSchema
     description: str
     is_deferred: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class DialectOffer:
     """What a model is offered, and what its answers mean."""
 
     definitions: Sequence[Definition]
@@ -87,7 +87,7 @@ class Dialect:
     """How one provider wants its tools."""
 
     name: str
-    view: Callable[[Tool, Options], tuple[View, NameTable | None]]
+    view: Callable[[Tool, Options], tuple[ReducedSchema, NameTable | None]]
     """The schema as it goes out, and the names of its parameters where they are others."""
     define: Callable[[Shown, Options], Definition]
     wrap: Callable[[Sequence[tuple[Shown, Definition]], Options], list[Definition]]
@@ -108,7 +108,7 @@ class Dialect:
             )
         return replace(self, options=options)
 
-    def offer(self, tools: Iterable[Tool]) -> Offer:
+    def offer(self, tools: Iterable[Tool]) -> DialectOffer:
         """The tools in the provider's form, under their names in the catalogue; what it would refuse is left out."""
         given = list(tools)
         names = NameTable.of((tool.name for tool in given), self.names.within(self.options.name_limit))
@@ -127,7 +127,7 @@ class Dialect:
                 parameters[tool.name] = table
         pairs = [(one, self.define(one, self.options)) for one in shown.values()]
         definitions = [definition for _, definition in pairs]
-        return Offer(definitions, self.wrap(pairs, self.options), names, left_out, parameters)
+        return DialectOffer(definitions, self.wrap(pairs, self.options), names, left_out, parameters)
 
     def _refuse_too_many(self, tool: Tool, shown: Mapping[str, Shown]) -> None:
         if tool.name in shown:
@@ -136,7 +136,7 @@ class Dialect:
         if (limit := self.options.most_tools or most) is not None and len(shown) >= limit:
             raise Irreducible(f"{self.name} takes at most {limit} tools at once")
 
-    def _checked_view(self, tool: Tool) -> tuple[View, NameTable | None]:
+    def _checked_view(self, tool: Tool) -> tuple[ReducedSchema, NameTable | None]:
         try:
             view, table = self.view(tool, self.options)
         except RecursionError:
@@ -145,7 +145,7 @@ class Dialect:
             raise Irreducible("its schema is not valid JSON Schema")
         return view, table
 
-    def _shown(self, name: str, tool: Tool, view: View) -> Shown:
+    def _shown(self, name: str, tool: Tool, view: ReducedSchema) -> Shown:
         text = add_words(tool.description or tool.title, view.rules, self.options.description_limit)
         loaded = self.options.loaded
         return Shown(name, tool, view, text, is_deferred=loaded is not None and tool.name not in loaded)

@@ -3,7 +3,7 @@
 from toolcrib.core.tool import Tool
 from toolcrib.schema.dialects.names import NameTable
 from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown, one_by_one
-from toolcrib.schema.dialects.reduce import View, reduce_schema
+from toolcrib.schema.dialects.reduce import ReducedSchema, reduce_schema
 from toolcrib.schema.dialects.subset import Subset
 
 SUBSET = Subset(
@@ -13,7 +13,7 @@ SUBSET = Subset(
 )
 
 
-def _view(tool: Tool, _options: Options) -> tuple[View, NameTable | None]:
+def _view(tool: Tool, _options: Options) -> tuple[ReducedSchema, NameTable | None]:
     return reduce_schema(tool.input_schema, SUBSET), None
 
 

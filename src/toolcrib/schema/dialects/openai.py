@@ -9,7 +9,7 @@ from toolcrib.core.tool import Tool
 from toolcrib.schema.dialects.merge import types_of
 from toolcrib.schema.dialects.names import TOOL_NAMES, NameTable
 from toolcrib.schema.dialects.offer import Definition, Dialect, Options, Shown, one_by_one
-from toolcrib.schema.dialects.reduce import View, reduce_schema
+from toolcrib.schema.dialects.reduce import ReducedSchema, reduce_schema
 from toolcrib.schema.dialects.subset import Subset
 
 MOST_LEVELS = 10
@@ -30,7 +30,7 @@ STRICT_SUBSET = Subset(
 _NAMED = ("properties", "$defs")
 
 
-def strict_view(schema: Mapping[str, Any]) -> View | None:
+def strict_view(schema: Mapping[str, Any]) -> ReducedSchema | None:
     """The schema as strict mode wants it; ``None`` if it would have to take something else than the tool does."""
     view = reduce_schema(schema, STRICT_SUBSET)
     if not is_strict(view.schema):
@@ -113,7 +113,7 @@ SUBSET = Subset(
 )
 
 
-def _view(tool: Tool, options: Options) -> tuple[View, NameTable | None]:
+def _view(tool: Tool, options: Options) -> tuple[ReducedSchema, NameTable | None]:
     strict = strict_view(tool.input_schema) if options.strict else None
     return strict or reduce_schema(tool.input_schema, SUBSET), None
 

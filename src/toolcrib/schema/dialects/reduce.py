@@ -11,7 +11,7 @@ from typing import Any
 from toolcrib.schema.dialects.merge import (
     ALSO,
     REMARKS,
-    References,
+    SchemaReferences,
     both,
     fields_of_forms,
     make_plain,
@@ -42,7 +42,7 @@ class Irreducible(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ReducedSchema:
     """A schema as a provider gets it."""
 
     schema: dict[str, Any]
@@ -52,7 +52,7 @@ class View:
     """Whether a model may be held to it."""
 
 
-def reduce_schema(schema: Mapping[str, Any], subset: Subset) -> View:
+def reduce_schema(schema: Mapping[str, Any], subset: Subset) -> ReducedSchema:
     """The schema of a tool's arguments in a provider's subset; one that is not of an object is ``Irreducible``."""
     return _Reduction(schema, subset).run()
 
@@ -76,14 +76,14 @@ class _Reduction:
 
     def __init__(self, root: Mapping[str, Any], subset: Subset) -> None:
         self._root = root
-        self._references = References(root)
+        self._references = SchemaReferences(root)
         self._subset = subset.for_old_drafts if self._references.is_old else subset
         self._inlines = subset.inlines or not self._references.are_safe
         self._names: dict[str, str] = {}
         self._definitions: dict[str, Any] = {}
         self._parts = 0
 
-    def run(self) -> View:
+    def run(self) -> ReducedSchema:
         whole, place = self._flat(self._root, _Place())
         kinds = types_of(whole)
         if kinds and "object" not in kinds:
@@ -93,7 +93,7 @@ class _Reduction:
         schema = least | schema | {"type": "object"}
         if definitions := self._reduced_definitions():
             schema["$defs"] = definitions
-        return View(schema, tuple(filter(None, said)))
+        return ReducedSchema(schema, tuple(filter(None, said)))
 
     def _reduced_definitions(self) -> dict[str, Any]:
         """The definitions that are referred to, and those that they refer to in turn."""

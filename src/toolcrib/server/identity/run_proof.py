@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from toolcrib.core.access import Caller
-from toolcrib.server.answers import Problem, json_answer
+from toolcrib.server.answers import HttpProblem, json_answer
 from toolcrib.stores.run_files import RunFile, new_number
 from toolcrib.transports.http.server import Exchange, Request
 
@@ -44,7 +44,7 @@ class RunProof:
         """Prove that this process wrote its run file."""
         number = _number(request)
         if self._run is None or not number:
-            problem = Problem(400, "HTTP_NOT_PROVEN", "Send GET with a `number` of 1 to 128 letters and digits.")
+            problem = HttpProblem(400, "HTTP_NOT_PROVEN", "Send GET with a `number` of 1 to 128 letters and digits.")
             problem.to_answer().send(exchange)
             return
         own = f"{int(self._now() + KEPT_S)}-{new_number()}"

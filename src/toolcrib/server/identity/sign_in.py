@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import InternalError
-from toolcrib.server.answers import Problem
+from toolcrib.server.answers import HttpProblem
 from toolcrib.transports.http.server import Request
 
 LABEL_DIGITS = 32
@@ -120,7 +120,7 @@ class SignedIn:
 
 
 @dataclass(slots=True)
-class Session:
+class BrowserSession:
     """One browser that signed in."""
 
     id: str
@@ -162,7 +162,7 @@ class SignIns:
         self._owner, self._owner_token, self._tokens, self._now = owner, owner_token, tokens, now
         self._address: PageAddress | None = None
         self._links: dict[str, tuple[Caller, float]] = {}
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrowserSession] = {}
         """By the digest of what the browser holds."""
 
     def open(self, address: PageAddress) -> None:
@@ -221,7 +221,7 @@ class SignIns:
         while len(self._sessions) >= MOST_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))
         value = secrets.token_urlsafe(32)
-        self._sessions[_digest(value)] = Session(
+        self._sessions[_digest(value)] = BrowserSession(
             id=secrets.token_hex(6),
             caller=caller,
             host=_host(request),
@@ -252,7 +252,7 @@ class SignIns:
         session.confirmed_until = self._now() + CONFIRMED_S
         return True
 
-    def sessions(self, caller: Caller) -> list[Session]:
+    def sessions(self, caller: Caller) -> list[BrowserSession]:
         """Whoever is signed in, newest first: all for the owner, their own for everybody else."""
         now = self._now()
         found = [each for each in self._sessions.values() if not each.is_over(now)]
@@ -289,7 +289,7 @@ class SignIns:
         kept = f"{self._cookie_name()}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
         return b"set-cookie", kept.encode()
 
-    def _session(self, request: Request) -> Session | None:
+    def _session(self, request: Request) -> BrowserSession | None:
         """The session whose number came with a request, if it came to the right host and nothing has ended it."""
         digest = _digest(self._cookie(request))
         session = self._sessions.get(digest)
@@ -338,7 +338,7 @@ def refuse_strangers(request: Request) -> None:
     is_navigation = request.header(b"sec-fetch-mode") == b"navigate" and request.method in SAFE
     origin = request.header(b"origin")
     if not is_navigation and origin is None:
-        raise Problem(403, "HTTP_WRONG_ORIGIN", "Pages of another address may not use this one.")
+        raise HttpProblem(403, "HTTP_WRONG_ORIGIN", "Pages of another address may not use this one.")
 
 
 def check_word(request: Request, signed_in: SignedIn, given: str) -> None:
@@ -347,4 +347,6 @@ def check_word(request: Request, signed_in: SignedIn, given: str) -> None:
     origin = request.header(b"origin")
     is_ours = origin in own if origin is not None else request.header(b"sec-fetch-site") == b"same-origin"
     if not is_ours or not hmac.compare_digest(given.encode(), signed_in.csrf.encode()):
-        raise Problem(403, "HTTP_FORGED", "This did not come from a page of toolcrib; reload the page and try again.")
+        raise HttpProblem(
+            403, "HTTP_FORGED", "This did not come from a page of toolcrib; reload the page and try again."
+        )

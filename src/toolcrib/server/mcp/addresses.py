@@ -7,7 +7,7 @@ from toolcrib.config.sections import ProfileConfig
 from toolcrib.core.access import NATIVE, Caller, matches
 from toolcrib.core.events import Stay
 from toolcrib.crib.crib import Crib
-from toolcrib.crib.window import Settings, Window, Windows
+from toolcrib.crib.window import Profiles, ProfileSettings, ProfileView
 from toolcrib.server.mcp.http import HttpDoor, IsCurrent, always
 from toolcrib.server.mcp.roaming import Roaming
 from toolcrib.server.mcp.service import McpService, ServerIdentity
@@ -27,7 +27,7 @@ class Addresses:
 
     def __init__(
         self,
-        windows: Windows,
+        windows: Profiles,
         identity: ServerIdentity,
         caller: Caller,
         is_current: IsCurrent,
@@ -37,7 +37,7 @@ class Addresses:
         self._caller, self._is_current, self._roaming = caller, is_current, roaming
         self._doors: dict[str, HttpDoor] = {}
 
-    def open(self, window: Window) -> HttpDoor:
+    def open(self, window: ProfileView) -> HttpDoor:
         """A door that shows what this window shows, kept by the name of its profile."""
         door = self._doors.get(window.name)
         if door is None:
@@ -105,7 +105,9 @@ class ServerDoors:
 
     def _door(self, name: str) -> HttpDoor:
         if name not in self._doors:
-            shown = Window(self._crib, Settings(profile=ProfileConfig(servers=(name,), is_plain=True)), name)
+            shown = ProfileView(
+                self._crib, ProfileSettings(profile=ProfileConfig(servers=(name,), is_plain=True)), name
+            )
             mcp = McpService(self._crib, replace(self._identity, name=name), shown)
             home = self._roaming.at(f"server/{name}") if self._roaming is not None else None
             self._doors[name] = HttpDoor(mcp, self._caller, self._is_current, home)

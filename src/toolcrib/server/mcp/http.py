@@ -14,10 +14,10 @@ from toolcrib.core.events import Stay
 from toolcrib.core.tasks import TaskScope
 from toolcrib.server.mcp import replies, service
 from toolcrib.server.mcp.channel import StandingStream
-from toolcrib.server.mcp.replies import PlainReply, Reply
+from toolcrib.server.mcp.replies import HttpReply, PlainReply
 from toolcrib.server.mcp.roaming import Home
 from toolcrib.server.mcp.service import McpService
-from toolcrib.server.mcp.sessions import Listener, Session, Sessions
+from toolcrib.server.mcp.sessions import Listener, McpSession, McpSessions
 from toolcrib.transports.http.server import Exchange, Request, error_body
 from toolcrib.wire import eras, http, messages
 from toolcrib.wire.http import PING, encode_event
@@ -34,7 +34,7 @@ from toolcrib.wire.jsonrpc import (
 )
 from toolcrib.wire.messages import Asker
 
-GoOn = Callable[[Session], None]
+GoOn = Callable[[McpSession], None]
 
 
 class Lookups:
@@ -47,7 +47,7 @@ class Lookups:
     def _spawn(self, work: Coroutine[Any, Any, None], exchange: Exchange, name: str) -> None:
         self._tasks.spawn(_unless_away(work, exchange), name)
 
-    def welcome(self, session: Session, body: bytes, exchange: Exchange) -> None:
+    def welcome(self, session: McpSession, body: bytes, exchange: Exchange) -> None:
         """Tell a client of its session when every replica can find it."""
 
         async def work() -> None:
@@ -75,7 +75,7 @@ class Lookups:
 
         self._spawn(work(), exchange, "mcp.session.find")
 
-    def forward(self, session: Session, request: Request) -> None:
+    def forward(self, session: McpSession, request: Request) -> None:
         """Pass on what another replica may wait for."""
 
         async def work() -> None:
@@ -143,13 +143,13 @@ class HttpDoor:
         self._mcp = mcp
         self._caller, self._is_current = caller, is_current
         self._loop = asyncio.get_running_loop()
-        self._sessions = Sessions(self._loop.time)
+        self._sessions = McpSessions(self._loop.time)
         self._lookups = Lookups(home) if home is not None else None
         if home is not None:
             home.host(self._sessions, self._hear)
         self._subscriptions: dict[StandingStream, Listener] = {}
         self._told: set[StandingStream] = set()
-        self._replies: set[Reply] = set()
+        self._replies: set[HttpReply] = set()
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
         self._stop_listening = mcp.window.on_change(self._tell_changed)
 
@@ -261,7 +261,7 @@ class HttpDoor:
     def _dispatch_handshake(self, message: Inbound, request: Request, exchange: Exchange) -> None:
         self._with_session(request, exchange, partial(self._go_on, message, request))
 
-    def _go_on(self, message: Inbound, request: Request, session: Session) -> None:
+    def _go_on(self, message: Inbound, request: Request, session: McpSession) -> None:
         """Take a message within its session."""
         if message.method is not UNSET and message.id is not UNSET:
             self._start(message, session.asker, request, session)
@@ -270,7 +270,7 @@ class HttpDoor:
         else:
             self._lookups.forward(session, request)
 
-    def _hear(self, message: Inbound, session: Session) -> bool:
+    def _hear(self, message: Inbound, session: McpSession) -> bool:
         """Take what needs no answer; whether it was for us, and not for another replica."""
         if message.method is UNSET:
             return session.questions.settle(message)
@@ -280,7 +280,7 @@ class HttpDoor:
             cancel()
         return request_id is None or cancel is not None
 
-    def _with_session(self, request: Request, exchange: Exchange, go_on: Callable[[Session], None]) -> None:
+    def _with_session(self, request: Request, exchange: Exchange, go_on: Callable[[McpSession], None]) -> None:
         """Go on with the session a request belongs to; a request without a usable one is answered here."""
         stated = request.header(http.VERSION)
         if stated is not None and stated not in KNOWN:
@@ -309,7 +309,7 @@ class HttpDoor:
         except RpcError as error:
             exchange.answer(400, encode_error(None, error))
 
-    def _open_stream(self, exchange: Exchange, session: Session) -> None:
+    def _open_stream(self, exchange: Exchange, session: McpSession) -> None:
         stream = StandingStream(exchange, PING)
         session.replace_stream(stream)
         exchange.on_disconnect(lambda: session.lose_stream(stream))
@@ -329,12 +329,12 @@ class HttpDoor:
 
     # Requests that take time
 
-    def _start(self, message: Inbound, asker: Asker, request: Request, session: Session | None) -> None:
+    def _start(self, message: Inbound, asker: Asker, request: Request, session: McpSession | None) -> None:
         if session is not None and message.id in session.running:
             raise RpcError(INVALID_REQUEST, "This request id is already in use.")
         exchange, token = request.exchange, service.progress_token(messages.request_params(message))
-        kind = Reply if replies.accepts_stream(request) else PlainReply
-        tells = token is not None and kind is Reply
+        kind = HttpReply if replies.accepts_stream(request) else PlainReply
+        tells = token is not None and kind is HttpReply
         caller = session.caller if session is not None else self._caller_of(request)
         reply = kind(asker.capabilities, asker.is_modern, tells, token, exchange, session, caller)
         reply.task = self._loop.create_task(self._work(message, asker, reply))
@@ -344,7 +344,7 @@ class HttpDoor:
         else:
             exchange.on_disconnect(reply.cancel)
 
-    async def _work(self, message: Inbound, asker: Asker, reply: Reply) -> None:
+    async def _work(self, message: Inbound, asker: Asker, reply: HttpReply) -> None:
         try:
             body, status = await self._mcp.respond(message, asker, reply, reply.caller)
             reply.finish(body, status)

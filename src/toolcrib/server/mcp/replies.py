@@ -5,17 +5,17 @@ import asyncio
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import NotImplementedHere
 from toolcrib.server.mcp.channel import BACKLOG_MAX, STREAM_HEADERS, ClientChannel
-from toolcrib.server.mcp.sessions import Session
+from toolcrib.server.mcp.sessions import McpSession
 from toolcrib.transports.http.server import Exchange, Request, error_body
 from toolcrib.wire.http import PING, encode_event
 from toolcrib.wire.jsonrpc import INVALID_REQUEST, RpcError, encode_error
 
 
-class Reply(ClientChannel):
+class HttpReply(ClientChannel):
     """One request's way back over HTTP."""
 
     _exchange: Exchange
-    session: Session | None
+    session: McpSession | None
     caller: Caller
     task: asyncio.Task[None] | None = None
     _silent_for: int = 0
@@ -79,7 +79,7 @@ class Reply(ClientChannel):
             self._exchange.write(PING)
 
 
-class PlainReply(Reply):
+class PlainReply(HttpReply):
     """The way back to a client that takes JSON only: the result, and nothing before it."""
 
     def _stream(self) -> bool:

@@ -18,7 +18,7 @@ from toolcrib.core.coordination import Coordination, SessionBook, SessionEntry, 
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.tasks import OnFailure, TaskScope
 from toolcrib.core.topic import Topic
-from toolcrib.server.mcp.sessions import Session, Sessions
+from toolcrib.server.mcp.sessions import McpSession, McpSessions
 from toolcrib.wire.jsonrpc import Inbound, decode_inbound
 from toolcrib.wire.messages import Asker
 
@@ -27,7 +27,7 @@ TOUCH_S = 30.0
 SWEEP_EVERY = 20
 """Touches between two looks for sessions that nobody uses."""
 
-OnMessage = Callable[[Inbound, Session], object]
+OnMessage = Callable[[Inbound, McpSession], object]
 
 
 class Word(msgspec.Struct, array_like=True):
@@ -143,18 +143,18 @@ class Roaming:
 class Home:
     """The sessions of one address at this replica."""
 
-    sessions: Sessions
+    sessions: McpSessions
     on_message: OnMessage
 
     def __init__(self, roaming: Roaming, address: str) -> None:
         self._roaming, self._address = roaming, address
 
-    def host(self, sessions: Sessions, on_message: OnMessage) -> None:
+    def host(self, sessions: McpSessions, on_message: OnMessage) -> None:
         """Look after these; ``on_message`` takes what a client said elsewhere."""
         self.sessions, self.on_message = sessions, on_message
         sessions.on_dismissed = lambda session: self._roaming.dismiss(session.key)
 
-    async def write(self, session: Session) -> None:
+    async def write(self, session: McpSession) -> None:
         """Let the others know of a new session."""
         asker = session.asker
         opened_at = time.time()
@@ -163,7 +163,7 @@ class Home:
         )
         await self._roaming.book.open(entry)
 
-    async def adopt(self, session_id: str, caller: Caller) -> Session | None:
+    async def adopt(self, session_id: str, caller: Caller) -> McpSession | None:
         """Go on with a session that another replica opened, for the caller that opened it, where it was opened."""
         entry = await self._entry(session_id, caller)
         if entry is None:
@@ -188,15 +188,15 @@ class Home:
         entry = await self._entry(session_id, caller)
         return entry is not None and await self._roaming.end(entry.key)
 
-    async def forward(self, session: Session, body: bytes) -> None:
+    async def forward(self, session: McpSession, body: bytes) -> None:
         """Pass on what a client said to the replica that waits for it."""
         await self._roaming.tell("message", session.key, body)
 
-    def say_stream(self, session: Session) -> None:
+    def say_stream(self, session: McpSession) -> None:
         """A session has one standing stream: now it is here."""
         self._roaming.say("stream", session.key)
 
-    def take(self, word: Word, session: Session) -> None:
+    def take(self, word: Word, session: McpSession) -> None:
         """What another replica tells of a session that is known here, too."""
         if word.kind == "ended":
             self.sessions.end(session)

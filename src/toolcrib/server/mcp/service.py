@@ -10,7 +10,7 @@ from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, Reach, 
 from toolcrib.core.call import BackChannel, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.source import Missing
 from toolcrib.crib.crib import Crib
-from toolcrib.crib.window import Settings, Window
+from toolcrib.crib.window import ProfileSettings, ProfileView
 from toolcrib.wire import eras, http, messages
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
@@ -31,7 +31,7 @@ GRANTS_MAX = 64
 ENCODED_MAX = 8
 
 
-class Route(Protocol):
+class ListedRoute(Protocol):
     """What a listing needs to know of a route."""
 
     @property
@@ -42,7 +42,7 @@ class Route(Protocol):
         """The definition under its exposed name."""
 
 
-class Catalog(Protocol):
+class ListedCatalog(Protocol):
     """What a listing needs to know of the catalogue."""
 
     @property
@@ -50,11 +50,11 @@ class Catalog(Protocol):
         """Another one whenever anything changed."""
 
     @property
-    def routes(self) -> Mapping[str, Route]:
+    def routes(self) -> Mapping[str, ListedRoute]:
         """By exposed name."""
 
 
-R = TypeVar("R", bound=Route)
+R = TypeVar("R", bound=ListedRoute)
 
 
 def visible(routes: Iterable[R], grants: Grants) -> list[R]:
@@ -62,17 +62,17 @@ def visible(routes: Iterable[R], grants: Grants) -> list[R]:
     return [route for route in routes if is_visible(route, grants)]
 
 
-def is_visible(route: Route, grants: Grants) -> bool:
+def is_visible(route: ListedRoute, grants: Grants) -> bool:
     """Whether a caller with these grants may know of a tool."""
     return decide(grants, route.reach).is_listed
 
 
-class Listing:
+class ToolListing:
     """The tools of one version of the catalogue, as callers with the same grants see them."""
 
     __slots__ = ("_encoded", "_tools")
 
-    def __init__(self, catalog: Catalog, grants: Grants) -> None:
+    def __init__(self, catalog: ListedCatalog, grants: Grants) -> None:
         self._tools = encode([route.to_mcp() for route in visible(catalog.routes.values(), grants)])
         self._encoded: dict[tuple[bool, Sequence[Missing]], bytes] = {}
 
@@ -95,10 +95,10 @@ class Listings:
 
     def __init__(self) -> None:
         self._version = -1
-        self._everything: Listing | None = None
-        self._listings: dict[Grants, Listing] = {}
+        self._everything: ToolListing | None = None
+        self._listings: dict[Grants, ToolListing] = {}
 
-    def of(self, catalog: Catalog, grants: Grants) -> Listing:
+    def of(self, catalog: ListedCatalog, grants: Grants) -> ToolListing:
         """The listing for these grants; the most common ones are not even looked up."""
         if catalog.version != self._version:
             self._version, self._everything = catalog.version, None
@@ -109,12 +109,12 @@ class Listings:
             self._everything = self._found(catalog, grants)
         return self._everything
 
-    def _found(self, catalog: Catalog, grants: Grants) -> Listing:
+    def _found(self, catalog: ListedCatalog, grants: Grants) -> ToolListing:
         listing = self._listings.get(grants)
         if listing is None:
             if len(self._listings) >= GRANTS_MAX:
                 self._listings.clear()
-            listing = self._listings[grants] = Listing(catalog, grants)
+            listing = self._listings[grants] = ToolListing(catalog, grants)
         return listing
 
 
@@ -138,10 +138,10 @@ class ServerIdentity:
 class McpService:
     """Turns requests into encoded answers; knows nothing of pipes or sockets."""
 
-    def __init__(self, crib: Crib, identity: ServerIdentity, window: Window | None = None) -> None:
+    def __init__(self, crib: Crib, identity: ServerIdentity, window: ProfileView | None = None) -> None:
         self.crib = crib
         self.identity = identity
-        self.window = window or Window(crib, Settings())
+        self.window = window or ProfileView(crib, ProfileSettings())
         self._whole, self._fronts = Listings(), Listings()
         self._modern: Mapping[str, Callable[..., Awaitable[bytes]]] = {
             "tools/list": self._list,
@@ -192,7 +192,7 @@ class McpService:
         await self.crib.current()
         return self._listing(asker, caller).encoded(asker.is_modern, self.window.missing(caller.grants))
 
-    def _listing(self, asker: Asker, caller: Caller) -> Listing:
+    def _listing(self, asker: Asker, caller: Caller) -> ToolListing:
         """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""
         window = self.window
         mode = window.mode_for(client_name(asker))

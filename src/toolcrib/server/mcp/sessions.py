@@ -17,7 +17,7 @@ SESSIONS_MAX = 10_000
 NAME_MAX = 100
 
 
-class Session:
+class McpSession:
     """One client between ``initialize`` and DELETE."""
 
     __slots__ = ("_speaker", "asker", "caller", "id", "key", "last_used", "opened", "questions", "running", "stream")
@@ -70,36 +70,36 @@ class Session:
         self.questions.close()
 
 
-def _nothing(session: Session) -> None:
+def _nothing(session: McpSession) -> None:
     """For whoever need not be told."""
     del session
 
 
-class Sessions:
+class McpSessions:
     """All sessions, bounded in number and in idle time."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._by_id: dict[str, Session] = {}
-        self._by_key: dict[str, Session] = {}
+        self._by_id: dict[str, McpSession] = {}
+        self._by_key: dict[str, McpSession] = {}
         self._clock = clock
         self._touched = clock()
-        self.on_dismissed: Callable[[Session], None] = _nothing
+        self.on_dismissed: Callable[[McpSession], None] = _nothing
         """Told of sessions that a person ended, here or wherever else they are known."""
 
-    def open(self, asker: Asker, caller: Caller) -> Session | None:
+    def open(self, asker: Asker, caller: Caller) -> McpSession | None:
         """A new session, in the place of the longest idle one if need be; ``None`` when all are in use."""
         return self.adopt("", asker, caller)
 
-    def adopt(self, session_id: str, asker: Asker, caller: Caller, age_s: float = 0.0) -> Session | None:
+    def adopt(self, session_id: str, asker: Asker, caller: Caller, age_s: float = 0.0) -> McpSession | None:
         """A session with an id that its client has already."""
         if len(self._by_id) >= SESSIONS_MAX and not self._make_room(caller):
             return None
-        session = Session(asker, caller, self._clock(), session_id)
+        session = McpSession(asker, caller, self._clock(), session_id)
         session.opened -= age_s
         self._by_id[session.id] = self._by_key[session.key] = session
         return session
 
-    def by_key(self, key: str) -> Session | None:
+    def by_key(self, key: str) -> McpSession | None:
         """The session that others know by that key."""
         return self._by_key.get(key)
 
@@ -117,7 +117,7 @@ class Sessions:
             self.end(longest)
         return longest is not None
 
-    def find(self, session_id: bytes, caller: Caller) -> Session | None:
+    def find(self, session_id: bytes, caller: Caller) -> McpSession | None:
         """The session of that id, only for the caller that opened it."""
         session = self._by_id.get(session_id.decode("latin-1"))
         if session is None or session.caller.id != caller.id:
@@ -125,13 +125,13 @@ class Sessions:
         session.hear(caller, self._clock())
         return session
 
-    def end(self, session: Session) -> None:
+    def end(self, session: McpSession) -> None:
         """Forget a session."""
         self._by_id.pop(session.id, None)
         self._by_key.pop(session.key, None)
         session.close()
 
-    def _dismiss(self, session: Session) -> None:
+    def _dismiss(self, session: McpSession) -> None:
         self.end(session)
         self.on_dismissed(session)
 
@@ -176,7 +176,7 @@ class Listener:
         return Stay(_public(self.key), _client(self.asker), self.asker.version, self.caller, now - self.opened, 0, end)
 
 
-def _stay(session: Session, now: float, end: Callable[[], None]) -> Stay:
+def _stay(session: McpSession, now: float, end: Callable[[], None]) -> Stay:
     idle_s = now - session.last_used if session.is_idle else 0.0
     asker, age_s = session.asker, now - session.opened
     return Stay(_public(session.id), _client(asker), asker.version, session.caller, age_s, idle_s, end)

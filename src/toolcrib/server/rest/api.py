@@ -9,12 +9,12 @@ from toolcrib.server.rest.servers import server_routes
 from toolcrib.server.rest.state import cost_routes, event_routes, sign_in_routes, state_routes
 from toolcrib.server.rest.tools import policy_routes, tool_routes
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.visit import Premises
+from toolcrib.server.visit import ServedProject
 
 ROOT = "/api/v1"
 
 
-def rest_routes(premises: Premises) -> list[RouteSpec]:
+def rest_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of the REST door."""
     routes: list[RouteSpec] = [
         *tool_routes(premises),

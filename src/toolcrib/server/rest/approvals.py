@@ -12,18 +12,18 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from toolcrib.calls.approvals import Reply
+from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.calls.inbox import Inbox, Waiting
 from toolcrib.core.access import may_approve
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import PermissionDenied
-from toolcrib.server.answers import Answer, Problem, json_answer, not_found
+from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, not_found
 from toolcrib.server.rest.about import About, Param
 from toolcrib.server.rest.shapes import Approved, PinList
 from toolcrib.server.rest.watch_shapes import Answered, KeptAnswers, QuestionList
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.tools import change_of, check_seen, diff_lines, held_routes
-from toolcrib.server.visit import Premises, Visit
+from toolcrib.server.visit import PageRequest, ServedProject
 
 PATH = "/api/v1/approvals"
 LONGEST_WAIT_S = 60.0
@@ -35,18 +35,18 @@ class ReplyBody(msgspec.Struct, forbid_unknown_fields=True):
     answer: Literal["once", "session", "always", "no"]
 
 
-def approval_routes(premises: Premises) -> list[RouteSpec]:
+def approval_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of the inbox, and of the answers that are kept."""
     return [*_inbox_routes(premises.crib.inbox), *_answer_routes(premises)]
 
 
 def _inbox_routes(inbox: Inbox) -> list[RouteSpec]:
 
-    async def look(visit: Visit) -> Answer:
+    async def look(visit: PageRequest) -> HttpAnswer:
         _need_approver(visit)
         return json_answer({"questions": [shown(entry) for entry in await inbox.look(visit.caller, _wait_s(visit))]})
 
-    async def answer(visit: Visit) -> Answer:
+    async def answer(visit: PageRequest) -> HttpAnswer:
         _need_approver(visit)
         reply = await answer_question(inbox, visit, visit.params["id"], visit.json(ReplyBody).answer)
         return json_answer({"id": visit.params["id"], "answer": reply})
@@ -68,12 +68,12 @@ def _inbox_routes(inbox: Inbox) -> list[RouteSpec]:
 _SECONDS = {"type": "number", "minimum": 0, "default": 0}
 
 
-def _answer_routes(premises: Premises) -> list[RouteSpec]:
-    async def ls(visit: Visit) -> Answer:
+def _answer_routes(premises: ServedProject) -> list[RouteSpec]:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         _need_approver(visit)
         return json_answer({"answers": await premises.project.answers()})
 
-    async def forget(visit: Visit) -> Answer:
+    async def forget(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         tool, caller = visit.params["tool"], visit.params["caller"]
         if not await premises.project.forget_answer(tool, caller):
@@ -81,7 +81,7 @@ def _answer_routes(premises: Premises) -> list[RouteSpec]:
         by, details = visit.caller, {"callers": [caller]}
         entry = AuditEntry("approval", tool, "", by.id, by.kind, decision="forgotten", details=details)
         await premises.crib.audit.commit(entry)
-        return Answer(204)
+        return HttpAnswer(204)
 
     listed = About("List the answers that are kept", "approvals", KeptAnswers, problems=(403,))
     detail = "The person is asked again at the next call."
@@ -92,32 +92,32 @@ def _answer_routes(premises: Premises) -> list[RouteSpec]:
     ]
 
 
-async def answer_question(inbox: Inbox, visit: Visit, question_id: str, given: str) -> Reply:
+async def answer_question(inbox: Inbox, visit: PageRequest, question_id: str, given: str) -> ApprovalReply:
     """Answer for the person who visits, as far as that person may."""
     found = inbox.find(question_id)
     if found is None:
-        raise Problem(404, "RESOURCE_NOT_FOUND", "No such question waits for an answer (any more).")
+        raise HttpProblem(404, "RESOURCE_NOT_FOUND", "No such question waits for an answer (any more).")
     if not may_approve(visit.caller, found.question.caller):
-        raise Problem(403, "HTTP_FORBIDDEN", "Whoever asked cannot answer: use another token.")
-    reply = Reply(given)
+        raise HttpProblem(403, "HTTP_FORBIDDEN", "Whoever asked cannot answer: use another token.")
+    reply = ApprovalReply(given)
     if not await inbox.answer_anywhere(question_id, reply, visit.caller):
-        raise Problem(409, "HTTP_CONFLICT", "Somebody else answered first.")
+        raise HttpProblem(409, "HTTP_CONFLICT", "Somebody else answered first.")
     return reply
 
 
-def _need_approver(visit: Visit) -> None:
+def _need_approver(visit: PageRequest) -> None:
     visit.need_known()
     if not may_approve(visit.caller):
-        raise Problem(403, "HTTP_FORBIDDEN", "This token may not answer questions.")
+        raise HttpProblem(403, "HTTP_FORBIDDEN", "This token may not answer questions.")
 
 
-def _wait_s(visit: Visit) -> float:
+def _wait_s(visit: PageRequest) -> float:
     try:
         wait_s = float(visit.query.get("wait", "0"))
     except ValueError:
         wait_s = math.nan
     if not wait_s >= 0:
-        raise Problem(422, "TOOL_INVALID_INPUT", "`wait` must be a number of seconds.")
+        raise HttpProblem(422, "TOOL_INVALID_INPUT", "`wait` must be a number of seconds.")
     return min(LONGEST_WAIT_S, wait_s)
 
 
@@ -147,15 +147,15 @@ class ApprovalBody(msgspec.Struct, forbid_unknown_fields=True):
     """``seen`` of the tool, as ``GET /pins`` shows it."""
 
 
-def pin_routes(premises: Premises) -> list[RouteSpec]:
+def pin_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of the quarantine."""
 
-    async def ls(visit: Visit) -> Answer:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         changes = [change_of(premises.crib, route) for route in held_routes(premises.crib)]
         return json_answer({"pins": [_with_diff(change) for change in changes]})
 
-    async def approve(visit: Visit) -> Answer:
+    async def approve(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name, seen = visit.params["tool"], visit.json(ApprovalBody).seen
         route = next((route for route in held_routes(premises.crib) if route.name == name), None)
@@ -167,7 +167,7 @@ def pin_routes(premises: Premises) -> list[RouteSpec]:
                 name, by=visit.caller, still=lambda: check_seen(premises.crib, route, seen)
             )
         except PermissionDenied as error:
-            raise Problem(409, "HTTP_CONFLICT", str(error)) from None
+            raise HttpProblem(409, "HTTP_CONFLICT", str(error)) from None
         return json_answer({"approved": accepted})
 
     about = About(

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from toolcrib.core.access import AUDIT
-from toolcrib.server.answers import Answer, Problem, json_answer
+from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer
 from toolcrib.server.rest.about import About, Param, count
 from toolcrib.server.rest.watch_shapes import AuditPage, AuditVerdict
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.tools import as_document, moment_us, verdict
-from toolcrib.server.visit import Premises, Visit
+from toolcrib.server.visit import PageRequest, ServedProject
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
-from toolcrib.stores.audit.reading import Query, ask, latest
+from toolcrib.stores.audit.reading import AuditQuery, ask, latest
 
 PATH = "/api/v1/audit"
 MOST = 1_000
@@ -27,10 +27,10 @@ _CAMEL = {
 }
 
 
-def audit_routes(premises: Premises) -> list[RouteSpec]:
+def audit_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of the audit log."""
 
-    async def ls(visit: Visit) -> Answer:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         _need_auditor(visit)
         query, limit = _query(visit), max(1, visit.number("limit", USUAL, MOST))
         found = await ask_log(premises, lambda log: latest(log, query, limit))
@@ -38,7 +38,7 @@ def audit_routes(premises: Premises) -> list[RouteSpec]:
         more = entries[-1]["seq"] if len(entries) == limit else None
         return json_answer({"entries": entries, "nextBefore": more})
 
-    async def check(visit: Visit) -> Answer:
+    async def check(visit: PageRequest) -> HttpAnswer:
         _need_auditor(visit)
         found = verdict(await _telling_why(premises, premises.project.audit_log.verify))
         return json_answer(found | {"unfinished": [_shown(entry) for entry in found["unfinished"]]})
@@ -61,42 +61,42 @@ PARAMS = (
 )
 
 
-def _need_auditor(visit: Visit) -> None:
+def _need_auditor(visit: PageRequest) -> None:
     visit.need_known()
     if AUDIT not in (visit.caller.grants.capabilities or ()):
         visit.need_operator()
 
 
-def _query(visit: Visit) -> Query:
+def _query(visit: PageRequest) -> AuditQuery:
     given = [visit.query.get(name) for name in ("tool", "caller", "outcome")]
     if any(len(pattern or "") > LONGEST_PATTERN for pattern in given):
-        raise Problem(422, "TOOL_INVALID_INPUT", f"A pattern has at most {LONGEST_PATTERN} characters.")
+        raise HttpProblem(422, "TOOL_INVALID_INPUT", f"A pattern has at most {LONGEST_PATTERN} characters.")
     before = visit.number("before", 0, 999_999_999) if "before" in visit.query else None
     tool, caller, outcome = given
     since_us, until_us = _moment(visit, "since"), _moment(visit, "until")
-    return Query(tool, caller, outcome, since_us, until_us=until_us, before=before)
+    return AuditQuery(tool, caller, outcome, since_us, until_us=until_us, before=before)
 
 
-def _moment(visit: Visit, name: str) -> int | None:
+def _moment(visit: PageRequest, name: str) -> int | None:
     text = visit.query.get(name)
     try:
         return None if text is None else moment_us(text)
     except ValueError:
         detail = f"`{name}` is no time. Write 30m, 1h, 2d, or 2026-01-31T12:00Z."
-        raise Problem(422, "TOOL_INVALID_INPUT", detail) from None
+        raise HttpProblem(422, "TOOL_INVALID_INPUT", detail) from None
 
 
-async def ask_log(premises: Premises, question: Callable[[AuditLog], T]) -> T:
+async def ask_log(premises: ServedProject, question: Callable[[AuditLog], T]) -> T:
     """Ask the log something, beside the event loop."""
     return await _telling_why(premises, lambda: ask(premises.project.audit_log, question))
 
 
-async def _telling_why(premises: Premises, work: Callable[[], T]) -> T:
+async def _telling_why(premises: ServedProject, work: Callable[[], T]) -> T:
     try:
         return await asyncio.to_thread(work)
     except NoAuditLog:
         why = "The first call makes it." if premises.project.config.audit.enabled else "It is switched off."
-        raise Problem(404, "RESOURCE_NOT_FOUND", f"There is no audit log. {why}") from None
+        raise HttpProblem(404, "RESOURCE_NOT_FOUND", f"There is no audit log. {why}") from None
 
 
 def _shown(document: dict[str, Any]) -> dict[str, Any]:

@@ -10,23 +10,23 @@ from toolcrib.calls.live import LiveCall
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import InternalError, ToolFailed
 from toolcrib.crib.crib import Crib
-from toolcrib.server.answers import STATUSES, Answer, Problem, json_answer, json_bytes, not_found
+from toolcrib.server.answers import STATUSES, HttpAnswer, HttpProblem, json_answer, json_bytes, not_found
 from toolcrib.server.rest.about import About, Param, count
 from toolcrib.server.rest.shapes import CallResult
 from toolcrib.server.rest.tools import PATH as TOOLS_PATH
 from toolcrib.server.rest.watch_shapes import CallEntry, CallList, Cancelled
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.visit import Premises, Visit
+from toolcrib.server.visit import PageRequest, ServedProject
 
 PATH = "/api/v1/calls"
 MOST = 500
 USUAL = 100
 
 
-def call_routes(premises: Premises) -> list[RouteSpec]:
+def call_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of the calls."""
 
-    async def ls(visit: Visit) -> Answer:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         limit, tool = visit.number("limit", USUAL, MOST), visit.query.get("tool")
         live = premises.crib.live
@@ -34,14 +34,14 @@ def call_routes(premises: Premises) -> list[RouteSpec]:
         shown = [call for call in found if _may_see(visit, call) and tool in (None, call.tool)]
         return json_answer({"calls": [call.to_dict() for call in shown[:limit]]})
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         return json_answer(_known_call(premises, visit).to_dict())
 
-    async def cancel(visit: Visit) -> Answer:
+    async def cancel(visit: PageRequest) -> HttpAnswer:
         call = _known_call(premises, visit)
         live = premises.crib.live
         if live is None or not live.cancel(call.id):
-            raise Problem(409, "HTTP_CONFLICT", "This call has ended already.")
+            raise HttpProblem(409, "HTTP_CONFLICT", "This call has ended already.")
         return json_answer({"id": call.id, "cancelled": True})
 
     params = (Param("tool", "only calls of this tool"), Param("limit", f"how many at most, up to {MOST}", count(USUAL)))
@@ -58,11 +58,11 @@ def call_routes(premises: Premises) -> list[RouteSpec]:
     ]
 
 
-def _may_see(visit: Visit, call: LiveCall) -> bool:
+def _may_see(visit: PageRequest, call: LiveCall) -> bool:
     return call.caller == visit.caller.id or visit.is_operator()
 
 
-def _known_call(premises: Premises, visit: Visit) -> LiveCall:
+def _known_call(premises: ServedProject, visit: PageRequest) -> LiveCall:
     visit.need_known()
     live = premises.crib.live
     call = live.find(visit.params["id"]) if live is not None else None
@@ -81,10 +81,10 @@ class CallBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     timeout_seconds: Annotated[float, Meta(gt=0, le=LONGEST_S)] | None = None
 
 
-def calling_routes(premises: Premises) -> list[RouteSpec]:
+def calling_routes(premises: ServedProject) -> list[RouteSpec]:
     """The route that calls a tool; whoever goes away while it runs has called it off."""
 
-    async def call(visit: Visit) -> Answer:
+    async def call(visit: PageRequest) -> HttpAnswer:
         body = visit.json(CallBody)
         began = time.perf_counter()
         name = visit.params["name"]
@@ -110,12 +110,12 @@ def calling_routes(premises: Premises) -> list[RouteSpec]:
     return [RouteSpec("POST", f"{TOOLS_PATH}/{{name}}/call", call, about)]
 
 
-async def show_result(crib: Crib, result: ToolResult, more: dict[str, Any]) -> Answer:
+async def show_result(crib: Crib, result: ToolResult, more: dict[str, Any]) -> HttpAnswer:
     """What a call came to; one whose result is too much work to show was carried out all the same."""
     try:
         return json_bytes(await crib.show(result, more))
     except ToolFailed as error:
-        raise Problem(502, error.code, str(error), executionId=more["executionId"]) from None
+        raise HttpProblem(502, error.code, str(error), executionId=more["executionId"]) from None
 
 
 def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:
@@ -123,9 +123,9 @@ def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:
     return error.code == InternalError.code or (not call.sent and error.code in STATUSES)
 
 
-def _refused(error: ErrorInfo, call_id: str) -> Problem:
+def _refused(error: ErrorInfo, call_id: str) -> HttpProblem:
     more: dict[str, Any] = {"retryable": error.retryable, "executionId": call_id, "details": dict(error.details)}
     retry_after_s = error.details.get("retry_after_s")
     if isinstance(retry_after_s, int | float):
         more["retryAfterSeconds"] = retry_after_s
-    return Problem(STATUSES.get(error.code, 500), error.code, error.message, **more)
+    return HttpProblem(STATUSES.get(error.code, 500), error.code, error.message, **more)

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.server.answers import HTML, JSON, TITLES, Answer
+from toolcrib.server.answers import HTML, JSON, TITLES, HttpAnswer
 from toolcrib.server.identity.sign_in import COOKIE
 from toolcrib.server.rest.about import About, Param, ProblemShape
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.version import VERSION
 
 REFS = "#/components/schemas/{name}"
@@ -178,14 +178,14 @@ def description_routes(routes: Callable[[], Sequence[RouteSpec]]) -> list[RouteS
 
         return render(document()).encode(), POLICY.encode()
 
-    async def read(visit: Visit) -> Answer:
+    async def read(visit: PageRequest) -> HttpAnswer:
         del visit
-        return Answer(200, encoded(), JSON, _KEEP)
+        return HttpAnswer(200, encoded(), JSON, _KEEP)
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         del visit
         body, policy = page()
-        return Answer(
+        return HttpAnswer(
             200, body, HTML, (*_KEEP, (b"content-security-policy", policy), (b"referrer-policy", b"no-referrer"))
         )
 

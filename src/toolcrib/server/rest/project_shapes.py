@@ -9,24 +9,24 @@ NAME_MAX = 100
 LONGEST_S = 24 * 3600
 
 
-class Shape(msgspec.Struct, rename="camel"):
+class CamelView(msgspec.Struct, rename="camel"):
     """An object whose names are written in camelCase."""
 
 
-class NewSession(Shape, forbid_unknown_fields=True):
+class NewSession(CamelView, forbid_unknown_fields=True):
     """What a session is to be called."""
 
     name: Annotated[str, Meta(max_length=NAME_MAX)] = ""
 
 
-class SessionCall(Shape, forbid_unknown_fields=True):
+class SessionCall(CamelView, forbid_unknown_fields=True):
     """A call: the arguments, and how long it may take."""
 
     arguments: dict[str, Any] = {}
     timeout_seconds: Annotated[float, Meta(gt=0, le=LONGEST_S)] | None = None
 
 
-class ProjectEntry(Shape):
+class ProjectEntry(CamelView):
     """A directory with its configuration."""
 
     id: str
@@ -38,7 +38,7 @@ class ProjectEntry(Shape):
     """Only for operators."""
 
 
-class ProjectList(Shape):
+class ProjectList(CamelView):
     """The projects a caller may know of, the served one first."""
 
     projects: list[ProjectEntry]
@@ -52,13 +52,13 @@ class ProjectDetail(ProjectEntry):
     sessions: int
 
 
-class ProjectView(Shape):
+class ProjectView(CamelView):
     """One project."""
 
     project: ProjectDetail
 
 
-class ConfiguredProject(Shape):
+class ConfiguredProject(CamelView):
     """Whose configuration it is."""
 
     id: str
@@ -69,7 +69,7 @@ class ConfiguredProject(Shape):
     """Where the configuration is written; only for operators."""
 
 
-class Setting(Shape):
+class Setting(CamelView):
     """One setting as it counts, secrets masked."""
 
     setting: str
@@ -82,7 +82,7 @@ class Setting(Shape):
     """The stricter rule of another place because of which it does not count."""
 
 
-class ConfiguredServer(Shape):
+class ConfiguredServer(CamelView):
     """One server, and what its last discovery came to."""
 
     name: str
@@ -99,7 +99,7 @@ class ConfiguredServer(Shape):
     origin: str | None
 
 
-class AvailableTool(Shape):
+class AvailableTool(CamelView):
     """One tool, and how fresh that knowledge is."""
 
     name: str
@@ -122,7 +122,7 @@ class LiveTool(AvailableTool):
     """Whether its server answered in this run; if not, it is shown as the record knows it."""
 
 
-class Configuration(Shape):
+class Configuration(CamelView):
     """What a project is configured to offer."""
 
     project: ConfiguredProject
@@ -133,13 +133,13 @@ class Configuration(Shape):
     available_tools: list[AvailableTool]
 
 
-class ConfigurationView(Shape):
+class ConfigurationView(CamelView):
     """The configuration of a project, from its files alone."""
 
     configuration: Configuration
 
 
-class LiveConfiguration(Shape):
+class LiveConfiguration(CamelView):
     """What a project offers while it runs."""
 
     project: ConfiguredProject
@@ -149,20 +149,20 @@ class LiveConfiguration(Shape):
     available_tools: list[LiveTool]
 
 
-class LiveConfigurationView(Shape):
+class LiveConfigurationView(CamelView):
     """The configuration of a session."""
 
     configuration: LiveConfiguration
 
 
-class ProjectRef(Shape):
+class ProjectRef(CamelView):
     """The project a session works in."""
 
     id: str
     name: str
 
 
-class SessionEntry(Shape):
+class SessionSummary(CamelView):
     """One agent at work."""
 
     id: str
@@ -177,26 +177,26 @@ class SessionEntry(Shape):
     last_used: str
 
 
-class SessionList(Shape):
+class SessionList(CamelView):
     """The sessions a caller may know of."""
 
-    sessions: list[SessionEntry]
+    sessions: list[SessionSummary]
 
 
-class SessionDetail(SessionEntry):
+class SessionDetail(SessionSummary):
     """A session with what it can use right now."""
 
     last_event: int
     available_tools: list[LiveTool]
 
 
-class SessionView(Shape):
+class SessionView(CamelView):
     """One session."""
 
     session: SessionDetail
 
 
-class HappeningEntry(Shape):
+class HappeningEntry(CamelView):
     """One thing that happened to the servers or the tools of a project."""
 
     id: int
@@ -205,7 +205,7 @@ class HappeningEntry(Shape):
     server: str | None
 
 
-class HappeningList(Shape):
+class HappeningList(CamelView):
     """What happened, oldest first."""
 
     events: list[HappeningEntry]
@@ -215,7 +215,7 @@ class HappeningList(Shape):
     """Whether something between was forgotten: look at the session anew."""
 
 
-class SessionCallError(Shape):
+class SessionCallError(CamelView):
     """Why a call failed."""
 
     code: str
@@ -224,7 +224,7 @@ class SessionCallError(Shape):
     details: dict[str, Any]
 
 
-class SessionCallResult(Shape):
+class SessionCallResult(CamelView):
     """What came of a call that ran."""
 
     success: bool

@@ -9,9 +9,9 @@ from toolcrib.core.access import matches, may_operate
 from toolcrib.core.call import ErrorInfo, ToolCall
 from toolcrib.core.errors import ConfigError, InternalError
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.project.known import Place, Snapshot
-from toolcrib.project.sessions import Session, Sessions, UnknownSession, working
-from toolcrib.server.answers import JSON, STATUSES, Answer, Problem, json_answer
+from toolcrib.project.known import ProjectPlace, Snapshot
+from toolcrib.project.sessions import AgentSession, AgentSessions, UnknownSession, working
+from toolcrib.server.answers import JSON, STATUSES, HttpAnswer, HttpProblem, json_answer
 from toolcrib.server.rest.about import About, Param, count
 from toolcrib.server.rest.calls import show_result
 from toolcrib.server.rest.project_shapes import (
@@ -27,7 +27,7 @@ from toolcrib.server.rest.project_shapes import (
     SessionView,
 )
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.visit import Premises, Visit
+from toolcrib.server.visit import PageRequest, ServedProject
 from toolcrib.stores.projects import UnknownProject
 
 SESSIONS_PATH = "/api/v1/sessions"
@@ -36,28 +36,28 @@ LONGEST_WAIT_S = 60
 NEWEST = 999_999_999
 
 
-def session_routes(sessions: Sessions) -> list[RouteSpec]:
+def session_routes(sessions: AgentSessions) -> list[RouteSpec]:
     """The routes of sessions."""
 
-    async def look(visit: Visit) -> Answer:
+    async def look(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         return json_answer({"sessions": shown_sessions(visit, sessions)})
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         return json_answer({"session": session_entry(await find_session(visit, sessions), visit)})
 
-    async def configuration(visit: Visit) -> Answer:
+    async def configuration(visit: PageRequest) -> HttpAnswer:
         session = await find_session(visit, sessions)
         return json_answer(session.workplace.document(visit.caller))
 
-    async def events(visit: Visit) -> Answer:
+    async def events(visit: PageRequest) -> HttpAnswer:
         return json_answer(await _happenings(visit, await find_session(visit, sessions)))
 
-    async def end(visit: Visit) -> Answer:
+    async def end(visit: PageRequest) -> HttpAnswer:
         await sessions.end(await find_session(visit, sessions))
-        return Answer(204)
+        return HttpAnswer(204)
 
-    async def call(visit: Visit) -> Answer:
+    async def call(visit: PageRequest) -> HttpAnswer:
         session = await find_session(visit, sessions)
         return await working(session, _call(visit, session))
 
@@ -104,14 +104,14 @@ CALL = About(
 )
 
 
-def may_see(visit: Visit, session: Session) -> bool:
+def may_see(visit: PageRequest, session: AgentSession) -> bool:
     """Whether a session concerns the visitor; those in other projects concern only who could open one there."""
     if not session.workplace.place.is_served:
         return may_operate(visit.caller, SecurityLevel.SYSTEM)
     return session.caller.id == visit.caller.id or may_operate(visit.caller, SecurityLevel.ADMIN)
 
 
-async def find_session(visit: Visit, sessions: Sessions) -> Session:
+async def find_session(visit: PageRequest, sessions: AgentSessions) -> AgentSession:
     """The session an address names, as far as it concerns the visitor."""
     visit.need_known()
     wanted = visit.params["id"]
@@ -120,7 +120,7 @@ async def find_session(visit: Visit, sessions: Sessions) -> Session:
     return await sessions.use(wanted)
 
 
-def shown_sessions(visit: Visit, sessions: Sessions, project: str | None = None) -> list[dict[str, Any]]:
+def shown_sessions(visit: PageRequest, sessions: AgentSessions, project: str | None = None) -> list[dict[str, Any]]:
     """The sessions that concern the visitor, of one project or of all."""
     return [
         session.to_dict()
@@ -129,7 +129,7 @@ def shown_sessions(visit: Visit, sessions: Sessions, project: str | None = None)
     ]
 
 
-def session_entry(session: Session, visit: Visit) -> dict[str, Any]:
+def session_entry(session: AgentSession, visit: PageRequest) -> dict[str, Any]:
     """One session, with the tools the visitor can use in it right now."""
     return session.to_dict() | {
         "lastEvent": session.workplace.journal.latest(_sees(visit)),
@@ -137,7 +137,7 @@ def session_entry(session: Session, visit: Visit) -> dict[str, Any]:
     }
 
 
-async def _happenings(visit: Visit, session: Session) -> dict[str, Any]:
+async def _happenings(visit: PageRequest, session: AgentSession) -> dict[str, Any]:
     """What happened after an id, as far as it concerns the visitor; waits for something if nothing has."""
     journal, after, sees = session.workplace.journal, visit.number("after", 0, NEWEST), _sees(visit)
     await working(session, journal.wait(after, visit.number("wait", 0, LONGEST_WAIT_S), sees))
@@ -148,15 +148,15 @@ async def _happenings(visit: Visit, session: Session) -> dict[str, Any]:
     }
 
 
-def _sees(visit: Visit) -> Callable[[frozenset[str]], bool]:
+def _sees(visit: PageRequest) -> Callable[[frozenset[str]], bool]:
     """What happens to servers outside of a token's grants does not concern its owner, not even that it does."""
     patterns = visit.caller.grants.servers
     return lambda servers: any(matches(server, patterns) for server in servers)
 
 
-async def _call(visit: Visit, session: Session) -> Answer:
+async def _call(visit: PageRequest, session: AgentSession) -> HttpAnswer:
     if session.stay is not None:
-        raise Problem(409, "HTTP_CONFLICT", "This session belongs to an MCP client: open one of your own.")
+        raise HttpProblem(409, "HTTP_CONFLICT", "This session belongs to an MCP client: open one of your own.")
     body = visit.json(SessionCall)
     caller = replace(visit.caller, session=session.id)
     made = ToolCall(visit.params["name"], "", body.arguments, caller=caller, timeout_s=body.timeout_seconds)
@@ -173,44 +173,44 @@ def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:
     return error.code == InternalError.code or (not call.sent and error.code in STATUSES)
 
 
-def _refused(error: ErrorInfo, call_id: str) -> Problem:
+def _refused(error: ErrorInfo, call_id: str) -> HttpProblem:
     more: dict[str, Any] = {"retryable": error.retryable, "executionId": call_id, "details": dict(error.details)}
     retry_after_s = error.details.get("retry_after_s")
     if isinstance(retry_after_s, int | float):
         more["retryAfterSeconds"] = retry_after_s
-    return Problem(STATUSES.get(error.code, 500), error.code, error.message, **more)
+    return HttpProblem(STATUSES.get(error.code, 500), error.code, error.message, **more)
 
 
 PATH = "/api/v1/projects"
 TAG = "projects"
 
 
-def project_routes(premises: Premises) -> list[RouteSpec]:
+def project_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of projects and sessions."""
     sessions = premises.sessions
     if sessions is None:
         return []
     projects = sessions.projects
 
-    async def look(visit: Visit) -> Answer:
+    async def look(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         places = await projects.places() if sees_others(visit) else [projects.place]
         return json_answer({"projects": [_entry(place, visit) for place in places]})
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         place = await find_place(visit, sessions)
         snapshot = await read_files(visit, sessions, place)
         return json_answer({"project": _entry(place, visit) | _counts(snapshot, visit, sessions)})
 
-    async def configuration(visit: Visit) -> Answer:
+    async def configuration(visit: PageRequest) -> HttpAnswer:
         place = await find_place(visit, sessions)
         return configuration_answer(visit, await read_files(visit, sessions, place))
 
-    async def look_at_sessions(visit: Visit) -> Answer:
+    async def look_at_sessions(visit: PageRequest) -> HttpAnswer:
         place = await find_place(visit, sessions)
         return json_answer({"sessions": shown_sessions(visit, sessions, place.id)})
 
-    async def open_session(visit: Visit) -> Answer:
+    async def open_session(visit: PageRequest) -> HttpAnswer:
         place = await find_place(visit, sessions)
         if not place.is_served:
             visit.need_operator(SecurityLevel.SYSTEM)
@@ -252,12 +252,12 @@ OPEN = About(
 )
 
 
-def sees_others(visit: Visit) -> bool:
+def sees_others(visit: PageRequest) -> bool:
     """Whether projects other than the served one concern the visitor: grants speak of the served one's servers."""
     return may_operate(visit.caller, SecurityLevel.ADMIN)
 
 
-async def find_place(visit: Visit, sessions: Sessions) -> Place:
+async def find_place(visit: PageRequest, sessions: AgentSessions) -> ProjectPlace:
     """The project an address names, as far as it concerns the visitor."""
     visit.need_known()
     wanted = visit.params["id"]
@@ -266,24 +266,26 @@ async def find_place(visit: Visit, sessions: Sessions) -> Place:
     return await sessions.projects.find(wanted)
 
 
-async def read_files(visit: Visit, sessions: Sessions, place: Place) -> Snapshot:
+async def read_files(visit: PageRequest, sessions: AgentSessions, place: ProjectPlace) -> Snapshot:
     """What a project's files tell; why they cannot be used is for operators, for it names them."""
     try:
         return await sessions.projects.read(place)
     except ConfigError as error:
         if sees_others(visit):
             raise
-        raise Problem(422, error.code, "The files of this project cannot be used; its operators can see why.") from None
+        raise HttpProblem(
+            422, error.code, "The files of this project cannot be used; its operators can see why."
+        ) from None
 
 
-def configuration_answer(visit: Visit, snapshot: Snapshot) -> Answer:
+def configuration_answer(visit: PageRequest, snapshot: Snapshot) -> HttpAnswer:
     """The configuration, encoded beforehand for who may see all of it."""
     if not may_operate(visit.caller, SecurityLevel.SYSTEM):
         return json_answer(snapshot.document(visit.caller))
     headers = ((b"etag", snapshot.etag), (b"cache-control", b"private, no-cache"))
     if is_same(visit.request.header(b"if-none-match"), snapshot.etag):
-        return Answer(304, b"", JSON, headers)
-    return Answer(200, snapshot.encoded, JSON, headers)
+        return HttpAnswer(304, b"", JSON, headers)
+    return HttpAnswer(200, snapshot.encoded, JSON, headers)
 
 
 def is_same(given: bytes | None, etag: bytes) -> bool:
@@ -292,7 +294,7 @@ def is_same(given: bytes | None, etag: bytes) -> bool:
     return etag in known or b"*" in known
 
 
-def _entry(place: Place, visit: Visit) -> dict[str, Any]:
+def _entry(place: ProjectPlace, visit: PageRequest) -> dict[str, Any]:
     is_operator = sees_others(visit)
     return {
         "id": place.id,
@@ -303,7 +305,7 @@ def _entry(place: Place, visit: Visit) -> dict[str, Any]:
     }
 
 
-def _counts(snapshot: Snapshot, visit: Visit, sessions: Sessions) -> dict[str, Any]:
+def _counts(snapshot: Snapshot, visit: PageRequest, sessions: AgentSessions) -> dict[str, Any]:
     servers = snapshot.servers(visit.caller, full=False)
     return {
         "servers": len(servers),

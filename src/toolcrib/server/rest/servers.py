@@ -14,12 +14,12 @@ from toolcrib.config.secrets import MASK
 from toolcrib.core.access import matches
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.server.answers import Answer, Problem, json_answer, not_found
+from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, not_found
 from toolcrib.server.rest.about import About, Param, count
 from toolcrib.server.rest.shapes import LevelWord, PolicyWord, ServerDetail, ServerList, ServerLog, ServerOutcome
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.servers import log_lines, server_entries, server_entry, shown_config
-from toolcrib.server.visit import Premises, Visit
+from toolcrib.server.visit import PageRequest, ServedProject
 
 ServerName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$", max_length=64)]
 Address = Annotated[str, Meta(pattern=r"^(https?://|\$\{)")]
@@ -92,7 +92,7 @@ class ServerChange(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 def refuse_masks(table: Mapping[str, Any]) -> None:
     """Stop a value that was read masked and is sent back."""
     if any(MASK in text for text in _texts(table)):
-        raise Problem(422, "TOOL_INVALID_INPUT", f"{MASK} stands for a value that is not shown; leave it out.")
+        raise HttpProblem(422, "TOOL_INVALID_INPUT", f"{MASK} stands for a value that is not shown; leave it out.")
 
 
 def needs_system(table: Mapping[str, Any], *, is_new: bool) -> bool:
@@ -122,21 +122,21 @@ MOST_LINES = 1_000
 USUAL_LINES = 200
 
 
-def server_routes(premises: Premises) -> list[RouteSpec]:
+def server_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of the servers."""
     return [*_reading(premises), *_changing(premises), *_deeds(premises)]
 
 
-def _reading(premises: Premises) -> list[RouteSpec]:
-    async def ls(visit: Visit) -> Answer:
+def _reading(premises: ServedProject) -> list[RouteSpec]:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         entries = [entry for entry in server_entries(premises.crib) if may_see(visit, entry["name"])]
         return json_answer({"servers": [_for(visit, entry) for entry in entries]})
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         return json_answer(detail(premises, visit, known_server(premises, visit)))
 
-    async def logs(visit: Visit) -> Answer:
+    async def logs(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name, lines = known_server(premises, visit), visit.number("lines", USUAL_LINES, MOST_LINES)
         found = log_lines(premises.crib, name, lines) if name in premises.crib.shelves else []
@@ -162,19 +162,21 @@ def _reading(premises: Premises) -> list[RouteSpec]:
     ]
 
 
-def _changing(premises: Premises) -> list[RouteSpec]:
-    async def add(visit: Visit) -> Answer:
+def _changing(premises: ServedProject) -> list[RouteSpec]:
+    async def add(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         body = visit.json(NewServer)
         need_right_to_set(premises, visit, body.table(), body.command is not None)
         if server_entry(premises.crib, body.name) is not None:
-            raise Problem(409, "HTTP_CONFLICT", f"There is already a server {body.name!r}. Change it, or remove it.")
+            raise HttpProblem(
+                409, "HTTP_CONFLICT", f"There is already a server {body.name!r}. Change it, or remove it."
+            )
         server = body.to_config()
         await _write_down(premises, visit, body.name, "added")
         record = await premises.project.add(server, user=body.user)
         return _outcome(premises, visit, body.name, record, status=201)
 
-    async def change(visit: Visit) -> Answer:
+    async def change(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name, table = known_server(premises, visit), visit.json(ServerChange).table()
         premises.project.home_of(name)
@@ -184,13 +186,13 @@ def _changing(premises: Premises) -> list[RouteSpec]:
         record = await premises.project.change(name, table)
         return _outcome(premises, visit, name, record)
 
-    async def remove(visit: Visit) -> Answer:
+    async def remove(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name = known_server(premises, visit)
         premises.project.home_of(name)
         await _write_down(premises, visit, name, "removed")
         await premises.project.remove(name)
-        return Answer(204)
+        return HttpAnswer(204)
 
     return [
         RouteSpec("POST", PATH, add, ADD),
@@ -221,29 +223,29 @@ CHANGE = About(
 )
 
 
-def _deeds(premises: Premises) -> list[RouteSpec]:
+def _deeds(premises: ServedProject) -> list[RouteSpec]:
     project = premises.project
 
-    async def enable(visit: Visit) -> Answer:
+    async def enable(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name = known_server(premises, visit)
         await _write_down(premises, visit, name, "enabled")
         await project.set_enabled(name, True)
         return _outcome(premises, visit, name, await project.discover(name))
 
-    async def disable(visit: Visit) -> Answer:
+    async def disable(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name = known_server(premises, visit)
         await _write_down(premises, visit, name, "disabled")
         await project.set_enabled(name, False)
         return _outcome(premises, visit, name, None)
 
-    async def refresh(visit: Visit) -> Answer:
+    async def refresh(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name = _enabled_server(premises, visit)
         return _outcome(premises, visit, name, await project.discover(name))
 
-    async def restart(visit: Visit) -> Answer:
+    async def restart(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name = _enabled_server(premises, visit)
         await _write_down(premises, visit, name, "restarted")
@@ -261,13 +263,13 @@ def _deeds(premises: Premises) -> list[RouteSpec]:
     ]
 
 
-def may_see(visit: Visit, server: str) -> bool:
+def may_see(visit: PageRequest, server: str) -> bool:
     """Whether a caller may know of a server."""
     grants = visit.caller.grants
     return grants.level is not None and matches(server, grants.servers)
 
 
-def known_server(premises: Premises, visit: Visit) -> str:
+def known_server(premises: ServedProject, visit: PageRequest) -> str:
     """The server a visit is about, if its caller may know of it."""
     visit.need_known()
     name = visit.params["name"]
@@ -277,15 +279,15 @@ def known_server(premises: Premises, visit: Visit) -> str:
     return name
 
 
-def _enabled_server(premises: Premises, visit: Visit) -> str:
+def _enabled_server(premises: ServedProject, visit: PageRequest) -> str:
     name = known_server(premises, visit)
     if name not in premises.crib.shelves:
-        raise Problem(409, "HTTP_CONFLICT", f"Server {name!r} is switched off. Enable it first.")
+        raise HttpProblem(409, "HTTP_CONFLICT", f"Server {name!r} is switched off. Enable it first.")
     return name
 
 
 def need_right_to_set(
-    premises: Premises, visit: Visit, table: dict[str, Any], runs_command: bool, *, is_new: bool = True
+    premises: ServedProject, visit: PageRequest, table: dict[str, Any], runs_command: bool, *, is_new: bool = True
 ) -> None:
     """Stop who may not set these keys of a server."""
     refuse_masks(table)
@@ -294,10 +296,10 @@ def need_right_to_set(
     if runs_command and not premises.edit_commands:
         hint = "Start toolcrib with --edit-commands, or use `toolcrib servers add` on its machine."
         detail = f"Servers that run a command cannot be added or changed over HTTP here. {hint}"
-        raise Problem(403, "HTTP_FORBIDDEN", detail)
+        raise HttpProblem(403, "HTTP_FORBIDDEN", detail)
 
 
-def detail(premises: Premises, visit: Visit, name: str) -> dict[str, Any]:
+def detail(premises: ServedProject, visit: PageRequest, name: str) -> dict[str, Any]:
     """One server with all that its caller may know."""
     crib = premises.crib
     entry = server_entry(crib, name) or {}
@@ -313,24 +315,26 @@ def detail(premises: Premises, visit: Visit, name: str) -> dict[str, Any]:
     }
 
 
-def _for(visit: Visit, entry: dict[str, Any]) -> dict[str, Any]:
+def _for(visit: PageRequest, entry: dict[str, Any]) -> dict[str, Any]:
     """What went wrong quotes what a server wrote and where it is; that is for operators, as its log is."""
     if visit.is_operator():
         return entry
     return entry | {"runs": None, "origin": None, "error": None, "problems": [], "held": []}
 
 
-def shown_health(visit: Visit, health: dict[str, Any]) -> dict[str, Any]:
+def shown_health(visit: PageRequest, health: dict[str, Any]) -> dict[str, Any]:
     """How a server is doing, as far as the visitor may know."""
     return health if visit.is_operator() else health | {"error": ""}
 
 
-def _outcome(premises: Premises, visit: Visit, name: str, record: Record | None, *, status: int = 200) -> Answer:
+def _outcome(
+    premises: ServedProject, visit: PageRequest, name: str, record: Record | None, *, status: int = 200
+) -> HttpAnswer:
     told = record and {"status": record.status, "tools": len(record.tools), "error": record.error or None}
     return json_answer({"server": detail(premises, visit, name), "discovery": told}, status)
 
 
-async def _write_down(premises: Premises, visit: Visit, name: str, decision: str, **details: Any) -> None:
+async def _write_down(premises: ServedProject, visit: PageRequest, name: str, decision: str, **details: Any) -> None:
     """Before it is done: what cannot be recorded does not happen."""
     caller = visit.caller
     entry = AuditEntry("server", "", name, caller.id, caller.kind, decision=decision, details=details)

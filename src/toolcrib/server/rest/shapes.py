@@ -9,11 +9,11 @@ LevelWord = Literal["read_only", "write", "admin", "system"]
 Health = Literal["healthy", "degraded", "unhealthy"]
 
 
-class Shape(msgspec.Struct, rename="camel"):
+class CamelCase(msgspec.Struct, rename="camel"):
     """An object whose names are written in camelCase."""
 
 
-class ServerEntry(Shape):
+class ServerView(CamelCase):
     """One configured server."""
 
     name: str
@@ -36,13 +36,13 @@ class ServerEntry(Shape):
     era: str | None
 
 
-class ServerList(Shape):
+class ServerList(CamelCase):
     """The servers a caller may know of."""
 
-    servers: list[ServerEntry]
+    servers: list[ServerView]
 
 
-class ServerHealth(Shape):
+class ServerHealth(CamelCase):
     """How one server is doing."""
 
     health: Health
@@ -61,7 +61,7 @@ class ServerHealth(Shape):
     isolation: str
 
 
-class ServerDetail(ServerEntry):
+class ServerDetail(ServerView):
     """One server with all that is known of it."""
 
     tool_names: list[str]
@@ -70,7 +70,7 @@ class ServerDetail(ServerEntry):
     """What is configured, by the keys of toolcrib.toml, secrets masked; only for operators."""
 
 
-class Discovery(Shape):
+class Discovery(CamelCase):
     """What came of asking a server for its tools."""
 
     status: Literal["never", "discovering", "success", "failed"]
@@ -78,21 +78,21 @@ class Discovery(Shape):
     error: str | None
 
 
-class ServerOutcome(Shape):
+class ServerOutcome(CamelCase):
     """A server after a change, and what came of asking it, if it was asked."""
 
     server: ServerDetail
     discovery: Discovery | None
 
 
-class ServerLog(Shape):
+class ServerLog(CamelCase):
     """The end of what a server wrote to stderr, without its secrets."""
 
     server: str
     lines: list[str]
 
 
-class ToolEntry(Shape):
+class ToolEntry(CamelCase):
     """One tool."""
 
     name: str
@@ -118,7 +118,7 @@ class FoundTool(ToolEntry, kw_only=True):
     """One line to call it from."""
 
 
-class MissingServer(Shape):
+class MissingServer(CamelCase):
     """A server whose tools are not in the list because nobody knows them yet, or any more."""
 
     server: str
@@ -126,7 +126,7 @@ class MissingServer(Shape):
     reason: str
 
 
-class ToolList(Shape):
+class ToolList(CamelCase):
     """One page of the tools: by name, or the best answers to `query`; and which servers it lacks the tools of."""
 
     tools: list[FoundTool]
@@ -135,7 +135,7 @@ class ToolList(Shape):
     missing: list[MissingServer]
 
 
-class DefinitionList(Shape):
+class DefinitionList(CamelCase):
     """The tools as a provider wants them."""
 
     format: str
@@ -146,7 +146,7 @@ class DefinitionList(Shape):
     """Tools the provider would refuse, and why."""
 
 
-class Story(Shape):
+class Story(CamelCase):
     """Why a tool is here, held, denied or stale."""
 
     name: str
@@ -156,7 +156,7 @@ class Story(Shape):
     facts: dict[str, Any]
 
 
-class Tally(Shape):
+class Tally(CamelCase):
     """What was run, and how it went."""
 
     executed: int
@@ -169,7 +169,7 @@ class Tally(Shape):
     health: Health
 
 
-class PinState(Shape):
+class PinState(CamelCase):
     """What was accepted of a tool, and whether it still is that."""
 
     state: Literal["accepted", "held", "none"]
@@ -194,7 +194,7 @@ class ToolDetail(ToolEntry):
     """Only for operators."""
 
 
-class CallError(Shape):
+class CallError(CamelCase):
     """Why a call failed."""
 
     code: str
@@ -203,7 +203,7 @@ class CallError(Shape):
     details: dict[str, Any]
 
 
-class CallResult(Shape):
+class CallResult(CamelCase):
     """What came of a call that ran."""
 
     success: bool
@@ -216,7 +216,7 @@ class CallResult(Shape):
     error: CallError | None = None
 
 
-class PolicyEntry(Shape):
+class PolicyEntry(CamelCase):
     """What holds for one tool, and why."""
 
     name: str
@@ -227,7 +227,7 @@ class PolicyEntry(Shape):
     why: str
 
 
-class Policies(Shape):
+class Policies(CamelCase):
     """What may be called."""
 
     default: PolicyWord
@@ -235,7 +235,7 @@ class Policies(Shape):
     tools: list[PolicyEntry]
 
 
-class PolicyView(Shape):
+class PolicyView(CamelCase):
     """What is written for a pattern, and what holds for the tools it stands for."""
 
     pattern: str
@@ -244,7 +244,7 @@ class PolicyView(Shape):
     tools: list[PolicyEntry]
 
 
-class PinChange(Shape):
+class PinChange(CamelCase):
     """A tool in quarantine: what was accepted, and what it is now."""
 
     name: str
@@ -257,13 +257,13 @@ class PinChange(Shape):
     """Send it with the approval: it says what was looked at."""
 
 
-class PinList(Shape):
+class PinList(CamelCase):
     """What is in quarantine."""
 
     pins: list[PinChange]
 
 
-class Approved(Shape):
+class Approved(CamelCase):
     """The tools that are accepted now."""
 
     approved: list[str]

@@ -12,27 +12,27 @@ from toolcrib.core.access import AUDIT, METRICS, NATIVE, OWNER_ID
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.events import TOPICS, News
 from toolcrib.core.names import is_own
-from toolcrib.server.answers import Answer, Problem, json_answer, with_pauses
+from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, with_pauses
 from toolcrib.server.identity.sign_in import LINK_S
 from toolcrib.server.rest.about import About, Param, count
 from toolcrib.server.rest.servers import may_see, shown_health
 from toolcrib.server.rest.watch_shapes import CostReport, HealthView, MetricsView, SignInLink, VersionView
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.costs import DAYS, Asked, cost_report, profiles_of, usage_of
-from toolcrib.server.visit import Premises, Visit
-from toolcrib.stores.audit.reading import Usage
+from toolcrib.server.views.costs import DAYS, CostQuery, cost_report, profiles_of, usage_of
+from toolcrib.server.visit import PageRequest, ServedProject
+from toolcrib.stores.audit.reading import ToolUsage
 from toolcrib.transports.http.server import Exchange
 from toolcrib.version import VERSION
 
 
-def state_routes(premises: Premises) -> list[RouteSpec]:
+def state_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of the state."""
 
-    async def health(visit: Visit) -> Answer:
+    async def health(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         return json_answer(_health(premises, visit))
 
-    async def metrics(visit: Visit) -> Answer:
+    async def metrics(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         if METRICS not in (visit.caller.grants.capabilities or ()):
             visit.need_operator()
@@ -42,7 +42,7 @@ def state_routes(premises: Premises) -> list[RouteSpec]:
         tallies = {"totals": found.totals(), "inFlight": found.in_flight, "unknown": found.unknown, "tools": tools}
         return json_answer({**tallies, "uptimeSeconds": uptime_s})
 
-    async def version(visit: Visit) -> Answer:
+    async def version(visit: PageRequest) -> HttpAnswer:
         del visit
         return json_answer({"name": "toolcrib", "version": VERSION})
 
@@ -53,7 +53,7 @@ def state_routes(premises: Premises) -> list[RouteSpec]:
     ]
 
 
-def _health(premises: Premises, visit: Visit) -> dict[str, Any]:
+def _health(premises: ServedProject, visit: PageRequest) -> dict[str, Any]:
     """What a caller may know of it: its own servers, its own tools; the rest is for operators."""
     crib = premises.crib
     whole = crib.health()
@@ -80,10 +80,10 @@ MOST_DAYS = 3650
 MOST_PAIRS = 50
 
 
-def cost_routes(premises: Premises) -> list[RouteSpec]:
+def cost_routes(premises: ServedProject) -> list[RouteSpec]:
     """The one route."""
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         days = max(1, visit.number("days", DAYS, MOST_DAYS))
         pairs = visit.number("pairs", 0, MOST_PAIRS)
         if pairs:
@@ -91,7 +91,7 @@ def cost_routes(premises: Premises) -> list[RouteSpec]:
         usage = await _usage(premises, visit, days)
         routes = premises.crib.catalog.visible_to(visit.caller.grants)
         profiles = profiles_of(premises.crib.catalog, premises.project.config.profiles, visit.caller.grants)
-        asked = Asked(days, usage, profiles, pairs)
+        asked = CostQuery(days, usage, profiles, pairs)
         return json_answer(await asyncio.to_thread(cost_report, routes, asked))
 
     detail = (
@@ -110,7 +110,7 @@ PARAMS = (
 )
 
 
-async def _usage(premises: Premises, visit: Visit, days: int) -> Usage | None:
+async def _usage(premises: ServedProject, visit: PageRequest, days: int) -> ToolUsage | None:
     granted = visit.caller.grants.capabilities or ()
     if visit.is_operator() or (visit.is_known and (AUDIT in granted or METRICS in granted)):
         return await asyncio.to_thread(usage_of, premises.project.audit_log, days)
@@ -121,16 +121,16 @@ ROOT = "/agents/"
 PATHS = ("/agents/{app}/mcpServers", "/agents/v2/{app}/mcpServers")
 
 
-def agent_routes(premises: Premises) -> list[RouteSpec]:
+def agent_routes(premises: ServedProject) -> list[RouteSpec]:
     """Both addresses a gateway is asked at; every application gets what its token may reach."""
 
-    async def ls(visit: Visit) -> Answer:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         return json_answer({"mcpServers": await offered_servers(premises, visit)})
 
     return [RouteSpec("GET", path, ls) for path in PATHS]
 
 
-async def offered_servers(premises: Premises, visit: Visit) -> list[dict[str, Any]]:
+async def offered_servers(premises: ServedProject, visit: PageRequest) -> list[dict[str, Any]]:
     """The servers of whose tools the caller is shown any, each at its own address here."""
     catalog = await premises.crib.current()
     routes = [route for route in catalog.visible_to(visit.caller.grants) if not route.tool.reads_results]
@@ -144,13 +144,13 @@ async def offered_servers(premises: Premises, visit: Visit) -> list[dict[str, An
 SIGN_IN_PATH = "/api/v1/signin-links"
 
 
-def sign_in_routes(premises: Premises) -> list[RouteSpec]:
+def sign_in_routes(premises: ServedProject) -> list[RouteSpec]:
     """The route that makes them."""
 
-    async def make(visit: Visit) -> Answer:
+    async def make(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         if visit.caller.id != OWNER_ID or visit.signed_in is not None:
-            raise Problem(403, "HTTP_FORBIDDEN", "Only the owner's own token can sign somebody in.")
+            raise HttpProblem(403, "HTTP_FORBIDDEN", "Only the owner's own token can sign somebody in.")
         premises.sign_ins.make_token()
         return json_answer({"url": premises.sign_ins.make_link(), "expiresInSeconds": int(LINK_S)}, 201)
 
@@ -166,16 +166,16 @@ EVENT_STREAM = b"text/event-stream"
 _HEADERS = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
 
 
-def event_routes(premises: Premises, pause_s: float = PAUSE_S) -> list[RouteSpec]:
+def event_routes(premises: ServedProject, pause_s: float = PAUSE_S) -> list[RouteSpec]:
     """The route of the news."""
 
-    async def listen(visit: Visit) -> Answer | None:
+    async def listen(visit: PageRequest) -> HttpAnswer | None:
         visit.need_operator()
         topics, bulletin = _topics(visit), premises.bulletin
         if bulletin is None:
-            raise Problem(503, "TOOL_UNAVAILABLE", "No news are gathered here.")
+            raise HttpProblem(503, "TOOL_UNAVAILABLE", "No news are gathered here.")
         if visit.request.method == b"HEAD":
-            return Answer(200, b"", EVENT_STREAM, _HEADERS)
+            return HttpAnswer(200, b"", EVENT_STREAM, _HEADERS)
         told = _while_current(bulletin.read(topics, _after(visit)), pause_s, premises, visit)
         await _stream(visit.exchange, told)
         return None
@@ -196,24 +196,24 @@ def event_routes(premises: Premises, pause_s: float = PAUSE_S) -> list[RouteSpec
     return [RouteSpec("GET", EVENTS_PATH, listen, about)]
 
 
-def _topics(visit: Visit) -> frozenset[str] | None:
+def _topics(visit: PageRequest) -> frozenset[str] | None:
     given = visit.query.get("topics")
     if given is None:
         return None
     found = frozenset(given.split(","))
     if not found <= TOPICS:
-        raise Problem(422, "TOOL_INVALID_INPUT", f"`topics` must be some of {', '.join(sorted(TOPICS))}.")
+        raise HttpProblem(422, "TOOL_INVALID_INPUT", f"`topics` must be some of {', '.join(sorted(TOPICS))}.")
     return found
 
 
-def _after(visit: Visit) -> int | None:
+def _after(visit: PageRequest) -> int | None:
     """Where a reader left off; what is no id of ours counts as none."""
     given = visit.request.header(b"last-event-id") or b""
     return int(given) if given.isdigit() and len(given) < 16 else None
 
 
 async def _while_current(
-    news: AsyncGenerator[News, None], pause_s: float, premises: Premises, visit: Visit
+    news: AsyncGenerator[News, None], pause_s: float, premises: ServedProject, visit: PageRequest
 ) -> AsyncGenerator[News | None, None]:
     """The news and the pauses between them, until the token they were asked for with ends."""
     async with aclosing(with_pauses(news, pause_s)) as told:

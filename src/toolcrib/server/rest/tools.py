@@ -12,7 +12,7 @@ from toolcrib.catalog.entries import known_to, missing_servers, tool_entry
 from toolcrib.catalog.pins import fingerprint
 from toolcrib.core.audit import AuditEntry
 from toolcrib.crib.crib import Crib
-from toolcrib.server.answers import Answer, Problem, json_answer, not_found
+from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, not_found
 from toolcrib.server.rest.about import About, Param, count
 from toolcrib.server.rest.shapes import (
     DefinitionList,
@@ -25,7 +25,7 @@ from toolcrib.server.rest.shapes import (
 )
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.tools import definition_now, explained, policy_entries
-from toolcrib.server.visit import Premises, Visit
+from toolcrib.server.visit import PageRequest, ServedProject
 
 PATH = "/api/v1/tools"
 DEFINITIONS = "/api/v1/definitions"
@@ -35,10 +35,10 @@ LEVELS: tuple[str, ...] = get_args(LevelWord)
 POLICIES: tuple[str, ...] = get_args(PolicyWord)
 
 
-def tool_routes(premises: Premises) -> list[RouteSpec]:
+def tool_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of the catalogue."""
 
-    async def ls(visit: Visit) -> Answer:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         crib = premises.crib
         found = [route for route in visible(crib, visit) if _fits(route, visit)]
         if visit.query.get("query", "").strip():
@@ -49,10 +49,10 @@ def tool_routes(premises: Premises) -> list[RouteSpec]:
         page = [_entry(crib, route) for route in rest[:limit]]
         return json_answer({"tools": page, "total": len(found), "nextCursor": more, "missing": _missing(crib, visit)})
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         return json_answer(_detail(premises.crib, visit, known_tool(premises.crib, visit)))
 
-    async def definitions(visit: Visit) -> Answer:
+    async def definitions(visit: PageRequest) -> HttpAnswer:
         return json_answer(await asyncio.to_thread(_definitions, premises.crib, visit))
 
     detail = "What the caller may use; operators also see what is denied or in quarantine."
@@ -92,16 +92,16 @@ DEFINED = About(
 )
 
 
-def _definitions(crib: Crib, visit: Visit) -> dict[str, Any]:
+def _definitions(crib: Crib, visit: PageRequest) -> dict[str, Any]:
     form, server = visit.query.get("format", MCP), visit.query.get("server")
     if form not in FORMATS:
-        raise Problem(422, "TOOL_INVALID_INPUT", f"`format` must be one of {', '.join(FORMATS)}.")
+        raise HttpProblem(422, "TOOL_INVALID_INPUT", f"`format` must be one of {', '.join(FORMATS)}.")
     routes = crib.catalog.visible_to(visit.caller.grants)
     offer = offer_routes([route for route in routes if server in (None, route.server or "native")], form)
     return {"format": form, "definitions": offer.definitions, "names": offer.names.originals, "leftOut": offer.left_out}
 
 
-async def _ranked(crib: Crib, visit: Visit, among: list[Route]) -> dict[str, Any]:
+async def _ranked(crib: Crib, visit: PageRequest, among: list[Route]) -> dict[str, Any]:
     """The best answers to ``query`` on one page."""
     limit = max(1, visit.number("limit", search.USUAL, search.MOST))
     hits = await crib.find(visit.query["query"], limit, among=among)
@@ -109,20 +109,20 @@ async def _ranked(crib: Crib, visit: Visit, among: list[Route]) -> dict[str, Any
     return {"tools": tools, "total": len(tools), "nextCursor": None, "missing": _missing(crib, visit)}
 
 
-def _missing(crib: Crib, visit: Visit) -> list[dict[str, Any]]:
+def _missing(crib: Crib, visit: PageRequest) -> list[dict[str, Any]]:
     """The servers whose tools are not in the list because nobody knows them."""
     found = missing_servers(crib.shelves)
     return [one.to_dict() for one in (found if visit.is_operator() else known_to(found, visit.caller.grants))]
 
 
-def visible(crib: Crib, visit: Visit) -> list[Route]:
+def visible(crib: Crib, visit: PageRequest) -> list[Route]:
     """What a caller is shown, by name."""
     if visit.is_operator():
         return sorted(crib.catalog.routes.values(), key=lambda route: route.name)
     return sorted(crib.catalog.visible_to(visit.caller.grants), key=lambda route: route.name)
 
 
-def known_tool(crib: Crib, visit: Visit) -> Route:
+def known_tool(crib: Crib, visit: PageRequest) -> Route:
     """The tool a visit is about, if its caller may know of it."""
     name = visit.params["name"]
     found = next((route for route in visible(crib, visit) if route.name == name), None)
@@ -131,12 +131,12 @@ def known_tool(crib: Crib, visit: Visit) -> Route:
     return found
 
 
-def _fits(route: Route, visit: Visit) -> bool:
+def _fits(route: Route, visit: PageRequest) -> bool:
     query = visit.query
     wanted = {"server": route.server or "native", "level": route.tool.security_level, "policy": route.policy}
     for name, known in (("level", LEVELS), ("policy", POLICIES)):
         if name in query and query[name] not in known:
-            raise Problem(422, "TOOL_INVALID_INPUT", f"`{name}` must be one of {', '.join(known)}.")
+            raise HttpProblem(422, "TOOL_INVALID_INPUT", f"`{name}` must be one of {', '.join(known)}.")
     if any(query.get(name, value) != value for name, value in wanted.items()):
         return False
     text = f"{route.name} {route.tool.description}".casefold()
@@ -147,7 +147,7 @@ def _entry(crib: Crib, route: Route) -> dict[str, Any]:
     return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": route.tokens}
 
 
-def _detail(crib: Crib, visit: Visit, route: Route) -> dict[str, Any]:
+def _detail(crib: Crib, visit: PageRequest, route: Route) -> dict[str, Any]:
     tool, is_operator = route.tool, visit.is_operator()
     tally = crib.metrics.tools.get(route.name)
     return _entry(crib, route) | {
@@ -183,23 +183,23 @@ class PolicyBody(msgspec.Struct, forbid_unknown_fields=True):
     policy: PolicyWord
 
 
-def policy_routes(premises: Premises) -> list[RouteSpec]:
+def policy_routes(premises: ServedProject) -> list[RouteSpec]:
     """The routes of the policies."""
 
-    async def ls(visit: Visit) -> Answer:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         security = premises.project.config.security
         tools = policy_entries(premises.crib)
         return json_answer({"default": security.policy, "patterns": dict(security.policies), "tools": tools})
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         found = _view(premises, visit.params["pattern"])
         if not found["tools"] and found["policy"] is None:
             raise not_found("policy", visit.params["pattern"], "GET /api/v1/policies lists what holds.")
         return json_answer(found)
 
-    async def put(visit: Visit) -> Answer:
+    async def put(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         pattern, policy = _checked(visit.params["pattern"]), visit.json(PolicyBody).policy
         caller = visit.caller
@@ -232,11 +232,11 @@ SET = About(
 def _checked(pattern: str) -> str:
     if len(pattern) > LONGEST or not all(char in _SIGNS or (char.isascii() and char.isalnum()) for char in pattern):
         detail = f"A pattern has letters, digits and {' '.join(_SIGNS)}, at most {LONGEST} of them."
-        raise Problem(422, "TOOL_INVALID_INPUT", detail)
+        raise HttpProblem(422, "TOOL_INVALID_INPUT", detail)
     return pattern
 
 
-def _view(premises: Premises, pattern: str) -> dict[str, object]:
+def _view(premises: ServedProject, pattern: str) -> dict[str, object]:
     tools = [
         entry
         for entry in policy_entries(premises.crib)

@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolcrib.server.rest.shapes import Health, LevelWord, ServerHealth, Shape, Tally
+from toolcrib.server.rest.shapes import CamelCase, Health, LevelWord, ServerHealth, Tally
 
 
-class QuestionEntry(Shape):
+class QuestionEntry(CamelCase):
     """A call that waits for a person."""
 
     id: str
@@ -20,20 +20,20 @@ class QuestionEntry(Shape):
     seconds_left: float
 
 
-class QuestionList(Shape):
+class QuestionList(CamelCase):
     """What waits for an answer."""
 
     questions: list[QuestionEntry]
 
 
-class Answered(Shape):
+class Answered(CamelCase):
     """The answer that counts."""
 
     id: str
     answer: Literal["once", "session", "always", "no"]
 
 
-class KeptAnswer(Shape):
+class KeptAnswer(CamelCase):
     """What a person answered once and for all."""
 
     tool: str
@@ -43,13 +43,13 @@ class KeptAnswer(Shape):
     by: str
 
 
-class KeptAnswers(Shape):
+class KeptAnswers(CamelCase):
     """The answers that are kept."""
 
     answers: list[KeptAnswer]
 
 
-class AuditItem(Shape):
+class AuditItem(CamelCase):
     """One entry of the audit log; what was not written is left out."""
 
     seq: int
@@ -69,7 +69,7 @@ class AuditItem(Shape):
     details: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-class AuditPage(Shape):
+class AuditPage(CamelCase):
     """Entries, the newest first."""
 
     entries: list[AuditItem]
@@ -77,7 +77,7 @@ class AuditPage(Shape):
     """``before`` of the next page; ``null`` at the end."""
 
 
-class AuditFault(Shape):
+class AuditFault(CamelCase):
     """The first entry that is not as it was written."""
 
     seq: int
@@ -85,7 +85,7 @@ class AuditFault(Shape):
     message: str
 
 
-class AuditVerdict(Shape):
+class AuditVerdict(CamelCase):
     """Whether the log is as it was written."""
 
     status: Literal["clean", "changed"]
@@ -95,7 +95,7 @@ class AuditVerdict(Shape):
     unfinished: list[AuditItem]
 
 
-class CallStep(Shape):
+class CallStep(CamelCase):
     """What a call did, or waited for."""
 
     name: str
@@ -103,7 +103,7 @@ class CallStep(Shape):
     end_ms: float | None
 
 
-class CallEntry(Shape):
+class CallEntry(CamelCase):
     """One call, running or finished; of its arguments only names and kinds."""
 
     id: str
@@ -124,27 +124,27 @@ class CallEntry(Shape):
     steps: list[CallStep]
 
 
-class CallList(Shape):
+class CallList(CamelCase):
     """Calls, the newest first."""
 
     calls: list[CallEntry]
 
 
-class Cancelled(Shape):
+class Cancelled(CamelCase):
     """The call is being ended."""
 
     id: str
     cancelled: bool
 
 
-class ToolCounts(Shape):
+class ToolCounts(CamelCase):
     """How many tools there are."""
 
     native: int
     mcp: int
 
 
-class HealthView(Shape):
+class HealthView(CamelCase):
     """How toolcrib and the servers a caller may know of are doing."""
 
     status: Health
@@ -163,7 +163,7 @@ class HealthView(Shape):
     """Which replica this is, and how what it shares is doing; only where there are any, and for operators."""
 
 
-class MetricsView(Shape):
+class MetricsView(CamelCase):
     """The tallies of all tools that were called."""
 
     totals: dict[str, float]
@@ -173,28 +173,28 @@ class MetricsView(Shape):
     uptime_seconds: float
 
 
-class VersionView(Shape):
+class VersionView(CamelCase):
     """Which toolcrib this is."""
 
     name: str
     version: str
 
 
-class SignInLink(Shape):
+class SignInLink(CamelCase):
     """An address that signs the owner in to the page, once."""
 
     url: str
     expires_in_seconds: int
 
 
-class CostTotal(Shape):
+class CostTotal(CamelCase):
     """All tools together."""
 
     tools: int
     tokens: int
 
 
-class ServerCost(Shape):
+class ServerCost(CamelCase):
     """The tools of one server; `native` and `toolcrib` stand for those of this process."""
 
     name: str
@@ -204,7 +204,7 @@ class ServerCost(Shape):
     unused: int | None
 
 
-class ToolCost(Shape):
+class ToolCost(CamelCase):
     """One tool."""
 
     name: str
@@ -214,7 +214,7 @@ class ToolCost(Shape):
     last_used: str | None
 
 
-class ProfileCost(Shape):
+class ProfileCost(CamelCase):
     """The tools that one profile shows."""
 
     name: str
@@ -222,7 +222,7 @@ class ProfileCost(Shape):
     tokens: int
 
 
-class UsageView(Shape):
+class UsageView(CamelCase):
     """What was called, as far as the audit log goes back."""
 
     days: int
@@ -233,7 +233,7 @@ class UsageView(Shape):
     unused_tokens: int
 
 
-class ConfusablePair(Shape):
+class ConfusablePair(CamelCase):
     """Two tools that are easily taken for one another; at a score of 1 nothing tells them apart."""
 
     tools: list[str]
@@ -241,7 +241,7 @@ class ConfusablePair(Shape):
     why: str
 
 
-class ProfileProposal(Shape):
+class ProfileProposal(CamelCase):
     """A profile of what was used, with what it would save."""
 
     name: str
@@ -251,7 +251,7 @@ class ProfileProposal(Shape):
     toml: str
 
 
-class CostReport(Shape):
+class CostReport(CamelCase):
     """What the tools cost, the dearest first."""
 
     total: CostTotal

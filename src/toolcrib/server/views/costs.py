@@ -15,7 +15,7 @@ from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.tasks import TaskScope
 from toolcrib.server.views.tools import iso
 from toolcrib.stores.audit.log import AuditPlace
-from toolcrib.stores.audit.reading import Usage
+from toolcrib.stores.audit.reading import ToolUsage
 
 DAYS = 30
 DAY_US = 86_400_000_000
@@ -28,11 +28,11 @@ Profiles = Mapping[str, Sequence[Route]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CostQuery:
     """What shall be told."""
 
     days: int = DAYS
-    usage: Usage | None = None
+    usage: ToolUsage | None = None
     """``None``: nobody knows, or the asker may not."""
     profiles: Profiles = field(default_factory=dict)
     pairs: int = 0
@@ -51,7 +51,7 @@ def _is_own(route: Route) -> bool:
     return not route.reach.reads_results
 
 
-def usage_of(place: AuditPlace, days: int) -> Usage | None:
+def usage_of(place: AuditPlace, days: int) -> ToolUsage | None:
     """What was called in the last days; ``None`` if there is no log, or none that can be read."""
     try:
         with place.reading() as log:
@@ -67,10 +67,10 @@ class RecentUsage:
         self, place: Callable[[], AuditPlace], tasks: TaskScope, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._place, self._tasks, self._clock = place, tasks, clock
-        self._known: Usage | None = None
+        self._known: ToolUsage | None = None
         self._due_at = 0.0
 
-    def look(self) -> Usage | None:
+    def look(self) -> ToolUsage | None:
         """What is known by now; never waits."""
         if self._clock() >= self._due_at:
             self._due_at = self._clock() + FRESH_S
@@ -81,7 +81,7 @@ class RecentUsage:
         self._known = await asyncio.to_thread(usage_of, self._place(), DAYS)
 
 
-def cost_report(routes: Sequence[Route], asked: Asked) -> dict[str, Any]:
+def cost_report(routes: Sequence[Route], asked: CostQuery) -> dict[str, Any]:
     """The whole account as plain data."""
     used = asked.usage.tools if asked.usage is not None else None
     return {
@@ -106,7 +106,7 @@ def _server(name: str, routes: Sequence[Route], used: Mapping[str, Any] | None) 
     return {**asdict(cost_of(name, routes)), "calls": calls, "unused": unused}
 
 
-def _tool(route: Route, usage: Usage | None) -> dict[str, Any]:
+def _tool(route: Route, usage: ToolUsage | None) -> dict[str, Any]:
     use = usage.tools.get(route.name) if usage is not None else None
     return {
         "name": route.name,
@@ -117,7 +117,7 @@ def _tool(route: Route, usage: Usage | None) -> dict[str, Any]:
     }
 
 
-def _usage(routes: Sequence[Route], usage: Usage, days: int) -> dict[str, Any]:
+def _usage(routes: Sequence[Route], usage: ToolUsage, days: int) -> dict[str, Any]:
     unused = dead_weight(routes, usage.tools)
     return {
         "days": days,
@@ -129,7 +129,7 @@ def _usage(routes: Sequence[Route], usage: Usage, days: int) -> dict[str, Any]:
     }
 
 
-def covered_days(usage: Usage, days: int) -> float:
+def covered_days(usage: ToolUsage, days: int) -> float:
     """How many of the days the log knows of."""
     return min(float(days), max(0.0, (time.time_ns() // 1000 - usage.since_us) / DAY_US))
 
@@ -148,14 +148,14 @@ def _proposal(routes: Sequence[Route], used: Mapping[str, Any]) -> dict[str, Any
     return None if found is None else {**asdict(found), "tools": list(found.tools), "toml": found.to_toml()}
 
 
-def summary(routes: Sequence[Route], usage: Usage | None, days: int = DAYS) -> str:
+def summary(routes: Sequence[Route], usage: ToolUsage | None, days: int = DAYS) -> str:
     """One line: how much there is, and how much of it nobody uses."""
     cost = cost_of("", routes)
     told = f"{cost.tools} tool{'s' * (cost.tools != 1)}, ~{cost.tokens:,} tokens"
     return "; ".join(filter(None, (told, unused_line(routes, usage, days))))
 
 
-def unused_line(routes: Sequence[Route], usage: Usage | None, days: int = DAYS) -> str:
+def unused_line(routes: Sequence[Route], usage: ToolUsage | None, days: int = DAYS) -> str:
     """How much nobody uses; nothing while the log is too young, or too empty, to be held against the tools."""
     if usage is None or not usage.tools or covered_days(usage, days) < 1:
         return ""
@@ -163,7 +163,7 @@ def unused_line(routes: Sequence[Route], usage: Usage | None, days: int = DAYS) 
     return f"{unused} not used in {span(usage, days)}" if unused else ""
 
 
-def span(usage: Usage, days: int) -> str:
+def span(usage: ToolUsage, days: int) -> str:
     """``30 days``, or how long the log goes back if that is less."""
     covered = covered_days(usage, days)
     if covered < 1:

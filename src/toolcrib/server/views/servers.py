@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from toolcrib.catalog.records import Shelf, barred_words
+from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.config.tables import SERVER_KEYS
@@ -26,7 +26,7 @@ def server_entry(crib: Crib, name: str) -> dict[str, Any] | None:
     return _entry(crib.disabled[name], "disabled") if name in crib.disabled else None
 
 
-def _enabled_entry(crib: Crib, shelf: Shelf) -> dict[str, Any]:
+def _enabled_entry(crib: Crib, shelf: ServerShelf) -> dict[str, Any]:
     routes = crib.catalog.of_server(shelf.config.name)
     record = shelf.record
     return _entry(shelf.config, state_of(shelf)) | {
@@ -66,7 +66,7 @@ def native_entry(crib: Crib) -> list[dict[str, Any]]:
     return [row] if routes else []
 
 
-def state_of(shelf: Shelf) -> str:
+def state_of(shelf: ServerShelf) -> str:
     """``ok``, ``stale`` (an old listing, the last discovery failed), ``failed``, ``asking``, ``never``, or ``held``:
     it is in quarantine."""
     if shelf.barred:
@@ -80,7 +80,7 @@ def state_of(shelf: Shelf) -> str:
     return "ok"
 
 
-def is_unasked(shelf: Shelf) -> bool:
+def is_unasked(shelf: ServerShelf) -> bool:
     """Whether a server was never asked for its tools as it is configured now."""
     record = shelf.record
     failed_as_it_is = record.status == "failed" and record.config_hash == config_hash(shelf.config)

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from toolcrib.calls.approvals import Reply
+from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.core.access import may_approve
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.events import APPROVAL, CATALOG, MISSED, News
 from toolcrib.schema.text import printable
-from toolcrib.server.answers import Answer, Problem, not_found
+from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
 from toolcrib.server.rest.approvals import answer_question, shown
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.tools import change_of, held_routes
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on, stream_news
 from toolcrib.server.web.schema_parts import as_json
 from toolcrib.server.web.tool_result import shortened
@@ -19,17 +19,17 @@ from toolcrib.server.web.tool_rows import changes_between, tool_address
 
 HELD_SHOWN = 20
 KEPT_SHOWN = 100
-REPLIES = {reply.value for reply in Reply}
+REPLIES = {reply.value for reply in ApprovalReply}
 
 
 def approvals_routes(pages: Pages) -> list[RouteSpec]:
     """The routes of the inbox."""
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         return pages.render(visit, "approvals/inbox.html", **await _inbox(pages, visit))
 
-    async def stream(visit: Visit) -> Answer | None:
+    async def stream(visit: PageRequest) -> HttpAnswer | None:
         _need_approver(visit)
         inbox = pages.premises.crib.inbox
 
@@ -41,15 +41,15 @@ def approvals_routes(pages: Pages) -> list[RouteSpec]:
         topics = frozenset({APPROVAL, CATALOG})
         return await stream_news(pages, visit, topics, concerns, lambda: inbox.attend(visit.caller))
 
-    async def answer(visit: Visit) -> Answer:
+    async def answer(visit: PageRequest) -> HttpAnswer:
         _need_approver(visit)
         given = visit.form().get("answer", "")
         if given not in REPLIES:
-            raise Problem(422, "TOOL_INVALID_INPUT", f"An answer is one of {', '.join(sorted(REPLIES))}.")
+            raise HttpProblem(422, "TOOL_INVALID_INPUT", f"An answer is one of {', '.join(sorted(REPLIES))}.")
         reply = await answer_question(pages.premises.crib.inbox, visit, visit.params["id"], given)
-        return go_on("/approvals", "refused" if reply is Reply.NO else "allowed")
+        return go_on("/approvals", "refused" if reply is ApprovalReply.NO else "allowed")
 
-    async def forget(visit: Visit) -> Answer:
+    async def forget(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         fields, by = visit.form(), visit.caller
         tool, caller = fields.get("tool", ""), fields.get("caller", "")
@@ -67,13 +67,13 @@ def approvals_routes(pages: Pages) -> list[RouteSpec]:
     ]
 
 
-def _need_approver(visit: Visit) -> None:
+def _need_approver(visit: PageRequest) -> None:
     visit.need_known()
     if not may_approve(visit.caller):
-        raise Problem(403, "HTTP_FORBIDDEN", "This token may not answer questions.")
+        raise HttpProblem(403, "HTTP_FORBIDDEN", "This token may not answer questions.")
 
 
-async def _inbox(pages: Pages, visit: Visit) -> dict[str, Any]:
+async def _inbox(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     crib, is_operator, is_approver = pages.premises.crib, visit.is_operator(), may_approve(visit.caller)
     waiting = await crib.inbox.look(visit.caller) if is_approver else []
     held = held_routes(crib) if is_operator else []

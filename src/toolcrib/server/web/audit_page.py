@@ -13,11 +13,11 @@ import msgspec
 from toolcrib.core.access import AUDIT
 from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.schema.text import printable
-from toolcrib.server.answers import Answer, not_found
+from toolcrib.server.answers import HttpAnswer, not_found
 from toolcrib.server.rest.audit import ask_log
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.tools import as_document, iso, moment_us
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages
 from toolcrib.server.web.schema_parts import as_json
 from toolcrib.server.web.static_files import GUARDING, NO_STORE
@@ -37,11 +37,11 @@ _GLOB = frozenset("*?[")
 def audit_routes(pages: Pages) -> list[RouteSpec]:
     """The routes of the audit log."""
 
-    async def ls(visit: Visit) -> Answer:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         need_auditor(visit)
         return pages.render(visit, "audit/list.html", **await _listed(pages, visit))
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         need_auditor(visit)
         given = visit.params["seq"]
         seq = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
@@ -50,14 +50,14 @@ def audit_routes(pages: Pages) -> list[RouteSpec]:
             raise not_found("entry", given, "Look for it in the list.")
         return pages.render(visit, "audit/show.html", **_shown(found, seq))
 
-    async def check(visit: Visit) -> Answer:
+    async def check(visit: PageRequest) -> HttpAnswer:
         need_auditor(visit)
         began = time.perf_counter()
         finding: Finding = await ask_log(pages.premises, verify)
         took_s = time.perf_counter() - began
         return pages.render(visit, "audit/verify.html", finding=finding, took_s=took_s, rows=_rows(finding.unfinished))
 
-    async def export(visit: Visit) -> Answer | None:
+    async def export(visit: PageRequest) -> HttpAnswer | None:
         need_auditor(visit)
         await _export(pages, visit)
         return None
@@ -70,7 +70,7 @@ def audit_routes(pages: Pages) -> list[RouteSpec]:
     ]
 
 
-def need_auditor(visit: Visit) -> None:
+def need_auditor(visit: PageRequest) -> None:
     """Stop whoever may not read the log."""
     visit.need_known()
     if AUDIT not in (visit.caller.grants.capabilities or ()):
@@ -78,7 +78,7 @@ def need_auditor(visit: Visit) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuditFilter:
     """What an address asks for."""
 
     values: Mapping[str, str]
@@ -92,7 +92,7 @@ class Asked:
         return f"/audit?{query}" if query else "/audit"
 
 
-def asked_of(pages: Pages, visit: Visit) -> Asked:
+def asked_of(pages: Pages, visit: PageRequest) -> AuditFilter:
     """From an address; a time that is none is said, and left out."""
     values = {name: visit.query.get(name, "").strip()[:200] for name in NAMES}
     problems: list[str] = []
@@ -114,7 +114,7 @@ def asked_of(pages: Pages, visit: Visit) -> Asked:
         until_us=moment("until"),
         before=visit.number("before", 0, 999_999_999) if "before" in visit.query else None,
     )
-    return Asked(values, wanted, " ".join(problems))
+    return AuditFilter(values, wanted, " ".join(problems))
 
 
 def _pattern(text: str) -> str | None:
@@ -122,7 +122,7 @@ def _pattern(text: str) -> str | None:
     return None if not text else text if _GLOB & set(text) else f"*{text}*"
 
 
-async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
+async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     asked, project = asked_of(pages, visit), pages.premises.project
     shared = {"asked": asked.values, "problem": asked.problem, "kinds": KINDS, "is_on": project.config.audit.enabled}
     is_whole = bool(asked.browse.event or asked.browse.execution)
@@ -207,7 +207,7 @@ def _told(value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
 
 
-async def _export(pages: Pages, visit: Visit) -> None:
+async def _export(pages: Pages, visit: PageRequest) -> None:
     """The whole log as JSON lines, a piece at a time; whoever reads slowly is waited for."""
     exchange = visit.exchange
     entries = await ask_log(pages.premises, partial(following, after=0, count=BATCH))

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from markupsafe import Markup
 
 from toolcrib.calls.live import CANCELLED, SUCCESS, Live, LiveCall
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.tool_rows import tool_address
 
 RUNNING = "running"
@@ -16,7 +16,7 @@ FAILED = "failed"
 STEP_NAMES = {"approval": "Waited for a person", "queue": "Waited for a place", "tool": "The tool itself"}
 
 
-def may_see(visit: Visit, call: LiveCall) -> bool:
+def may_see(visit: PageRequest, call: LiveCall) -> bool:
     """Operators see everybody's calls, others their own."""
     return call.caller == visit.caller.id or visit.is_operator()
 
@@ -60,7 +60,7 @@ class CallFilter:
     """``running``, ``success``, ``failed``, or the code of an error."""
 
     @classmethod
-    def of(cls, visit: Visit) -> "CallFilter":
+    def of(cls, visit: PageRequest) -> "CallFilter":
         """From an address."""
         return cls(*(visit.query.get(name, "").strip()[:200] for name in cls.__slots__))
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from toolcrib.calls.live import LiveCall
 from toolcrib.core.events import CALL, MISSED, News
-from toolcrib.server.answers import Answer, Problem, not_found
+from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.call_rows import FAILED, RUNNING, CallFilter, call_row, may_see, waterfall
 from toolcrib.server.web.render import Pages, go_on, stream_news
 
@@ -18,11 +18,11 @@ REMEMBERED = 1_000
 def calls_routes(pages: Pages) -> list[RouteSpec]:
     """The routes of the calls."""
 
-    async def ls(visit: Visit) -> Answer:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         return pages.render(visit, "calls/list.html", **_listed(pages, visit))
 
-    async def stream(visit: Visit) -> Answer | None:
+    async def stream(visit: PageRequest) -> HttpAnswer | None:
         visit.need_known()
 
         def concerns(news: News) -> bool:
@@ -30,7 +30,7 @@ def calls_routes(pages: Pages) -> list[RouteSpec]:
 
         return await stream_news(pages, visit, frozenset({CALL}), concerns)
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         call = _known_call(pages, visit)
         row = call_row(call, pages.premises.crib.live)
         return pages.render(
@@ -41,10 +41,10 @@ def calls_routes(pages: Pages) -> list[RouteSpec]:
             fall=waterfall(call, row["duration_s"] * 1000),
         )
 
-    async def cancel(visit: Visit) -> Answer:
+    async def cancel(visit: PageRequest) -> HttpAnswer:
         call, live = _known_call(pages, visit), pages.premises.crib.live
         if live is None or not live.cancel(call.id):
-            raise Problem(409, "HTTP_CONFLICT", "This call has ended already.")
+            raise HttpProblem(409, "HTTP_CONFLICT", "This call has ended already.")
         place = "/calls" if visit.form().get("next") == "list" else f"/calls/{call.id}"
         return go_on(place, "ended", call.tool)
 
@@ -56,7 +56,7 @@ def calls_routes(pages: Pages) -> list[RouteSpec]:
     ]
 
 
-def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
+def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     live, wanted = pages.premises.crib.live, CallFilter.of(visit)
     seen = [call for call in live.recent(REMEMBERED) if may_see(visit, call)] if live is not None else []
     found = [call for call in seen if wanted.fits(call)]
@@ -75,7 +75,7 @@ def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
     }
 
 
-def _known_call(pages: Pages, visit: Visit) -> LiveCall:
+def _known_call(pages: Pages, visit: PageRequest) -> LiveCall:
     visit.need_known()
     live = pages.premises.crib.live
     call = live.find(visit.params["id"]) if live is not None else None

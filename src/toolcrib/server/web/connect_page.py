@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolcrib.config.foreign.connectors import CONNECTORS, Instruction, Launch, instructions
-from toolcrib.config.foreign.plan import ACTED_ON, Candidate, digest
+from toolcrib.config.foreign.plan import ACTED_ON, ImportCandidate, digest
 from toolcrib.project.importing import (
-    Found,
-    Wanted,
+    ImportPlan,
+    ImportRequest,
     find_imports,
     import_target,
     label_of,
@@ -20,9 +20,9 @@ from toolcrib.project.importing import (
     take_over,
 )
 from toolcrib.schema.text import printable
-from toolcrib.server.answers import Answer, Problem
+from toolcrib.server.answers import HttpAnswer, HttpProblem
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on, note_server
 from toolcrib.server.web.server_form_page import may_run, need_right
 from toolcrib.server.web.servers_page import shown_value
@@ -51,14 +51,14 @@ class Choice:
 def connect_routes(pages: Pages) -> list[RouteSpec]:
     """The one page."""
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         return pages.render(visit, "connect.html", **_values(pages, _choice(pages, visit)))
 
     return [RouteSpec("GET", "/connect", show)]
 
 
-def _choice(pages: Pages, visit: Visit) -> Choice:
+def _choice(pages: Pages, visit: PageRequest) -> Choice:
     client, wish = visit.query.get("client", FIRST), visit.query.get("token", "")
     with_token = pages.premises.needs_token if wish not in ("yes", "no") else wish == "yes"
     is_http = visit.query.get("how", "stdio" if client == "claude-desktop" else "http") != "stdio"
@@ -144,11 +144,11 @@ CHOSEN = "take:"
 def import_routes(pages: Pages) -> list[RouteSpec]:
     """The page, and what it sends."""
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         return _page(pages, visit, await _look(pages))
 
-    async def take(visit: Visit) -> Answer:
+    async def take(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         fields, found = visit.form(), await _look(pages)
         chosen = [one for one in found.in_state(*ACTED_ON) if f"{CHOSEN}{one.name}" in fields]
@@ -165,35 +165,35 @@ def import_routes(pages: Pages) -> list[RouteSpec]:
     return [RouteSpec("GET", "/servers/import", show), RouteSpec("POST", "/servers/import", take)]
 
 
-def runs_command(candidate: Candidate) -> bool:
+def runs_command(candidate: ImportCandidate) -> bool:
     """Whether taking it over would have a command run here."""
     return candidate.server is not None and candidate.server.url is None
 
 
-def fingerprint(candidate: Candidate) -> str:
+def fingerprint(candidate: ImportCandidate) -> str:
     """Changes when what would be written does."""
     return f"{candidate.state}-{digest(candidate.server)[:24] if candidate.server else ''}"
 
 
-async def _look(pages: Pages) -> Found:
+async def _look(pages: Pages) -> ImportPlan:
     project = pages.premises.project
     target = import_target(project.around, project.chosen)
-    return await asyncio.to_thread(find_imports, project.around, Wanted(target))
+    return await asyncio.to_thread(find_imports, project.around, ImportRequest(target))
 
 
-async def _take(pages: Pages, visit: Visit, found: Found, chosen: list[Candidate]) -> None:
+async def _take(pages: Pages, visit: PageRequest, found: ImportPlan, chosen: list[ImportCandidate]) -> None:
     project = pages.premises.project
     target = import_target(project.around, project.chosen)
     for one in chosen:
         await note_server(pages, visit, "imported", one.name)
     done = await asyncio.to_thread(take_over, found, [one.name for one in chosen], target, project.around)
     if len(done) != len(chosen):
-        raise Problem(409, "HTTP_CONFLICT", "Something changed in these files meanwhile.")
+        raise HttpProblem(409, "HTTP_CONFLICT", "Something changed in these files meanwhile.")
     await project.reload()
     project.crib.servers.wake()
 
 
-def _page(pages: Pages, visit: Visit, found: Found, problem: str = "") -> Answer:
+def _page(pages: Pages, visit: PageRequest, found: ImportPlan, problem: str = "") -> HttpAnswer:
     ordered = sorted(found.candidates, key=lambda one: (ORDER.index(one.state), one.name))
     may = may_run(pages, visit)
     values: dict[str, Any] = {
@@ -209,7 +209,7 @@ def _page(pages: Pages, visit: Visit, found: Found, problem: str = "") -> Answer
     return pages.render(visit, "servers/import.html", status=422 if problem else 200, **values)
 
 
-def _shown(candidate: Candidate, may_run_commands: bool) -> dict[str, Any]:
+def _shown(candidate: ImportCandidate, may_run_commands: bool) -> dict[str, Any]:
     word, tone = WORDS[candidate.state]
     return {
         "name": candidate.name,
@@ -227,7 +227,7 @@ def _shown(candidate: Candidate, may_run_commands: bool) -> dict[str, Any]:
     }
 
 
-def _lines(candidate: Candidate) -> Iterator[tuple[str, str]]:
+def _lines(candidate: ImportCandidate) -> Iterator[tuple[str, str]]:
     """What would be written, with what it replaces; secrets are masked, and what hides in it is made visible."""
     old = _settings(shown_server(candidate.before)) if candidate.before else []
     new = _settings(shown_server(candidate.server)) if candidate.server else []

@@ -8,9 +8,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from toolcrib.core.call import ToolResult
-from toolcrib.server.answers import Answer, Problem
+from toolcrib.server.answers import HttpAnswer, HttpProblem
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages
 from toolcrib.server.web.tool_rows import visible
 
@@ -231,11 +231,11 @@ LONGEST_QUERY = 1_000
 def kb_routes(pages: Pages) -> list[RouteSpec]:
     """The routes of the knowledge base."""
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         return pages.render(visit, "kb/index.html", **await _index(pages, visit))
 
-    async def read(visit: Visit) -> Answer:
+    async def read(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         reading = await _reading(pages, visit)
         wanted = {"unit": "characters", "start": reading.start}
@@ -245,7 +245,7 @@ def kb_routes(pages: Pages) -> list[RouteSpec]:
     return [RouteSpec("GET", "/kb", show), RouteSpec("GET", "/kb/document", read)]
 
 
-async def _reading(pages: Pages, visit: Visit) -> Reading:
+async def _reading(pages: Pages, visit: PageRequest) -> Reading:
     """What an address asks for; where a passage stands is asked first."""
     if chunk := visit.query.get("chunk", "")[:500]:
         return reading_of(await _document(pages, visit, {"chunk_id": chunk, "neighbours": 0}))
@@ -254,18 +254,18 @@ async def _reading(pages: Pages, visit: Visit) -> Reading:
     return Reading(visit.query.get("id", "")[:500], begin, (start, end) if end > start else None)
 
 
-async def _document(pages: Pages, visit: Visit, wanted: Mapping[str, Any]) -> Any:
+async def _document(pages: Pages, visit: PageRequest, wanted: Mapping[str, Any]) -> Any:
     result = await _ask(pages, visit, DOCUMENT, wanted)
     if result.error is not None:
-        raise Problem(404, "RESOURCE_NOT_FOUND", f"This document cannot be shown. {result.error.message[:300]}")
+        raise HttpProblem(404, "RESOURCE_NOT_FOUND", f"This document cannot be shown. {result.error.message[:300]}")
     return result.data
 
 
-async def _ask(pages: Pages, visit: Visit, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+async def _ask(pages: Pages, visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
     return await pages.premises.crib.call(tool, arguments, caller=visit.caller)
 
 
-async def _index(pages: Pages, visit: Visit) -> dict[str, Any]:
+async def _index(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     here = {route.name for route in visible(pages.premises.crib, visit)}
     query = visit.query.get("q", "").strip()[:LONGEST_QUERY]
     values: dict[str, Any] = {
@@ -292,7 +292,7 @@ async def _index(pages: Pages, visit: Visit) -> dict[str, Any]:
     return values | (await _found(pages, visit, values) if query and values["collections"] else {})
 
 
-async def _found(pages: Pages, visit: Visit, values: Mapping[str, Any]) -> dict[str, Any]:
+async def _found(pages: Pages, visit: PageRequest, values: Mapping[str, Any]) -> dict[str, Any]:
     """What a search or a question came to."""
     known = [entry["id"] for entry in values["collections"]]
     chosen = [values["collection"]] if values["collection"] in known else known[:MOST_COLLECTIONS]

@@ -12,10 +12,10 @@ from urllib.parse import quote
 from toolcrib.calls.metrics import Metrics, ToolMetrics
 from toolcrib.core.names import is_own
 from toolcrib.crib.crib import Crib
-from toolcrib.server.answers import Answer
+from toolcrib.server.answers import HttpAnswer
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.costs import RecentUsage, unused_line
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, me_of
 from toolcrib.server.web.server_rows import Costs, ServerRow, server_rows
 from toolcrib.server.web.words import count, duration, sentence, short
@@ -107,7 +107,7 @@ class Todo:
 def overview_routes(pages: Pages, samples: Samples, costs: Costs, recent: RecentUsage) -> list[RouteSpec]:
     """The one page."""
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         crib = pages.premises.crib
         if not me_of(visit).is_operator:
@@ -119,7 +119,7 @@ def overview_routes(pages: Pages, samples: Samples, costs: Costs, recent: Recent
     return [RouteSpec("GET", "/", show)]
 
 
-def _values(pages: Pages, visit: Visit, samples: Samples, costs: Costs) -> dict[str, Any]:
+def _values(pages: Pages, visit: PageRequest, samples: Samples, costs: Costs) -> dict[str, Any]:
     crib = pages.premises.crib
     rows, counted = server_rows(crib, costs), costs.of(crib.catalog)
     own = sum(1 for name, route in crib.catalog.routes.items() if not route.server and not is_own(name))
@@ -141,11 +141,11 @@ def _values(pages: Pages, visit: Visit, samples: Samples, costs: Costs) -> dict[
     }
 
 
-def _todos(pages: Pages, visit: Visit, rows: Sequence[ServerRow]) -> Iterator[Todo]:
+def _todos(pages: Pages, visit: PageRequest, rows: Sequence[ServerRow]) -> Iterator[Todo]:
     crib, waiting = pages.premises.crib, pages.waiting(visit)
     if waiting:
         text, place = f"{count(waiting, 'question')} waiting for your answer", _if_there(pages, "/approvals")
-        yield Todo("info", "hand", text, "A call goes on once you allow it.", place, "Answer")
+        yield Todo("info", "hand", text, "A call goes on once you allow it.", place, "HttpAnswer")
     if problem := crib.audit.status().problem:
         yield Todo("bad", "log", "The audit log cannot be written", problem, "/settings/about", "See files")
     yield from fleet_todos(crib)

@@ -15,8 +15,8 @@ from toolcrib.core.access import may_approve, may_operate
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.events import News
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.server.answers import HTML, Answer, Problem, see_other, with_pauses
-from toolcrib.server.visit import Premises, Visit
+from toolcrib.server.answers import HTML, HttpAnswer, HttpProblem, see_other, with_pauses
+from toolcrib.server.visit import PageRequest, ServedProject
 from toolcrib.server.web import words
 from toolcrib.server.web.static_files import GUARDING, NO_STORE, StaticFiles, load_static_files
 from toolcrib.server.web.words import CallerNames
@@ -70,13 +70,13 @@ def notice_of(query: Mapping[str, str]) -> Notice | None:
     return None
 
 
-def go_on(place: str, done: str, name: str = "") -> Answer:
+def go_on(place: str, done: str, name: str = "") -> HttpAnswer:
     """Send a browser on after a form, with what to say there."""
     return see_other(f"{place}?{urlencode({'done': done} | ({'name': name} if name else {}))}")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NavigationEntry:
     """One entry of the navigation."""
 
     name: str
@@ -88,15 +88,15 @@ class Place:
 
 
 PLACES = (
-    Place("Overview", "/", "gauge", "o"),
-    Place("Servers", "/servers", "server", "s", for_operators=True),
-    Place("Tools", "/tools", "tool", "t"),
-    Place("Live calls", "/calls", "pulse", "l"),
-    Place("Approvals", "/approvals", "inbox", "a"),
-    Place("Audit", "/audit", "log", "u", for_operators=True),
-    Place("Knowledge base", "/kb", "book", "k"),
-    Place("Connect", "/connect", "plug", "c"),
-    Place("Settings", "/settings", "cog", "e", for_operators=True),
+    NavigationEntry("Overview", "/", "gauge", "o"),
+    NavigationEntry("Servers", "/servers", "server", "s", for_operators=True),
+    NavigationEntry("Tools", "/tools", "tool", "t"),
+    NavigationEntry("Live calls", "/calls", "pulse", "l"),
+    NavigationEntry("Approvals", "/approvals", "inbox", "a"),
+    NavigationEntry("Audit", "/audit", "log", "u", for_operators=True),
+    NavigationEntry("Knowledge base", "/kb", "book", "k"),
+    NavigationEntry("Connect", "/connect", "plug", "c"),
+    NavigationEntry("Settings", "/settings", "cog", "e", for_operators=True),
 )
 
 
@@ -111,7 +111,7 @@ class Me:
     """Whether nothing is out of reach, programs on this machine included."""
 
 
-def me_of(visit: Visit) -> Me:
+def me_of(visit: PageRequest) -> Me:
     """Whoever visits."""
     caller = visit.caller
     return Me(
@@ -158,7 +158,7 @@ def compile_templates(environment: "Environment") -> None:
 class Pages:
     """Makes answers of templates; compiled ones are kept."""
 
-    def __init__(self, premises: Premises) -> None:
+    def __init__(self, premises: ServedProject) -> None:
         self.premises = premises
         self.paths: frozenset[str] = frozenset()
         """What is there to go to; the navigation shows nothing else."""
@@ -190,20 +190,20 @@ class Pages:
         """Where the templates of this site are."""
         return make_environment(static=self.static.url, who=self.callers.name_of, at_home=self.at_home)
 
-    def render(self, visit: Visit, template: str, *, status: int = 200, **values: Any) -> Answer:
+    def render(self, visit: PageRequest, template: str, *, status: int = 200, **values: Any) -> HttpAnswer:
         """A page for somebody who is signed in; only its content when htmx asks for it."""
         layout = "layouts/fragment.html" if is_fragment(visit) else "layouts/base.html"
         return self._answer(status, template, layout=layout, **self._around(visit), **values)
 
-    def render_bare(self, template: str, *, status: int = 200, **values: Any) -> Answer:
+    def render_bare(self, template: str, *, status: int = 200, **values: Any) -> HttpAnswer:
         """A page for anybody, without navigation."""
         return self._answer(status, template, layout="layouts/bare.html", **values)
 
-    def _answer(self, status: int, template: str, **values: Any) -> Answer:
+    def _answer(self, status: int, template: str, **values: Any) -> HttpAnswer:
         text = self.environment.get_template(template).render(values)
-        return Answer(status, text.encode("utf-8", "replace"), HTML)
+        return HttpAnswer(status, text.encode("utf-8", "replace"), HTML)
 
-    def _around(self, visit: Visit) -> dict[str, Any]:
+    def _around(self, visit: PageRequest) -> dict[str, Any]:
         me, path = me_of(visit), visit.request.path.decode("latin-1")
         return {
             "me": me,
@@ -214,27 +214,27 @@ class Pages:
             "project": self.premises.project.directory.name or "/",
         }
 
-    def _is_for(self, place: Place, me: Me) -> bool:
+    def _is_for(self, place: NavigationEntry, me: Me) -> bool:
         return me.is_operator or not place.for_operators
 
-    def waiting(self, visit: Visit) -> int:
+    def waiting(self, visit: PageRequest) -> int:
         """How many questions wait that this visitor may answer."""
         return len(self.premises.crib.inbox.open_to(visit.caller)) if may_approve(visit.caller) else 0
 
 
-def is_fragment(visit: Visit) -> bool:
+def is_fragment(visit: PageRequest) -> bool:
     """Whether htmx asks for a part of a page; one that goes back in history wants the whole."""
     header = visit.request.header
     return header(b"hx-request") is not None and not (header(b"hx-history-restore-request") or header(b"hx-boosted"))
 
 
-async def write_down(pages: Pages, visit: Visit, entry: AuditEntry) -> None:
+async def write_down(pages: Pages, visit: PageRequest, entry: AuditEntry) -> None:
     """Write down what this visitor decides, before it is done: what cannot be recorded does not happen."""
     entry = msgspec.structs.replace(entry, caller=visit.caller.id, caller_kind=visit.caller.kind)
     await pages.premises.crib.audit.commit(entry)
 
 
-async def note_server(pages: Pages, visit: Visit, decision: str, name: str) -> None:
+async def note_server(pages: Pages, visit: PageRequest, decision: str, name: str) -> None:
     """Write down who changed which server."""
     await write_down(pages, visit, AuditEntry("server", server=name, decision=decision))
 
@@ -247,15 +247,19 @@ Concerns = Callable[[News], bool]
 
 
 async def stream_news(
-    pages: Pages, visit: Visit, topics: frozenset[str], concerns: Concerns, beat: Callable[[], object] = lambda: None
-) -> Answer | None:
+    pages: Pages,
+    visit: PageRequest,
+    topics: frozenset[str],
+    concerns: Concerns,
+    beat: Callable[[], object] = lambda: None,
+) -> HttpAnswer | None:
     """Tell a page of news that concern its visitor until it is closed; ``beat`` is called now and then meanwhile."""
     bulletin = pages.premises.bulletin
     if bulletin is None:
-        raise Problem(503, "TOOL_UNAVAILABLE", "No news are gathered here.")
+        raise HttpProblem(503, "TOOL_UNAVAILABLE", "No news are gathered here.")
     headers = (NO_STORE, (b"x-accel-buffering", b"no"), *GUARDING)
     if visit.request.method == b"HEAD":
-        return Answer(200, b"", EVENT_STREAM, headers)
+        return HttpAnswer(200, b"", EVENT_STREAM, headers)
     exchange = visit.exchange
     exchange.start_stream(200, EVENT_STREAM, headers)
     exchange.write(b"retry: 3000\n: toolcrib\n\n")
@@ -276,7 +280,7 @@ async def stream_news(
     return None
 
 
-def _is_signed_in(pages: Pages, visit: Visit) -> bool:
+def _is_signed_in(pages: Pages, visit: PageRequest) -> bool:
     sign_ins = pages.premises.sign_ins
     return sign_ins.may_stay(visit.caller) if visit.signed_in is None else sign_ins.of(visit.request) is not None
 

@@ -9,8 +9,8 @@ from typing import Any
 from toolcrib.server.web.schema_parts import (
     DEEPEST_JSON,
     MOST_ROWS,
-    Part,
     Schema,
+    SchemaPart,
     as_json,
     brief,
     is_within,
@@ -47,19 +47,19 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """One field of a form, or a group of them."""
 
     path: Path
     kind: str
     """That of its part; ``json`` for a value that only JSON can say."""
-    part: Part
+    part: SchemaPart
     is_required: bool = False
     is_certain: bool = False
     """Whether it and all around it are required, so that nothing written in it still is a value."""
     text: str = ""
     options: tuple[Option, ...] = ()
-    fields: tuple["Field", ...] = ()
+    fields: tuple["FormField", ...] = ()
     problem: str = ""
 
     @property
@@ -105,13 +105,13 @@ def pointer(start: str, path: Path) -> str:
     return "/".join((start, *(step.replace("~", "~0").replace("/", "~1") for step in path)))
 
 
-def make_form(schema: Schema, values: Mapping[str, Any]) -> tuple[Field, ...]:
+def make_form(schema: Schema, values: Mapping[str, Any]) -> tuple[FormField, ...]:
     """The fields for a tool's arguments, with these values in them; one field of JSON where nothing else would do."""
     root = part_of(schema, schema)
     if not values and not root.properties and schema.get("additionalProperties") is False:
         return ()
     if len(parameter_rows(schema)) >= MOST_ROWS:
-        return (Field((), "json", root, text=as_json(dict(values))),)
+        return (FormField((), "json", root, text=as_json(dict(values))),)
     whole = _field((), root, dict(values), schema, is_certain=True, is_required=False)
     return whole.fields if whole.kind == "group" else (whole,)
 
@@ -123,10 +123,12 @@ def first_values(schema: Schema) -> dict[str, Any]:
     return {name: inner["default"] for name, inner in found.items() if "default" in inner}
 
 
-def _field(path: Path, part: Part, value: Any, root: Schema, *, is_certain: bool, is_required: bool = True) -> Field:
+def _field(
+    path: Path, part: SchemaPart, value: Any, root: Schema, *, is_certain: bool, is_required: bool = True
+) -> FormField:
     is_certain = is_certain and not part.nullable
     kind = part.kind if value is MISSING or _is_plain(part, value, may_be_blank=is_certain) else "json"
-    field = Field(path, kind, part, is_required, is_certain)
+    field = FormField(path, kind, part, is_required, is_certain)
     if kind == "group":
         given = value if isinstance(value, Mapping) else {}
         return replace(field, fields=_inside(field, given, root))
@@ -137,7 +139,7 @@ def _field(path: Path, part: Part, value: Any, root: Schema, *, is_certain: bool
     return field if value is MISSING else replace(field, text=_written(kind, value))
 
 
-def _inside(field: Field, values: Mapping[str, Any], root: Schema) -> tuple[Field, ...]:
+def _inside(field: FormField, values: Mapping[str, Any], root: Schema) -> tuple[FormField, ...]:
     part = field.part
     return tuple(
         _field(
@@ -160,7 +162,7 @@ def _written(kind: str, value: Any) -> str:
     return value if isinstance(value, str) else brief(value)
 
 
-def _choices(field: Field, value: Any) -> tuple[Option, ...]:
+def _choices(field: FormField, value: Any) -> tuple[Option, ...]:
     wanted = None if value is MISSING else brief(value)
     return tuple(
         Option(field.name, str(place), _label(choice), brief(choice) == wanted)
@@ -168,7 +170,7 @@ def _choices(field: Field, value: Any) -> tuple[Option, ...]:
     )
 
 
-def _picks(field: Field, values: Any) -> tuple[Option, ...]:
+def _picks(field: FormField, values: Any) -> tuple[Option, ...]:
     wanted = {brief(value) for value in values}
     return tuple(
         Option(f"{field.name}/{place}", "on", _label(choice), brief(choice) in wanted)
@@ -180,7 +182,7 @@ def _label(choice: Any) -> str:
     return choice if isinstance(choice, str) and choice else brief(choice)
 
 
-def _is_plain(part: Part, value: Any, *, may_be_blank: bool) -> bool:
+def _is_plain(part: SchemaPart, value: Any, *, may_be_blank: bool) -> bool:
     """Whether the field of this kind can say the value, and nothing else is said by it."""
     if not (may_be_blank or value not in ("", [], {})):
         return False
@@ -193,7 +195,7 @@ def _survives(text: str) -> bool:
     return all(char.isprintable() or char in "\n\t" for char in text)
 
 
-def _are_plain(part: Part, values: list[Any]) -> bool:
+def _are_plain(part: SchemaPart, values: list[Any]) -> bool:
     if part.kind == "picks":
         places = [list(map(brief, part.choices)).index(found) for found in map(brief, values) if _is_in(part, found)]
         return len(places) == len(values) and places == sorted(set(places))
@@ -207,11 +209,11 @@ def _is_number(value: Any) -> bool:
     return is_number and abs(value) < LARGEST and len(brief(value)) <= LONGEST_NUMBER
 
 
-def _is_in(part: Part, found: str) -> bool:
+def _is_in(part: SchemaPart, found: str) -> bool:
     return found in map(brief, part.choices)
 
 
-_SAYS: Mapping[str, Callable[[Part, Any], bool]] = {
+_SAYS: Mapping[str, Callable[[SchemaPart, Any], bool]] = {
     "text": lambda _, value: isinstance(value, str) and _survives(value),
     "integer": lambda _, value: _is_number(value),
     "number": lambda _, value: _is_number(value),
@@ -233,12 +235,12 @@ class Wrong(Exception):
     """What stands in a field cannot be what is wanted."""
 
 
-def refill(form: tuple[Field, ...], sent: Fields) -> tuple[Field, ...]:
+def refill(form: tuple[FormField, ...], sent: Fields) -> tuple[FormField, ...]:
     """The form as it was sent, right or wrong."""
     return tuple(_refilled(field, sent) for field in form)
 
 
-def _refilled(field: Field, sent: Fields) -> Field:
+def _refilled(field: FormField, sent: Fields) -> FormField:
     as_text = pointer("j", field.path)
     if as_text in sent:
         return replace(field, kind="json", text=_unfolded(sent[as_text]), options=(), fields=())
@@ -254,7 +256,7 @@ def _unfolded(text: str) -> str:
     return _LINE.sub("\n", text)
 
 
-def read_form(form: tuple[Field, ...]) -> tuple[dict[str, Any], dict[Path, str]]:
+def read_form(form: tuple[FormField, ...]) -> tuple[dict[str, Any], dict[Path, str]]:
     """The arguments, and what is wrong by path; ``form`` is one that was refilled."""
     problems: dict[Path, str] = {}
     if len(form) == 1 and not form[0].path:
@@ -266,12 +268,12 @@ def read_form(form: tuple[Field, ...]) -> tuple[dict[str, Any], dict[Path, str]]
     return _read_all(form, problems), problems
 
 
-def _read_all(form: tuple[Field, ...], problems: dict[Path, str]) -> dict[str, Any]:
+def _read_all(form: tuple[FormField, ...], problems: dict[Path, str]) -> dict[str, Any]:
     found = {field.path[-1]: _read(field, problems) for field in form}
     return {name: value for name, value in found.items() if value is not MISSING}
 
 
-def _read(field: Field, problems: dict[Path, str]) -> Any:
+def _read(field: FormField, problems: dict[Path, str]) -> Any:
     try:
         if not _is_blank(field):
             return _read_all(field.fields, problems) if field.kind == "group" else _value(field)
@@ -281,7 +283,7 @@ def _read(field: Field, problems: dict[Path, str]) -> Any:
         return MISSING
 
 
-def _is_blank(field: Field) -> bool:
+def _is_blank(field: FormField) -> bool:
     if field.kind == "group":
         return all(_is_blank(inner) for inner in field.fields)
     if field.options:
@@ -289,7 +291,7 @@ def _is_blank(field: Field) -> bool:
     return field.text == "" if field.kind == "text" else not field.text.strip()
 
 
-def _blank(field: Field, problems: dict[Path, str]) -> Any:
+def _blank(field: FormField, problems: dict[Path, str]) -> Any:
     """What it means that nothing was written."""
     if not field.is_required:
         return MISSING
@@ -304,7 +306,7 @@ def _blank(field: Field, problems: dict[Path, str]) -> Any:
     raise Wrong(NEEDED)
 
 
-def _value(field: Field) -> Any:
+def _value(field: FormField) -> Any:
     if field.kind == "text":
         return field.text
     if field.kind == "choice":
@@ -366,7 +368,7 @@ def read_object(text: str) -> tuple[dict[str, Any], str]:
     return (found, "") if isinstance(found, dict) else ({}, 'Write a JSON object: {"name": "value"}.')
 
 
-def with_problems(form: tuple[Field, ...], problems: Mapping[Path, str]) -> tuple[Field, ...]:
+def with_problems(form: tuple[FormField, ...], problems: Mapping[Path, str]) -> tuple[FormField, ...]:
     """The form with what is wrong said where it is."""
     return tuple(
         replace(field, problem=problems.get(field.path, ""), fields=with_problems(field.fields, problems))
@@ -374,7 +376,7 @@ def with_problems(form: tuple[Field, ...], problems: Mapping[Path, str]) -> tupl
     )
 
 
-def paths_of(form: tuple[Field, ...]) -> frozenset[Path]:
+def paths_of(form: tuple[FormField, ...]) -> frozenset[Path]:
     """Where something can be said."""
     return frozenset(field.path for field in form) | frozenset(
         path for field in form for path in paths_of(field.fields)

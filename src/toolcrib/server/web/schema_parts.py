@@ -28,7 +28,7 @@ _LIMITS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SchemaPart:
     """One place of a schema, with what stands behind references and ``null`` put aside."""
 
     schema: Schema
@@ -63,12 +63,12 @@ class Part:
 _NONE: frozenset[str] = frozenset()
 
 
-def part_of(schema: Any, root: Schema, depth: int = 0) -> Part:
+def part_of(schema: Any, root: Schema, depth: int = 0) -> SchemaPart:
     """What a place of a schema is."""
     found, nullable = _without_null(resolved(schema, root), root)
     if not isinstance(found, Mapping):
-        return Part({}, "json", nullable)
-    return Part(found, _kind(found, depth), nullable)
+        return SchemaPart({}, "json", nullable)
+    return SchemaPart(found, _kind(found, depth), nullable)
 
 
 def resolved(part: Any, root: Schema) -> Any:
@@ -150,7 +150,7 @@ def brief(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def type_words(part: Part) -> str:
+def type_words(part: SchemaPart) -> str:
     """A type in a few words."""
     schema = part.schema
     if part.kind == "choice":
@@ -175,7 +175,7 @@ def _limit(words: str, value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ParameterRow:
     """One parameter in the table of a tool."""
 
     name: str
@@ -187,9 +187,9 @@ class Row:
     about: str
 
 
-def parameter_rows(schema: Schema) -> list[Row]:
+def parameter_rows(schema: Schema) -> list[ParameterRow]:
     """Every parameter, those inside objects below them; what must be given comes first."""
-    rows: list[Row] = []
+    rows: list[ParameterRow] = []
     for row in _rows(part_of(schema, schema), schema, 0):
         rows.append(row)
         if len(rows) >= MOST_ROWS:
@@ -197,13 +197,13 @@ def parameter_rows(schema: Schema) -> list[Row]:
     return rows
 
 
-def _rows(part: Part, root: Schema, depth: int) -> Iterator[Row]:
+def _rows(part: SchemaPart, root: Schema, depth: int) -> Iterator[ParameterRow]:
     for name in sorted(part.properties, key=lambda name: name not in part.required):
         inner = part_of(part.properties[name], root, depth + 1)
         found = inner.schema
         default = brief(found["default"])[:LONGEST] if "default" in found else ""
         about = found.get("description")
-        yield Row(
+        yield ParameterRow(
             str(name),
             depth,
             type_words(inner),

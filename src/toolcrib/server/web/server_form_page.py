@@ -13,9 +13,9 @@ from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.names import check_server_name
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.project.project import file_of
-from toolcrib.server.answers import Answer, Problem, not_found
+from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on, me_of, note_server
 from toolcrib.server.web.servers_page import config_of, outcome
 
@@ -24,7 +24,7 @@ EMPTY_ROWS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class NameValue:
     """One variable or header as the form shows it."""
 
     name: str = ""
@@ -38,11 +38,11 @@ def command_line(server: ServerConfig) -> str:
     return shlex.join([server.command or "", *shown_args(server.args)]) if server.command else ""
 
 
-def pairs_of(values: Mapping[str, str]) -> list[Pair]:
+def pairs_of(values: Mapping[str, str]) -> list[NameValue]:
     """Variables or headers, and a little room for more."""
     shown = [(name, shown_entry(name, value)) for name, value in values.items()]
-    known = [Pair(name, "" if MASK in text else text, MASK in text) for name, text in shown]
-    return known + [Pair()] * EMPTY_ROWS
+    known = [NameValue(name, "" if MASK in text else text, MASK in text) for name, text in shown]
+    return known + [NameValue()] * EMPTY_ROWS
 
 
 def read_new(fields: Mapping[str, str]) -> ServerConfig:
@@ -141,12 +141,12 @@ KINDS = ("command", "url")
 def form_routes(pages: Pages) -> list[RouteSpec]:
     """The forms, and what they send."""
 
-    async def show_add(visit: Visit) -> Answer:
+    async def show_add(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         kind = visit.query.get("kind", "url" if not may_run(pages, visit) else "command")
         return pages.render(visit, "servers/add.html", **_add_values(pages, visit, kind, {}))
 
-    async def add(visit: Visit) -> Answer:
+    async def add(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         fields = visit.form()
         kind = fields.get("kind", "")
@@ -161,11 +161,11 @@ def form_routes(pages: Pages) -> list[RouteSpec]:
             return pages.render(visit, "servers/add.html", status=422, **values)
         return go_on(f"/servers/{server.name}", outcome(record, "added"), server.name)
 
-    async def show_edit(visit: Visit) -> Answer:
+    async def show_edit(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         return pages.render(visit, "servers/edit.html", **_edit_values(pages, visit, _server(pages, visit)))
 
-    async def edit(visit: Visit) -> Answer:
+    async def edit(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         before = _server(pages, visit)
         try:
@@ -186,12 +186,12 @@ def form_routes(pages: Pages) -> list[RouteSpec]:
     ]
 
 
-def may_run(pages: Pages, visit: Visit) -> bool:
+def may_run(pages: Pages, visit: PageRequest) -> bool:
     """Whether this visitor may have a command run here."""
     return pages.premises.edit_commands and me_of(visit).is_system
 
 
-def need_right(pages: Pages, visit: Visit, server: ServerConfig, before: ServerConfig | None = None) -> None:
+def need_right(pages: Pages, visit: PageRequest, server: ServerConfig, before: ServerConfig | None = None) -> None:
     """Stop whoever may not have such a server.
 
     A command can do anything on this machine; a reference takes its value from toolcrib's own environment; and the
@@ -210,14 +210,16 @@ def _refuse_known(pages: Pages, server: ServerConfig) -> None:
         raise ConfigError(f"There is already a server {server.name!r}.", hint="Change it, or choose another name.")
 
 
-def need_commands(pages: Pages, visit: Visit) -> None:
+def need_commands(pages: Pages, visit: PageRequest) -> None:
     """Stop whoever may not have a command run here."""
     visit.need_operator(SecurityLevel.SYSTEM)
     if not pages.premises.edit_commands:
-        raise Problem(403, "HTTP_FORBIDDEN", "Commands can be changed here only after `toolcrib up --edit-commands`.")
+        raise HttpProblem(
+            403, "HTTP_FORBIDDEN", "Commands can be changed here only after `toolcrib up --edit-commands`."
+        )
 
 
-def _server(pages: Pages, visit: Visit) -> ServerConfig:
+def _server(pages: Pages, visit: PageRequest) -> ServerConfig:
     server = config_of(pages, visit.params["name"])
     if server is None:
         raise not_found("server", visit.params["name"], "It may have been removed.")
@@ -233,11 +235,11 @@ async def _change(pages: Pages, before: ServerConfig, after: ServerConfig) -> st
     return outcome(await project.discover(before.name), "changed")
 
 
-def _common(pages: Pages, visit: Visit) -> dict[str, Any]:
+def _common(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     return {"may_run": may_run(pages, visit), "policies": POLICIES, "isolations": ("auto", *ISOLATIONS), "problem": ""}
 
 
-def _add_values(pages: Pages, visit: Visit, kind: str, fields: Mapping[str, str]) -> dict[str, Any]:
+def _add_values(pages: Pages, visit: PageRequest, kind: str, fields: Mapping[str, str]) -> dict[str, Any]:
     names = ("name", "command", "url", "cwd", "description", "policy", "isolation", "timeout")
     return _common(pages, visit) | {
         "kind": kind if kind in KINDS else "url",
@@ -247,7 +249,7 @@ def _add_values(pages: Pages, visit: Visit, kind: str, fields: Mapping[str, str]
     }
 
 
-def _edit_values(pages: Pages, visit: Visit, server: ServerConfig) -> dict[str, Any]:
+def _edit_values(pages: Pages, visit: PageRequest, server: ServerConfig) -> dict[str, Any]:
     default = ServerConfig("").call_timeout_s
     fields = {
         "name": server.name,

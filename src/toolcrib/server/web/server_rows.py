@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from toolcrib.catalog.catalog import Catalog
-from toolcrib.catalog.records import Shelf
+from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.model import ServerConfig
 from toolcrib.crib.crib import Crib
 from toolcrib.server.views.servers import runs, state_of
@@ -31,7 +31,7 @@ LABELS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class ServerCosts:
     """What the tools of one server come to."""
 
     tools: int = 0
@@ -44,23 +44,23 @@ class Costs:
     """The cost of every server, counted again only when the catalogue has changed."""
 
     _catalog: Catalog | None = None
-    _costs: Mapping[str, Cost] = field(default_factory=dict)
+    _costs: Mapping[str, ServerCosts] = field(default_factory=dict)
 
-    def of(self, catalog: Catalog) -> Mapping[str, Cost]:
+    def of(self, catalog: Catalog) -> Mapping[str, ServerCosts]:
         """By server; native tools are under the empty name."""
         if self._catalog is None or catalog.routes is not self._catalog.routes:
             self._costs, self._catalog = _count(catalog), catalog
         return self._costs
 
 
-def _count(catalog: Catalog) -> dict[str, Cost]:
+def _count(catalog: Catalog) -> dict[str, ServerCosts]:
     sums: dict[str, list[int]] = {}
     for route in catalog.routes.values():
         found = sums.setdefault(route.server, [0, 0, 0])
         found[0] += 1
         found[1] += route.tokens
         found[2] += bool(route.held)
-    return {server: Cost(*found) for server, found in sums.items()}
+    return {server: ServerCosts(*found) for server, found in sums.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ServerRow:
     runs: str
     is_command: bool
     description: str
-    cost: Cost = Cost()
+    cost: ServerCosts = ServerCosts()
     last: str = ""
     error: str = ""
     problems: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class ServerRow:
 def server_rows(crib: Crib, costs: Costs) -> list[ServerRow]:
     """Every configured server, by name."""
     counted = costs.of(crib.catalog)
-    enabled = [_enabled(shelf, counted.get(name, Cost())) for name, shelf in crib.shelves.items()]
+    enabled = [_enabled(shelf, counted.get(name, ServerCosts())) for name, shelf in crib.shelves.items()]
     disabled = [_row(server, "disabled") for server in crib.disabled.values()]
     return sorted([*enabled, *disabled], key=lambda row: row.name)
 
@@ -120,11 +120,11 @@ def server_rows(crib: Crib, costs: Costs) -> list[ServerRow]:
 def server_row(crib: Crib, costs: Costs, name: str) -> ServerRow | None:
     """One server, if it is configured."""
     if (shelf := crib.shelves.get(name)) is not None:
-        return _enabled(shelf, costs.of(crib.catalog).get(name, Cost()))
+        return _enabled(shelf, costs.of(crib.catalog).get(name, ServerCosts()))
     return _row(crib.disabled[name], "disabled") if name in crib.disabled else None
 
 
-def _enabled(shelf: Shelf, cost: Cost) -> ServerRow:
+def _enabled(shelf: ServerShelf, cost: ServerCosts) -> ServerRow:
     record, config = shelf.record, shelf.config
     return ServerRow(
         config.name,

@@ -4,17 +4,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from toolcrib.catalog.records import Shelf
+from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.explain import explain
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.positions import dotted
 from toolcrib.project.project import Project
 from toolcrib.schema.text import printable
-from toolcrib.server.answers import Answer, Problem, not_found
+from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
 from toolcrib.server.router import Respond, RouteSpec
 from toolcrib.server.views.servers import log_lines
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on, note_server
 from toolcrib.server.web.server_rows import LABELS, Costs, ServerRow, server_row, server_rows
 from toolcrib.server.web.words import sentence
@@ -27,11 +27,11 @@ LOG_LINES = 100
 def servers_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
     """The table, and the page of one server."""
 
-    async def show_all(visit: Visit) -> Answer:
+    async def show_all(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         return pages.render(visit, "servers/list.html", **_listed(pages, visit, costs))
 
-    async def show_one(visit: Visit) -> Answer:
+    async def show_one(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         row = known_server(pages, visit, costs)
         return pages.render(visit, "servers/one.html", **_one(pages, visit, row))
@@ -39,7 +39,7 @@ def servers_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
     return [RouteSpec("GET", "/servers", show_all), RouteSpec("GET", "/servers/{name}", show_one)]
 
 
-def known_server(pages: Pages, visit: Visit, costs: Costs) -> ServerRow:
+def known_server(pages: Pages, visit: PageRequest, costs: Costs) -> ServerRow:
     """The server an address names."""
     row = server_row(pages.premises.crib, costs, visit.params["name"])
     if row is None:
@@ -52,7 +52,7 @@ def config_of(pages: Pages, name: str) -> ServerConfig | None:
     return pages.premises.project.config.servers.get(name)
 
 
-def _listed(pages: Pages, visit: Visit, costs: Costs) -> dict[str, Any]:
+def _listed(pages: Pages, visit: PageRequest, costs: Costs) -> dict[str, Any]:
     wanted, state = visit.query.get("q", "").strip().lower()[:100], visit.query.get("state", "")
     rows = server_rows(pages.premises.crib, costs)
     fitting = [row for row in rows if _fits(row, wanted) and (not state or row.state == state)]
@@ -72,7 +72,7 @@ def _fits(row: ServerRow, wanted: str) -> bool:
     return not wanted or any(wanted in text.lower() for text in (row.name, row.runs, row.description))
 
 
-def _one(pages: Pages, visit: Visit, row: ServerRow) -> dict[str, Any]:
+def _one(pages: Pages, visit: PageRequest, row: ServerRow) -> dict[str, Any]:
     crib = pages.premises.crib
     routes = crib.catalog.of_server(row.name)
     shown = visit.number("shown", ROWS, MOST_ROWS) or ROWS
@@ -94,7 +94,7 @@ def _one(pages: Pages, visit: Visit, row: ServerRow) -> dict[str, Any]:
     }
 
 
-def entry_seen(shelf: Shelf) -> str:
+def entry_seen(shelf: ServerShelf) -> str:
     """Stands for what a platform says of a server and where it leads: what somebody looks at who accepts it."""
     return sha256(f"{shelf.config.entry} {config_hash(shelf.config)}".encode()).hexdigest()
 
@@ -149,18 +149,18 @@ Deed = Callable[[Project, str], Awaitable[str]]
 def deed_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
     """The buttons of a server's page."""
 
-    async def ask_to_remove(visit: Visit) -> Answer:
+    async def ask_to_remove(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         return pages.render(visit, "servers/remove.html", row=known_server(pages, visit, costs))
 
-    async def remove(visit: Visit) -> Answer:
+    async def remove(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name = known_server(pages, visit, costs).name
         await note_server(pages, visit, "removed", name)
         await pages.premises.project.remove(name)
         return go_on("/servers", "removed", name)
 
-    async def approve(visit: Visit) -> Answer:
+    async def approve(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         row, seen = known_server(pages, visit, costs), visit.form().get("seen", "")
         crib = pages.premises.crib
@@ -170,7 +170,7 @@ def deed_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
             if shelf is None or not shelf.barred:
                 raise not_found("server in quarantine", row.name, "Somebody may have accepted it already.")
             if entry_seen(shelf) != seen:
-                raise Problem(409, "HTTP_CONFLICT", f"Server {row.name!r} has changed again. Look at it anew.")
+                raise HttpProblem(409, "HTTP_CONFLICT", f"Server {row.name!r} has changed again. Look at it anew.")
 
         check()
         await crib.servers.approve(row.name, by=visit.caller, still=check)
@@ -186,11 +186,11 @@ def deed_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
 
 
 def _doing(pages: Pages, costs: Costs, deed: Deed) -> Respond:
-    async def respond(visit: Visit) -> Answer:
+    async def respond(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         row = known_server(pages, visit, costs)
         if row.state == "disabled" and deed in (_refresh, _restart):
-            raise Problem(409, "HTTP_CONFLICT", f"Server {row.name!r} is switched off. Switch it on first.")
+            raise HttpProblem(409, "HTTP_CONFLICT", f"Server {row.name!r} is switched off. Switch it on first.")
         if (decision := DECISIONS.get(deed)) is not None:
             await note_server(pages, visit, decision, row.name)
         done = await deed(pages.premises.project, row.name)

@@ -12,14 +12,14 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import CallerError, ToolcribError
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.server.answers import Answer
+from toolcrib.server.answers import HttpAnswer
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on, write_down
 from toolcrib.server.web.servers_page import shown_origin, shown_value
 from toolcrib.server.web.sign_in_page import shown_path
 from toolcrib.server.web.words import clock, span
-from toolcrib.stores.access_tokens import Token, TokenBook, TokenKind, TokenWish
+from toolcrib.stores.access_tokens import AccessToken, NewToken, TokenBook, TokenKind
 from toolcrib.stores.paths import state_directory
 
 ROWS = 200
@@ -28,15 +28,15 @@ ROWS = 200
 def settings_routes(pages: Pages) -> list[RouteSpec]:
     """The pages, and the one form."""
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         return pages.render(visit, "settings/configuration.html", **_configuration(pages, visit))
 
-    async def policies(visit: Visit) -> Answer:
+    async def policies(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         return pages.render(visit, "settings/policies.html", **_policies(pages))
 
-    async def set_policy(visit: Visit) -> Answer:
+    async def set_policy(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         fields = visit.form()
         pattern, policy = fields.get("pattern", "").strip(), fields.get("policy", "")
@@ -52,7 +52,7 @@ def settings_routes(pages: Pages) -> list[RouteSpec]:
             return pages.render(visit, "settings/policies.html", status=422, **values)
         return go_on("/settings/policies", "policy", pattern)
 
-    async def about(visit: Visit) -> Answer:
+    async def about(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         return pages.render(visit, "settings/about.html", **_about(pages))
 
@@ -70,7 +70,7 @@ def _wrong(pattern: str, policy: str) -> str:
     return "" if policy in POLICIES else "Choose what shall happen."
 
 
-def _configuration(pages: Pages, visit: Visit) -> dict[str, Any]:
+def _configuration(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     wanted, only_written = visit.query.get("q", "").strip().lower(), visit.query.get("all") != "yes"
     found = [one for one in explain(pages.premises.project.config) if wanted in one.setting.lower()]
     rows = [one for one in found if not only_written or one.origin != "default"]
@@ -127,11 +127,11 @@ def token_routes(pages: Pages) -> list[RouteSpec]:
     """The page, and its forms."""
     kept = pages.tokens
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         return await _page(pages, visit, kept)
 
-    async def create(visit: Visit) -> Answer:
+    async def create(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         visit.need_confirmed()
         fields = visit.form()
@@ -143,7 +143,7 @@ def token_routes(pages: Pages) -> list[RouteSpec]:
         await _note(pages, visit, "created", token)
         return await _page(pages, visit, kept, made=token, text=text)
 
-    async def revoke(visit: Visit) -> Answer:
+    async def revoke(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         token = await asyncio.to_thread(kept.revoke, visit.params["id"])
         await _note(pages, visit, "revoked", token)
@@ -156,7 +156,7 @@ def token_routes(pages: Pages) -> list[RouteSpec]:
     ]
 
 
-async def _page(pages: Pages, visit: Visit, kept: TokenBook, **values: Any) -> Answer:
+async def _page(pages: Pages, visit: PageRequest, kept: TokenBook, **values: Any) -> HttpAnswer:
     now = time.time()
     tokens = await asyncio.to_thread(kept.read)
     filled = {"made": None, "text": "", "problem": "", "fields": {}} | values
@@ -175,18 +175,18 @@ async def _page(pages: Pages, visit: Visit, kept: TokenBook, **values: Any) -> A
     )
 
 
-def scope_of(token: Token) -> str:
+def scope_of(token: AccessToken) -> str:
     """What a token may reach, in a few words."""
     limits = {"servers": token.servers, "tools": token.tools, "capabilities": token.capabilities}
     written = (f"{name} {', '.join(values)}" for name, values in limits.items() if values not in (None, ("*",)))
     return "; ".join(written) or "all servers and tools"
 
 
-def _end(token: Token) -> str:
+def _end(token: AccessToken) -> str:
     return "never" if token.expires is None else clock(token.expires)
 
 
-def _wish(fields: Mapping[str, str], visit: Visit) -> TokenWish:
+def _wish(fields: Mapping[str, str], visit: PageRequest) -> NewToken:
     """What a new token is to be; nobody gives away more than they have."""
     level = next((level for level in SecurityLevel if level == fields.get("level")), None)
     if level is None or not may_operate(visit.caller, level):
@@ -197,13 +197,13 @@ def _wish(fields: Mapping[str, str], visit: Visit) -> TokenWish:
     grants = Grants(level, _patterns(fields, "servers"), _patterns(fields, "tools"))
     kind: TokenKind = "agent" if fields.get("kind") == "agent" else "token"
     name = fields.get("name", "").strip()
-    return TokenWish(name, grants, kind, None if lifetime == "never" else float(lifetime) * DAY_S)
+    return NewToken(name, grants, kind, None if lifetime == "never" else float(lifetime) * DAY_S)
 
 
 def _patterns(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(fields.get(name, "").replace(",", " ").split()) or ("*",)
 
 
-async def _note(pages: Pages, visit: Visit, decision: str, token: Token) -> None:
+async def _note(pages: Pages, visit: PageRequest, decision: str, token: AccessToken) -> None:
     details = {"name": token.name, "id": token.id, "scope": scope_of(token)}
     await write_down(pages, visit, AuditEntry("token", decision=decision, details=details))

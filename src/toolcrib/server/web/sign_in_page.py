@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 from toolcrib.config.lock import timestamp
 from toolcrib.core.audit import AuditEntry
-from toolcrib.server.answers import Answer, Problem, not_found, see_other
+from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found, see_other
 from toolcrib.server.router import RouteSpec, is_own_origin
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on, write_down
 from toolcrib.stores.paths import state_directory
 
@@ -50,15 +50,15 @@ def sign_in_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSp
     """The routes of signing in and out."""
     counted, sign_ins = guesses or Guesses(), pages.premises.sign_ins
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         link = visit.query.get("link")
         if link is None or visit.request.method != b"GET":
             return _form(pages, visit)
         return _follow(pages, visit, link)
 
-    async def take(visit: Visit) -> Answer:
+    async def take(visit: PageRequest) -> HttpAnswer:
         if not is_own_origin(visit.request):
-            raise Problem(403, "HTTP_WRONG_ORIGIN", "Pages of another address may not sign you in.")
+            raise HttpProblem(403, "HTTP_WRONG_ORIGIN", "Pages of another address may not sign you in.")
         fields = visit.form()
         caller = sign_ins.use_token(fields.get("token", ""))
         if caller is None:
@@ -74,7 +74,7 @@ def sign_in_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSp
         link = f"{sign_ins.make_link(caller)}&{urlencode({'next': wanted})}"
         return pages.render_bare("signed_in.html", wanted=link)
 
-    async def leave(visit: Visit) -> Answer:
+    async def leave(visit: PageRequest) -> HttpAnswer:
         if visit.form().get("everywhere"):
             sign_ins.end(visit.caller)
         sign_ins.sign_out(visit.request)
@@ -94,7 +94,7 @@ NOT_HERE = (
 TOKEN_WRONG = "This token is not known here, or has ended. Check that you copied all of it."  # noqa: S105
 
 
-def _follow(pages: Pages, visit: Visit, link: str) -> Answer:
+def _follow(pages: Pages, visit: PageRequest, link: str) -> HttpAnswer:
     """Sign in whoever follows a link; at another name of this server, its cookie would not count."""
     sign_ins, wanted = pages.premises.sign_ins, safe_place(visit.query.get("next", "/"))
     place, cookie = sign_ins.place_of(link), sign_ins.use_link(link, visit.request)
@@ -105,16 +105,16 @@ def _follow(pages: Pages, visit: Visit, link: str) -> Answer:
     return _form(pages, visit, LINK_USED if place is None else NOT_HERE, 403)
 
 
-def _signed_in(pages: Pages, visit: Visit, cookie: str, wanted: str) -> Answer:
+def _signed_in(pages: Pages, visit: PageRequest, cookie: str, wanted: str) -> HttpAnswer:
     """Go on; a browser sent by another site would not show its new cookie right away, so a page of ours sends it on."""
     kept = pages.premises.sign_ins.cookie_header(cookie)
     if visit.request.header(b"sec-fetch-site") != b"cross-site":
         return see_other(wanted, (kept,))
     page = pages.render_bare("signed_in.html", wanted=wanted)
-    return Answer(200, page.body, page.content_type, (kept,))
+    return HttpAnswer(200, page.body, page.content_type, (kept,))
 
 
-def _form(pages: Pages, visit: Visit, problem: str = "", status: int = 200) -> Answer:
+def _form(pages: Pages, visit: PageRequest, problem: str = "", status: int = 200) -> HttpAnswer:
     pages.premises.sign_ins.make_token()
     comes_from_elsewhere = visit.request.header(b"sec-fetch-site") == b"cross-site" and "link" not in visit.query
     return pages.render_bare(
@@ -138,7 +138,7 @@ def safe_place(wanted: str) -> str:
     return wanted if is_here and wanted.isascii() and wanted.isprintable() else "/"
 
 
-def _peer(visit: Visit) -> str:
+def _peer(visit: PageRequest) -> str:
     peer = visit.request.peer
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
@@ -154,7 +154,7 @@ def session_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSp
     def moment(at: float) -> str:
         return timestamp(datetime.now(UTC) - timedelta(seconds=sign_ins.age_s(at)))
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         own = visit.signed_in.session if visit.signed_in is not None else ""
         rows = [
@@ -163,16 +163,16 @@ def session_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSp
         ]
         return pages.render(visit, "settings/sessions.html", rows=rows)
 
-    async def end(visit: Visit) -> Answer:
+    async def end(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         if not sign_ins.end(visit.caller, visit.params["id"]):
             raise not_found("session", visit.params["id"], "It may have ended.")
         return go_on("/settings/sessions", "signed_out")
 
-    async def ask(visit: Visit) -> Answer:
+    async def ask(visit: PageRequest) -> HttpAnswer:
         return _question(pages, visit)
 
-    async def confirm(visit: Visit) -> Answer:
+    async def confirm(visit: PageRequest) -> HttpAnswer:
         fields = visit.form()
         if sign_ins.confirm(visit.request, fields.get("token", "")):
             await write_down(pages, visit, AuditEntry("session", decision="confirmed"))
@@ -190,7 +190,7 @@ def session_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSp
     ]
 
 
-def _question(pages: Pages, visit: Visit, problem: str = "", status: int = 200) -> Answer:
+def _question(pages: Pages, visit: PageRequest, problem: str = "", status: int = 200) -> HttpAnswer:
     given = visit.form() if visit.request.method == b"POST" else visit.query
     return pages.render(
         visit,

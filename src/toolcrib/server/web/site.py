@@ -7,11 +7,11 @@ from urllib.parse import quote, urlencode
 
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
-from toolcrib.server.answers import HTML, TITLES, Answer, Problem, json_answer, see_other
+from toolcrib.server.answers import HTML, TITLES, HttpAnswer, HttpProblem, json_answer, see_other
 from toolcrib.server.identity.sign_in import SAFE
 from toolcrib.server.router import Entering, Respond, Router, RouteSpec, Threshold
 from toolcrib.server.views.costs import RecentUsage
-from toolcrib.server.visit import NOT_CONFIRMED, Premises, Visit
+from toolcrib.server.visit import NOT_CONFIRMED, PageRequest, ServedProject
 from toolcrib.server.web.approvals_page import approvals_routes
 from toolcrib.server.web.audit_page import audit_routes
 from toolcrib.server.web.calls_page import calls_routes
@@ -48,7 +48,7 @@ FEWEST_LETTERS = 4
 def palette_routes(pages: Pages) -> list[RouteSpec]:
     """The one address the palette asks."""
 
-    async def look(visit: Visit) -> Answer:
+    async def look(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         wanted = visit.query.get("q", "").strip().lower()[:100]
         found = list(islice(_find(pages, visit, wanted), MOST))
@@ -57,7 +57,7 @@ def palette_routes(pages: Pages) -> list[RouteSpec]:
     return [RouteSpec("GET", "/palette.json", look)]
 
 
-def _find(pages: Pages, visit: Visit, wanted: str) -> Iterator[dict[str, str]]:
+def _find(pages: Pages, visit: PageRequest, wanted: str) -> Iterator[dict[str, str]]:
     is_operator, crib = me_of(visit).is_operator, pages.premises.crib
     for place in PLACES:
         if place.path in pages.paths and wanted in place.name.lower() and (is_operator or not place.for_operators):
@@ -72,7 +72,7 @@ def _find(pages: Pages, visit: Visit, wanted: str) -> Iterator[dict[str, str]]:
                 yield _tool(route.name)
 
 
-async def _meant(pages: Pages, visit: Visit, wanted: str, found: list[dict[str, str]]) -> list[dict[str, str]]:
+async def _meant(pages: Pages, visit: PageRequest, wanted: str, found: list[dict[str, str]]) -> list[dict[str, str]]:
     """Tools for what was typed, where there is room; a word of few letters says too little."""
     room = MOST - len(found)
     if "/tools/{name}" not in pages.paths or len(wanted) < FEWEST_LETTERS or not room:
@@ -86,10 +86,10 @@ def _tool(name: str) -> dict[str, str]:
     return {"name": name, "kind": "tool", "href": f"/tools/{quote(name, safe='')}"}
 
 
-class Site(Router):
+class WebPages(Router):
     """The page, with what it does beside answering."""
 
-    def __init__(self, premises: Premises, entering: Entering, emit: Emit) -> None:
+    def __init__(self, premises: ServedProject, entering: Entering, emit: Emit) -> None:
         self.pages = Pages(premises)
         self._beside = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
         samples = Samples(premises.crib.metrics)
@@ -123,13 +123,13 @@ class Site(Router):
         await self._beside.close()
         await super().close()
 
-    def _show_problem(self, visit: Visit | None, problem: Problem) -> Answer:
+    def _show_problem(self, visit: PageRequest | None, problem: HttpProblem) -> HttpAnswer:
         return finish(visit, show_problem(self.pages, visit, problem))
 
 
-def web_router(premises: Premises, entering: Entering, emit: Emit) -> Router:
+def web_router(premises: ServedProject, entering: Entering, emit: Emit) -> Router:
     """The page."""
-    return Site(premises, entering, emit)
+    return WebPages(premises, entering, emit)
 
 
 def web_routes(pages: Pages, samples: Samples, recent: RecentUsage) -> list[RouteSpec]:
@@ -157,14 +157,14 @@ def is_open(path: bytes) -> bool:
 
 
 def _fixed_routes(pages: Pages) -> list[RouteSpec]:
-    async def static(visit: Visit) -> Answer:
+    async def static(visit: PageRequest) -> HttpAnswer:
         return pages.static.answer(visit.params["version"], visit.params["path"], packed=accepts_gzip(visit))
 
-    async def favicon(visit: Visit) -> Answer:
+    async def favicon(visit: PageRequest) -> HttpAnswer:
         return pages.static.answer("", "icon.svg", packed=accepts_gzip(visit))
 
-    async def nothing(visit: Visit) -> Answer:
-        raise Problem(404, "HTTP_NOT_FOUND", f"There is nothing at /{visit.params['path']}.")
+    async def nothing(visit: PageRequest) -> HttpAnswer:
+        raise HttpProblem(404, "HTTP_NOT_FOUND", f"There is nothing at /{visit.params['path']}.")
 
     return [
         RouteSpec("GET", "/static/{version}/{path...}", static),
@@ -178,14 +178,14 @@ def _finished(routes: Iterable[RouteSpec]) -> list[RouteSpec]:
 
 
 def _guarded(respond: Respond) -> Respond:
-    async def guarded(visit: Visit) -> Answer | None:
+    async def guarded(visit: PageRequest) -> HttpAnswer | None:
         answer = await respond(visit)
         return finish(visit, answer) if answer is not None else None
 
     return guarded
 
 
-def show_problem(pages: Pages, visit: Visit | None, problem: Problem) -> Answer:
+def show_problem(pages: Pages, visit: PageRequest | None, problem: HttpProblem) -> HttpAnswer:
     """A problem as a page; whoever is not signed in is sent to where that can be done."""
     if problem.status == 401:
         return _to_sign_in(problem)
@@ -201,21 +201,21 @@ def show_problem(pages: Pages, visit: Visit | None, problem: Problem) -> Answer:
     return pages.render(visit, "problem.html", status=problem.status, **values)
 
 
-def _to_sign_in(problem: Problem) -> Answer:
+def _to_sign_in(problem: HttpProblem) -> HttpAnswer:
     wanted = problem.more.get("wanted", "/")
     place = "/signin" if wanted == "/" else f"/signin?{urlencode({'next': wanted})}"
     if problem.more.get("is_fragment"):
-        return Answer(204, b"", HTML, ((b"hx-redirect", b"/signin"),))
+        return HttpAnswer(204, b"", HTML, ((b"hx-redirect", b"/signin"),))
     return see_other(place)
 
 
-def _to_question(pages: Pages, visit: Visit) -> Answer:
+def _to_question(pages: Pages, visit: PageRequest) -> HttpAnswer:
     """Have whoever is signed in say that it is them; a form that was sent is not sent again."""
     path = visit.request.path.decode("latin-1")
     wanted = path if visit.request.method in SAFE or path in pages.paths else "/"
     place = f"/confirm?{urlencode({'next': wanted})}"
     if visit.request.header(b"hx-request") is not None:
-        return Answer(204, b"", HTML, ((b"hx-redirect", place.encode()),))
+        return HttpAnswer(204, b"", HTML, ((b"hx-redirect", place.encode()),))
     return see_other(place)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from toolcrib.server.answers import Answer, Problem
-from toolcrib.server.visit import Visit
+from toolcrib.server.answers import HttpAnswer, HttpProblem
+from toolcrib.server.visit import PageRequest
 
 TYPES = {
     ".css": b"text/css; charset=utf-8",
@@ -43,15 +43,15 @@ class StaticFiles:
         self.by_path[path]
         return f"/static/{self.version}/{path}"
 
-    def answer(self, version: str, path: str, *, packed: bool) -> Answer:
+    def answer(self, version: str, path: str, *, packed: bool) -> HttpAnswer:
         """A file; at the address of another version it is not to be kept."""
         found = self.by_path.get(path)
         if found is None:
-            raise Problem(404, "HTTP_NOT_FOUND", "There is no such file.")
+            raise HttpProblem(404, "HTTP_NOT_FOUND", "There is no such file.")
         kept = FOR_EVER if version == self.version else ASK_AGAIN
         if packed:
-            return Answer(200, found.packed, found.kind, (kept, *PACKED))
-        return Answer(200, found.content, found.kind, (kept, PACKED[1]))
+            return HttpAnswer(200, found.packed, found.kind, (kept, *PACKED))
+        return HttpAnswer(200, found.content, found.kind, (kept, PACKED[1]))
 
 
 def load_static_files() -> StaticFiles:
@@ -99,7 +99,7 @@ PACK_FROM = 1_024
 _TEXT = (b"text/", b"application/json", b"image/svg")
 
 
-def accepts_gzip(visit: Visit | None) -> bool:
+def accepts_gzip(visit: PageRequest | None) -> bool:
     """Whether whoever asked can read a packed body."""
     accepted = visit.request.header(b"accept-encoding") if visit is not None else None
     return any(_names_gzip(word) for word in (accepted or b"").lower().split(b","))
@@ -110,7 +110,7 @@ def _names_gzip(word: bytes) -> bool:
     return name.strip() in (b"gzip", b"*") and weight.replace(b" ", b"") not in (b"q=0", b"q=0.0", b"q=0.00")
 
 
-def finish(visit: Visit | None, answer: Answer) -> Answer:
+def finish(visit: PageRequest | None, answer: HttpAnswer) -> HttpAnswer:
     """The answer as it goes out."""
     names = {name for name, _ in answer.headers}
     headers = (*answer.headers, *GUARDING, *(() if b"cache-control" in names else (NO_STORE,)))

@@ -30,7 +30,7 @@ ADVICE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ShownBlock:
     """One piece of what a tool gave."""
 
     kind: str
@@ -40,12 +40,12 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ShownResult:
     """A result, ready to be shown."""
 
     is_good: bool
     duration_s: float
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[ShownBlock, ...] = ()
     data: str = ""
     """The structured content as JSON."""
     tree: Any = None
@@ -56,7 +56,7 @@ class Outcome:
     call_id: str = ""
 
 
-def outcome_of(result: ToolResult, duration_s: float, call_id: str = "") -> Outcome:
+def outcome_of(result: ToolResult, duration_s: float, call_id: str = "") -> ShownResult:
     """What to show of a result."""
     structured, error = result.structured, result.error
     data = "" if structured is None else as_json(structured)
@@ -68,7 +68,7 @@ def outcome_of(result: ToolResult, duration_s: float, call_id: str = "") -> Outc
             for block, found in zip(result.content, blocks, strict=True)
             if block.get("type") != "text" or not _is_repeated(str(block.get("text", "")), structured, said)
         ]
-    return Outcome(
+    return ShownResult(
         is_good=error is None,
         duration_s=duration_s,
         blocks=tuple(blocks),
@@ -101,44 +101,44 @@ def shortened(text: str) -> str:
     return f"{text[:LONGEST_TEXT]}\n… and {len(text) - LONGEST_TEXT:,} more characters"
 
 
-def _block(block: Mapping[str, Any]) -> Block:
+def _block(block: Mapping[str, Any]) -> ShownBlock:
     kind = block.get("type")
     if kind == "text":
-        return Block("text", shortened(printable(str(block.get("text", "")))))
+        return ShownBlock("text", shortened(printable(str(block.get("text", "")))))
     if kind == "image":
         return _picture(block)
     if kind == "audio":
-        return Block(
+        return ShownBlock(
             "note", f"A sound of {len(str(block.get('data', ''))) * 3 // 4:,} bytes, which is not played here."
         )
     if kind == "resource_link":
         name = str(block.get("name") or block.get("title") or "")[:200]
-        return Block("note", f"A link to {str(block.get('uri', ''))[:500]}", name)
+        return ShownBlock("note", f"A link to {str(block.get('uri', ''))[:500]}", name)
     if kind == "resource" and isinstance(block.get("resource"), Mapping):
         return _resource(block["resource"])
-    return Block("text", shortened(as_json(dict(block))), "Something this page does not know")
+    return ShownBlock("text", shortened(as_json(dict(block))), "Something this page does not know")
 
 
-def _resource(resource: Mapping[str, Any]) -> Block:
+def _resource(resource: Mapping[str, Any]) -> ShownBlock:
     label = str(resource.get("uri", ""))[:500]
     if isinstance(resource.get("text"), str):
-        return Block("text", shortened(printable(resource["text"])), label)
-    return Block("note", f"A file of {len(str(resource.get('blob', ''))) * 3 // 4:,} bytes.", label)
+        return ShownBlock("text", shortened(printable(resource["text"])), label)
+    return ShownBlock("note", f"A file of {len(str(resource.get('blob', ''))) * 3 // 4:,} bytes.", label)
 
 
-def _picture(block: Mapping[str, Any]) -> Block:
+def _picture(block: Mapping[str, Any]) -> ShownBlock:
     """A picture inside the page; only what says it is one of the plain kinds, and is not too large."""
     kind, given = str(block.get("mimeType", "")).lower(), str(block.get("data", ""))
     size = len(given) * 3 // 4
     if kind not in PICTURES:
-        return Block("note", f"A picture of type {kind[:60] or 'unknown'}, which is not shown here.")
+        return ShownBlock("note", f"A picture of type {kind[:60] or 'unknown'}, which is not shown here.")
     if size > LARGEST_PICTURE:
-        return Block("note", f"A picture of {size:,} bytes, too large to be shown here.")
+        return ShownBlock("note", f"A picture of {size:,} bytes, too large to be shown here.")
     try:
         content = base64.b64decode(given, validate=True)
     except (binascii.Error, ValueError):
-        return Block("note", "A picture that is not written as it should be.")
-    return Block(
+        return ShownBlock("note", "A picture that is not written as it should be.")
+    return ShownBlock(
         "picture", f"data:{kind};base64,{base64.b64encode(content).decode()}", f"{kind}, {len(content):,} bytes"
     )
 

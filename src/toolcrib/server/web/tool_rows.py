@@ -12,7 +12,7 @@ from toolcrib.core.access import NATIVE
 from toolcrib.crib.crib import Crib
 from toolcrib.schema.text import printable
 from toolcrib.server.answers import not_found
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.schema_parts import brief
 
 PAGE = 100
@@ -23,7 +23,7 @@ DISABLED = "disable"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ToolFilter:
     """What is looked for."""
 
     q: str = ""
@@ -33,7 +33,7 @@ class Wanted:
     """A policy, or ``held`` for what is in quarantine."""
 
     @classmethod
-    def of(cls, visit: Visit) -> "Wanted":
+    def of(cls, visit: PageRequest) -> "ToolFilter":
         """From an address."""
         query = visit.query
         return cls(*(query.get(name, "").strip()[:200] for name in ("q", "server", "level", "policy")))
@@ -41,7 +41,7 @@ class Wanted:
     @property
     def is_anything(self) -> bool:
         """Whether nothing in particular is looked for."""
-        return self == Wanted()
+        return self == ToolFilter()
 
     def address(self, page: int = 1) -> str:
         """Where this is shown."""
@@ -66,12 +66,12 @@ def tool_address(name: str) -> str:
     return f"/tools/{quote(name, safe='')}"
 
 
-def visible(crib: Crib, visit: Visit) -> list[Route]:
+def visible(crib: Crib, visit: PageRequest) -> list[Route]:
     """What somebody is shown: operators everything, others what they may use."""
     return list(crib.catalog.routes.values()) if visit.is_operator() else crib.catalog.visible_to(visit.caller.grants)
 
 
-def known_tool(crib: Crib, visit: Visit) -> Route:
+def known_tool(crib: Crib, visit: PageRequest) -> Route:
     """The tool an address names, if its visitor may know of it."""
     name = visit.params["name"]
     route = crib.lookup(name)
@@ -80,7 +80,7 @@ def known_tool(crib: Crib, visit: Visit) -> Route:
     return route
 
 
-async def find_tools(crib: Crib, routes: Sequence[Route], wanted: Wanted) -> list[Route]:
+async def find_tools(crib: Crib, routes: Sequence[Route], wanted: ToolFilter) -> list[Route]:
     """What holds all the words, names that begin with the first one before others; if nothing does, what is meant."""
     words = wanted.q.casefold().split()
     found = [route for route in routes if wanted.fits(route, words)]
@@ -111,7 +111,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DefinitionChange:
     """One place of the definition that is different."""
 
     place: str
@@ -126,7 +126,7 @@ class Change:
         return "changed" if self.before and self.after else "new" if self.after else "gone"
 
 
-def changes_between(old: Any, new: Any) -> list[Change]:
+def changes_between(old: Any, new: Any) -> list[DefinitionChange]:
     """Every place that is different, in the order of the new definition, then what is gone."""
     before, after = dict(_places(old)), dict(_places(new))
     places = [*after, *(place for place in before if place not in after)]
@@ -143,14 +143,14 @@ def _places(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
         yield place, printable(value if isinstance(value, str) else brief(value))[:LONGEST]
 
 
-def _change(place: str, before: str | None, after: str | None) -> Change:
+def _change(place: str, before: str | None, after: str | None) -> DefinitionChange:
     if before is None or after is None:
-        return Change(place, _whole(before), _whole(after))
+        return DefinitionChange(place, _whole(before), _whole(after))
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     if max(len(old), len(new)) > MOST_WORDS:
-        return Change(place, _whole(before), _whole(after))
+        return DefinitionChange(place, _whole(before), _whole(after))
     steps = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    return Change(
+    return DefinitionChange(
         place,
         _pieces((old[a:b], tag != "equal") for tag, a, b, _, _ in steps),
         _pieces((new[c:d], tag != "equal") for tag, _, _, c, d in steps),

@@ -14,15 +14,15 @@ from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.crib import Crib
 from toolcrib.schema.check import compile_check
-from toolcrib.server.answers import Answer, Problem, not_found
+from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.tools import SEEN_LENGTH, change_of, check_seen, explained
-from toolcrib.server.visit import Visit
+from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.call_rows import call_row, may_see
 from toolcrib.server.web.render import Pages, go_on
 from toolcrib.server.web.schema_form import (
-    Field,
     Fields,
+    FormField,
     Path,
     first_values,
     make_form,
@@ -33,12 +33,12 @@ from toolcrib.server.web.schema_form import (
     with_problems,
 )
 from toolcrib.server.web.schema_parts import as_json, parameter_rows
-from toolcrib.server.web.tool_result import Outcome, outcome_of, shortened, snippets
+from toolcrib.server.web.tool_result import ShownResult, outcome_of, shortened, snippets
 from toolcrib.server.web.tool_rows import (
     DISABLED,
     HELD,
     PAGE,
-    Wanted,
+    ToolFilter,
     changes_between,
     find_tools,
     known_tool,
@@ -51,7 +51,7 @@ from toolcrib.server.web.tool_rows import (
 class Trying:
     """What stands on the part of the page where a tool is tried."""
 
-    form: tuple[Field, ...] = ()
+    form: tuple[FormField, ...] = ()
     text: str = ""
     """What stands in the JSON editor."""
     is_json: bool = False
@@ -61,7 +61,7 @@ class Trying:
     is_wrong: bool = False
     is_shown: bool = False
     """Whether the call is wanted as code."""
-    outcome: Outcome | None = None
+    outcome: ShownResult | None = None
 
 
 def first_try(route: Route, query: Mapping[str, str]) -> Trying:
@@ -110,7 +110,7 @@ def _misfits(route: Route, arguments: Mapping[str, Any]) -> dict[Path, str]:
     return found
 
 
-async def run_try(crib: Crib, route: Route, visit: Visit, arguments: Mapping[str, Any]) -> Outcome:
+async def run_try(crib: Crib, route: Route, visit: PageRequest, arguments: Mapping[str, Any]) -> ShownResult:
     """Call the tool as whoever visits."""
     call = ToolCall(route.name, "", dict(arguments), caller=visit.caller)
     began = time.perf_counter()
@@ -126,11 +126,11 @@ POLICIES = ("allow", "ask", "deny", "disable")
 def tools_routes(pages: Pages) -> list[RouteSpec]:
     """The routes of the catalogue."""
 
-    async def ls(visit: Visit) -> Answer:
+    async def ls(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         return pages.render(visit, "tools/list.html", **await _listed(pages, visit))
 
-    async def show(visit: Visit) -> Answer:
+    async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         crib, name = pages.premises.crib, visit.params["name"]
         if crib.lookup(name) is None and visit.is_operator() and name in crib.catalog.left_out:
@@ -144,8 +144,8 @@ def tools_routes(pages: Pages) -> list[RouteSpec]:
 _RULES: dict[str, Any] = {"policies": POLICIES}
 
 
-async def _listed(pages: Pages, visit: Visit) -> dict[str, Any]:
-    crib, wanted = pages.premises.crib, Wanted.of(visit)
+async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
+    crib, wanted = pages.premises.crib, ToolFilter.of(visit)
     routes = visible(crib, visit)
     found = await find_tools(crib, routes, wanted)
     last = max(1, -(-len(found) // PAGE))
@@ -191,7 +191,7 @@ def _brief(text: str) -> str:
     return line if len(line) <= ABOUT else f"{line[:ABOUT].rsplit(' ', 1)[0]} …"
 
 
-def render_tool(pages: Pages, visit: Visit, route: Route, trying: Trying, status: int = 200) -> Answer:
+def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, status: int = 200) -> HttpAnswer:
     """The page of one tool."""
     premises, tool, is_operator = pages.premises, route.tool, visit.is_operator()
     crib = premises.crib
@@ -256,7 +256,7 @@ LARGEST_TRY = 200_000
 def tool_deed_routes(pages: Pages) -> list[RouteSpec]:
     """The routes of what can be done."""
 
-    async def attempt(visit: Visit) -> Answer:
+    async def attempt(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         _refuse_large(visit)
         route, sent = known_tool(pages.premises.crib, visit), visit.form()
@@ -268,11 +268,11 @@ def tool_deed_routes(pages: Pages) -> list[RouteSpec]:
             return render_tool(pages, visit, route, replace(trying, outcome=outcome))
         return render_tool(pages, visit, route, replace(trying, is_shown=True))
 
-    async def set_policy(visit: Visit) -> Answer:
+    async def set_policy(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name, policy = _any_tool(pages, visit), visit.form().get("policy", "")
         if policy not in POLICIES:
-            raise Problem(422, "TOOL_INVALID_INPUT", f"A policy is one of {', '.join(POLICIES)}.")
+            raise HttpProblem(422, "TOOL_INVALID_INPUT", f"A policy is one of {', '.join(POLICIES)}.")
         caller, premises = visit.caller, pages.premises
         entry = AuditEntry("policy", name, caller=caller.id, caller_kind=caller.kind, decision=policy)
         await premises.crib.audit.commit(entry)
@@ -281,7 +281,7 @@ def tool_deed_routes(pages: Pages) -> list[RouteSpec]:
         holds = (route.policy if route is not None else "disable") == policy
         return go_on(tool_address(name), "policy" if holds else "policy_overruled", name)
 
-    async def approve(visit: Visit) -> Answer:
+    async def approve(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         fields = visit.form()
         name, seen = visit.params["name"], fields.get("seen", "")
@@ -297,21 +297,21 @@ def tool_deed_routes(pages: Pages) -> list[RouteSpec]:
     ]
 
 
-def _refuse_large(visit: Visit) -> None:
+def _refuse_large(visit: PageRequest) -> None:
     """What was sent is shown again, several times over; while that is made, nobody else is served."""
     if len(visit.request.body) > LARGEST_TRY:
         detail = "This is too much for the page. Call the tool over REST or with `toolcrib call`."
-        raise Problem(413, "HTTP_BODY_TOO_LARGE", detail)
+        raise HttpProblem(413, "HTTP_BODY_TOO_LARGE", detail)
 
 
-async def _back(visit: Visit) -> Answer:
+async def _back(visit: PageRequest) -> HttpAnswer:
     """Whoever reloads what came of a form begins anew."""
     from toolcrib.server.answers import see_other
 
     return see_other(tool_address(visit.params["name"]))
 
 
-def _any_tool(pages: Pages, visit: Visit) -> str:
+def _any_tool(pages: Pages, visit: PageRequest) -> str:
     """The name of a tool that is there, or that a policy keeps away."""
     name, catalog = visit.params["name"], pages.premises.crib.catalog
     if name not in catalog.routes and name not in catalog.left_out:
@@ -319,16 +319,16 @@ def _any_tool(pages: Pages, visit: Visit) -> str:
     return name
 
 
-async def approve_tool(pages: Pages, visit: Visit, name: str, seen: str) -> None:
+async def approve_tool(pages: Pages, visit: PageRequest, name: str, seen: str) -> None:
     """Accept a tool as it is now, if that is what was looked at."""
     crib = pages.premises.crib
     route = crib.lookup(name)
     if route is None or not route.held:
         raise not_found("tool in quarantine", name, "Somebody may have accepted it already.")
     if len(seen) < SEEN_LENGTH:
-        raise Problem(422, "TOOL_INVALID_INPUT", "Look at what changed first.")
+        raise HttpProblem(422, "TOOL_INVALID_INPUT", "Look at what changed first.")
     try:
         check_seen(crib, route, seen)
         await crib.servers.approve(name, by=visit.caller, still=lambda: check_seen(crib, route, seen))
     except PermissionDenied as error:
-        raise Problem(409, "HTTP_CONFLICT", str(error)) from None
+        raise HttpProblem(409, "HTTP_CONFLICT", str(error)) from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolcrib.core.errors import ConfigError, ConnectionLost, RemoteError, SourceUnavailable, ToolcribError
 from toolcrib.schema.text import printable
-from toolcrib.sources.mcp.link import UNREACHABLE, Remains
+from toolcrib.sources.mcp.link import UNREACHABLE, ExitTrace
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
 from toolcrib.wire import eras
 
@@ -58,7 +58,7 @@ class Trouble:
 
     phase: str
     reason: str
-    remains: Remains = field(default_factory=Remains)
+    remains: ExitTrace = field(default_factory=ExitTrace)
     hint: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Details of the underlying error that a program may want (``http_status``, ``retry_after_s``)."""
@@ -67,7 +67,7 @@ class Trouble:
 class AttemptFailed(Exception):
     """One attempt to connect that came to nothing."""
 
-    def __init__(self, phase: str, error: Exception, remains: Remains, remembered: str, timeout_s: float) -> None:
+    def __init__(self, phase: str, error: Exception, remains: ExitTrace, remembered: str, timeout_s: float) -> None:
         super().__init__(phase)
         hint, details = (error.hint, error.details) if isinstance(error, ToolcribError) else ("", {})
         facts = {key: details[key] for key in FACTS if key in details}
@@ -77,11 +77,11 @@ class AttemptFailed(Exception):
             isinstance(error, ConnectionLost)
             and phase != "starting"
             and details.get("phase") not in UNREACHABLE
-            and eras.first_step(remembered) is eras.Step.DISCOVER
+            and eras.first_step(remembered) is eras.ProbeStep.DISCOVER
         )
 
 
-def _reason(error: Exception, remains: Remains, timeout_s: float) -> str:
+def _reason(error: Exception, remains: ExitTrace, timeout_s: float) -> str:
     if isinstance(error, TimeoutError):
         return f"it did not answer within {timeout_s:g} s"
     if isinstance(error, ConnectionLost) and remains.exit_code is not None:
@@ -143,7 +143,7 @@ def show_noise(line: str, redactor: Redactor) -> str:
     return redactor.text(printable(line))[:NOISE_SHOWN]
 
 
-def describe_exit(remains: Remains) -> str:
+def describe_exit(remains: ExitTrace) -> str:
     """``exited with code 3`` or ``was killed by signal 9``."""
     code = remains.exit_code
     if code is None:

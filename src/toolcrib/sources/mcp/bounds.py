@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.sections import IsolationConfig
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import IsolationLevel, Limits, Wish
+from toolcrib.isolate.levels import IsolationLevel, IsolationWanted, ResourceLimits
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
 
@@ -21,7 +21,7 @@ UNTESTED = "limits, untested"
 """What servers get that ask for nothing: the limits are set, but no self-test was run for their sake."""
 
 
-class Bounds:
+class Isolator:
     """Puts bounds around what is started; the self-test runs when the first server asks for more than the default."""
 
     def __init__(self, spawner: Spawner, env: Mapping[str, str], settings: IsolationConfig, version: str) -> None:
@@ -65,11 +65,11 @@ class Bounds:
         is_default = not server.isolation and self._settings.level == IsolationLevel.LIMITS
         return not is_default or bool(self._settings.minimum)
 
-    def _wish(self, server: ServerConfig) -> Wish:
-        limits = Limits(processes=server.processes)
+    def _wish(self, server: ServerConfig) -> IsolationWanted:
+        limits = ResourceLimits(processes=server.processes)
         if server.memory_bytes is not None:
             limits = replace(limits, memory_bytes=server.memory_bytes)
-        return Wish(
+        return IsolationWanted(
             level=server.isolation or self._settings.level,
             read=tuple(from_file(path, server) for path in server.read),
             write=tuple(from_file(path, server) for path in server.write),

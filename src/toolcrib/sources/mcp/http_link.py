@@ -14,7 +14,7 @@ from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailabl
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link
 from toolcrib.sources.mcp.http_status import check_status
-from toolcrib.sources.mcp.link import UNREACHABLE, LinkEvents, Question, Remains, names_request, to_remote_error
+from toolcrib.sources.mcp.link import UNREACHABLE, ExitTrace, LinkEvents, ServerRequest, names_request, to_remote_error
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
 from toolcrib.transports.http.client import Choose, HttpFailure, HttpPool, Receive, Response
 from toolcrib.transports.http.dial import encode_own_headers
@@ -167,7 +167,7 @@ class HttpLink:
         self._head = self._encode_head("POST")
         self._next_id = 0
         self._channels: dict[int, BackChannel] = {}
-        self._asking = link.Asking(tasks)
+        self._asking = link.OpenQuestions(tasks)
         self._heard_at = 0.0
         self._quiet = asyncio.Event()
         self._open = True
@@ -203,7 +203,7 @@ class HttpLink:
             lines.append((http.SESSION, self._session))
         return self._pool.encode_head(method, self._pool.origin.target, lines + (more or []))
 
-    def _head_of(self, question: Question) -> bytes:
+    def _head_of(self, question: ServerRequest) -> bytes:
         """The same head for all requests of a handshake; the stateless era mirrors the question into it."""
         if not eras.is_modern(question.version):
             return self._head
@@ -214,7 +214,7 @@ class HttpLink:
             more.append((b"mcp-protocol-version", question.version.encode()))
         return self._encode_head("POST", more)
 
-    async def ask(self, question: Question) -> Raw:
+    async def ask(self, question: ServerRequest) -> Raw:
         """Send the question and wait for its answer; giving up closes its stream and, before 2026, tells the server."""
         if self._gate is not None:
             await self._pass_gate()
@@ -245,7 +245,7 @@ class HttpLink:
             await self._gate.wait()
             self._gate = None
 
-    async def _exchange(self, question: Question, stream: AnswerStream) -> Response | None:
+    async def _exchange(self, question: ServerRequest, stream: AnswerStream) -> Response | None:
         """The response; ``None`` when its stream was left before its end, with the answer in hand."""
         body = encode_request(question.id, question.method, question.params)
         question.sent = True
@@ -260,7 +260,7 @@ class HttpLink:
                 self._lose()
             raise ConnectionLost(failure.message, hint=failure.hint, details=failure.details) from None
 
-    async def _resume(self, question: Question, stream: AnswerStream) -> None:
+    async def _resume(self, question: ServerRequest, stream: AnswerStream) -> None:
         """Before 2026 a server may end a stream early and have us come back for the rest."""
         for _ in range(RESUMPTIONS_MAX):
             if not stream.resume_from or eras.is_modern(question.version):
@@ -271,7 +271,7 @@ class HttpLink:
                 if not _is_stream(await self._pool.exchange(head, b"", self._chooser(question, stream))):
                     return
 
-    def _chooser(self, question: Question, stream: AnswerStream) -> Choose:
+    def _chooser(self, question: ServerRequest, stream: AnswerStream) -> Choose:
         def choose(response: Response) -> Receive | None:
             self._heard_at = self._loop.time()
             self._note_session(question, response)
@@ -283,7 +283,7 @@ class HttpLink:
 
         return choose
 
-    def _read(self, question: Question, response: Response) -> Raw:
+    def _read(self, question: ServerRequest, response: Response) -> Raw:
         if response.status == 404 and self._session is not None and question.method != "initialize":
             question.sent = False
             self._lose()
@@ -296,7 +296,7 @@ class HttpLink:
             return message.result
         raise to_remote_error(b"{}" if message.error is UNSET else message.error)
 
-    def _note_session(self, question: Question, response: Response) -> None:
+    def _note_session(self, question: ServerRequest, response: Response) -> None:
         if question.method == "initialize":
             self._session = response.header(http.SESSION)
             self._head = self._encode_head("POST")
@@ -306,15 +306,15 @@ class HttpLink:
             self._open = False
             self._events.lost()
 
-    def _give_up(self, question: Question) -> None:
+    def _give_up(self, question: ServerRequest) -> None:
         if question.method == "tools/call" and not eras.is_modern(question.version):
             self.tell(link.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
 
-    def _stream(self, question: Question) -> AnswerStream:
+    def _stream(self, question: ServerRequest) -> AnswerStream:
         notice, answer = self._notice(question), self._answer_server(question)
         return AnswerStream(question.id, notice, answer, self._events.redactor)
 
-    def _notice(self, question: Question) -> Take:
+    def _notice(self, question: ServerRequest) -> Take:
         def notice(message: Outbound) -> None:
             if message.method == link.TOOLS_CHANGED:
                 self._events.tools_changed()
@@ -323,7 +323,7 @@ class HttpLink:
 
         return notice
 
-    def _answer_server(self, question: Question) -> Take:
+    def _answer_server(self, question: ServerRequest) -> Take:
         def answer(message: Outbound) -> None:
             call_id = self._only_call() if question.method == LISTEN else question.id
             channel = self._channels.get(call_id)
@@ -398,7 +398,7 @@ class HttpLink:
 
     async def _follow_changes(self, params: bytes, *, is_reopened: bool) -> Response:
         """Follow one stream to its end; what changed while there was none is told when it opens."""
-        question = Question(self.new_id(), LISTEN, params, version=self._version)
+        question = ServerRequest(self.new_id(), LISTEN, params, version=self._version)
         stream = self._stream(question)
         follow = self._chooser(question, stream)
 
@@ -412,9 +412,9 @@ class HttpLink:
             return await self._pool.exchange(self._head_of(question), body, choose)
         return await self._pool.exchange(self._encode_head("GET"), b"", choose)
 
-    def remains(self) -> Remains:
+    def remains(self) -> ExitTrace:
         """Nothing can be said of a server elsewhere but when it was last heard."""
-        return Remains(heard_at=self._heard_at)
+        return ExitTrace(heard_at=self._heard_at)
 
     async def close(self) -> None:
         """End the session and all connections; of a link that was lost, answers under way may still arrive."""

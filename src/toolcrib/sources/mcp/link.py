@@ -39,7 +39,7 @@ def _ignore(line: str) -> None:
     """Nobody wants to hear it."""
 
 
-class Question(msgspec.Struct):
+class ServerRequest(msgspec.Struct):
     """One request to a server."""
 
     id: int
@@ -68,7 +68,7 @@ class LinkEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
+class ExitTrace:
     """What can be said of a server's process or connection, also after trouble."""
 
     pid: int | None = None
@@ -98,7 +98,7 @@ class Link(Protocol):
     def new_id(self) -> int:
         """An id no other question of this link has."""
 
-    async def ask(self, question: Question) -> Raw:
+    async def ask(self, question: ServerRequest) -> Raw:
         """The raw result; a server's error answer is a ``RemoteError``, a lost connection ``ConnectionLost``."""
 
     def tell(self, method: str, params: bytes) -> None:
@@ -110,17 +110,17 @@ class Link(Protocol):
     def listen(self, params: bytes) -> None:
         """Have the server tell of changed tools, in the way of the agreed revision; never fails the caller."""
 
-    def remains(self) -> Remains:
+    def remains(self) -> ExitTrace:
         """What the server left to look at."""
 
     async def close(self) -> None:
         """End it; safe to call twice."""
 
 
-async def bury(link: Link | None) -> Remains:
+async def bury(link: Link | None) -> ExitTrace:
     """Close a link that failed and keep what it left behind."""
     if link is None:
-        return Remains()
+        return ExitTrace()
     remains = link.remains()
     await link.close()
     after = link.remains()
@@ -235,7 +235,7 @@ async def ask_client(message: Outbound, channel: BackChannel) -> bytes:
         return encode_error(request_id, RpcError(METHOD_NOT_FOUND, str(error)))
 
 
-class Asking:
+class OpenQuestions:
     """The questions of one server that clients work on: each ends with the call it was asked in."""
 
     def __init__(self, tasks: TaskScope) -> None:

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Raw
 
 from toolcrib.core.errors import ProtocolError, RemoteError
-from toolcrib.sources.mcp.link import Link, Question
+from toolcrib.sources.mcp.link import Link, ServerRequest
 from toolcrib.wire import eras, messages
-from toolcrib.wire.eras import Outcome, Step
+from toolcrib.wire.eras import ProbeOutcome, ProbeStep
 from toolcrib.wire.jsonrpc import encode
 
 
@@ -32,7 +32,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ClientIdentity:
     """What toolcrib says of itself to a server."""
 
     info: Mapping[str, Any]
@@ -42,7 +42,7 @@ class Offer:
 _object_of = msgspec.json.Decoder(dict[str, Any])
 
 
-async def negotiate(link: Link, offer: Offer, remembered: str) -> Agreement:
+async def negotiate(link: Link, offer: ClientIdentity, remembered: str) -> Agreement:
     """Walk the table until both sides speak the same era; begins with what was remembered."""
     step = eras.first_step(remembered)
     refusal: RemoteError | None = None
@@ -51,36 +51,36 @@ async def negotiate(link: Link, offer: Offer, remembered: str) -> Agreement:
             result, outcome = await _try_step(link, offer, step)
         except RemoteError as error:
             result, outcome = {}, eras.judge_refusal(error.rpc_code, error.data)
-            refusal = refusal or (error if step is not Step.DISCOVER else None)
-        if step is Step.DISCOVER_AGAIN and outcome is not Outcome.ACCEPTED and refusal is not None:
+            refusal = refusal or (error if step is not ProbeStep.DISCOVER else None)
+        if step is ProbeStep.DISCOVER_AGAIN and outcome is not ProbeOutcome.ACCEPTED and refusal is not None:
             raise refusal
         step = eras.advance(step, outcome)
-        if step is Step.MODERN:
+        if step is ProbeStep.MODERN:
             return _agree_modern(link, result)
-        if step is Step.HANDSHAKE:
+        if step is ProbeStep.HANDSHAKE:
             return _agree_handshake(link, result)
 
 
-async def _try_step(link: Link, offer: Offer, step: Step) -> tuple[Mapping[str, Any], Outcome]:
+async def _try_step(link: Link, offer: ClientIdentity, step: ProbeStep) -> tuple[Mapping[str, Any], ProbeOutcome]:
     """What one question came to; a server's refusal is raised."""
-    patience_s = None if step is Step.INITIALIZE else link.discover_patience_s
+    patience_s = None if step is ProbeStep.INITIALIZE else link.discover_patience_s
     try:
         async with asyncio.timeout(patience_s):
             result = _as_object(await link.ask(_question(link, offer, step)))
     except TimeoutError:
-        return {}, Outcome.SILENT
+        return {}, ProbeOutcome.SILENT
     except ProtocolError:
-        if step is Step.INITIALIZE:
+        if step is ProbeStep.INITIALIZE:
             raise
-        return {}, Outcome.REFUSED
-    return result, Outcome.ACCEPTED if step is Step.INITIALIZE else eras.judge_discover(result)
+        return {}, ProbeOutcome.REFUSED
+    return result, ProbeOutcome.ACCEPTED if step is ProbeStep.INITIALIZE else eras.judge_discover(result)
 
 
-def _question(link: Link, offer: Offer, step: Step) -> Question:
-    if step is Step.INITIALIZE:
-        return Question(link.new_id(), "initialize", messages.initialize_params(offer.info, offer.capabilities))
+def _question(link: Link, offer: ClientIdentity, step: ProbeStep) -> ServerRequest:
+    if step is ProbeStep.INITIALIZE:
+        return ServerRequest(link.new_id(), "initialize", messages.initialize_params(offer.info, offer.capabilities))
     params = messages.list_params(None, messages.modern_meta(offer.info, offer.capabilities))
-    return Question(link.new_id(), "server/discover", params, version=eras.LATEST_MODERN)
+    return ServerRequest(link.new_id(), "server/discover", params, version=eras.LATEST_MODERN)
 
 
 def _as_object(raw: Raw) -> Mapping[str, Any]:
@@ -122,7 +122,7 @@ def _object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def listen_params(offer: Offer, agreement: Agreement) -> bytes:
+def listen_params(offer: ClientIdentity, agreement: Agreement) -> bytes:
     """What a server of the agreed revision is asked, to be told of changed tools."""
     if not eras.is_modern(agreement.version):
         return b"{}"

@@ -14,8 +14,8 @@ from toolcrib.core.source import Listing, SourceStatus
 from toolcrib.core.tool import Tool, from_mcp
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema.sanitise import sanitise_tool
-from toolcrib.sources.mcp.link import Link, Question, answer_rounds
-from toolcrib.sources.mcp.negotiate import Offer
+from toolcrib.sources.mcp.link import Link, ServerRequest, answer_rounds
+from toolcrib.sources.mcp.negotiate import ClientIdentity
 from toolcrib.sources.mcp.supervise import SILENCES_MAX, Supervisor
 from toolcrib.wire import eras, http, messages, strict
 from toolcrib.wire.jsonrpc import decode, encode
@@ -52,7 +52,7 @@ class McpSource:
     """One server: its tools, and calls to them over one shared connection."""
 
     def __init__(
-        self, name: str, supervisor: Supervisor, offer: Offer, *, is_http: bool, helpers: Helpers | None = None
+        self, name: str, supervisor: Supervisor, offer: ClientIdentity, *, is_http: bool, helpers: Helpers | None = None
     ) -> None:
         self.name = name
         self.supervisor = supervisor
@@ -112,7 +112,7 @@ class McpSource:
 
     async def _fetch_page(self, link: Link, cursor: str | None) -> _Page:
         params = messages.list_params(cursor, self._meta({}))
-        question = Question(link.new_id(), "tools/list", params, version=self.supervisor.remembered)
+        question = ServerRequest(link.new_id(), "tools/list", params, version=self.supervisor.remembered)
         raw = await self._put(link, question, None, 1)
         try:
             return _page.decode(raw)
@@ -225,7 +225,7 @@ class McpSource:
         return result
 
     async def _put(
-        self, link: Link, question: Question, call: ToolCall | None = None, patience: int = SILENCES_MAX
+        self, link: Link, question: ServerRequest, call: ToolCall | None = None, patience: int = SILENCES_MAX
     ) -> Raw:
         """Ask the server; what it refuses is told without secrets, and a question given up is noted."""
         asked_at = self.supervisor.now()
@@ -251,7 +251,7 @@ class McpSource:
         """Ask for the call; ``more`` goes with it."""
         request_id = link.new_id()
         version = self.supervisor.remembered
-        question = Question(
+        question = ServerRequest(
             request_id, "tools/call", self._params(call, request_id, more), call.tool, (), call.channel, version
         )
         declared = self._mirrored.get(call.tool)

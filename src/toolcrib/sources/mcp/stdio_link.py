@@ -11,7 +11,14 @@ from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link as relay
-from toolcrib.sources.mcp.link import UNREADABLE_ENDS, LinkEvents, Question, Remains, names_request, to_remote_error
+from toolcrib.sources.mcp.link import (
+    UNREADABLE_ENDS,
+    ExitTrace,
+    LinkEvents,
+    ServerRequest,
+    names_request,
+    to_remote_error,
+)
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ExitReport, ProcessSpec
 from toolcrib.transports.stdio import OVERLONG, StdioTransport, open_stdio
@@ -39,12 +46,12 @@ class StdioLink:
         self._loop = asyncio.get_running_loop()
         self._pending: dict[int, tuple[asyncio.Future[Raw], BackChannel]] = {}
         self._transport: StdioTransport | None = None
-        self._outbox: list[Question] = []
+        self._outbox: list[ServerRequest] = []
         self._next_id = 0
         self._version = ""
         self._exit: ExitReport | None = None
         self._lost = False
-        self._asking = relay.Asking(tasks)
+        self._asking = relay.OpenQuestions(tasks)
         self._heard_at = 0.0
         self._noise: list[str] = []
         self._noise_told_at = -NOISE_PAUSE_S
@@ -73,7 +80,7 @@ class StdioLink:
         self._next_id += 1
         return self._next_id
 
-    async def ask(self, question: Question) -> Raw:
+    async def ask(self, question: ServerRequest) -> Raw:
         """Send the question and wait for its answer; giving up tells the server."""
         if self._transport is None or self._lost:
             raise ConnectionLost("The server's process has ended.")
@@ -91,14 +98,14 @@ class StdioLink:
             self._pending.pop(question.id, None)
             self._asking.end(question.id)
 
-    async def _drain(self, transport: StdioTransport, question: Question) -> None:
+    async def _drain(self, transport: StdioTransport, question: ServerRequest) -> None:
         """Wait until the server has taken most of it; if it goes away meanwhile, what it got is not known."""
         try:
             await transport.drain()
         except SourceUnavailable as error:
             self._refute(question.id, ConnectionLost(error.message, details=error.details))
 
-    def _hand_over(self, question: Question) -> None:
+    def _hand_over(self, question: ServerRequest) -> None:
         """Send at once when nothing else is under way; what is asked in one turn of the loop goes out together."""
         self._outbox.append(question)
         if len(self._pending) == 1:
@@ -119,7 +126,7 @@ class StdioLink:
         for question in questions:
             question.sent = True
 
-    def _fail(self, questions: list[Question], error: SourceUnavailable) -> None:
+    def _fail(self, questions: list[ServerRequest], error: SourceUnavailable) -> None:
         """What could not be sent is lost, and known not to have reached the server."""
         for question in questions:
             self._refute(question.id, ConnectionLost(error.message, details=error.details))
@@ -130,7 +137,7 @@ class StdioLink:
         if waiting is not None and not waiting[0].done():
             waiting[0].set_exception(error)
 
-    def _give_up(self, question: Question) -> None:
+    def _give_up(self, question: ServerRequest) -> None:
         """Tell the server that nobody waits any more; a handshake must not be cancelled."""
         if question.id in self._pending and not self._lost and question.method not in NEVER_CANCELLED:
             self.tell(relay.CANCELLED, encode({"requestId": question.id, "reason": "The caller gave up."}))
@@ -154,14 +161,14 @@ class StdioLink:
         if eras.is_modern(self._version):
             self._write(encode_request(self.new_id(), "subscriptions/listen", params))
 
-    def remains(self) -> Remains:
+    def remains(self) -> ExitTrace:
         """The exit code, the last lines of stderr, and how much noise was on stdout."""
         transport = self._transport
         if transport is None:
-            return Remains()
+            return ExitTrace()
         exit_code = self._exit.code if self._exit is not None else None
         stderr = [self._events.redactor.text(line) for line in transport.stderr.lines(20)]
-        return Remains(
+        return ExitTrace(
             transport.pid,
             exit_code,
             stderr,

@@ -16,8 +16,8 @@ from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import autopsy
 from toolcrib.sources.mcp.autopsy import AttemptFailed, Trouble, describe_exit
-from toolcrib.sources.mcp.link import Link, LinkEvents, Remains, Silence, bury
-from toolcrib.sources.mcp.negotiate import Agreement, Offer, listen_params, negotiate
+from toolcrib.sources.mcp.link import ExitTrace, Link, LinkEvents, Silence, bury
+from toolcrib.sources.mcp.negotiate import Agreement, ClientIdentity, listen_params, negotiate
 from toolcrib.sources.mcp.redactor import NO_SECRETS, Redactor
 from toolcrib.wire import eras
 
@@ -125,13 +125,15 @@ class _State:
     last_used: float = 0.0
     restarts: int = 0
     silence: Silence = field(default_factory=Silence)
-    last_remains: Remains = field(default_factory=Remains)
+    last_remains: ExitTrace = field(default_factory=ExitTrace)
 
 
 class Supervisor:
     """Hands out the server's open link; brings it up when there is none."""
 
-    def __init__(self, server: str, dial: Dial, offer: Offer, settings: SupervisorSettings, emit: Emit) -> None:
+    def __init__(
+        self, server: str, dial: Dial, offer: ClientIdentity, settings: SupervisorSettings, emit: Emit
+    ) -> None:
         self.server = server
         self._dial, self._offer, self._settings, self._emit = dial, offer, settings, emit
         self._loop = asyncio.get_running_loop()
@@ -168,7 +170,7 @@ class Supervisor:
         """How often the connection had to be made anew."""
         return self._state.restarts
 
-    def remains(self) -> Remains:
+    def remains(self) -> ExitTrace:
         """What the present or the last connection left to look at."""
         return self._state.link.remains() if self._state.link is not None else self._state.last_remains
 
@@ -349,7 +351,7 @@ class Supervisor:
     def _link_events(self) -> LinkEvents:
         return LinkEvents(self._tools_changed, self._lost, self._noise, self._settings.redactor)
 
-    async def _part_from(self, link: Link | None, error: Exception) -> Remains:
+    async def _part_from(self, link: Link | None, error: Exception) -> ExitTrace:
         """What a failed attempt leaves; one that hangs takes long to end, and nothing more is to be learnt from it."""
         if link is None or not isinstance(error, TimeoutError):
             return await bury(link)

@@ -28,7 +28,7 @@ from toolcrib.core.errors import (
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
-from toolcrib.isolate.levels import Wish
+from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.schema.arguments import apply_defaults
 from toolcrib.schema.check import compile_check
 from toolcrib.schema.from_signature import SignatureSchema, signature_schema
@@ -106,7 +106,7 @@ CAPACITY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ToolOptions:
+class NativeToolOptions:
     """What ``@tool`` lets an author say beyond the signature."""
 
     name: str = ""
@@ -142,7 +142,7 @@ class NativeTool:
     signature: SignatureSchema | None
     """How JSON arguments become the function's own; ``None`` when it takes the arguments object as it is."""
     is_async: bool = False
-    isolation: Wish | None = None
+    isolation: IsolationWanted | None = None
     """How far its worker is kept from the rest; ``None`` runs it in this process."""
 
 
@@ -151,7 +151,7 @@ def tool(function: F, /) -> F: ...
 @overload
 def tool(**options: Any) -> Callable[[F], F]: ...
 def tool(function: Any = None, /, **options: Any) -> Any:
-    """Mark a function as a tool; the options are the fields of ``ToolOptions``."""
+    """Mark a function as a tool; the options are the fields of ``NativeToolOptions``."""
 
     def mark(marked: Any) -> Any:
         setattr(marked, MARK, define(marked, **options))
@@ -171,15 +171,15 @@ def define(function: Function, **options: Any) -> NativeTool:
     return NativeTool(definition, function, signature, inspect.iscoroutinefunction(function), isolation)
 
 
-def _read_options(function: Function, options: Mapping[str, Any]) -> ToolOptions:
-    known = {entry.name for entry in fields(ToolOptions)}
+def _read_options(function: Function, options: Mapping[str, Any]) -> NativeToolOptions:
+    known = {entry.name for entry in fields(NativeToolOptions)}
     for key in options:
         if key not in known:
             raise DefinitionError(function.__name__, f"option {key!r}", "is not known.", hint=did_you_mean(key, known))
-    return ToolOptions(**options)
+    return NativeToolOptions(**options)
 
 
-def _definition(function: Function, wishes: ToolOptions, signature: SignatureSchema | None) -> Tool:
+def _definition(function: Function, wishes: NativeToolOptions, signature: SignatureSchema | None) -> Tool:
     name = wishes.name or function.__name__
     documented = signature.description if signature else inspect.getdoc(function) or ""
     return Tool(
@@ -200,7 +200,7 @@ def _definition(function: Function, wishes: ToolOptions, signature: SignatureSch
     )
 
 
-def _annotations(name: str, wishes: ToolOptions) -> JsonObject:
+def _annotations(name: str, wishes: NativeToolOptions) -> JsonObject:
     level = _security_level(name, wishes.security_level)
     hints: dict[str, Any] = {"readOnlyHint": True} if level is SecurityLevel.READ_ONLY else {}
     return hints | dict(wishes.annotations)

@@ -14,11 +14,11 @@ import msgspec
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import DefinitionError, InvalidArguments, SourceUnavailable, ToolcribError, ToolFailed
-from toolcrib.isolate.levels import WORDS, WORKER_LIMITS, IsolationLevel, Wish
+from toolcrib.isolate.levels import WORDS, WORKER_LIMITS, IsolationLevel, IsolationWanted
 
 if TYPE_CHECKING:
     from toolcrib.isolate.worker import Workers
-    from toolcrib.sources.native.functions import NativeTool, ToolOptions
+    from toolcrib.sources.native.functions import NativeTool, NativeToolOptions
 
 
 RunIsolated = Callable[["NativeTool", ToolCall], Awaitable[ToolResult]]
@@ -29,7 +29,7 @@ _ERRORS: Mapping[str, type[ToolcribError]] = {
 }
 
 
-def isolation_wish(function: Callable[..., Any], name: str, options: "ToolOptions") -> Wish | None:
+def isolation_wish(function: Callable[..., Any], name: str, options: "NativeToolOptions") -> IsolationWanted | None:
     """What an author asks for with ``isolated``, ``isolation`` and the grants; ``None`` if nothing."""
     level = options.isolation or (IsolationLevel.CONFINED if options.isolated else IsolationLevel.NONE)
     if level not in WORDS:
@@ -39,7 +39,7 @@ def isolation_wish(function: Callable[..., Any], name: str, options: "ToolOption
     _check_importable(function, name)
     limits = replace(WORKER_LIMITS, memory_bytes=options.memory_bytes or WORKER_LIMITS.memory_bytes)
     read, write = _paths(options.read), _paths(options.write)
-    return Wish(level, read, write, options.network, tuple(options.loopback), limits)
+    return IsolationWanted(level, read, write, options.network, tuple(options.loopback), limits)
 
 
 async def refuse_isolated(entry: "NativeTool", call: ToolCall) -> ToolResult:  # noqa: ARG001

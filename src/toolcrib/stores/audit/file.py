@@ -11,7 +11,7 @@ from toolcrib.core.audit import CALL
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit.database import FORMAT, AuditDatabase
 from toolcrib.stores.audit.log import NoAuditLog, Row
-from toolcrib.stores.audit.reading import Browse, Query, Stored, Usage, sqlite_usage
+from toolcrib.stores.audit.reading import AuditQuery, Browse, Stored, ToolUsage, sqlite_usage
 from toolcrib.stores.audit.verify import Head
 from toolcrib.stores.sqlite_file import BUSY_MS, read_sql, reason_of, way_out
 
@@ -78,7 +78,7 @@ class SqliteLog:
     def __init__(self, connection: "apsw.Connection") -> None:
         self._connection = connection
 
-    def search(self, query: Query) -> Iterator[Row]:
+    def search(self, query: AuditQuery) -> Iterator[Row]:
         """What fits, the newest first."""
         wanted = {
             "after": query.after,
@@ -119,7 +119,7 @@ class SqliteLog:
         """There is nothing beside the entries."""
         return self.rows(first)
 
-    def usage(self, since_us: int) -> Usage | None:
+    def usage(self, since_us: int) -> ToolUsage | None:
         """The calls since a moment; ``None`` if the log is empty."""
         return sqlite_usage(self._connection, since_us)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from toolcrib.core.errors import AuditUnavailable
 
 if TYPE_CHECKING:
-    from toolcrib.stores.audit.reading import Browse, Query, Stored, Usage
+    from toolcrib.stores.audit.reading import AuditQuery, Browse, Stored, ToolUsage
     from toolcrib.stores.audit.verify import Head
 
 Row = tuple[int, bytes, str]
@@ -54,7 +54,7 @@ class AppendLog(Protocol):
 class AuditLog(Protocol):
     """A log that is read, while others write."""
 
-    def search(self, query: "Query") -> Iterator[Row]:
+    def search(self, query: "AuditQuery") -> Iterator[Row]:
         """What fits, the newest first."""
 
     def has_end(self, begun: "Stored") -> bool:
@@ -72,7 +72,7 @@ class AuditLog(Protocol):
     def checked(self, first: int = 1) -> Iterator[Row]:
         """The same; where what is kept beside an entry for finding it does not fit it, its hash is empty."""
 
-    def usage(self, since_us: int) -> "Usage | None":
+    def usage(self, since_us: int) -> "ToolUsage | None":
         """The calls since a moment; ``None`` if the log is empty."""
 
     def head(self) -> "Head | None":

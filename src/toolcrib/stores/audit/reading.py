@@ -24,7 +24,7 @@ class Stored(AuditEntry, frozen=True, kw_only=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class AuditQuery:
     """Which entries are wanted; names are patterns with ``*`` and ``?``."""
 
     tool: str | None = None
@@ -48,7 +48,7 @@ def ask(place: AuditPlace, question: Callable[[AuditLog], T]) -> T:
         return question(log)
 
 
-def latest(log: AuditLog, query: Query, count: int | None = None) -> list[Stored]:
+def latest(log: AuditLog, query: AuditQuery, count: int | None = None) -> list[Stored]:
     """The newest entries that fit, oldest of them first; a beginning is left out once its end is there."""
     is_cut = query.before is not None or query.until_us is not None
     found: list[Stored] = []
@@ -150,7 +150,7 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ToolUsage:
     """The calls of a span of time, by exposed name."""
 
     since_us: int
@@ -158,7 +158,7 @@ class Usage:
     tools: Mapping[str, Use] = field(default_factory=dict)
 
 
-def sqlite_usage(log: "apsw.Connection", since_us: int) -> Usage | None:
+def sqlite_usage(log: "apsw.Connection", since_us: int) -> ToolUsage | None:
     """The calls since a moment, whatever came of them. What was refused to its caller is no use of a tool."""
     ends: Any = log.execute(_ENDS).fetchone()
     if ends is None or ends[0] is None:
@@ -170,7 +170,7 @@ def sqlite_usage(log: "apsw.Connection", since_us: int) -> Usage | None:
         if event == CALL and tool and decision not in REFUSED:
             known = used.get(tool, Use(0, 0))
             used[tool] = Use(known.calls + calls, max(known.last_us, _time(log, last)))
-    return Usage(max(since_us, _time(log, ends[0])), used)
+    return ToolUsage(max(since_us, _time(log, ends[0])), used)
 
 
 def _first_since(log: "apsw.Connection", moment_us: int, ends: tuple[int, int]) -> int:

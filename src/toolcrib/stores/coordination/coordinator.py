@@ -12,7 +12,7 @@ from toolcrib.core.coordination import Claim, CoordinationStatus, Full, Lease, L
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.core.tasks import OnFailure, TaskScope
 from toolcrib.stores.coordination.deciding import Decisions, refused
-from toolcrib.stores.coordination.engine import TOPIC, Engine, EpochMemory, Habits, Radio
+from toolcrib.stores.coordination.engine import TOPIC, CoordinationEngine, EpochMemory, Habits, Radio
 
 RENEWALS = 3
 """How often a lease is renewed in the time it lasts."""
@@ -21,7 +21,7 @@ RENEWALS = 3
 class KeptLease:
     """One lease; it is renewed until it is let go, or turns out to be somebody else's."""
 
-    def __init__(self, engine: Engine, name: str, token: str, for_s: float) -> None:
+    def __init__(self, engine: CoordinationEngine, name: str, token: str, for_s: float) -> None:
         self.is_held = True
         self._engine, self._name, self._token, self._for_s = engine, name, token, for_s
         self._renewal: asyncio.Task[None] | None = None
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class UsageCount:
     """How a use went: when, by the engine's clock, and what stood against it."""
 
     at_us: int
@@ -70,7 +70,11 @@ class Coordinator:
     """One replica among others."""
 
     def __init__(
-        self, engine: Engine, habits: Habits, memory: EpochMemory | None = None, on_failure: OnFailure = report
+        self,
+        engine: CoordinationEngine,
+        habits: Habits,
+        memory: EpochMemory | None = None,
+        on_failure: OnFailure = report,
     ) -> None:
         self._engine, self._habits = engine, habits
         self._scope = TaskScope(on_failure)
@@ -90,16 +94,16 @@ class Coordinator:
         """Count one use of every claim, or of none."""
         return (await self.count(claims)).full
 
-    async def count(self, claims: Sequence[Claim]) -> Counted:
+    async def count(self, claims: Sequence[Claim]) -> UsageCount:
         """The same, and when it was."""
         rates = [(claim.key, claim.rate.count, round(claim.rate.window_s * 1e6)) for claim in claims]
         wait_us, which, now_us = await self._decisions.ask(("use", *rates))
         if wait_us > 0:
             self._longest_s = max(self._longest_s, claims[which].rate.window_s)
-            return Counted(now_us, Full(claims[which], wait_us / 1e6))
+            return UsageCount(now_us, Full(claims[which], wait_us / 1e6))
         for claim in claims:
             self._decisions.mirror.note(claim, now_us)
-        return Counted(now_us, None)
+        return UsageCount(now_us, None)
 
     async def take_place(self, gate: str, places: int) -> str | None:
         """A place, or a turn in the line of replicas for one; a cancelled wish leaves neither."""

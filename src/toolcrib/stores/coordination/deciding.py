@@ -9,7 +9,14 @@ from dataclasses import dataclass, field, replace
 from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.tasks import TaskScope
-from toolcrib.stores.coordination.engine import Decision, Engine, EpochMemory, Habits, Known, Wish
+from toolcrib.stores.coordination.engine import (
+    CoordinationEngine,
+    EngineMemory,
+    EngineVerdict,
+    EpochMemory,
+    Habits,
+    Wish,
+)
 
 KEYS_MAX = 4096
 PARTS = 30
@@ -87,13 +94,15 @@ class Away:
 class Decisions:
     """One replica's conversation with the engine; while that is away everything is refused at once."""
 
-    def __init__(self, engine: Engine, habits: Habits, memory: EpochMemory | None, scope: TaskScope) -> None:
+    def __init__(
+        self, engine: CoordinationEngine, habits: Habits, memory: EpochMemory | None, scope: TaskScope
+    ) -> None:
         self.mirror = Mirror(habits.whole_window_s)
         self.away: Away | None = None
-        self.latest: tuple[Decision, float] | None = None
+        self.latest: tuple[EngineVerdict, float] | None = None
         """The latest decision, and when it arrived."""
         self._engine, self._habits, self._memory, self._scope = engine, habits, memory, scope
-        self._known = Known()
+        self._known = EngineMemory()
         self._pending: list[Pending] = []
         self._flight: asyncio.Task[None] | None = None
 
@@ -159,7 +168,7 @@ class Decisions:
         finally:
             fail(wanted, CoordinationUnavailable("This replica is closing."))
 
-    async def _insist(self, wishes: list[Wish]) -> Decision:
+    async def _insist(self, wishes: list[Wish]) -> EngineVerdict:
         """A connection that was cut is made anew once: counting twice what nobody used harms nobody."""
         try:
             return await self._decided(wishes)
@@ -169,7 +178,7 @@ class Decisions:
         await self._greet()
         return await self._decided(wishes)
 
-    async def _decided(self, wishes: list[Wish]) -> Decision:
+    async def _decided(self, wishes: list[Wish]) -> EngineVerdict:
         """What the engine says, after this replica has followed it into its epoch."""
         for _ in range(MOVES_MAX):
             decision = await self._engine.decide(self._known, wishes)
@@ -179,7 +188,7 @@ class Decisions:
             await self._move(decision.epoch)
         raise CoordinationUnavailable("The engine that replicas agree through loses its data again and again.")
 
-    def _note(self, decision: Decision) -> None:
+    def _note(self, decision: EngineVerdict) -> None:
         self._known = replace(self._known, seen=decision.number)
         self.latest = decision, time.monotonic()
 

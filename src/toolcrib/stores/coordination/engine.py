@@ -57,7 +57,7 @@ class Habits:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class EngineMemory:
     """What a replica remembers of the engine."""
 
     epoch: str = ""
@@ -71,7 +71,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class EngineVerdict:
     """What the engine says to a number of wishes."""
 
     epoch: str
@@ -95,15 +95,15 @@ class Heard:
     body: bytes
 
 
-class Engine(Protocol):
+class CoordinationEngine(Protocol):
     """All of it raises ``CoordinationUnavailable`` and nothing else."""
 
     name: str
 
-    async def connect(self) -> Known:
+    async def connect(self) -> EngineMemory:
         """Make a new connection for decisions; what the engine alone can tell."""
 
-    async def decide(self, known: Known, wishes: Sequence[Wish]) -> Decision:
+    async def decide(self, known: EngineMemory, wishes: Sequence[Wish]) -> EngineVerdict:
         """Fulfil them in order, or say that another epoch has begun; over the connection that was made."""
 
     def tune(self) -> AbstractAsyncContextManager[AsyncIterator[Heard]]:
@@ -151,7 +151,9 @@ OnGap = Callable[[], None]
 class Radio:
     """Hears what others publish, and whose turn it is at a gate."""
 
-    def __init__(self, engine: Engine, replica: str, on_free: Callable[[str], None], on_failure: OnFailure) -> None:
+    def __init__(
+        self, engine: CoordinationEngine, replica: str, on_free: Callable[[str], None], on_failure: OnFailure
+    ) -> None:
         self.is_on = asyncio.Event()
         self._engine, self._replica, self._on_free, self._on_failure = engine, replica, on_free, on_failure
         self._listeners: dict[str, list[tuple[Listener, OnGap]]] = {}

@@ -10,8 +10,8 @@ import msgspec
 from toolcrib.core.errors import KnowledgeUnavailable, UnknownCollection
 from toolcrib.core.knowledge import (
     Arrival,
-    Change,
     Collection,
+    CollectionChange,
     Embedding,
     Merging,
     Passage,
@@ -96,7 +96,7 @@ class KnowledgeDatabase:
             self.connection.execute("DELETE FROM collection WHERE id = ?", (collection,))
             return self.connection.changes() > 0
 
-    def apply(self, change: Change) -> int:
+    def apply(self, change: CollectionChange) -> int:
         """Carry out a change in one transaction."""
         with self._transaction():
             generation = self._advance()
@@ -148,7 +148,7 @@ class KnowledgeDatabase:
         self.connection.execute("INSERT INTO body VALUES (?, ?, ?)", body)
         return key
 
-    def _add_passages(self, change: Change, keys: Sequence[int], generation: int) -> None:
+    def _add_passages(self, change: CollectionChange, keys: Sequence[int], generation: int) -> None:
         passages = [
             (key, passage)
             for key, arrival in zip(keys, change.arrivals, strict=True)

@@ -9,11 +9,12 @@ from typing import TypeVar
 from toolcrib.core.errors import UnknownCollection
 from toolcrib.core.knowledge import (
     Arrival,
-    Change,
     Collection,
+    CollectionChange,
     CollectionCounts,
-    Document,
     DocumentFilter,
+    DocumentInfo,
+    DocumentText,
     Embedding,
     KnowledgeReader,
     Merging,
@@ -22,7 +23,6 @@ from toolcrib.core.knowledge import (
     SegmentRows,
     Stamp,
     Swap,
-    Text,
     passages_of,
     text_check,
 )
@@ -88,7 +88,7 @@ class MemoryKnowledge:
         }
         return self._collections.pop(collection, None) is not None
 
-    async def apply(self, change: Change) -> int:
+    async def apply(self, change: CollectionChange) -> int:
         """Carry out a change as a whole."""
         if change.collection not in self._collections:
             raise UnknownCollection(change.collection, known=list(self._collections))
@@ -130,31 +130,31 @@ class MemoryKnowledge:
                 kept = replace(arrival.document, stamp=stamp)
                 self._arrivals[kept.key] = replace(arrival, document=kept)
 
-    def _documents(self) -> Iterable[Document]:
+    def _documents(self) -> Iterable[DocumentInfo]:
         return [arrival.document for arrival in self._arrivals.values()]
 
     async def stamps(self, collection: str) -> dict[str, tuple[str, Stamp]]:
         """Source → document id and stamp."""
         return {each.source: (each.id, each.stamp) for each in await self.documents(collection)}
 
-    async def documents(self, collection: str) -> list[Document]:
+    async def documents(self, collection: str) -> list[DocumentInfo]:
         """All documents of a collection."""
         found = [each for each in self._documents() if each.collection == collection]
         return sorted(found, key=lambda each: each.source)
 
-    async def document(self, document: str) -> Document | None:
+    async def document(self, document: str) -> DocumentInfo | None:
         """One document by its id."""
         key = self._keys.get(document)
         return None if key is None else self._arrivals[key].document
 
-    async def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+    async def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
         """Documents by key."""
         return await self.consult(lambda reader: reader.documents_of(keys))
 
-    async def text(self, document: str) -> Text | None:
+    async def text(self, document: str) -> DocumentText | None:
         """A document's text."""
         key = self._keys.get(document)
-        return None if key is None else Text(self._arrivals[key].text, self._arrivals[key].outline)
+        return None if key is None else DocumentText(self._arrivals[key].text, self._arrivals[key].outline)
 
     async def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
         """Texts of documents by key."""
@@ -323,7 +323,7 @@ class _Reader:
     def generation(self) -> int:
         return self._generation
 
-    def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+    def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
         return {key: self._arrivals[key].document for key in sorted(keys) if key in self._arrivals}
 
     def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
@@ -337,7 +337,7 @@ class _Reader:
         return {each.key for each in documents if each.collection in collections and _passes(each, wanted)}
 
 
-def _passes(document: Document, wanted: DocumentFilter) -> bool:
+def _passes(document: DocumentInfo, wanted: DocumentFilter) -> bool:
     if wanted.types and document.type not in wanted.types:
         return False
     if wanted.since and document.date < wanted.since:

@@ -9,16 +9,16 @@ import msgspec
 from toolcrib.core.knowledge import (
     Collection,
     CollectionCounts,
-    Document,
     DocumentFilter,
+    DocumentInfo,
+    DocumentText,
     Embedding,
     Outline,
     Passage,
-    Place,
+    PassageSpan,
     SegmentRecord,
     SegmentRows,
     Stamp,
-    Text,
     text_check,
 )
 
@@ -87,19 +87,19 @@ def stamps(connection: "Connection", collection: str) -> dict[str, tuple[str, St
     return {source: (known, Stamp(*stamp)) for source, known, *stamp in rows}
 
 
-def documents(connection: "Connection", collection: str) -> list[Document]:
+def documents(connection: "Connection", collection: str) -> list[DocumentInfo]:
     """All documents of a collection, by source."""
     rows = connection.execute(f"{_DOCUMENT} WHERE collection = ? ORDER BY source", (collection,))
     return [to_document(row) for row in rows]
 
 
-def document(connection: "Connection", id: str) -> Document | None:  # noqa: A002
+def document(connection: "Connection", id: str) -> DocumentInfo | None:  # noqa: A002
     """One document."""
     row = connection.execute(f"{_DOCUMENT} WHERE id = ?", (id,)).fetchone()
     return None if row is None else to_document(row)
 
 
-def documents_of(connection: "Connection", keys: Iterable[int]) -> dict[int, Document]:
+def documents_of(connection: "Connection", keys: Iterable[int]) -> dict[int, DocumentInfo]:
     """Documents by key."""
     found = _by_keys(connection, f"{_DOCUMENT} WHERE key IN", keys)
     return {document.key: document for document in map(to_document, found)}
@@ -110,11 +110,11 @@ def texts_of(connection: "Connection", keys: Iterable[int]) -> dict[int, str]:
     return dict(_by_keys(connection, "SELECT document, text FROM body WHERE document IN", keys))
 
 
-def text(connection: "Connection", id: str) -> Text | None:  # noqa: A002
+def text(connection: "Connection", id: str) -> DocumentText | None:  # noqa: A002
     """A document's text and outline."""
     query = "SELECT text, outline FROM body JOIN document ON document = key WHERE id = ?"
     row: Any = connection.execute(query, (id,)).fetchone()
-    return None if row is None else Text(row[0], msgspec.json.decode(row[1], type=Outline))
+    return None if row is None else DocumentText(row[0], msgspec.json.decode(row[1], type=Outline))
 
 
 def passages(connection: "Connection", id: str) -> list[Passage]:  # noqa: A002
@@ -132,7 +132,7 @@ def passages_at(connection: "Connection", rows: Iterable[tuple[int, int]]) -> di
 def to_passage(row: Any) -> Passage:
     """A passage, from its columns."""
     document, ordinal, first, past, page, headings, mark = row
-    return Passage(document, ordinal, Place(first, past, page, tuple(_json(headings))), mark)
+    return Passage(document, ordinal, PassageSpan(first, past, page, tuple(_json(headings))), mark)
 
 
 def keys(connection: "Connection", wanted_in: Sequence[str], wanted: DocumentFilter) -> set[int]:
@@ -248,7 +248,7 @@ def _changed_texts(connection: "Connection") -> list[str]:
     return problems
 
 
-class Reader:
+class SqliteReader:
     """A ``KnowledgeReader`` over a connection."""
 
     def __init__(self, connection: "Connection") -> None:
@@ -258,7 +258,7 @@ class Reader:
         """The number of the last change."""
         return generation(self._connection)
 
-    def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+    def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
         """Documents by key."""
         return documents_of(self._connection, keys)
 
@@ -275,11 +275,11 @@ class Reader:
         return keys(self._connection, collections, wanted)
 
 
-def to_document(row: Any) -> Document:
+def to_document(row: Any) -> DocumentInfo:
     """A document, from the columns of its row."""
     key, id, collection, source, title, kind, digest, size, mtime_ns, date, licence, version, metadata, added = row  # noqa: A001
     stamp = Stamp(digest, size, mtime_ns)
-    return Document(id, collection, source, title, kind, stamp, date, licence, version, _json(metadata), added, key)
+    return DocumentInfo(id, collection, source, title, kind, stamp, date, licence, version, _json(metadata), added, key)
 
 
 def _by_keys(connection: "Connection", query: str, wanted: Iterable[int]) -> Iterable[Any]:

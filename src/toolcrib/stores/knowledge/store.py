@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.knowledge import (
-    Change,
     Collection,
+    CollectionChange,
     CollectionCounts,
-    Document,
     DocumentFilter,
+    DocumentInfo,
+    DocumentText,
     Embedding,
     KnowledgeReader,
     Merging,
@@ -23,7 +24,6 @@ from toolcrib.core.knowledge import (
     SegmentRows,
     Stamp,
     Swap,
-    Text,
 )
 from toolcrib.stores.files import try_lock
 from toolcrib.stores.knowledge import reading
@@ -57,7 +57,7 @@ class SqliteKnowledge:
 
     async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
         """Read several things in one go, in the thread that reads."""
-        return await self._read(lambda connection: work(reading.Reader(connection)))
+        return await self._read(lambda connection: work(reading.SqliteReader(connection)))
 
     async def collections(self) -> list[Collection]:
         """All collections, by id."""
@@ -71,7 +71,7 @@ class SqliteKnowledge:
         """Take it away with everything in it."""
         return await self._writer.do(lambda database: database.remove_collection(collection))
 
-    async def apply(self, change: Change) -> int:
+    async def apply(self, change: CollectionChange) -> int:
         """Carry out a change as a whole."""
         return await self._writer.do(lambda database: database.apply(change))
 
@@ -83,19 +83,19 @@ class SqliteKnowledge:
         """Source → document id and stamp."""
         return await self._read(reading.stamps, collection)
 
-    async def documents(self, collection: str) -> list[Document]:
+    async def documents(self, collection: str) -> list[DocumentInfo]:
         """All documents of a collection."""
         return await self._read(reading.documents, collection)
 
-    async def document(self, document: str) -> Document | None:
+    async def document(self, document: str) -> DocumentInfo | None:
         """One document by its id."""
         return await self._read(reading.document, document)
 
-    async def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+    async def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
         """Documents by key."""
         return await self._read(reading.documents_of, keys)
 
-    async def text(self, document: str) -> Text | None:
+    async def text(self, document: str) -> DocumentText | None:
         """A document's text."""
         return await self._read(reading.text, document)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from toolcrib.core.audit import CALL
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit.log import NoAuditLog, Row
-from toolcrib.stores.audit.reading import REFUSED, Browse, Query, Stored, Usage, Use
+from toolcrib.stores.audit.reading import REFUSED, AuditQuery, Browse, Stored, ToolUsage, Use
 from toolcrib.stores.audit.verify import Head
 from toolcrib.stores.postgres.audit_append import REMEDY, PgAppend, row_of
 from toolcrib.stores.postgres.database import StoreSettings, connect, reason_of
@@ -159,7 +159,7 @@ class PgLog:
         self._connection, self._fleet = connection, fleet
         self._numbers = itertools.count(1)
 
-    def search(self, query: Query) -> Iterator[Row]:
+    def search(self, query: AuditQuery) -> Iterator[Row]:
         """What fits, the newest first."""
         conditions = [
             ("seq > %s", query.after),
@@ -198,13 +198,13 @@ class PgLog:
         for seq, digest, body, *columns in self._streamed(_CHECKED, (self._fleet, first)):
             yield seq, digest if row_of(body) == tuple(columns) else b"", body
 
-    def usage(self, since_us: int) -> Usage | None:
+    def usage(self, since_us: int) -> ToolUsage | None:
         """The calls since a moment; ``None`` if the log is empty."""
         first = self._connection.execute(_FIRST, (self._fleet,)).fetchone()
         if first is None:
             return None
         found = self._connection.execute(_USES, (self._fleet, since_us, CALL, sorted(REFUSED))).fetchall()
-        return Usage(max(since_us, first[0]), {tool: Use(calls, last) for tool, calls, last in found})
+        return ToolUsage(max(since_us, first[0]), {tool: Use(calls, last) for tool, calls, last in found})
 
     def head(self) -> Head | None:
         """The end of the chain as its writers know it."""
@@ -249,7 +249,7 @@ class PgLog:
             yield from cursor
 
 
-def _given(wanted: Query | Browse) -> Iterator[Condition]:
+def _given(wanted: AuditQuery | Browse) -> Iterator[Condition]:
     """What both kinds of questions may ask for."""
     if wanted.before is not None:
         yield "seq < %s", wanted.before

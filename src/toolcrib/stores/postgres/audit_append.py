@@ -14,7 +14,7 @@ from toolcrib.core.errors import AuditUnavailable
 from toolcrib.stores.audit.database import body_of, cut_entry, link
 from toolcrib.stores.audit.log import InDoubtError
 from toolcrib.stores.audit.verify import Head
-from toolcrib.stores.postgres.database import Guard, StoreSettings, connect, read_sql, reason_of
+from toolcrib.stores.postgres.database import DeadlineGuard, StoreSettings, connect, read_sql, reason_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -101,7 +101,7 @@ class PgAppend:
     def __init__(self, settings: StoreSettings) -> None:
         self._settings = settings
         self._connection: Connection[Any] | None = None
-        self._guard: Guard | None = None
+        self._guard: DeadlineGuard | None = None
         timeout_ms = max(1, round(settings.timeout_s * 1000))
         self._limits = {"lock_ms": _part(timeout_ms, LOCK_SHARE), "idle_ms": _part(timeout_ms, IDLE_SHARE)}
         self._due = 0.0
@@ -230,11 +230,11 @@ class PgAppend:
         with self._guard.watching(self._due):
             yield self._connection.pgconn
 
-    def _open(self) -> "tuple[Connection[Any], Guard]":
+    def _open(self) -> "tuple[Connection[Any], DeadlineGuard]":
         from psycopg.sql import Literal
 
         connection = connect(self._settings)
-        guard = Guard(connection, self._settings.timeout_s)
+        guard = DeadlineGuard(connection, self._settings.timeout_s)
         try:
             with guard.watching(self._due):
                 _need(connection.pgconn.exec_(b"SET client_encoding = 'UTF8'"))

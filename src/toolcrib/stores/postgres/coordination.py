@@ -18,7 +18,7 @@ import msgspec
 from toolcrib.core.coordination import IDLE_S, SessionEntry
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.stores.coordination.coordinator import Coordinator
-from toolcrib.stores.coordination.engine import Decision, Habits, Heard, Known, Wish
+from toolcrib.stores.coordination.engine import EngineMemory, EngineVerdict, Habits, Heard, Wish
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings, connect_async, read_sql, reason_of
 
 if TYPE_CHECKING:
@@ -75,13 +75,13 @@ class PgEngine:
             "patience": round(habits.patience_s * 1e6),
         }
 
-    async def connect(self) -> Known:
+    async def connect(self) -> EngineMemory:
         """Make the connection for decisions anew; the database remembers its epoch itself."""
         await self._hang_up()
         self._line = await open_line(self._database.settings)
-        return Known()
+        return EngineMemory()
 
-    async def decide(self, known: Known, wishes: Sequence[Wish]) -> Decision:
+    async def decide(self, known: EngineMemory, wishes: Sequence[Wish]) -> EngineVerdict:
         """One round trip, one transaction."""
         if self._line is None:
             raise CoordinationUnavailable("PostgreSQL is not connected.", details={"was_cut": True})
@@ -93,7 +93,7 @@ class PgEngine:
         except BaseException:
             await self._hang_up()
             raise
-        return Decision(*rows[0])
+        return EngineVerdict(*rows[0])
 
     async def _rows(self, line: "AsyncConnection[Any]", statement: str, parameters: Sequence[Any]) -> Any:
         cursor = await in_time(line, line.execute(statement.encode(), parameters), self._database.settings.timeout_s)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CopiedTable:
     """Where rows go: the columns after ``fleet``, and what they are put in order by on both sides."""
 
     name: str
@@ -49,7 +49,7 @@ class TablePart:
     name: str
     source: str
     read: Callable[[], Iterator[Row]]
-    table: Table
+    table: CopiedTable
 
     def rows(self, skip: int) -> Iterator[Row]:
         """What the source holds, without the first so many."""
@@ -80,15 +80,17 @@ class TablePart:
         return (await connection.execute(statement.encode(), (fleet,))).rowcount
 
 
-RECORDS = Table("record", ("server", "body"), 'server COLLATE "C"', LOCK_MARK)
-ANSWERS = Table("answer", ("tool", "caller", "allow", "at", "by"), 'tool COLLATE "C", caller COLLATE "C"', LOCK_MARK)
-TOKENS = Table("token", ("id", "body"), "place", TOKEN_MARK)
-TASKS = Table(
+RECORDS = CopiedTable("record", ("server", "body"), 'server COLLATE "C"', LOCK_MARK)
+ANSWERS = CopiedTable(
+    "answer", ("tool", "caller", "allow", "at", "by"), 'tool COLLATE "C", caller COLLATE "C"', LOCK_MARK
+)
+TOKENS = CopiedTable("token", ("id", "body"), "place", TOKEN_MARK)
+TASKS = CopiedTable(
     "task",
     ("workspace", "id", "title", "description", "state", "after", "created", "changed"),
     'workspace COLLATE "C", id',
 )
-NOTES = Table("note", ("workspace", "task", "place", "time", "text"), 'workspace COLLATE "C", task, place')
+NOTES = CopiedTable("note", ("workspace", "task", "place", "time", "text"), 'workspace COLLATE "C", task, place')
 
 
 def whereabouts(path: Path) -> str:

@@ -236,7 +236,7 @@ LOOKS = 4
 """How often within its limit a use is looked at."""
 
 
-class Guard:
+class DeadlineGuard:
     """Breaks a connection that is used beyond the moment its work is due; whoever waits there hears of it at once."""
 
     def __init__(self, connection: "Connection[Any]", limit_s: float) -> None:

@@ -19,7 +19,7 @@ _SESSION = """
 SET jit = off; SET hnsw.ef_search = 200; SET hnsw.iterative_scan = relaxed_order; SET hnsw.max_scan_tuples = 60000"""
 
 
-class Desk:
+class QueryThreads:
     """A few threads; whatever goes wrong with the engine there is ``KnowledgeUnavailable``."""
 
     def __init__(self, settings: StoreSettings, size: int, *, is_reader: bool) -> None:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.core.knowledge import Embedding, SegmentRecord
-from toolcrib.search.hybrid import Elsewhere, Neighbours
+from toolcrib.search.hybrid import Elsewhere, NearestEntries
 from toolcrib.search.lexical import Held
 from toolcrib.stores.postgres.database import read_sql
-from toolcrib.stores.postgres.kb_desk import Desk
+from toolcrib.stores.postgres.kb_desk import QueryThreads
 from toolcrib.stores.postgres.kb_reading import PgReader, array_of
-from toolcrib.stores.postgres.kb_rows import ORDINALS, Block, Row, decode_held
+from toolcrib.stores.postgres.kb_rows import ORDINALS, PostingBlock, PostingRow, decode_held
 from toolcrib.stores.postgres.kb_writing import PgWriter
 
 if TYPE_CHECKING:
@@ -119,10 +119,10 @@ EXACT_UP_TO = 4000
 class PgIndex:
     """A ``RemoteIndex``: what the parts of a view are, and how they are searched."""
 
-    def __init__(self, reader: Desk, writer: Desk, fleet: str) -> None:
+    def __init__(self, reader: QueryThreads, writer: QueryThreads, fleet: str) -> None:
         self._reader, self._writer, self._fleet = reader, writer, fleet
 
-    async def segment(self, record: SegmentRecord) -> Block | None:
+    async def segment(self, record: SegmentRecord) -> PostingBlock | None:
         """What is kept in memory of a block; nothing if it was merged away meanwhile."""
         return await self._reader.do(lambda connection: PgReader(connection, self._fleet).block(record.id))
 
@@ -131,7 +131,7 @@ class PgIndex:
         return await self._reader.do(lambda connection: PgReader(connection, self._fleet).vectors(collections))
 
     def elsewhere(
-        self, blocks: Sequence[Block], alive: Sequence[Mask | None], vectors: Mapping[str, int], size: int
+        self, blocks: Sequence[PostingBlock], alive: Sequence[Mask | None], vectors: Mapping[str, int], size: int
     ) -> Elsewhere:
         """How these blocks are searched; by words alone if vectors have no size."""
         terms = Terms(self._reader, self._fleet, blocks)
@@ -170,7 +170,7 @@ class PgIndex:
 class Terms:
     """Asked for terms, reads what each block holds of them."""
 
-    def __init__(self, desk: Desk, fleet: str, blocks: Sequence[Block]) -> None:
+    def __init__(self, desk: QueryThreads, fleet: str, blocks: Sequence[PostingBlock]) -> None:
         self._desk, self._fleet = desk, fleet
         self._blocks = [block.id for block in blocks]
         self._chosen = array_of(self._blocks)
@@ -184,7 +184,7 @@ class Terms:
         reader = PgReader(self._desk.lent, self._fleet)
         wanted = [term for term in terms if term and "\0" not in term]
         found = {
-            (block, term): decode_held(Row(*row).find(term), self._fields[block])
+            (block, term): decode_held(PostingRow(*row).find(term), self._fields[block])
             for block, term, *row in reader.rows(read_sql("kb_terms"), (self._chosen, wanted, self._fleet))
         }
         return {term: [found.get((block, term), self._none[block]) for block in self._blocks] for term in terms}
@@ -194,7 +194,7 @@ class Terms:
 class Searched:
     """Blocks with the sets of vectors of their collections."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[PostingBlock, ...]
     alive: tuple[Mask | None, ...]
     vectors: Mapping[str, int]
     size: int
@@ -203,11 +203,11 @@ class Searched:
 class Near:
     """Which passages are near a vector: through the index of a set that has one, else one by one."""
 
-    def __init__(self, desk: Desk, fleet: str, searched: Searched) -> None:
+    def __init__(self, desk: QueryThreads, fleet: str, searched: Searched) -> None:
         self._desk, self._fleet, self._searched = desk, fleet, searched
         self._offsets = np.cumsum([0, *map(len, searched.blocks)])
 
-    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> Neighbours:
+    def near(self, vector: Floats, allowed: Sequence[Mask | None], count: int) -> NearestEntries:
         """The nearest that are allowed."""
         found = [
             row
@@ -246,7 +246,7 @@ class Near:
         WHERE {where} ORDER BY distance LIMIT {count:d}"""  # noqa: S608 - numbers only
         return self._rows(statement, parameters)
 
-    def _placed(self, passages: "NDArray[np.int64]", cosines: Floats) -> Neighbours:
+    def _placed(self, passages: "NDArray[np.int64]", cosines: Floats) -> NearestEntries:
         """Where passages stand in all blocks together; those that are in none are left out."""
         entries, scores = [np.zeros(0, np.intp)], [np.zeros(0, np.float32)]
         for block, offset in zip(self._searched.blocks, self._offsets, strict=False):
@@ -255,7 +255,7 @@ class Near:
             scores.append(cosines[is_there])
         found, near = np.concatenate(entries), np.concatenate(scores)
         order = np.argsort(found)
-        return Neighbours(found[order], near[order])
+        return NearestEntries(found[order], near[order])
 
     def cosines(self, vector: Floats, entries: Positions) -> Floats:
         """Of these entries; one without a vector is near to nothing."""

@@ -9,19 +9,19 @@ from toolcrib.core.errors import DamagedIndex
 from toolcrib.core.knowledge import (
     Collection,
     CollectionCounts,
-    Document,
     DocumentFilter,
+    DocumentInfo,
+    DocumentText,
     Embedding,
     Outline,
     Passage,
     SegmentRecord,
     Stamp,
-    Text,
     text_check,
 )
 from toolcrib.stores.knowledge.reading import has_metadata, to_collection, to_document, to_passage
 from toolcrib.stores.postgres.database import read_sql
-from toolcrib.stores.postgres.kb_rows import Block, decode_head
+from toolcrib.stores.postgres.kb_rows import PostingBlock, decode_head
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -82,29 +82,29 @@ class PgReader:
             source: (known, Stamp(*stamp)) for source, known, *stamp in self.rows(statement, (self.fleet, collection))
         }
 
-    def documents(self, collection: str) -> list[Document]:
+    def documents(self, collection: str) -> list[DocumentInfo]:
         """All documents of a collection, by source."""
         return list(
             map(to_document, self.rows(f"{_DOCUMENT} AND collection = %s ORDER BY source", (self.fleet, collection)))
         )
 
-    def document(self, document: str) -> Document | None:
+    def document(self, document: str) -> DocumentInfo | None:
         """One document by its id."""
         found = self.rows(f"{_DOCUMENT} AND id = %s", (self.fleet, document))
         return to_document(found[0]) if found else None
 
-    def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+    def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
         """Documents by key."""
         found = self.rows(f"{_DOCUMENT} AND key = ANY(%s::bigint[]) ORDER BY key", (self.fleet, array_of(keys)))
         return {document.key: document for document in map(to_document, found)}
 
-    def text(self, document: str) -> Text | None:
+    def text(self, document: str) -> DocumentText | None:
         """A document's text and outline."""
         statement = """
         SELECT b.text, b.outline FROM toolcrib.kb_document d
         JOIN toolcrib.kb_body b ON b.fleet = d.fleet AND b.document = d.key WHERE d.fleet = %s AND d.id = %s"""
         found = self.rows(statement, (self.fleet, document))
-        return Text(_decoded(found[0][0]), msgspec.json.decode(found[0][1], type=Outline)) if found else None
+        return DocumentText(_decoded(found[0][0]), msgspec.json.decode(found[0][1], type=Outline)) if found else None
 
     def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
         """Texts by key."""
@@ -142,7 +142,7 @@ class PgReader:
         chosen = None if collections is None else list(collections)
         return [SegmentRecord(*row) for row in self.rows(_SEGMENTS, (self.fleet, chosen, chosen))]
 
-    def block(self, number: int) -> Block | None:
+    def block(self, number: int) -> PostingBlock | None:
         """What is kept in memory of a block."""
         statement = "SELECT collection, head FROM toolcrib.kb_block WHERE fleet = %s AND id = %s"
         found = self.rows(statement, (self.fleet, number))

@@ -85,7 +85,7 @@ Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PostingBlock:
     """What is kept in memory of a block; it never changes."""
 
     id: int
@@ -104,7 +104,7 @@ class Block:
         return len(self.documents)
 
     @property
-    def postings(self) -> "Block":
+    def postings(self) -> "PostingBlock":
         """Itself, as far as it has them."""
         return self
 
@@ -135,14 +135,14 @@ def encode_head(owners: Sequence[tuple[int, int]], spans: Sequence[tuple[int, in
     return pack(KIND, arrays, {"fields": postings.fields})
 
 
-def decode_head(number: int, collection: str, head: bytes) -> Block:
+def decode_head(number: int, collection: str, head: bytes) -> PostingBlock:
     """A block from what ``encode_head`` made; raises ``DamagedIndex``."""
     arrays, about = unpack(KIND, head)
     (documents, ordinals), (starts, ends) = arrays["owners"].T.copy(), arrays["spans"].T.copy()
     passages = documents * ORDINALS + ordinals
     order = np.argsort(passages, kind="stable")
     known = (tuple(about["fields"]), arrays["lengths"], documents, ordinals, starts, ends)
-    return Block(number, collection, *known, passages[order], order)
+    return PostingBlock(number, collection, *known, passages[order], order)
 
 
 ROW_MAX = 1000
@@ -153,7 +153,7 @@ _END = Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PostingRow:
     """Some terms, each between two zeros, and what is held of them."""
 
     terms: bytes
@@ -202,7 +202,7 @@ def decode_held(encoded: bytes, fields: int) -> Held:
     return Held(rows["entry"], rows["counts"].T)
 
 
-def whole_postings(block: Block, rows: Sequence[Row]) -> Postings:
+def whole_postings(block: PostingBlock, rows: Sequence[PostingRow]) -> Postings:
     """The words of a block as they were indexed, from its rows in their order."""
     terms = [term for row in rows for term in row.terms[1:-1].split(b"\0")]
     posting = posting_of(len(block.fields))
@@ -218,7 +218,7 @@ def whole_postings(block: Block, rows: Sequence[Row]) -> Postings:
     return Postings(arrays, block.fields)
 
 
-def _starts(rows: Sequence[Row]) -> NDArray[np.uint64]:
+def _starts(rows: Sequence[PostingRow]) -> NDArray[np.uint64]:
     """Where what is held of each term begins, were all rows one, and where the last one ends."""
     ends = np.frombuffer(b"".join([row.ends for row in rows]), _ENDS).astype(np.uint64)
     before = np.cumsum([0, *[len(row.held) for row in rows]], dtype=np.uint64)[:-1]

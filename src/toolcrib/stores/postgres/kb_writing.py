@@ -12,13 +12,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolcrib.core.errors import UnknownCollection
-from toolcrib.core.knowledge import Arrival, Change, Collection, Embedding, Errand, Job, Merging, Stamp, passages_of
+from toolcrib.core.knowledge import (
+    Arrival,
+    Collection,
+    CollectionChange,
+    Embedding,
+    Job,
+    JobBatch,
+    Merging,
+    Stamp,
+    passages_of,
+)
 from toolcrib.search.hybrid import Segment
 from toolcrib.search.vectors import Vectors
 from toolcrib.stores.knowledge.database import coming_json, to_json
 from toolcrib.stores.postgres import kb_rows as frames
 from toolcrib.stores.postgres.database import read_sql
-from toolcrib.stores.postgres.kb_desk import Desk
+from toolcrib.stores.postgres.kb_desk import QueryThreads
 from toolcrib.stores.postgres.kb_reading import columns_of
 from toolcrib.stores.postgres.kb_rows import COLUMNS, decode_head, encode_head, posting_rows
 
@@ -42,7 +52,7 @@ def done(fleet: str, collection: str, jobs: Sequence[Job]) -> tuple[Any, ...]:
 class PgJobs:
     """A ``JobQueue`` in ``kb_job``."""
 
-    def __init__(self, desk: Desk, fleet: str, lease_s: float = LEASE_S) -> None:
+    def __init__(self, desk: QueryThreads, fleet: str, lease_s: float = LEASE_S) -> None:
         self._desk, self._fleet, self.lease_s = desk, fleet, lease_s
 
     async def _run(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
@@ -52,24 +62,24 @@ class PgJobs:
 
         return await self._desk.do(run)
 
-    async def put(self, errand: Errand, jobs: Mapping[str, str]) -> None:
+    async def put(self, errand: JobBatch, jobs: Mapping[str, str]) -> None:
         """Have sources worked on."""
         sources = sorted(jobs)
         said = (self._fleet, errand.collection, errand.adding)
         await self._run(read_sql("kb_job_put"), *said, sources, [jobs[source] for source in sources])
 
-    async def next(self, collection: str | None, without: Sequence[str]) -> Errand | None:
+    async def next(self, collection: str | None, without: Sequence[str]) -> JobBatch | None:
         """What could be taken now."""
         rows = await self._run(read_sql("kb_job_next"), self._fleet, collection, collection, list(without))
-        return Errand(*rows[0]) if rows else None
+        return JobBatch(*rows[0]) if rows else None
 
-    async def take(self, worker: str, errand: Errand, most: int, without: Sequence[str]) -> list[Job]:
+    async def take(self, worker: str, errand: JobBatch, most: int, without: Sequence[str]) -> list[Job]:
         """Take some that nobody has."""
         chosen = (self._fleet, errand.collection, errand.adding, list(without), most)
         rows = await self._run(read_sql("kb_job_take"), worker, self.lease_s, *chosen)
         return sorted((Job(*row) for row in rows), key=lambda job: job.source)
 
-    async def share(self, errand: Errand) -> int | None:
+    async def share(self, errand: JobBatch) -> int | None:
         """Half of what each would get of the rest."""
         said = {"fleet": self._fleet, "collection": errand.collection, "adding": errand.adding, "plenty": PLENTY}
 
@@ -99,7 +109,7 @@ class PgJobs:
         """These are done."""
         await self._run(*done(self._fleet, collection, jobs))
 
-    async def left(self, errand: Errand, worker: str, without: Sequence[str]) -> int:
+    async def left(self, errand: JobBatch, worker: str, without: Sequence[str]) -> int:
         """How many wait, or are with others."""
         statement = """
         SELECT count(*) FROM toolcrib.kb_job
@@ -185,7 +195,7 @@ class PgWriter:
             self._advance()
             return True
 
-    def apply(self, change: Change) -> int:
+    def apply(self, change: CollectionChange) -> int:
         """Carry out a change in one transaction."""
         segment = Segment.from_bytes(change.segment) if change.segment else None
         with self._connection.transaction():
@@ -224,7 +234,7 @@ class PgWriter:
             statement = "INSERT INTO toolcrib.kb_dead SELECT %s, %s, key, %s FROM unnest(%s::bigint[]) AS key"
             self._run(statement, self._fleet, collection, generation, list(dead))
 
-    def _add(self, change: Change, segment: Segment | None, known: _Known) -> int:
+    def _add(self, change: CollectionChange, segment: Segment | None, known: _Known) -> int:
         vectors = segment.vectors if segment is not None else None
         is_useful = vectors is not None and vectors.dimensions == (known.dimensions or vectors.dimensions)
         lacks = change.is_lacking or (vectors is not None and not is_useful)

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.core.knowledge import (
-    Change,
     Collection,
+    CollectionChange,
     CollectionCounts,
-    Document,
     DocumentFilter,
+    DocumentInfo,
+    DocumentText,
     Embedding,
     KnowledgeReader,
     Merging,
@@ -18,15 +19,13 @@ from toolcrib.core.knowledge import (
     SegmentRows,
     Stamp,
     Swap,
-    Text,
 )
 from toolcrib.search.hybrid import Segment
 from toolcrib.stores.postgres.database import StoreSettings, connect
-from toolcrib.stores.postgres.kb_desk import Desk, unusable
+from toolcrib.stores.postgres.kb_desk import QueryThreads, unusable
 from toolcrib.stores.postgres.kb_index import PgIndex
 from toolcrib.stores.postgres.kb_reading import PgReader
-from toolcrib.stores.postgres.kb_rows import Row as PostingRow
-from toolcrib.stores.postgres.kb_rows import whole_postings
+from toolcrib.stores.postgres.kb_rows import PostingRow, whole_postings
 from toolcrib.stores.postgres.kb_writing import PgJobs, PgWriter
 
 if TYPE_CHECKING:
@@ -47,10 +46,10 @@ class PgKnowledge:
     def __init__(self, settings: StoreSettings) -> None:
         self.settings, self.fleet = settings, settings.name
         readers = max(1, min(READERS, settings.pool))
-        self._reader = Desk(settings, readers, is_reader=True)
-        self._writer = Desk(settings, 1, is_reader=False)
+        self._reader = QueryThreads(settings, readers, is_reader=True)
+        self._writer = QueryThreads(settings, 1, is_reader=False)
         self.remote = PgIndex(self._reader, self._writer, self.fleet)
-        self.jobs = PgJobs(Desk(settings, 1, is_reader=False), self.fleet)
+        self.jobs = PgJobs(QueryThreads(settings, 1, is_reader=False), self.fleet)
         self._turn: Connection[Any] | None = None
 
     async def _read(self, work: Callable[[PgReader], T]) -> T:
@@ -81,7 +80,7 @@ class PgKnowledge:
         await self.remote.tidy(collection)
         return is_gone
 
-    async def apply(self, change: Change) -> int:
+    async def apply(self, change: CollectionChange) -> int:
         """Carry out a change as a whole."""
         return await self._write(lambda writer: writer.apply(change))
 
@@ -93,19 +92,19 @@ class PgKnowledge:
         """Source → document id and stamp."""
         return await self._read(lambda reader: reader.stamps(collection))
 
-    async def documents(self, collection: str) -> list[Document]:
+    async def documents(self, collection: str) -> list[DocumentInfo]:
         """All documents of a collection."""
         return await self._read(lambda reader: reader.documents(collection))
 
-    async def document(self, document: str) -> Document | None:
+    async def document(self, document: str) -> DocumentInfo | None:
         """One document by its id."""
         return await self._read(lambda reader: reader.document(document))
 
-    async def documents_of(self, keys: Iterable[int]) -> dict[int, Document]:
+    async def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
         """Documents by key."""
         return await self._read(lambda reader: reader.documents_of(keys))
 
-    async def text(self, document: str) -> Text | None:
+    async def text(self, document: str) -> DocumentText | None:
         """A document's text."""
         return await self._read(lambda reader: reader.text(document))
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.config.lock import Answer, Change, Lock, Record, read_record, timestamp, write_record
+from toolcrib.config.lock import Change, Lock, Record, StandingAnswer, read_record, timestamp, write_record
 from toolcrib.stores.postgres.database import PgDatabase, from_text, to_text
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ def _to_records(rows: Sequence[tuple[Any, ...]]) -> dict[str, Record]:
     return {name: read_record(name, body) for name, body in ((from_text(server), body) for server, body in rows)}
 
 
-def _to_answers(rows: Sequence[tuple[Any, ...]]) -> dict[str, dict[str, Answer]]:
-    found: dict[str, dict[str, Answer]] = {}
+def _to_answers(rows: Sequence[tuple[Any, ...]]) -> dict[str, dict[str, StandingAnswer]]:
+    found: dict[str, dict[str, StandingAnswer]] = {}
     for tool, caller, allow, at, by in rows:
-        found.setdefault(from_text(tool), {})[from_text(caller)] = Answer(allow, at, from_text(by))
+        found.setdefault(from_text(tool), {})[from_text(caller)] = StandingAnswer(allow, at, from_text(by))
     return found

@@ -16,7 +16,7 @@ _LOCK = 0x746F6F6C63726962
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MigrationStep:
     """One step: a file of SQL that is never changed once it was released."""
 
     version: int
@@ -45,7 +45,7 @@ class SchemaStatus:
 
     server: str
     applied: tuple[Applied, ...]
-    missing: tuple[Step, ...]
+    missing: tuple[MigrationStep, ...]
     unknown: tuple[Applied, ...]
     """Steps of a newer toolcrib, or files that were changed after they were applied."""
 
@@ -55,10 +55,10 @@ class SchemaStatus:
         return not self.missing and not self.unknown
 
 
-def steps() -> tuple[Step, ...]:
+def steps() -> tuple[MigrationStep, ...]:
     """All steps, in order."""
     found = [(match, path) for path in sorted(_STEPS.glob("*.sql")) if (match := _NAMED.fullmatch(path.name))]
-    return tuple(Step(int(match[1]), match[2], path.read_text()) for match, path in found)
+    return tuple(MigrationStep(int(match[1]), match[2], path.read_text()) for match, path in found)
 
 
 async def status(database: PgDatabase) -> SchemaStatus:
@@ -67,7 +67,7 @@ async def status(database: PgDatabase) -> SchemaStatus:
         return await _status(connection)
 
 
-async def upgrade(database: PgDatabase) -> list[Step]:
+async def upgrade(database: PgDatabase) -> list[MigrationStep]:
     """Take the steps that are missing, in one transaction; those that were taken."""
     async with database.transaction() as connection:
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))

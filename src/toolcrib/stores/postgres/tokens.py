@@ -15,7 +15,7 @@ import msgspec
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import StoreUnavailable
-from toolcrib.stores.access_tokens import Known, Token, TokenWish, find_named, make_token, refuse_namesake
+from toolcrib.stores.access_tokens import AccessToken, NewToken, TokenIndex, find_named, make_token, refuse_namesake
 from toolcrib.stores.postgres.database import StoreSettings, connect, connect_async, unavailable
 from toolcrib.stores.postgres.lock import HOLD, STAMP, WAIT
 
@@ -40,7 +40,7 @@ class _Copy:
     """What the database held at some moment."""
 
     stamp: str
-    known: Known
+    known: TokenIndex
     at: float
     """When it was certainly so, by a clock that never goes back."""
 
@@ -55,12 +55,12 @@ class PgTokens:
         self._copy: _Copy | None = None
         self._problem: Exception | None = None
 
-    def read(self) -> tuple[Token, ...]:
+    def read(self) -> tuple[AccessToken, ...]:
         """Every token there is or was, asked of the database itself."""
         with self._connected() as connection:
             return tuple(self._take(connection).known.by_id.values())
 
-    def create(self, wish: TokenWish) -> tuple[Token, str]:
+    def create(self, wish: NewToken) -> tuple[AccessToken, str]:
         """A new token, and the text its holder sends: it cannot be had again."""
         now = self._now()
         token, text = make_token(wish, now)
@@ -69,7 +69,7 @@ class PgTokens:
             connection.execute(_ADD, (self._settings.name, token.id, _to_body(token)))
         return token, text
 
-    def revoke(self, name_or_id: str) -> Token:
+    def revoke(self, name_or_id: str) -> AccessToken:
         """End a token for good, on every replica within a second."""
         with self._changing() as (connection, kept):
             revoked = msgspec.structs.replace(find_named(kept, name_or_id), revoked=self._now())
@@ -129,7 +129,7 @@ class PgTokens:
             self._copy = _Copy(stamp, self._copy.known, asked)
         self._problem = None
 
-    def _current(self) -> Known:
+    def _current(self) -> TokenIndex:
         copy = self._copy
         if copy is None or self._clock() - copy.at > COUNTS_S:
             raise self._too_old()
@@ -154,7 +154,7 @@ class PgTokens:
             raise unavailable(error) from error
 
     @contextmanager
-    def _changing(self) -> "Iterator[tuple[Connection[Any], tuple[Token, ...]]]":
+    def _changing(self) -> "Iterator[tuple[Connection[Any], tuple[AccessToken, ...]]]":
         """What is kept, while nobody else can change it; when the block ends well everybody is told."""
         fleet = self._settings.name
         with self._connected() as connection:
@@ -173,22 +173,22 @@ class PgTokens:
         return self._copy
 
 
-def _to_body(token: Token) -> str:
+def _to_body(token: AccessToken) -> str:
     return msgspec.json.encode(token).decode()
 
 
-def to_known(rows: Sequence[tuple[Any, ...]]) -> Known:
+def to_known(rows: Sequence[tuple[Any, ...]]) -> TokenIndex:
     """The tokens; one that cannot be read means that none can be trusted, as with a damaged file."""
     found = []
     for token_id, body in rows:
         try:
-            token = msgspec.json.decode(body, type=Token)
+            token = msgspec.json.decode(body, type=AccessToken)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise _damaged(token_id, str(error)) from None
         if token.id != token_id:
             raise _damaged(token_id, f"it says it is {token.id!r}")
         found.append(token)
-    return Known.of(found)
+    return TokenIndex.of(found)
 
 
 def _damaged(token_id: str, reason: str) -> StoreUnavailable:

@@ -16,7 +16,7 @@ import msgspec
 
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.stores.coordination.coordinator import Coordinator
-from toolcrib.stores.coordination.engine import PART, Decision, EpochMemory, Habits, Heard, Known, Wish
+from toolcrib.stores.coordination.engine import PART, EngineMemory, EngineVerdict, EpochMemory, Habits, Heard, Wish
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -156,7 +156,7 @@ class RedisEngine:
             "patience": _us(habits.patience_s),
         }
 
-    async def connect(self) -> Known:
+    async def connect(self) -> EngineMemory:
         """Make the connection for decisions anew; a young engine, or one others listen to, may have forgotten."""
         old, self._line = self._line, None
         if old is not None:
@@ -167,9 +167,9 @@ class RedisEngine:
             listening = await _if_allowed(line, "PUBSUB", "NUMSUB", self._channel)
         self._line = line
         is_young = float(about.get("uptime_in_seconds", 0)) < self._habits.settle_s
-        return Known(run=about.get("run_id", ""), is_unsure=is_young or not listening or listening[1] > 1)
+        return EngineMemory(run=about.get("run_id", ""), is_unsure=is_young or not listening or listening[1] > 1)
 
-    async def decide(self, known: Known, wishes: Sequence[Wish]) -> Decision:
+    async def decide(self, known: EngineMemory, wishes: Sequence[Wish]) -> EngineVerdict:
         """One round trip."""
         if self._line is None:
             raise CoordinationUnavailable("Redis is not connected.", details={"was_cut": True})
@@ -182,7 +182,7 @@ class RedisEngine:
             await line.disconnect(nowait=True)
             raise
         epoch, number, now, lost, shut, *rest = answer
-        return Decision(epoch.decode(), number, now, lost, shut, rest)
+        return EngineVerdict(epoch.decode(), number, now, lost, shut, rest)
 
     async def _run(self, line: "AbstractConnection", *arguments: Any) -> Any:
         from redis.exceptions import NoScriptError
@@ -192,7 +192,7 @@ class RedisEngine:
         except NoScriptError:
             return await ask(line, "EVAL", self._script, *arguments)
 
-    def _encode(self, known: Known, wishes: Sequence[Wish]) -> tuple[list[str], bytes]:
+    def _encode(self, known: EngineMemory, wishes: Sequence[Wish]) -> tuple[list[str], bytes]:
         book = _KeyBook(self._prefix)
         written = [_WRITERS[wish[0]](book, wish) for wish in wishes]
         request = {

@@ -17,7 +17,7 @@ from typing import Final, cast
 import httptools
 
 from toolcrib.core.errors import InternalError
-from toolcrib.transports.http.dial import HttpFailure, Origin, dial
+from toolcrib.transports.http.dial import HttpFailure, HttpOrigin, dial
 from toolcrib.transports.http.message import MOST_REPEATS, Headers, Repeated, encode_headers, head_size, list_headers
 
 JOIN_LIMIT = 65_536
@@ -254,7 +254,7 @@ class HttpPool:
         limits: PoolLimits | None = None,
         may_reach: Callable[[str], bool] | None = None,
     ) -> None:
-        self.origin = Origin.parse(base_url)
+        self.origin = HttpOrigin.parse(base_url)
         self.limits = limits or PoolLimits()
         self._connect_timeout_s = connect_timeout_s
         self._ssl = ssl

@@ -32,7 +32,7 @@ from toolcrib.transports.http.limits import (
     UNKNOWN_CODING,
     UNKNOWN_EXPECTATION,
     UNKNOWN_METHOD,
-    Site,
+    ConnectionSettings,
 )
 from toolcrib.transports.http.message import (
     Refusal,
@@ -54,7 +54,7 @@ UPGRADE_HEADERS = frozenset({b"connection", b"upgrade", b"http2-settings"})
 class ServerConnection(asyncio.Protocol):
     """The server's end of one connection."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: ConnectionSettings) -> None:
         self._site, self._limits = site, site.limits
         self._parser = httptools.HttpRequestParser(self)
         self._phase = IDLE

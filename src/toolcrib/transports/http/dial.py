@@ -38,7 +38,7 @@ class ForbiddenAddress(HttpFailure):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class HttpOrigin:
     """Where a server is."""
 
     host: str
@@ -48,7 +48,7 @@ class Origin:
     """The path and query of the URL it was read from."""
 
     @classmethod
-    def parse(cls, url: str) -> "Origin":
+    def parse(cls, url: str) -> "HttpOrigin":
         """The origin of an ``http`` or ``https`` URL."""
         try:
             parts = urlsplit(url)
@@ -97,7 +97,7 @@ def encode_own_headers(server: str, given: Mapping[str, str]) -> list[tuple[byte
 
 
 async def dial(
-    origin: Origin,
+    origin: HttpOrigin,
     build: Callable[[], P],
     tls: ssl.SSLContext | None,
     timeout_s: float,
@@ -120,7 +120,7 @@ async def dial(
     raise failure
 
 
-async def resolve(origin: Origin, timeout_s: float) -> list[str]:
+async def resolve(origin: HttpOrigin, timeout_s: float) -> list[str]:
     """The addresses of the origin's host, best first."""
     loop = asyncio.get_running_loop()
     try:
@@ -132,7 +132,7 @@ async def resolve(origin: Origin, timeout_s: float) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-async def connect(origin: Origin, address: str, build: Callable[[], P], tls: ssl.SSLContext | None) -> P:
+async def connect(origin: HttpOrigin, address: str, build: Callable[[], P], tls: ssl.SSLContext | None) -> P:
     """A connection to one address, with TLS for the origin's name where there is a context."""
     loop = asyncio.get_running_loop()
     name = origin.host if tls is not None else None
@@ -140,7 +140,7 @@ async def connect(origin: Origin, address: str, build: Callable[[], P], tls: ssl
     return protocol
 
 
-def explain(error: OSError, origin: Origin, timeout_s: float) -> HttpFailure:
+def explain(error: OSError, origin: HttpOrigin, timeout_s: float) -> HttpFailure:
     """Why no connection came about, as the person who wrote the URL would put it."""
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = "If you trust its issuer, name the issuer's certificate file in SSL_CERT_FILE."

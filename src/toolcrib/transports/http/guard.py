@@ -38,7 +38,7 @@ class GuardPolicy:
     """Whether a route finds out itself who sends a request that has no ``Authorization``."""
 
 
-class Guard:
+class RequestGuard:
     """A policy made ready to be asked for every request; names with ``port``, the server's own, are found faster."""
 
     __slots__ = ("_asks_itself", "_hosts", "_identify", "_open_paths", "_origins")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from toolcrib.transports.http.exchange import Exchange
-from toolcrib.transports.http.guard import Guard
+from toolcrib.transports.http.guard import RequestGuard
 from toolcrib.transports.http.message import Refusal, Request
 
 
@@ -170,12 +170,12 @@ Handler = Callable[[Request, Exchange], None]
 
 
 @dataclass(slots=True, eq=False)
-class Site:
+class ConnectionSettings:
     """One server, as its connections see it."""
 
     routes: Mapping[bytes, Handler]
     fallback: Handler
-    guard: Guard
+    guard: RequestGuard
     limits: HttpLimits
     places: Places
     now: float = 0.0

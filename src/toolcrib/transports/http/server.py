@@ -15,8 +15,8 @@ from toolcrib.core.clocks import Clock
 from toolcrib.core.errors import ConfigError
 from toolcrib.transports.http.connection import ServerConnection
 from toolcrib.transports.http.exchange import Exchange
-from toolcrib.transports.http.guard import Guard, GuardPolicy
-from toolcrib.transports.http.limits import Handler, HttpLimits, Places, Site
+from toolcrib.transports.http.guard import GuardPolicy, RequestGuard
+from toolcrib.transports.http.limits import ConnectionSettings, Handler, HttpLimits, Places
 from toolcrib.transports.http.message import Request, error_body
 
 __all__ = [
@@ -55,7 +55,9 @@ class HttpServer:
         by_path = {path.encode(): handler for path, handler in routes.items()}
         self._policy = policy or GuardPolicy()
         limits = limits or HttpLimits()
-        self._site = Site(by_path, fallback, Guard(self._policy), limits, Places(limits.connections))
+        self._site = ConnectionSettings(
+            by_path, fallback, RequestGuard(self._policy), limits, Places(limits.connections)
+        )
         self._clock = clock
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.TimerHandle | None = None
@@ -87,7 +89,7 @@ class HttpServer:
             raise explain_bind(error, host, port) from error
         self._server, self.host = server, host
         self._bound, self.port = server.sockets[0].getsockname()[:2]
-        self._site.guard = Guard(self._policy, self.port)
+        self._site.guard = RequestGuard(self._policy, self.port)
         self._sweep(loop)
 
     def answer_for(self, hosts: Iterable[str]) -> None:
@@ -98,7 +100,7 @@ class HttpServer:
             allowed_hosts=self._policy.allowed_hosts | known,
             allowed_origins=self._policy.allowed_origins | {f"http://{host}" for host in known},
         )
-        self._site.guard = Guard(policy, self.port)
+        self._site.guard = RequestGuard(policy, self.port)
 
     def wind_down(self) -> None:
         """Go on answering, but keep no connection: clients that come again find somebody else, if there is one."""

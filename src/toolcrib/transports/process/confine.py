@@ -39,7 +39,7 @@ class PathRule(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
-class Program(ctypes.Structure):
+class FilterProgram(ctypes.Structure):
     """``struct sock_fprog``."""
 
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
@@ -201,7 +201,7 @@ def allow(ruleset: int, path: bytes, access: int) -> None:
 
 def filter_calls(code: bytes) -> None:
     """Have the kernel look at every further system call."""
-    program = Program(len(code) // 8, code)
+    program = FilterProgram(len(code) // 8, code)
     check(libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.byref(program), 0, 0))
 
 
@@ -215,7 +215,7 @@ def give_up_powers(kept: int) -> None:
 
 def hand_connects_over(code: bytes, line: _socket.socket) -> None:
     """Have the kernel ask our keeper about every ``connect``: it is sent what it needs to be asked."""
-    program = Program(len(code) // 8, code)
+    program = FilterProgram(len(code) // 8, code)
     arguments = SECCOMP[os.uname().machine], SECCOMP_SET_FILTER
     listener = libc.syscall(*arguments, NEW_LISTENER | WAIT_KILLABLE, ctypes.byref(program))
     if listener < 0 and ctypes.get_errno() == errno.EINVAL:  # before Linux 5.19 a signal may interrupt the answer

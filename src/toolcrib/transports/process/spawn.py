@@ -101,7 +101,7 @@ class Process:
                 self.abandon()
 
 
-class Program:
+class SpawnerProgram:
     """The running ``spawner.py``, and our end of its socket; reaped as soon as it ends."""
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class Spawner:
     """Starts processes; one per crib. The program behind it starts with the first process, and again if it died."""
 
     def __init__(self) -> None:
-        self._program: Program | None = None
+        self._program: SpawnerProgram | None = None
         self._turns = asyncio.Semaphore(STARTS_AT_ONCE)
         self._processes: set[Process] = set()
         self._closed = False
@@ -188,7 +188,7 @@ class Spawner:
     def _connect(self) -> socket.socket:
         """The line to the running program; starting it takes a millisecond, it need not be awaited."""
         if self._program is None or not self._program.is_running:
-            self._program = Program()
+            self._program = SpawnerProgram()
         return self._program.line
 
     async def close(self) -> None:

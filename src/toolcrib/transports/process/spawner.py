@@ -171,7 +171,7 @@ class Parent:
             pause_s = min(2 * pause_s, 1.0)
 
 
-class Spawner(Parent):
+class ForkServer(Parent):
     """Forks keepers on request until its socket ends; then waits for them, and leaves nothing."""
 
     def __init__(self, line: _socket.socket) -> None:
@@ -255,7 +255,7 @@ def describe_failure(error: OSError | ValueError, step: str) -> bytes:
     return b'{"failed": %d, "step": "%s"}\n' % (getattr(error, "errno", None) or 0, step.encode())
 
 
-class Request:
+class ForkRequest:
     """What to run: fields separated by zero bytes, which no argument or variable can contain."""
 
     def __init__(self, text: bytes) -> None:
@@ -275,11 +275,11 @@ class Request:
         return sys.modules["confine"].Cell(self.confinement)  # type: ignore[no-any-return]
 
 
-def read_request(line: _socket.socket) -> Request | None:
+def read_request(line: _socket.socket) -> ForkRequest | None:
     """What to run, preceded by its length; ``None`` if toolcrib went away before it had said it."""
     size = int.from_bytes(line.recv(4, _socket.MSG_WAITALL), "big")
     text = line.recv(size, _socket.MSG_WAITALL)
-    return Request(text) if text and len(text) == size else None
+    return ForkRequest(text) if text and len(text) == size else None
 
 
 class Keeper(Parent):
@@ -303,7 +303,7 @@ class Keeper(Parent):
                 cell.clear()
         self.report(b'{"gone": %d}\n' % len(self.swept))
 
-    def attend_server(self, request: Request, cell: confine.Cell | None, stdio: Sequence[int]) -> None:
+    def attend_server(self, request: ForkRequest, cell: confine.Cell | None, stdio: Sequence[int]) -> None:
         """From the start of the server to the end of everything it left."""
         if not self.start(request, cell, stdio):
             return
@@ -314,7 +314,7 @@ class Keeper(Parent):
             self.wait(self.is_alone, request.kill_grace_s)
         self.kill_all()
 
-    def start(self, request: Request, cell: confine.Cell | None, stdio: Sequence[int]) -> bool:
+    def start(self, request: ForkRequest, cell: confine.Cell | None, stdio: Sequence[int]) -> bool:
         """Fork and exec the server; whether it runs."""
         told, tell = os.pipe()
         keeper = os.getpid()
@@ -359,7 +359,7 @@ class Keeper(Parent):
             self.stopping = True
 
 
-def become_server(request: Request, cell: confine.Cell | None, fds: Sequence[int], keeper: int) -> None:
+def become_server(request: ForkRequest, cell: confine.Cell | None, fds: Sequence[int], keeper: int) -> None:
     """Turn this fork into the server; does not return. Every descriptor but the three closes with ``exec``."""
     *stdio, tell = fds
     step = "exec"
@@ -397,7 +397,7 @@ def main(fd: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     set_trait(PR_SET_DUMPABLE, 0)  # servers run as the same user; they shall not read or trace their keepers
-    Spawner(_socket.socket(fileno=fd)).run()
+    ForkServer(_socket.socket(fileno=fd)).run()
 
 
 if __name__ == "__main__":
