@@ -8,7 +8,7 @@ import pytest
 from toolcrib.catalog import flights, refresh
 from toolcrib.catalog import records as storing
 from toolcrib.catalog.entries import missing_servers
-from toolcrib.catalog.refresh import Refresher, Shelf
+from toolcrib.catalog.refresh import Refresher, ServerShelf
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
@@ -36,7 +36,7 @@ class Freshness:
         self.updated.append(server)
         self.update.set()
 
-    def put(self, source: FakeSource, record: Record | None = None, **config: object) -> Shelf:
+    def put(self, source: FakeSource, record: Record | None = None, **config: object) -> ServerShelf:
         known = {} if record is None else {source.name: record}
         return self.refresher.add(server(source.name, **config), source, known)
 
@@ -62,7 +62,7 @@ async def fresh():
     await made.refresher.close()
 
 
-def names(shelf: Shelf) -> list[str]:
+def names(shelf: ServerShelf) -> list[str]:
     return [tool.name for tool in shelf.tools]
 
 

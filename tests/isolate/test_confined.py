@@ -131,7 +131,7 @@ from toolcrib.transports.process.spec import ProcessSpec
 
 async def main():
     spec = ProcessSpec(("/bin/sleep", "60"), {"PATH": os.defpath}, stop_grace_s=0, kill_grace_s=0)
-    bounded = confine(spec, Wish(sys.argv[1]), Host.here(os.environ))
+    bounded = confine(spec, IsolationWanted(sys.argv[1]), Host.here(os.environ))
     await Spawner().start(bounded)
     print(bounded.confinement.private, flush=True)
     await asyncio.sleep(60)

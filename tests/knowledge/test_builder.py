@@ -27,7 +27,7 @@ async def never(kind, content):
 
 async def main():
     adding = ingest.Ingest(SqliteKnowledge(Path(sys.argv[1])), None, never)
-    await adding.add([Root(Path(sys.argv[2]))], Adding("notes"))
+    await adding.add([SourceRoot(Path(sys.argv[2]))], Adding("notes"))
 
 asyncio.run(main())
 """

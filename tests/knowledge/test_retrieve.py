@@ -100,7 +100,7 @@ from toolcrib.knowledge.library import refuse_foreign
 from toolcrib.knowledge.survey import Adding, SourceRoot
 {_opening(base.path)}
 ingest = Ingest(store, None, refuse_foreign)
-asyncio.run(ingest.add([Root(Path({str(root)!r}))], Adding("notes")))
+asyncio.run(ingest.add([SourceRoot(Path({str(root)!r}))], Adding("notes")))
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
 

@@ -100,7 +100,7 @@ async def test_vectors_are_taken_along_and_not_made_anew(here):
 
 
 async def test_what_was_stopped_goes_on_and_brings_nothing_twice(here, there, monkeypatch):
-    monkeypatch.setattr(transfer, "PASSAGES_AT_ONCE", 1)
+    monkeypatch.setattr(transfer, "MOVED_AT_ONCE", 1)
 
     class StopError(Exception):
         pass

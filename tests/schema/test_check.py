@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.schema.check import Problem, compile_check, describe
+from toolcrib.schema.check import SchemaProblem, compile_check, describe
 
 SEARCH = {
     "type": "object",
@@ -75,7 +75,7 @@ def test_a_misspelt_required_field_is_recognised():
     problems = compile_check(schema).problems({"pth": "a"})
 
     assert problems == [
-        Problem((), "missing required field 'path'; you sent 'pth', did you mean 'path'?", "", "required")
+        SchemaProblem((), "missing required field 'path'; you sent 'pth', did you mean 'path'?", "", "required")
     ]
 
 
@@ -94,7 +94,7 @@ def test_the_closest_of_several_forms_is_explained():
 
     problems = compile_check(schema).problems({"kind": "bag", "size": 3})
 
-    assert problems == [Problem(("size",), "expected string, got 3", "string", "type")]
+    assert problems == [SchemaProblem(("size",), "expected string, got 3", "string", "type")]
 
 
 def test_a_form_of_another_type_is_not_the_closest():
