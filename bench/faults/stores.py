@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 from bench.faults.history import GONE
 from toolcrib.cli.entries import export_to
-from toolcrib.cli.tokens import kept_token
 from toolcrib.config.foreign.connectors import CONNECTORS, Launch
 from toolcrib.config.foreign.plan import ImportRecord
 from toolcrib.config.lock import Record
@@ -26,6 +25,7 @@ from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.proof import Proof, Trial, recall, remember
 from toolcrib.knowledge.indexing import build_segment
 from toolcrib.project.connecting import ClientFile, connect, disconnect, preview_disconnect
+from toolcrib.server.identity.owner_token import kept_token
 from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.note import HeadNote, NotedPlace

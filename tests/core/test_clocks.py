@@ -3,7 +3,6 @@
 The table is every jump against everything that goes by the wall clock; what else there is must not read it.
 """
 
-import argparse
 import re
 import time
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ import toolcrib
 from toolcrib.calls.approvals import ApprovalQuestion, ApprovalReply
 from toolcrib.calls.elicit import REQUEST
 from toolcrib.catalog.records import Storing
-from toolcrib.cli.entrance import Here, make_entrance
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import Config
 from toolcrib.core.access import Caller, Grants
@@ -29,6 +27,7 @@ from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.layers import make_seal
+from toolcrib.server.identity.authentication import AuthContext, make_authentication
 from toolcrib.server.identity.jwt import JwtGate, JwtPolicy, KeyRing
 from toolcrib.server.identity.sign_in import LINK_S, OwnNames
 from toolcrib.stores.access_tokens import NewToken, TokenFile
@@ -200,9 +199,8 @@ def test_a_link_to_sign_in_lasts_as_long_as_it_should_whatever_the_clock_is_set_
     clocks: Clocks, tmp_path: Path, jump: float
 ):
     """So do sessions, which go by the same clock."""
-    options = argparse.Namespace(token=None, insecure=False, agent=False)
-    here = Here({"HOME": str(tmp_path)}, clocks.moments(), clocks.steady, drop)
-    sign_ins = make_entrance(Config(), options, here).sign_ins
+    here = AuthContext({"HOME": str(tmp_path)}, clocks.moments(), clocks.steady, drop)
+    sign_ins = make_authentication(Config(), here).sign_ins
     sign_ins.open(OwnNames("key", 1, lambda _: None))
     word = sign_ins.make_link().rpartition("=")[2]
     clocks.wall.advance(jump)
@@ -244,10 +242,8 @@ WALL = re.compile(r"\btime\.time(_ns)?\b|datetime\.now\(|utcnow\(")
 READERS = {
     "catalog/records.py": "when a tool was accepted; how old a record of another run is",
     "catalog/refresh.py": "when a server was asked; how old a record of another run is",
-    "cli/builtin.py": "the tool that tells the time",
     "cli/commands/db.py": "tokens that are copied",
     "cli/commands/tokens.py": "whether a token works",
-    "cli/doorways.py": "when it was started, for Prometheus",
     "cli/logs.py": "when something happened, for people",
     "cli/opening.py": "when a token is made",
     "cli/reaching.py": "whether there are tokens",
@@ -264,6 +260,8 @@ READERS = {
     "project/projects.py": "when a project was used; when something happened, for people",
     "project/sessions.py": "when a session was opened and used, for people",
     "server/mcp/roaming.py": "when a session was opened, for people",
+    "server/app.py": "when news came, for people",
+    "server/probes.py": "when it was started, for Prometheus",
     "server/rest/approvals.py": "when a question was asked, for people",
     "server/views/costs.py": "how far back is counted",
     "server/views/tools.py": "how far back somebody looks",
@@ -271,6 +269,7 @@ READERS = {
     "server/web/settings_page.py": "whether a token works",
     "server/web/sign_in_page.py": "when a session began, for people",
     "server/web/words.py": "how long ago something was, for people",
+    "sources/native/builtin.py": "the tool that tells the time",
     "stores/audit/database.py": "when something happened, in the audit log",
     "stores/postgres/audit_append.py": "when something happened, in the audit log",
     "stores/postgres/lock.py": "when somebody answered",

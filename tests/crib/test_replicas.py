@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from tests.doubles.replicas import Common, replica, so
 
-from toolcrib.cli.doorways import probe_routes, readiness
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.audit import AuditStatus
 from toolcrib.core.errors import StoreUnavailable
@@ -15,6 +14,7 @@ from toolcrib.core.events import Event
 from toolcrib.crib.backend import Shared
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.replicas import Fleet, SharedEngine, join_fleet
+from toolcrib.server.probes import probe_routes, readiness
 from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.shared import agree_on_secret
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.cli.tokens import kept_token
 from toolcrib.config.references import Environment
 from toolcrib.core.errors import ToolcribError
 from toolcrib.crib.loading import load, user_rules
 from toolcrib.isolate.proof import recall
 from toolcrib.platform.gateway import Whereabouts, find_manifest, read_manifest
 from toolcrib.server.identity.jwt import read_from
+from toolcrib.server.identity.owner_token import kept_token
 from toolcrib.stores.access_tokens import TokenFile
 from toolcrib.stores.audit.file import FORMAT, AuditFile
 from toolcrib.stores.audit.note import HeadNote

@@ -7,7 +7,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from pathlib import Path
 from typing import TypeVar
 
-from toolcrib.cli.builtin import BUILTIN
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import unknown_server
 from toolcrib.cli.invoke import Options, Parser
@@ -17,14 +16,14 @@ from toolcrib.config.lock import LockStore, Record
 from toolcrib.config.model import is_bare as is_bare_config
 from toolcrib.config.references import Environment
 from toolcrib.core.errors import InvalidName
-from toolcrib.core.events import Emit
 from toolcrib.core.names import is_own, split_name
-from toolcrib.crib.assemble import assemble
 from toolcrib.crib.backend import find_tokens, open_ledger
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded, load
 from toolcrib.crib.window import Profiles, ProfileView
+from toolcrib.project.running import assemble_configured
 from toolcrib.server.views.servers import is_unasked
+from toolcrib.sources.native.builtin import BUILTIN
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.paths import find_project, user_config_path
 
@@ -56,14 +55,6 @@ def is_bare(loaded: Loaded) -> bool:
     return is_bare_config(loaded.config)
 
 
-async def assemble_here(
-    loaded: Loaded, emit: Emit, *, prefix: bool = True, one_shot: bool = False, live: bool = False
-) -> Crib:
-    """An open Crib; the caller closes it."""
-    tools = BUILTIN if is_bare(loaded) else ()
-    return await assemble(loaded, tools=tools, prefix=prefix, emit=emit, one_shot=one_shot, live=live)
-
-
 def has_only_builtin(crib: Crib) -> bool:
     """Whether the built-in tools stand in for a configuration."""
     names = {tool.__name__ for tool in BUILTIN}
@@ -82,7 +73,7 @@ async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
 async def open_window(options: Options, console: Console) -> AsyncIterator[ProfileView]:
     """What a command that runs once looks at: all that is configured, or the profile it names."""
     loaded = load_here(options)
-    crib = await assemble_here(loaded, one_shot_log(options, console), one_shot=True)
+    crib = await assemble_configured(loaded, one_shot_log(options, console), one_shot=True)
     try:
         await wait_with_status(console, crib.servers.find(), "asking the platform")
         yield Profiles(crib, loaded.config).need(getattr(options, "profile", ""))

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolcrib.cli.console import Console
-from toolcrib.cli.entrance import asks_for_token
 from toolcrib.cli.invoke import Options
 from toolcrib.cli.opening import is_bare, load_here
-from toolcrib.cli.serving import Serving, client_entry
+from toolcrib.cli.serving import client_entry
 from toolcrib.config.foreign.connectors import Launch
+from toolcrib.server.identity.authentication import asks_for_token
+from toolcrib.server.serve import Serving
 
 MCP_PATH = "/mcp"
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound

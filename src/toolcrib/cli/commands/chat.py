@@ -16,13 +16,14 @@ from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK, report
 from toolcrib.cli.invoke import Options, Parser, add_common, read_stdin
 from toolcrib.cli.logs import one_shot_log
-from toolcrib.cli.opening import assemble_here, load_here
+from toolcrib.cli.opening import load_here
 from toolcrib.cli.running import run_once
 from toolcrib.config.sections import ModelConfig
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import CALL_SLOW
 from toolcrib.crib.sources import model_settings
 from toolcrib.models.http_model import HttpModel
+from toolcrib.project.running import assemble_configured
 from toolcrib.schema.text import printable
 
 INTERRUPTED = 130
@@ -190,7 +191,7 @@ async def _chat(options: Options, console: Console) -> int:
     question = _question(options)
     log = one_shot_log(options, console)
     log.untold |= {CALL_SLOW} if log.untold else set()  # every call is shown with its time
-    crib = await assemble_here(loaded, log)
+    crib = await assemble_configured(loaded, log)
     try:
         attach_terminal(console, crib.desk.attach)
         talk = Talk(console, Agent(crib, model, _settings(options, loaded.config.model)))

@@ -19,12 +19,13 @@ from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
 from toolcrib.cli.logs import one_shot_log
-from toolcrib.cli.opening import asking, assemble_here, load_here, wait_with_status
+from toolcrib.cli.opening import asking, load_here, wait_with_status
 from toolcrib.cli.running import run_once
 from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
+from toolcrib.project.running import assemble_configured
 from toolcrib.schema.text import printable
 
 STYLES = {"ok": ("green",), "warn": ("yellow",), "fail": ("red", "bold")}
@@ -71,7 +72,7 @@ async def _examine(options: Options, console: Console) -> int:
 
 
 async def _run_servers(options: Options, loaded: Loaded, console: Console) -> list[HealthCheck]:
-    crib = await assemble_here(loaded, one_shot_log(options, console))
+    crib = await assemble_configured(loaded, one_shot_log(options, console))
     try:
         await wait_with_status(console, crib.servers.find(), "asking the platform")
         work = asyncio.gather(*(_run_server(crib, name) for name in sorted(crib.shelves)))

@@ -3,14 +3,13 @@
 import asyncio
 import sys
 
-from toolcrib.cli.callers import local_caller
 from toolcrib.cli.console import Console
-from toolcrib.cli.entrance import add_access
 from toolcrib.cli.invoke import Options, Parser, add_common
 from toolcrib.cli.logs import Log
 from toolcrib.cli.opening import add_workspace, load_here
 from toolcrib.cli.running import run_until_stopped, stdio_as_pipes
-from toolcrib.cli.serving import add_no_prefix, add_window, flags_of, open_watched
+from toolcrib.cli.serving import add_access, add_no_prefix, add_window, flags_of, open_watched
+from toolcrib.server.identity.authentication import local_caller
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.server.mcp.stdio import serve_stdio
 from toolcrib.version import VERSION

@@ -10,10 +10,11 @@ from toolcrib.cli.logs import TOLD_ANYWAY, Log, serving_log
 from toolcrib.cli.opening import add_first_run, add_workspace, asking, is_bare, offer_import, wait_with_status
 from toolcrib.cli.reaching import connection_lines
 from toolcrib.cli.running import Stop, run_until_stopped
-from toolcrib.cli.serving import Serving, add_no_prefix, add_replica, add_serving, client_entry, open_serving
+from toolcrib.cli.serving import add_no_prefix, add_replica, add_serving, client_entry, open_serving
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.events import Event
 from toolcrib.crib.crib import Crib
+from toolcrib.server.serve import Serving
 from toolcrib.server.views.costs import DAYS, summary, usage_of
 from toolcrib.server.views.servers import native_entry, server_entries
 

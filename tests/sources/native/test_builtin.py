@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.cli.builtin import BUILTIN, calculate, clock_now, json_query, text_count
 from toolcrib.core.errors import InvalidArguments
+from toolcrib.sources.native.builtin import BUILTIN, calculate, clock_now, json_query, text_count
 from toolcrib.sources.native.functions import native_tool
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from tests.transports.issuer import AUDIENCE, ISSUER, NOW, claims, jwks, signed
 
-from toolcrib.cli import callers
-from toolcrib.cli.callers import OWNER, TOKENS_UNREADABLE, Callers, grants_of, local_caller
 from toolcrib.config.sections import AccessConfig
 from toolcrib.core.access import EVERYTHING, NOTHING, Caller, Grants
 from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel
+from toolcrib.server.identity import authentication
+from toolcrib.server.identity.authentication import OWNER, TOKENS_UNREADABLE, Callers, grants_of, local_caller
 from toolcrib.server.identity.jwt import KEYS_PENDING, JwtGate, JwtPolicy, KeyRing
 from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.postgres.tokens import COUNTS_S, PgTokens
@@ -58,7 +58,7 @@ def test_whoever_comes_without_a_token_is_limited_by_the_configuration():
     )
 
 
-class Here:
+class AuthContext:
     """Callers with an owner, a file of tokens and an issuer."""
 
     def __init__(self, path: Path, keys: KeyRing) -> None:
@@ -69,13 +69,13 @@ class Here:
 
 
 @pytest.fixture
-async def here(tmp_path: Path) -> Here:
+async def here(tmp_path: Path) -> AuthContext:
     async def fetch() -> bytes:
         return jwks("rsa")
 
     keys = KeyRing(fetch, drop, ManualClock())
     await keys.refresh()
-    return Here(tmp_path / "tokens.json", keys)
+    return AuthContext(tmp_path / "tokens.json", keys)
 
 
 async def test_each_kind_of_token_has_its_own_caller(here):
@@ -165,7 +165,7 @@ async def test_the_caller_of_a_jwt_is_the_same_object_each_time(here):
 
 async def test_expired_subjects_are_forgotten(here, monkeypatch):
     """Memory does not grow with every token that ever came in."""
-    monkeypatch.setattr(callers, "KNOWN_MAX", 3)
+    monkeypatch.setattr(authentication, "KNOWN_MAX", 3)
     here.callers._ends_max = 3
     for number in range(10):
         here.clock.advance(700)
@@ -181,7 +181,7 @@ async def test_while_the_issuers_keys_are_fetched_others_come_in(tmp_path):
     async def fetch() -> bytes:
         return jwks("rsa")
 
-    here = Here(tmp_path / "tokens.json", KeyRing(fetch, drop, ManualClock()))
+    here = AuthContext(tmp_path / "tokens.json", KeyRing(fetch, drop, ManualClock()))
 
     assert here.callers.identify(signed()) is KEYS_PENDING
     assert here.callers.identify(b"the-owner's-token") is OWNER

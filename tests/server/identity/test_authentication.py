@@ -1,20 +1,18 @@
 """Who needs a token, decided at start: whatever is doubtful is an error or a closed door."""
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.transports.issuer import jwks
 
-from toolcrib.cli.callers import NOBODY, OWNER
-from toolcrib.cli.entrance import Entrance, Here, make_entrance
 from toolcrib.config.model import Config, Origin
 from toolcrib.config.sections import AccessConfig, AuthConfig
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import drop
 from toolcrib.core.tool import SecurityLevel
+from toolcrib.server.identity.authentication import NOBODY, OWNER, AuthContext, Authentication, make_authentication
 from toolcrib.stores.access_tokens import TOKENS_NAME, NewToken, TokenFile
 from toolcrib.stores.paths import state_directory
 from toolcrib.testing import ManualClock
@@ -34,9 +32,8 @@ class Start:
     def tokens(self) -> TokenFile:
         return TokenFile(state_directory(self.env) / TOKENS_NAME, self.clock)
 
-    def __call__(self, config: Config | None = None, **flags: object) -> Entrance:
-        options = argparse.Namespace(**{"token": None, "insecure": False, "agent": False} | flags)
-        return make_entrance(config or Config(), options, Here(self.env, self.clock, self.clock, drop))
+    def __call__(self, config: Config | None = None, **flags: object) -> Authentication:
+        return make_authentication(config or Config(), AuthContext(self.env, self.clock, self.clock, drop), **flags)
 
 
 @pytest.fixture
@@ -153,6 +150,6 @@ def test_whoever_comes_without_a_token_is_limited_as_configured(start):
     """And may be marked as an agent."""
     config = Config(access=AccessConfig(SecurityLevel.READ_ONLY, ("docs",), ("docs__*",)))
 
-    assert start(config, agent=True).caller == Caller(
+    assert start(config, is_agent=True).caller == Caller(
         "local", "agent", Grants(SecurityLevel.READ_ONLY, ("docs",), ("docs__*",))
     )

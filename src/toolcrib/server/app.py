@@ -1,0 +1,205 @@
+"""A server app: MCP, REST, the page and the probes of one project, as handlers for any HTTP server.
+
+Requests come in as :class:`Request` and :class:`Exchange`, whether our own server or an ASGI server made them.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Self
+
+from toolcrib.config.model import Config
+from toolcrib.core import events
+from toolcrib.core.clocks import elapsed
+from toolcrib.core.events import Emit, Event
+from toolcrib.crib.bulletin import Bulletin, follow
+from toolcrib.project.project import Project
+from toolcrib.project.running import projects_beside
+from toolcrib.project.sessions import AgentSessions
+from toolcrib.server.identity.authentication import Authentication
+from toolcrib.server.identity.run_proof import PATH as PROOF_PATH
+from toolcrib.server.identity.sign_in import PageAddress, host_of
+from toolcrib.server.mcp.addresses import PATH as MCP_PATH
+from toolcrib.server.mcp.addresses import SERVER_PATH as SERVERS_PATH
+from toolcrib.server.mcp.addresses import Addresses, ServerDoors, is_mcp
+from toolcrib.server.mcp.roaming import Roaming
+from toolcrib.server.mcp.service import ServerIdentity
+from toolcrib.server.probes import METRICS_PATH, OPEN_PATHS, probe_routes
+from toolcrib.server.rest.api import ROOT, rest_routes
+from toolcrib.server.rest.state import ROOT as AGENTS_ROOT
+from toolcrib.server.rest.state import agent_routes
+from toolcrib.server.router import Entering, Router
+from toolcrib.server.visit import ServedProject
+from toolcrib.server.web.site import web_router
+from toolcrib.transports.http.guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS
+from toolcrib.transports.http.server import Exchange, GuardPolicy, Handler, Request, answer_not_found
+from toolcrib.version import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How a project is served, beside what its configuration says."""
+
+    token: str | None = None
+    """The owner's; without one, that of the environment, or one that is made and kept."""
+    insecure: bool = False
+    """Whether everybody may come in without a token although others reach the address."""
+    is_agent: bool = False
+    """Whether those who come without a token are agents, which cannot approve their own calls."""
+    profile: str = ""
+    """What MCP clients are shown; empty for everything."""
+    allow_hosts: tuple[str, ...] = ()
+    allow_origins: tuple[str, ...] = ()
+
+
+class ServerApp:
+    """One project, served; made on the event loop it runs on."""
+
+    def __init__(self, project: Project, auth: Authentication, emit: Emit, bulletin: Bulletin | None = None) -> None:
+        """``bulletin`` is one that hears what ``emit`` is told; without one, only news of the Crib itself are told."""
+        self.project, self.auth, self._emit = project, auth, emit
+        self._bulletin = bulletin or Bulletin(time.time)
+        self._stop_hearing = None if bulletin is not None else project.crib.servers.on_change(self._bulletin.hear)
+        self._unfollow = follow(project.crib, self._bulletin)
+        self.is_draining = False
+        """Whether this replica is about to stop, so that probes say so."""
+        self.routes: dict[str, Handler] = {}
+        """Handlers by exact path; all other paths are for :meth:`handle`."""
+        self._routers: dict[str, Router] = {}
+
+    async def open(self, profile: str = "") -> Self:
+        """Begin to answer MCP and probes; REST and the page need to know where they are reached, see ``publish``."""
+        project, auth, identity = self.project, self.auth, ServerIdentity(version=VERSION)
+        self._roaming = roaming = await _open_roaming(project)
+        self._profiles = Addresses(project.windows, identity, auth.caller, auth.may_stay, roaming)
+        self._by_server = ServerDoors(project.crib, identity, auth.caller, auth.may_stay, roaming)
+        door = self._profiles.open(project.windows.need(profile))
+        probes = probe_routes(project.crib, auth.caller, lambda: self.is_draining)
+        self.routes |= {MCP_PATH: door.handle, **probes}
+        fleet = project.crib.fleet
+        self._sessions = AgentSessions(
+            projects_beside(project),
+            self._emit,
+            lambda: [*self._profiles.stays(), *self._by_server.stays()],
+            replica=fleet.replica if fleet is not None else "",
+        )
+        return self
+
+    def publish(self, address: PageAddress, url: str) -> None:
+        """Begin to answer REST and the page, which tell people and programs that MCP is at ``url``."""
+        auth, config = self.auth, self.project.config
+        auth.sign_ins.open(address)
+        self._sessions.start()
+        served = ServedProject(
+            project=self.project,
+            sign_ins=auth.sign_ins,
+            url=url,
+            started_s=elapsed(),
+            edit_commands=config.edit_commands,
+            needs_token=auth.identify is not None,
+            tokens=auth.tokens,
+            bulletin=self._bulletin,
+            sessions=self._sessions,
+        )
+        usual = auth.caller if auth.identify is None else None
+        entering = Entering(auth.sign_ins, auth.by_token, usual)
+        self._routers = {
+            "rest": Router(rest_routes(served), entering, self._emit),
+            "agents": Router(agent_routes(served), entering, self._emit),
+            "web": web_router(served, Entering(auth.sign_ins, auth.by_token), self._emit),
+        }
+
+    def handle(self, request: Request, exchange: Exchange) -> None:
+        """Take a request whose path is not in ``routes``."""
+        if is_mcp(request.path) or is_one_server(request):
+            (self._profiles if is_mcp(request.path) else self._by_server).handle(request, exchange)
+            return
+        router = self._routers.get("rest" if is_rest(request) else "agents" if is_gateway(request) else "web")
+        (router.handle if router is not None else answer_not_found)(request, exchange)
+
+    async def close(self, stop_listening: Callable[[], Awaitable[None]] | None = None) -> None:
+        """End the standing streams, take no more clients, give calls a moment, then end whoever is left."""
+        if self._stop_hearing is not None:
+            self._stop_hearing()
+        self._unfollow()
+        self._bulletin.close()
+        for router in self._routers.values():
+            await router.close()
+        for doors in (self._profiles, self._by_server):
+            doors.end_streams()
+        if stop_listening is not None:
+            await stop_listening()
+        for doors in (self._profiles, self._by_server):
+            await doors.close()
+        if self._roaming is not None:
+            await self._roaming.close()
+        await self._sessions.close()
+
+
+def is_rest(request: Request) -> bool:
+    """Whether a request is for the REST door."""
+    return request.path.startswith(f"{ROOT}/".encode()) or request.path == ROOT.encode()
+
+
+def is_gateway(request: Request) -> bool:
+    """Whether an agent asks which servers there are."""
+    return request.path.startswith(AGENTS_ROOT.encode())
+
+
+def is_one_server(request: Request) -> bool:
+    """Whether a request is MCP for the tools of one server."""
+    return request.path.startswith(SERVERS_PATH.encode()) and not request.path.endswith(b"/mcpServers")
+
+
+def asks_itself(request: Request) -> bool:
+    """REST and the page know who is signed in; everything else needs a token before it is looked at."""
+    return request.path != METRICS_PATH.encode() and not is_mcp(request.path) and not is_one_server(request)
+
+
+async def _open_roaming(project: Project) -> Roaming | None:
+    """Go on with sessions of other replicas, and follow their edits, where there are any."""
+    fleet = project.crib.fleet
+    if fleet is None:
+        return None
+    fleet.on_config = project.reload
+    roaming = Roaming(fleet.book, fleet.coordination, fleet.failed)
+    await roaming.open()
+    return roaming
+
+
+def guard_policy(config: Config, auth: Authentication, settings: ServerSettings, own: tuple[str, ...]) -> GuardPolicy:
+    """Which hosts and origins are answered, and who needs a token; ``own`` are the server's names beside loopback."""
+    public = (host_of(config.public_url),) if config.public_url else ()
+    origins = {origin.rstrip("/") for origin in (*settings.allow_origins, config.public_url) if origin}
+    return GuardPolicy(
+        allowed_hosts=LOOPBACK_HOSTS | {_any_port(name) for name in (*settings.allow_hosts, *public, *own)},
+        allowed_origins=LOOPBACK_ORIGINS | origins,
+        identify=auth.identify,
+        open_paths=OPEN_PATHS | {PROOF_PATH},
+        asks_itself=asks_itself,
+    )
+
+
+def _any_port(name: str) -> str:
+    """A host as the guard writes it; one given with a port counts with that port only."""
+    if name.startswith("["):
+        return name if name.rpartition("]")[2] else f"{name}:*"
+    if name.count(":") > 1:
+        return f"[{name}]:*"
+    return name if ":" in name else f"{name}:*"
+
+
+class EmitBoth:
+    """Tells the log and the bulletin; the log alone says which levels are worth putting into words."""
+
+    def __init__(self, log: Emit, bulletin: Bulletin) -> None:
+        self._log, self._bulletin = log, bulletin
+
+    def __call__(self, event: Event) -> None:
+        """Tell both."""
+        self._log(event)
+        self._bulletin.hear(event)
+
+    def hears(self, level: str) -> bool:
+        """What is beneath the log is no news either."""
+        return events.hears(self._log, level)

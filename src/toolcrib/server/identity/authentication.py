@@ -1,0 +1,272 @@
+"""Authentication: from a token, a JWT or nothing at all to a caller; whether a token is needed is decided at start."""
+
+import hmac
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolcrib.config.model import Config
+from toolcrib.config.sections import AccessConfig, AuthConfig
+from toolcrib.core.access import EVERYTHING, NOTHING, OWNER_ID, Caller, Grants
+from toolcrib.core.errors import ConfigError, StoreUnavailable
+from toolcrib.core.events import Emit, Event
+from toolcrib.core.tasks import TaskScope
+from toolcrib.core.tool import SecurityLevel
+from toolcrib.crib.backend import find_tokens
+from toolcrib.server.identity.owner_token import FoundToken, given_token, is_loopback, kept_token, token_path
+from toolcrib.server.identity.run_proof import PREFIX as RUN_PREFIX
+from toolcrib.server.identity.run_proof import RunProof
+from toolcrib.server.identity.sign_in import SignIns, Tokens
+from toolcrib.server.mcp.http import IsCurrent, always
+from toolcrib.stores.access_tokens import PREFIX, TokenBook
+from toolcrib.transports.http.guard import Identify
+from toolcrib.transports.http.message import Refusal
+
+if TYPE_CHECKING:
+    from toolcrib.server.identity.jwt import Claims, JwtGate, KeyRing
+
+OWNER = Caller(OWNER_ID, "token", EVERYTHING)
+PERSON = Caller("owner@page", "local", EVERYTHING)
+"""The owner at the page: somebody else than the clients that carry the owner's token."""
+NOBODY = Caller("nobody", "token", NOTHING)
+SCOPE = "toolcrib:"
+KNOWN_MAX = 1024
+_OURS = PREFIX.encode()
+
+TOKENS_UNREADABLE = Refusal(
+    503,
+    "HTTP_TOKENS_UNREADABLE",
+    "The server cannot read its tokens right now, so none of them is accepted. Tell whoever runs it.",
+    ((b"retry-after", b"30"),),
+)
+
+
+def local_caller(access: AccessConfig, *, is_agent: bool) -> Caller:
+    """Whoever comes without a token, where none is needed."""
+    wanted = Grants(access.level, access.servers, access.tools)
+    return Caller("local", "agent" if is_agent else "local", EVERYTHING if wanted == EVERYTHING else wanted)
+
+
+def grants_of(scope: Iterable[str]) -> Grants:
+    """What the words of a JWT's scope grant; without a level, or with a word of ours nobody knows, nothing.
+
+    A word that is not understood may have been meant as a limit, so it must not be passed over.
+    """
+    found: dict[str, list[str]] = {"level": [], "server": [], "tool": [], "capability": []}
+    for word in scope:
+        kind, _, value = word.removeprefix(SCOPE).partition(":")
+        if not word.startswith(SCOPE):
+            continue
+        if kind not in found or not value:
+            return NOTHING
+        found[kind].append(value)
+    levels = [level for level in SecurityLevel if level in found["level"]]
+    if len(levels) != len(set(found["level"])) or not levels:
+        return NOTHING
+    return Grants(
+        level=levels[-1],
+        servers=tuple(found["server"]) or ("*",),
+        tools=tuple(found["tool"]) or ("*",),
+        capabilities=frozenset(found["capability"]) if found["capability"] else None,
+    )
+
+
+class Callers:
+    """Everybody who may come in with a token."""
+
+    def __init__(self, owner: str, kept: TokenBook, jwt: "JwtGate | None", now: Callable[[], float]) -> None:
+        self._owner, self._kept, self._jwt, self._now = owner.encode(), kept, jwt, now
+        self._subjects: dict[Claims, Caller] = {}
+        self._ends: dict[tuple[str, Grants], int] = {}
+        """When the last token of each subject that came in expires, by what it grants."""
+        self._ends_max = KNOWN_MAX
+
+    def identify(self, presented: bytes) -> Caller | Refusal | None:
+        """Who sends this token; ``None`` for nobody."""
+        if presented.startswith(_OURS):
+            try:
+                found = self._kept.identify(presented)
+            except (ConfigError, StoreUnavailable):
+                return TOKENS_UNREADABLE
+            if found is not None:
+                return found
+        if hmac.compare_digest(presented, self._owner):
+            return OWNER
+        return self._subject(presented) if self._jwt is not None and presented.count(b".") == 2 else None
+
+    def is_current(self, caller: Caller) -> bool:
+        """Whether a caller that came in some time ago may still do so."""
+        kind, _, rest = caller.id.partition(":")
+        if kind == "token":
+            return self._kept.is_active(rest)
+        return kind != "jwt" or self._ends.get((caller.id, caller.grants), 0) > self._now()
+
+    def may_stay(self, caller: Caller) -> bool:
+        """Whether what a caller has under way goes on: not knowing for certain is no reason to end it."""
+        kind, _, token_id = caller.id.partition(":")
+        return not self._kept.has_ended(token_id) if kind == "token" else self.is_current(caller)
+
+    def _subject(self, presented: bytes) -> Caller | Refusal | None:
+        claims = self._jwt.check(presented) if self._jwt is not None else None
+        if claims is None or isinstance(claims, Refusal):
+            return claims
+        return self._subjects.get(claims) or self._remember(claims)
+
+    def _remember(self, claims: "Claims") -> Caller:
+        caller = Caller(f"jwt:{claims.subject}", "token", grants_of(claims.scope))
+        if len(self._subjects) >= KNOWN_MAX:
+            self._subjects.clear()
+        if len(self._ends) >= self._ends_max:
+            now = self._now()
+            self._ends = {subject: end for subject, end in self._ends.items() if end > now}
+            self._ends_max = max(KNOWN_MAX, 2 * len(self._ends))
+        self._subjects[claims] = caller
+        known = caller.id, caller.grants
+        self._ends[known] = max(claims.expires, self._ends.get(known, 0))
+        return caller
+
+
+@dataclass(frozen=True, slots=True)
+class AuthContext:
+    """What authentication needs to know of the process: environment, clocks, and who wants to hear of trouble."""
+
+    env: Mapping[str, str]
+    now: Callable[[], float]
+    clock: Callable[[], float]
+    """Seconds that never go back."""
+    emit: Emit
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """How requests get a caller."""
+
+    caller: Caller
+    """Makes the requests that carry no token."""
+    sign_ins: SignIns
+    """Who is signed in to the page."""
+    by_token: Identify
+    """Whose a token is, also where none is needed."""
+    identify: Identify | None = None
+    """``None``: no token is needed."""
+    may_stay: IsCurrent = always
+    """Whether somebody who came in may go on with what is under way."""
+    owner: FoundToken | None = None
+    keys: "KeyRing | None" = None
+    """To be kept fresh by whoever serves."""
+    tokens: TokenBook | None = None
+    """Those that were given to others; to be followed by whoever serves."""
+
+    def admit_proven(self, proof: RunProof) -> "Authentication":
+        """The same, and whoever can read the run file is the owner."""
+
+        def by_token(presented: bytes) -> object | None:
+            proven = proof.identify(presented) if presented.startswith(RUN_PREFIX) else None
+            return proven or self.by_token(presented)
+
+        return replace(self, by_token=by_token, identify=None if self.identify is None else by_token)
+
+    @asynccontextmanager
+    async def kept_fresh(self, emit: Emit) -> AsyncIterator[None]:
+        """The keys of the issuer and the tokens of all replicas, followed while the block runs."""
+        tasks = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
+        if self.keys is not None:
+            tasks.spawn(self.keys.run(), "auth.keys")
+        if self.tokens is not None:
+            tasks.spawn(self.tokens.follow(), "auth.tokens")
+        try:
+            yield
+        finally:
+            await tasks.close()
+
+
+def make_authentication(
+    config: Config, here: AuthContext, *, token: str | None = None, insecure: bool = False, is_agent: bool = False
+) -> Authentication:
+    """Decide who may come in; what would leave everything open by mistake is an error.
+
+    ``token`` is the owner's, ``insecure`` allows an address that others reach without any, and ``is_agent`` says that
+    whoever comes without one cannot approve their own calls.
+    """
+    given = given_token(token, here.env)
+    kept = find_tokens(config, here.env, here.now)
+    if config.auth_mode == "none":
+        _check_open(config, given, is_allowed=insecure)
+    if not _is_needed(config, given, kept):
+        return replace(_open_to_all(local_caller(config.access, is_agent=is_agent), here), tokens=kept)
+    kept.read()  # one that cannot be used is told now, not to the first client
+    owner = given or kept_token(token_path(here.env))
+    gate, keys = _jwt(config, here) if _has_issuer(config.auth) else (None, None)
+    callers = Callers(owner.value, kept, gate, here.now)
+    tokens = Tokens(callers.identify, callers.is_current, callers.may_stay)
+    sign_ins = SignIns(PERSON, lambda: owner.value, tokens, here.clock)
+    return Authentication(NOBODY, sign_ins, callers.identify, callers.identify, callers.may_stay, owner, keys, kept)
+
+
+def asks_for_token(config: Config, env: Mapping[str, str], now: Callable[[], float]) -> bool:
+    """Whether clients of a toolcrib that serves this need a token."""
+    return _is_needed(config, given_token(None, env), find_tokens(config, env, now))
+
+
+def _open_to_all(caller: Caller, here: AuthContext) -> Authentication:
+    """Nobody needs a token to list and call; to look after toolcrib, the owner's is needed all the same."""
+
+    def owner_token() -> str:
+        return kept_token(token_path(here.env)).value
+
+    def identify(presented: bytes) -> Caller | None:
+        return OWNER if hmac.compare_digest(presented, owner_token().encode()) else None
+
+    return Authentication(caller, SignIns(PERSON, owner_token, Tokens(identify, always, always), here.clock), identify)
+
+
+def _is_needed(config: Config, given: FoundToken | None, kept: TokenBook) -> bool:
+    """Tokens that were revoked or have expired count as well: ending the last one must not open the door."""
+    if config.auth_mode != "auto":
+        return config.auth_mode == "required"
+    return bool(not is_loopback(config.host) or given or _has_issuer(config.auth) or kept.read())
+
+
+def _check_open(config: Config, given: FoundToken | None, *, is_allowed: bool) -> None:
+    if given is not None or _has_issuer(config.auth):
+        asks = given.origin if given is not None else "[auth]"
+        raise ConfigError(
+            f'[serve] auth is "none", but {asks} asks for tokens.', hint="Remove one of the two; nothing is served now."
+        )
+    if not is_loopback(config.host) and not is_allowed:
+        raise ConfigError(
+            f"Without tokens, everybody who reaches {config.host} could use every tool.",
+            hint='Set [serve] auth to "auto", listen on 127.0.0.1, or say --insecure if that is what you want.',
+        )
+
+
+def _has_issuer(auth: AuthConfig) -> bool:
+    """Whether JWTs are wanted; half of what that needs is an error."""
+    needed = {"issuer": auth.issuer, "audience": auth.audience, "jwks": auth.jwks}
+    missing = [name for name, value in needed.items() if not value]
+    if missing and len(missing) < len(needed):
+        raise ConfigError(f"[auth] lacks {' and '.join(missing)}.", hint="JWTs need issuer, audience and jwks.")
+    return not missing
+
+
+def _jwt(config: Config, here: AuthContext) -> "tuple[JwtGate, KeyRing]":
+    from toolcrib.server.identity.jwt import JwtGate, JwtPolicy, KeyRing, fetch_from, read_from, require_joserfc
+
+    require_joserfc()
+    auth = config.auth
+    keys = KeyRing(fetch_from(auth.jwks) if "://" in auth.jwks else read_from(_key_file(config)), here.emit, here.clock)
+    policy = JwtPolicy(auth.issuer, auth.audience, auth.algorithms, auth.max_age_s, auth.leeway_s)
+    return JwtGate(policy, keys, here.now), keys
+
+
+def _key_file(config: Config) -> Path:
+    """The file of keys; a relative path is seen from the configuration file it is written in."""
+    written = config.origins.get("auth.jwks")
+    path = Path(config.auth.jwks).expanduser()
+    if written is not None and not path.is_absolute():
+        path = Path(written.where).parent / path
+    if not path.is_file():
+        raise ConfigError(f"There is no file {str(path)!r}.", hint="[auth] jwks must be an address or a file of keys.")
+    return path

@@ -1,0 +1,184 @@
+"""Serving on our own HTTP server: the address, the run file that commands find it by, and an orderly end."""
+
+import asyncio
+import secrets
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from toolcrib.config.model import Config
+from toolcrib.core.audit import AuditEntry
+from toolcrib.core.clocks import Moments, elapsed
+from toolcrib.core.errors import ConfigError
+from toolcrib.core.events import Emit, Event
+from toolcrib.crib.bulletin import Bulletin
+from toolcrib.crib.crib import Crib
+from toolcrib.crib.loading import Loaded
+from toolcrib.project.project import Project
+from toolcrib.server.app import ServerApp, ServerSettings, guard_policy
+from toolcrib.server.identity.authentication import OWNER, AuthContext, Authentication, make_authentication
+from toolcrib.server.identity.owner_token import FoundToken, is_loopback, kept_token
+from toolcrib.server.identity.run_proof import PATH as PROOF_PATH
+from toolcrib.server.identity.run_proof import RunProof
+from toolcrib.server.identity.sign_in import OwnNames, PageAddress, PublicAddress
+from toolcrib.server.mcp.addresses import PATH as MCP_PATH
+from toolcrib.stores.paths import state_directory
+from toolcrib.stores.run_files import OwnRunFile, RunFiles
+from toolcrib.transports.http.server import HttpServer
+from toolcrib.version import VERSION
+
+CLOSE_S = 2.0
+AMONG_OTHERS_S = 10.0
+"""How long requests are still answered where there are other replicas: balancers look every few seconds."""
+
+
+def drain_s(config: Config, sign: int, *, has_fleet: bool) -> float:
+    """How long to go on after a signal; whoever presses Ctrl-C does not want to wait."""
+    if sign != signal.SIGTERM:
+        return 0.0
+    if config.drain_s is not None:
+        return config.drain_s
+    return AMONG_OTHERS_S if has_fleet else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What serves right now."""
+
+    project: Project
+    url: str
+    """Where MCP is."""
+    sign_in: str
+    """An address that signs the owner in to the page, once."""
+    app: ServerApp
+    server: HttpServer
+    emit: Emit
+
+    @property
+    def crib(self) -> Crib:
+        """What is served."""
+        return self.project.crib
+
+    @property
+    def loaded(self) -> Loaded:
+        """What it is made from."""
+        return self.project.loaded
+
+    @property
+    def token(self) -> FoundToken | None:
+        """The owner's token, where clients need one."""
+        return self.app.auth.owner
+
+    async def drain(self, sign: int) -> None:
+        """Say that this will end, and answer for a while whoever has not heard yet."""
+        self.app.is_draining = True
+        seconds = drain_s(self.loaded.config, sign, has_fleet=self.crib.fleet is not None)
+        if seconds > 0:
+            self.server.wind_down()
+            self.emit(Event("serve.draining", "info", {"seconds": seconds}))
+            await asyncio.sleep(seconds)
+
+
+def authenticate(config: Config, settings: ServerSettings, env: Mapping[str, str], emit: Emit) -> Authentication:
+    """Who may come in; what would leave everything open by mistake is an error before anything is served."""
+    return make_authentication(
+        config,
+        AuthContext(env, Moments(), elapsed, emit),
+        token=settings.token,
+        insecure=settings.insecure,
+        is_agent=settings.is_agent,
+    )
+
+
+@asynccontextmanager
+async def serve_project(
+    project: Project, auth: Authentication, settings: ServerSettings, emit: Emit, bulletin: Bulletin | None = None
+) -> AsyncIterator[Serving]:
+    """Serve a project where its configuration says, so that commands of this user find it; ends with the block."""
+    proof = RunProof(OWNER, time.monotonic)
+    auth = auth.admit_proven(proof)
+    async with auth.kept_fresh(emit), _listening(project, auth, settings, emit, bulletin, proof) as serving:
+        run = _announce(project, serving.server.local_url, proof, emit)
+        try:
+            yield serving
+        finally:
+            if run is not None:
+                run.remove()
+
+
+@asynccontextmanager
+async def _listening(
+    project: Project,
+    auth: Authentication,
+    settings: ServerSettings,
+    emit: Emit,
+    bulletin: Bulletin | None,
+    proof: RunProof | None,
+) -> AsyncIterator[Serving]:
+    config = project.config
+    app = await ServerApp(project, auth, emit, bulletin).open(settings.profile)
+    if proof is not None:
+        app.routes[PROOF_PATH] = proof.handle
+    own = () if is_loopback(config.host) else tuple(own_names(config.host))
+    server = HttpServer(app.routes, fallback=app.handle, policy=guard_policy(config, auth, settings, own))
+    try:
+        await server.start(config.host, config.port)
+        url = mcp_url(server)
+        app.publish(page_address(config, server, project.around.env), url)
+        project.crib.audit.note(AuditEntry("start", details={"version": VERSION, "url": url}))
+        yield Serving(project, url, auth.sign_ins.make_link(), app, server, emit)
+    finally:
+        await app.close(lambda: server.close(CLOSE_S))
+
+
+def _announce(project: Project, url: str, proof: RunProof, emit: Emit) -> OwnRunFile | None:
+    """Write the run file; where that cannot be done, other commands need ``--url``, and all else works."""
+    try:
+        run = RunFiles(project.around.env).write(url, project.file.resolve(), VERSION)
+    except ConfigError as error:
+        emit(Event("run.file.failed", "warning", {"error": str(error)}))
+        return None
+    proof.open(run.entry)
+    return run
+
+
+PAGE_KEY = "page-key"
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
+
+
+def page_address(config: Config, server: HttpServer, env: Mapping[str, str]) -> PageAddress:
+    """Where people find the page: where the configuration says, otherwise under names of its own on this machine."""
+    if config.public_url:
+        return PublicAddress(config.public_url)
+    try:
+        key = kept_token(state_directory(env) / PAGE_KEY).value
+    except ConfigError:  # nothing can be kept here, so the names are others after the next start
+        key = secrets.token_hex(32)
+    return OwnNames(key, server.port, server.answer_for)
+
+
+def own_names(host: str) -> list[str]:
+    """The names by which clients reach an address that is not loopback."""
+    if host not in _WILDCARDS:
+        return [host]
+    return list(dict.fromkeys(_names_of_this_machine()))
+
+
+def _names_of_this_machine() -> Iterator[str]:
+    """Nothing is sent: connecting a datagram socket only asks which address would be used."""
+    for family, anywhere in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((anywhere, 9))
+            yield probe.getsockname()[0]
+    yield socket.gethostname()
+
+
+def mcp_url(server: HttpServer) -> str:
+    """Where clients find MCP."""
+    if server.host in _WILDCARDS:
+        name = own_names(server.host)[0]
+        return f"http://{f'[{name}]' if ':' in name else name}:{server.port}{MCP_PATH}"
+    return f"http://{server.address}{MCP_PATH}"
