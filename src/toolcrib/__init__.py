@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from toolcrib import version
 
 if TYPE_CHECKING:
+    from toolcrib.calls.pipeline import Layer, Step, Subject
     from toolcrib.core import errors
     from toolcrib.core.call import ToolCall, ToolResult
     from toolcrib.core.source import Listing, ToolSource
@@ -22,8 +23,11 @@ _HOMES = {
     "Crib": "toolcrib.crib.crib",
     "Deprecation": "toolcrib.core.tool",
     "Example": "toolcrib.core.tool",
+    "Layer": "toolcrib.calls.pipeline",
     "Listing": "toolcrib.core.source",
     "SecurityLevel": "toolcrib.core.tool",
+    "Step": "toolcrib.calls.pipeline",
+    "Subject": "toolcrib.calls.pipeline",
     "Tool": "toolcrib.core.tool",
     "ToolCall": "toolcrib.core.call",
     "ToolResult": "toolcrib.core.call",
@@ -37,8 +41,11 @@ __all__ = [
     "Crib",
     "Deprecation",
     "Example",
+    "Layer",
     "Listing",
     "SecurityLevel",
+    "Step",
+    "Subject",
     "Tool",
     "ToolCall",
     "ToolResult",

@@ -20,6 +20,7 @@ from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallerError, InternalError, SourceUnavailable
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.crib.assemble import open_crib
 from toolcrib.sources.native.functions import define
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryAudit, memory_crib
@@ -28,6 +29,10 @@ from toolcrib.testing import FakeSource, MemoryAudit, memory_crib
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
+
+
+def drop_all() -> None:
+    """Drop everything."""
 
 
 def server(name: str, **fields: object) -> ServerConfig:
@@ -284,13 +289,50 @@ async def test_the_layers_stand_in_their_listed_order():
     assert made.crib.metrics.of("home__switch").to_dict()["refused"] == 1
 
 
-async def test_a_crib_is_a_source_of_tools_itself():
-    """It lists under exposed names and is called by them."""
-    async with memory_crib(FakeSource("files", ["read"]), tools=[add]) as made:
-        listing = await made.crib.list_tools()
-        result = await made.crib.call_tool(ToolCall("outer__add", "add", {"a": 1, "b": 1}))
+async def test_a_crib_is_a_source_of_another_one():
+    """Its tools have its name before theirs; its own rules hold and it writes calls down; it stays open."""
+    log, rules = MemoryAudit(), SecurityConfig(policies={"drop_all": "deny"})
+    config, kept = Config(security=rules), FakeSource("files", ["read"])
+    async with memory_crib(kept, tools=[add, drop_all], config=config, audit=log) as inner:
+        async with open_crib(Config(), sources=[inner.crib.as_source("team")]) as outer:
+            names = [tool.name for tool in await outer.tools()]
+            sum_, wrong = await outer.call("team__add", {"a": 1, "b": 1}), await outer.call("team__add", {"a": "x"})
+            denied = await outer.call("team__drop_all")
+        after = await inner.crib.call("add", {"a": 2, "b": 2})
 
-    assert [tool.name for tool in listing.tools] == ["add", "files__read"]
+    assert names == ["result_read", "team__add", "team__files__read"]
+    assert (sum_.text, wrong.error.code, denied.error.code) == ("2", "TOOL_INVALID_INPUT", "TOOL_NOT_FOUND")
+    assert (after.text, [entry.tool for entry in log.noted]) == ("4", ["add", "add"])
+
+
+async def test_the_grants_of_a_caller_speak_of_the_names_of_the_outer_crib():
+    """What it lets through, the inner one does not refuse for its own names' sake; levels are the same in both."""
+    reader = Caller("ann", "token", Grants(SecurityLevel.WRITE, ("team",), ("team__add",)))
+    inner_tools = [add, define(drop_all, security_level="admin")]
+    async with (
+        memory_crib(tools=inner_tools) as inner,
+        open_crib(Config(), sources=[inner.crib.as_source("team")]) as outer,
+    ):
+        shown = [tool.name for tool in await outer.tools(caller=reader)]
+        names = ("team__add", "team__drop_all")
+        results = [await outer.call(name, {"a": 1, "b": 1}, caller=reader) for name in names]
+        levels = {route.name: route.tool.security_level for route in outer.catalog.of_server("team")}
+
+    assert shown == ["result_read", "team__add"]
+    assert [result.success for result in results] == [True, False]
+    assert levels == {"team__add": "write", "team__drop_all": "admin"}
+
+
+async def test_a_tool_that_comes_to_an_inner_crib_comes_to_the_outer_one():
+    """It says so, and is asked again."""
+    async with memory_crib() as inner, open_crib(Config(), sources=[inner.crib.as_source("team")]) as outer:
+        await outer.tools()
+        changed = asyncio.Event()
+        outer.on_change(changed.set)
+        inner.crib.register(add)
+        await asyncio.wait_for(changed.wait(), 150)
+        result = await outer.call("team__add", {"a": 1, "b": 1})
+
     assert result.text == "2"
 
 

@@ -3,12 +3,17 @@
 import time
 from dataclasses import replace
 
+import pytest
 from opentelemetry.trace import NoOpTracer
 
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.calls.live import Live
+from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.config.model import Config
+from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.errors import ConfigError, PermissionDenied
 from toolcrib.core.events import drop
+from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.layers import Onlookers, layer_stack, make_rig
 
 
@@ -53,3 +58,62 @@ async def test_traces_that_are_wanted_come_with_a_layer_of_their_own():
     rig = make_rig(Config(), drop, MemoryAnswers())
 
     assert layer_stack(Config(), rig, onlookers)[0].__qualname__ == "trace.<locals>.layer"
+
+
+def double(number: int) -> str:
+    """Twice a number."""
+    return str(2 * number)
+
+
+async def test_a_programs_own_layers_see_checked_calls_in_their_order():
+    """They may answer, change and refuse; a call whose arguments do not fit never comes to them."""
+    seen: list[tuple[str, str, object]] = []
+
+    def noting(word: str):
+        def layer(subject: Subject, following: Step) -> Step:
+            async def step(call: ToolCall) -> ToolResult:
+                seen.append((word, subject.name, dict(call.arguments)))
+                return await following(call)
+
+            return step
+
+        return layer
+
+    async with open_crib(Config(), tools=[double], layers=[noting("first"), noting("second")]) as crib:
+        result = await crib.call("double", {"number": 2})
+        await crib.call("double", {"number": "two"})
+
+    assert result.text == "4"
+    assert seen == [("first", "double", {"number": 2}), ("second", "double", {"number": 2})]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "said"),
+    [
+        (PermissionDenied("Not on Sundays."), "TOOL_PERMISSION_DENIED", "Not on Sundays."),
+        (KeyError("day"), "TOOL_EXECUTION_FAILED", "double was ended by a layer of the program: KeyError: 'day'"),
+        (None, "TOOL_EXECUTION_FAILED", "it gave NoneType, not a toolcrib.ToolResult"),
+    ],
+)
+async def test_what_a_layer_of_the_program_raises_is_a_result_with_a_code(outcome, code, said):
+    """And counts as any failed call; the tool did not run."""
+
+    def closed(subject: Subject, following: Step) -> Step:
+        async def step(call: ToolCall) -> ToolResult:
+            if outcome is None:
+                return None
+            raise outcome
+
+        return step
+
+    async with open_crib(Config(), tools=[double], layers=[closed]) as crib:
+        result = await crib.call("double", {"number": 2})
+
+    assert (result.error.code, said in result.error.message) == (code, True)
+
+
+async def test_what_is_no_layer_is_refused_when_the_crib_is_opened():
+    """With what a layer is."""
+    with pytest.raises(ConfigError, match="'audit' is not a layer"):
+        async with open_crib(Config(), layers=["audit"]):
+            pass

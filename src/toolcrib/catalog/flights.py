@@ -107,7 +107,7 @@ def follow_record(shelf: ServerShelf, stored: Record | None, adopt: Callable[[Se
     pins for all of us; one of a program is not: ours may be another version.
     """
     found = fitting_record(shelf.config, stored)
-    if not _is_newer(found, shelf.record) or found.status != "success":
+    if shelf.config.is_own or not _is_newer(found, shelf.record) or found.status != "success":
         return False
     before = (shelf.tools, shelf.held, shelf.is_known, shelf.record.status)
     shelf.record = shelf.stored = found

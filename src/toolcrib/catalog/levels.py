@@ -67,6 +67,7 @@ class ToolRules:
     def __init__(self, server: ServerConfig | None, security: SecurityConfig) -> None:
         self._server = "" if server is None else server.name
         self._is_native = server is None
+        self._is_own = server is not None and server.is_own
         self._own, self._places = as_place(server, security), security.places
         self._general = Policed(security.policy, "")
 
@@ -84,7 +85,10 @@ class ToolRules:
     def _by_source(self, tool: Tool) -> Leveled:
         if self._is_native:
             return Leveled(tool.security_level, "stated by the native tool itself")
-        return level_of_name(tool.name)
+        named = level_of_name(tool.name)
+        if self._is_own and (tool.security_level is READ_ONLY or tool.security_level.rank >= named.level.rank):
+            return Leveled(tool.security_level, "stated by the program's own source")
+        return named
 
     def policy(self, name: str, tool: str) -> Policed:
         """The policy of a tool: its own, else the most careful pattern's, else its server's, else the general one.

@@ -154,7 +154,7 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
         wishes, leveled = server.tools.get(tool.name, PLAIN), rules.level(name, tool)
         shown = replace(
             tool,
-            timeout_s=wishes.timeout_s or server.call_timeout_s,
+            timeout_s=wishes.timeout_s or tool.timeout_s or server.call_timeout_s,
             renames=wishes.parameters,
             replayable=leveled.may_run_twice if wishes.replayable is None else wishes.replayable,
             security_level=leveled.level,

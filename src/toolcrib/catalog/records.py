@@ -105,7 +105,9 @@ class Storing:
         return self.on_stored is not None or age is None or age >= RESTORE_AFTER_S
 
     def store_soon(self, shelf: ServerShelf, how: Comparison) -> None:
-        """Have the record written."""
+        """Have the record written, unless nothing of it would be of use in another run."""
+        if shelf.config.is_own and shelf.config.pins == "off":
+            return
         shelf.stored = shelf.record
         write = asyncio.create_task(self._store(shelf.record, how), name=f"store-{shelf.config.name}")
         self._writes[write] = shelf.config.name
@@ -178,7 +180,11 @@ class Quarantine:
 
     def comparison(self, shelf: ServerShelf) -> Comparison:
         """How the tools of a server are looked at now."""
-        return comparison(shelf.config, self.mode, timestamp(datetime.now(UTC)))
+        return comparison(shelf.config, self.mode_of(shelf), timestamp(datetime.now(UTC)))
+
+    def mode_of(self, shelf: ServerShelf) -> PinMode:
+        """Whether the tools of a server are pinned."""
+        return shelf.config.pins or self.mode
 
     def settle(self, shelf: ServerShelf, definitions: Sequence[Definition], is_new: bool) -> Mapping[str, Pin]:
         """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again.

@@ -64,7 +64,7 @@ class Refresher:
         self.quarantine.bar(shelf, record, records)
         if shelf.barred and found is not None:
             record = shelf.record = shelf.stored = found
-        if record.last_discovery:
+        if record.last_discovery and not config.is_own:  # a record does not hold all that an own source says of a tool
             self._adopt(shelf, record)
         self.shelves[config.name] = shelf
         source.on_change(lambda: self._changed_soon(config.name))
@@ -162,7 +162,7 @@ class Refresher:
             await self._outcome(shelf, self.start(shelf, own=True))
 
     def _is_compared(self, shelf: ServerShelf) -> bool:
-        return shelf.is_compared or self.quarantine.mode == "off"
+        return shelf.is_compared or self.quarantine.mode_of(shelf) == "off"
 
     def renew_if_stale(self, shelf: ServerShelf) -> None:
         """Begin a discovery in the background if the last one is too old."""
@@ -184,7 +184,7 @@ class Refresher:
             self._landed(shelf)
             shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, None)
             return replace(shelf.record, status="failed", error=barred_words(shelf))
-        if own or self._flights is None:
+        if own or shelf.config.is_own or self._flights is None:
             return await self._ask(shelf)
         take, ask = partial(self._take_fresh, shelf), partial(self._ask_and_store, shelf)
         flight = Flight(shelf.config.name, shelf.config.discovery_timeout_s, take, ask)

@@ -22,6 +22,7 @@ from toolcrib.config.sections import (
     IsolationConfig,
     KbConfig,
     ModelConfig,
+    PinMode,
     PlatformConfig,
     Policy,
     ProfileConfig,
@@ -114,6 +115,10 @@ class ServerConfig:
     """Ports of this machine that a confined server with a network may connect to."""
     memory_bytes: int | None = None
     processes: int | None = None
+    is_own: bool = False
+    """Not a server at all: a source that the program itself passed in. It states the levels of its tools."""
+    pins: PinMode | None = None
+    """Whether its tools are pinned; ``None`` for what ``[security]`` says. Set for a program's own sources only."""
     entry: str = ""
     """Of a server that a platform lists: from what kind of list, and a hash of what the list says of it."""
     origin: str = field(default="", compare=False)

@@ -12,6 +12,7 @@ import msgspec
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
+from toolcrib.calls.pipeline import Layer
 from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReader
 from toolcrib.catalog.supply import Supply
 from toolcrib.config.importers import parse_mcp_servers
@@ -24,6 +25,7 @@ from toolcrib.core.call import SubAgents
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.names import RESULT_READ
+from toolcrib.core.source import ToolSource
 from toolcrib.crib.backend import Shared, make_ledger, open_shared
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import LateLibrary
@@ -31,7 +33,7 @@ from toolcrib.crib.layers import Onlookers, audit_place, find_tracer, layer_stac
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import CribSettings, Parts
-from toolcrib.crib.sources import SourceMaker, errands_of, model_key
+from toolcrib.crib.sources import SourceMaker, attach_sources, errands_of, model_key
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import AUTO, IsolationWanted
 from toolcrib.sources.native.functions import NativeSource, NativeTool, define, import_tools, native_tool
@@ -103,19 +105,22 @@ async def open_crib(  # noqa: PLR0913 - what a program may wish, each by its nam
     keep_results: bool = True,
     live: bool = False,
     sub_agents: SubAgents | None = None,
+    sources: Sequence[ToolSource] = (),
+    layers: Sequence[Layer] = (),
 ) -> AsyncIterator[Crib]:
     """A Crib over a configuration (a path, an ``mcpServers`` object, or what is found here) and native functions.
 
-    With ``live``, its calls can be looked at, and ended, while they run: see ``Crib.live``. ``sub_agents`` is who
-    stands behind the workspace's ``delegate``.
+    ``sources`` are a program's own (see ``ToolSource``), closed with the Crib; ``layers`` its own layers, which see a
+    call after its caller, limits and arguments were checked and before it goes to its source. With ``live``, calls
+    can be looked at, and ended, while they run: see ``Crib.live``. ``sub_agents`` is who stands behind the
+    workspace's ``delegate``.
     """
     around = surroundings or Environment()
     loaded = as_loaded(config, around)
     if not keep_results:
         loaded = replace(loaded, config=without_result_limits(loaded.config))
-    crib = await assemble(
-        loaded, tools=tools, prefix=prefix, emit=emit, surroundings=around, live=live, sub_agents=sub_agents
-    )
+    options = BuildOptions(tools, prefix, False, live, sub_agents, sources, layers)
+    crib = await assemble(loaded, options, emit=emit, surroundings=around)
     try:
         yield crib
     finally:
@@ -130,48 +135,46 @@ async def open_profile(name: str, config: ConfigLike = None, **wishes: Any) -> A
         yield Profiles(crib, loaded.config).need(name)
 
 
-async def assemble(  # noqa: PLR0913 - the wishes of open_crib, and of commands
-    loaded: Loaded,
-    *,
-    tools: Sequence[Function | NativeTool] = (),
-    prefix: bool = True,
-    emit: Emit = drop,
-    surroundings: Environment | None = None,
-    one_shot: bool = False,
-    live: bool = False,
-    sub_agents: SubAgents | None = None,
-) -> Crib:
-    """An open Crib; the caller closes it. One for a single call hands results over whole: nobody could read on."""
-    around = surroundings or Environment()
-    shared = await open_shared(loaded.config, around.env)
-    try:
-        wishes = Wishes(tools, prefix, one_shot, live, sub_agents)
-        return await _assemble(loaded, shared, around, emit, wishes)
-    except BaseException:
-        await shared.close()
-        raise
-
-
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class BuildOptions:
     """What a program may wish of a Crib besides its configuration."""
 
     tools: Sequence[Function | NativeTool] = ()
     prefix: bool = True
     one_shot: bool = False
+    """For a single call: results are handed over whole, since nobody could read on."""
     live: bool = False
     sub_agents: SubAgents | None = None
+    sources: Sequence[ToolSource] = ()
+    layers: Sequence[Layer] = ()
 
 
-async def _assemble(loaded: Loaded, shared: Shared, around: Environment, emit: Emit, wishes: Wishes) -> Crib:
+PLAIN = BuildOptions()
+
+
+async def assemble(
+    loaded: Loaded, options: BuildOptions = PLAIN, *, emit: Emit = drop, surroundings: Environment | None = None
+) -> Crib:
+    """An open Crib; the caller closes it."""
+    around = surroundings or Environment()
+    shared = await open_shared(loaded.config, around.env)
+    try:
+        return await _assemble(loaded, shared, around, emit, options)
+    except BaseException:
+        await shared.close()
+        raise
+
+
+async def _assemble(loaded: Loaded, shared: Shared, around: Environment, emit: Emit, options: BuildOptions) -> Crib:
     config = loaded.config
+    attached = attach_sources(options.sources, config.servers)
     maker = SourceMaker(config, around, emit)
     maker.own_secrets |= secrets_of([("key", model_key(config.model, around.env))], {})
     imported = [entry for path in config.native for entry in import_tools(path)]
-    own = [native_tool(entry) for entry in (*wishes.tools, *imported)]
+    own = [native_tool(entry) for entry in (*options.tools, *imported)]
     library = LateLibrary(config.kb, around, shared.settings)
     own += without_taken(library.tools() if config.kb.enabled else [], own)
-    agents = wishes.sub_agents or errands_of(config.model, around.env)
+    agents = options.sub_agents or errands_of(config.model, around.env)
     outfit = find_outfit(loaded, around, maker, agents, shared.database)
     own += without_taken(outfit.tools() if outfit is not None else [], own)
     results = await open_results(config, around)
@@ -186,10 +189,10 @@ async def _assemble(loaded: Loaded, shared: Shared, around: Environment, emit: E
     fleet = await join_fleet(shared, emit)
     marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
     rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
-    watched = Live(time.time, time.perf_counter, hide=maker.hide) if wishes.live else None
+    watched = Live(time.time, time.perf_counter, hide=maker.hide) if options.live else None
     rig = replace(
         rig,
-        results=None if wishes.one_shot else kept,
+        results=None if options.one_shot else kept,
         live=watched,
         fleet=shared.coordination,
         helpers=maker.helpers,
@@ -198,14 +201,15 @@ async def _assemble(loaded: Loaded, shared: Shared, around: Environment, emit: E
         native=native,
         make_source=maker,
         records=ledger or MemoryRecords(),
-        layers=layer_stack(config, rig, onlookers, maker.isolation_of),
+        layers=layer_stack(config, rig, onlookers, maker.isolation_of, options.layers),
         rig=rig,
-        settings=CribSettings(config.list_grace_s, wishes.prefix, config.capacity),
+        settings=CribSettings(config.list_grace_s, options.prefix, config.capacity),
         security=config.security,
         close_last=_closing(maker, results, library, *([] if outfit is None else [outfit]), shared),
         ledger=ledger,
         supply=find_supply(config, around, emit),
         fleet=fleet,
+        attached=attached,
     )
     crib = Crib(parts)
     if outfit is not None:

@@ -22,7 +22,7 @@ from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig
 from toolcrib.core import events
-from toolcrib.core.access import LOCAL_USER, Caller, Reach
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Reach
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
 from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
 from toolcrib.core.events import Event
@@ -33,9 +33,7 @@ from toolcrib.crib.servers import Parts, Servers, not_open
 
 
 class Crib:
-    """One catalogue and one call path over many sources; is itself a source of tools."""
-
-    name = ""
+    """One catalogue and one call path over many sources; as a source itself, see ``as_source``."""
 
     def __init__(self, parts: Parts) -> None:
         rig, settings = parts.rig, parts.settings
@@ -157,9 +155,9 @@ class Crib:
         """Remove a native tool; whether there was one."""
         return self._parts.native.unregister(name)
 
-    async def list_tools(self) -> Listing:
-        """The catalogue as a listing: a Crib is a source too."""
-        return Listing(tuple(await self.tools()))
+    def as_source(self, name: str) -> "CribSource":
+        """This Crib as a source of another one, where its tools are called ``name__tool``."""
+        return CribSource(name, self)
 
     def explain(self, name: str) -> Explanation:
         """Why a tool is here, missing, hidden, stale or renamed."""
@@ -195,10 +193,6 @@ class Crib:
 
     def _new_id(self) -> str:
         return f"{self._run_id}-{next(self._numbers)}"
-
-    async def call_tool(self, call: ToolCall) -> ToolResult:
-        """Run a call whose tool is an exposed name of this Crib."""
-        return await self.run(msgspec.structs.replace(call, name=call.tool))
 
     async def run(self, call: ToolCall) -> ToolResult:
         """The one place where trouble becomes a result."""
@@ -304,3 +298,29 @@ class Crib:
             if self._parts.close_last is not None:
                 await self._parts.close_last()
             await self.audit.close()
+
+
+class CribSource:
+    """A Crib inside another one: its own rules, layers and audit log hold as well. Whoever opened it closes it."""
+
+    def __init__(self, name: str, crib: Crib) -> None:
+        self.name, self._crib = name, crib
+        self._forget: list[Callable[[], None]] = []
+
+    async def list_tools(self) -> Listing:
+        """What the other Crib may use: all of its tools that are neither denied nor in quarantine."""
+        return Listing(tuple(await self._crib.tools()))
+
+    async def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run one; the other Crib has compared the caller's grants, which speak of its names, with the tool."""
+        caller = replace(call.caller, grants=EVERYTHING)
+        return await self._crib.run(msgspec.structs.replace(call, name=call.tool, caller=caller))
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called when the catalogue changed."""
+        self._forget.append(self._crib.on_change(listener))
+
+    async def close(self) -> None:
+        """Tell the other Crib no more."""
+        while self._forget:
+            self._forget.pop()()

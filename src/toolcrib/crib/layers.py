@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,13 +24,14 @@ from toolcrib.calls.layers.permit import IsolationOf, permit, shelter
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.marks import Marks
 from toolcrib.calls.metrics import Metrics
-from toolcrib.calls.pipeline import Layer, Subject
+from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_url
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
+from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.clocks import Moments, elapsed
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, ToolcribError, ToolFailed
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.crib.backend import find_store
 from toolcrib.crib.servers import Rig
@@ -155,9 +156,13 @@ async def nowhere(subject: Subject) -> IsolationLevel | None:
 
 
 def layer_stack(
-    config: Config, rig: Rig, onlookers: Onlookers = NOBODY, isolation_of: IsolationOf = nowhere
+    config: Config,
+    rig: Rig,
+    onlookers: Onlookers = NOBODY,
+    isolation_of: IsolationOf = nowhere,
+    own: Sequence[Layer] = (),
 ) -> list[Layer]:
-    """What every call passes, first to last."""
+    """What every call passes, first to last; ``own`` are the program's, which see only what may be run."""
 
     def unchecked(tool: str, reason: str) -> None:
         rig.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
@@ -177,11 +182,42 @@ def layer_stack(
         normalise(rig.emit),
         arguments(unchecked, rig.helpers, rig.emit),
         result(unchecked, rig.helpers),
+        *own_layers(own),
         breaker(rig.breakers, rig.emit),
         replay(),
         start(config.limits, rig.breakers.clock),
         *([] if rig.live is None else [at_source()]),
     ]
+
+
+def own_layers(layers: Sequence[Layer]) -> list[Layer]:
+    """A program's own layers; what they raise becomes an error with a code."""
+    for each in layers:
+        if not callable(each):
+            raise ConfigError(
+                f"{each!r:.80} is not a layer.",
+                hint="A layer is a function of a Subject and the next Step that returns a Step: see toolcrib.Layer.",
+            )
+    return [_guard, *layers] if layers else []
+
+
+def _guard(subject: Subject, following: Step) -> Step:
+    """Around a program's own layers; what comes from further inside has a code already."""
+
+    async def step(call: ToolCall) -> ToolResult:
+        try:
+            outcome = await following(call)
+        except ToolcribError:
+            raise
+        except Exception as error:  # the edge of the program's own code
+            told = f"{subject.name} was ended by a layer of the program: {type(error).__name__}: {error}"
+            raise ToolFailed(told.removesuffix(": ")) from error
+        if isinstance(outcome, ToolResult):
+            return outcome
+        gave = f"it gave {type(outcome).__name__}, not a toolcrib.ToolResult"
+        raise ToolFailed(f"{subject.name} was ended by a layer of the program: {gave}.")
+
+    return step
 
 
 def make_seal(lifetime_s: float, secret: bytes) -> Seal:

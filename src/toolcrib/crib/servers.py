@@ -29,6 +29,7 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import join_name
 from toolcrib.core.source import LocalSource, ServerSource
 from toolcrib.crib.replicas import Fleet
+from toolcrib.crib.sources import AttachedSource
 from toolcrib.isolate.helpers import Helpers
 
 
@@ -79,6 +80,8 @@ class Parts:
     """Servers that are found elsewhere, beside those that are written down."""
     fleet: Fleet | None = None
     """The replicas that this one shares its state with."""
+    attached: Mapping[str, AttachedSource] = field(default_factory=dict)
+    """The program's own sources, by name."""
 
 
 class Servers:
@@ -101,12 +104,19 @@ class Servers:
         self._refresher = Refresher(self._parts.records, self._tell, lambda _: self._merge(), pins)
         self._parts.native.on_change(self._merge)
         records = await self._parts.records.read()
-        self._written = {server.name: server for server in servers}
+        self._written = self._with_attached({server.name: server for server in servers})
         for server in self._written.values():
             self._put(server, records)
         self._current.merge(self.shelves.values(), first=True)
         if self.supply is not None:
             self.supply.open(self._follow, self._rig.emit)
+
+    def _with_attached(self, written: Mapping[str, ServerConfig]) -> dict[str, ServerConfig]:
+        """The program's own sources stay, whatever is written down; their names are taken."""
+        attached = self._parts.attached
+        for name in attached.keys() & written.keys():
+            self._rig.emit(Event("server.name.taken", "warning", {"server": name}))
+        return {**written, **{name: source.config for name, source in attached.items()}}
 
     def _merge(self) -> None:
         if not self._closed:
@@ -122,7 +132,8 @@ class Servers:
 
     def _put(self, server: ServerConfig, records: Mapping[str, Record]) -> None:
         if server.enabled:
-            self._note_barred(self.fresh.add(server, self._parts.make_source(server), records))
+            source = self._parts.attached.get(server.name) or self._parts.make_source(server)
+            self._note_barred(self.fresh.add(server, source, records))
         else:
             self._disabled[server.name] = server
 
@@ -195,8 +206,10 @@ class Servers:
         return await self.fresh.refresh(names or list(self.shelves))
 
     async def restart(self, name: str) -> Record:
-        """Stop one and ask it for its tools anew; calls under way on it end."""
+        """Stop one and ask it for its tools anew; calls under way on it end. An own source is only asked anew."""
         shelf = self._need(name)
+        if shelf.config.is_own:
+            return (await self.refresh(name))[name]
         records = await self.fresh.known_records()
         self.fresh.remove(name)
         self._put(shelf.config, records)
@@ -244,7 +257,7 @@ class Servers:
             self._rig.desk.settings = replace(self._rig.desk.settings, timeout_s=security.ask_timeout_s)
             self.fresh.look_anew(security.pins)
             self._merge()
-        self._written = written
+        self._written = self._with_attached(written)
         return await self._follow()
 
     async def _follow(self) -> list[str]:

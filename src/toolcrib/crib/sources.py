@@ -1,6 +1,8 @@
-"""From configuration to sources: servers within their bounds, and the model for errands."""
+"""From configuration to sources: servers within their bounds, a program's own ones, and the model for errands."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +12,14 @@ from toolcrib.calls.pipeline import Subject
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import Environment, resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
-from toolcrib.config.sections import ModelConfig
+from toolcrib.config.sections import ModelConfig, PinMode
 from toolcrib.core.call import SubAgents, ToolCall, ToolResult
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.names import check_server_name, is_tool_name
+from toolcrib.core.source import Listing, SourceStatus, ToolSource
 from toolcrib.core.tasks import TaskScope
+from toolcrib.core.tool import Tool
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
 from toolcrib.models.api import ModelSettings
@@ -26,11 +31,123 @@ from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.stdio_link import StdioLink
 from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
-from toolcrib.sources.native.functions import NativeTool
+from toolcrib.sources.native.functions import NativeTool, to_failure, to_result
 from toolcrib.transports.process.environment import child_environment
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
 from toolcrib.version import VERSION
+
+SOURCE_METHODS = ("list_tools", "call_tool", "on_change", "close")
+
+
+class AttachedSource:
+    """A program's own source in the place of a server's; whatever it raises becomes an error with a code."""
+
+    def __init__(self, source: ToolSource) -> None:
+        self.name, self._source = check_source(source), source
+        self._status = SourceStatus("idle")
+
+    @property
+    def config(self) -> ServerConfig:
+        """What stands for it where servers are configured; only a source that is ``pinned`` has its tools pinned."""
+        pins: PinMode | None = None if getattr(self._source, "pinned", False) else "off"
+        return ServerConfig(self.name, is_own=True, pins=pins, origin="the program")
+
+    async def list_tools(self) -> Listing:
+        """The tools, without those that cannot be offered."""
+        try:
+            listing = _need_listing(await self._source.list_tools())
+        except Exception as error:  # the edge of a source: its own fault costs only itself
+            failure = error if isinstance(error, ToolcribError) else to_failure(self.name, error)
+            self._status = SourceStatus("failing", error=str(failure))
+            raise failure from error
+        self._status = SourceStatus("connected")
+        fit = tuple(tool for tool in listing.tools if is_tool_name(tool.name))
+        if len(fit) == len(listing.tools):
+            return listing
+        unfit = [tool.name for tool in listing.tools if not is_tool_name(tool.name)]
+        problems = [f"{name!r:.80} is left out: it is not a tool's name." for name in unfit]
+        return replace(listing, tools=fit, problems=(*listing.problems, *problems))
+
+    async def call_tool(self, call: ToolCall) -> ToolResult:
+        """Run one; what is no ``ToolResult`` is made one, as with native functions."""
+        call.sent = True
+        try:
+            return to_result(await self._source.call_tool(call))
+        except ToolcribError:
+            raise
+        except Exception as error:  # the edge of a source: its own fault costs only itself
+            raise to_failure(call.name, error) from error
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called on the event loop, wherever the source says that its tools changed."""
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                loop.call_soon_threadsafe(listener)
+
+        self._source.on_change(tell)
+
+    def adopt(self, listing: Listing) -> None:
+        """Nothing: it is asked."""
+
+    def on_trouble(self, listener: Callable[[], None]) -> None:
+        """Nothing: it has no connection that toolcrib knows of."""
+
+    def forgive(self) -> None:
+        """Nothing: it is asked whenever that is due."""
+
+    def status(self) -> SourceStatus:
+        """How the last listing went."""
+        return self._status
+
+    def log_lines(self, count: int) -> Sequence[str]:  # noqa: ARG002
+        """None: it writes where the program writes."""
+        return ()
+
+    async def close(self) -> None:
+        """Close the source."""
+        await self._source.close()
+
+
+def _need_listing(listing: object) -> Listing:
+    if not isinstance(listing, Listing):
+        raise TypeError(f"list_tools gave {type(listing).__name__}, not a toolcrib.Listing")
+    strange = [each for each in listing.tools if type(each) is not Tool]
+    if strange:
+        raise TypeError(f"list_tools gave {type(strange[0]).__name__}, not a toolcrib.Tool")
+    return listing
+
+
+def check_source(source: ToolSource) -> str:
+    """The name of a source that can be attached; says what is missing if it cannot."""
+    missing = [name for name in SOURCE_METHODS if not callable(getattr(source, name, None))]
+    if missing or isinstance(source, type) or not isinstance(getattr(source, "name", None), str):
+        lack = (
+            "it is a class; pass an object"
+            if isinstance(source, type)
+            else f"it has no {', '.join(missing or ['name'])}"
+        )
+        raise ConfigError(
+            f"{source!r:.80} is not a source of tools: {lack}.",
+            hint=f"A source has a name and the methods {', '.join(SOURCE_METHODS)}: see toolcrib.ToolSource."
+            " A Crib becomes one by crib.as_source(name).",
+        )
+    return check_server_name(source.name)
+
+
+def attach_sources(sources: Sequence[ToolSource], servers: Collection[str]) -> dict[str, AttachedSource]:
+    """A program's own sources by name; a name that is taken is refused."""
+    attached: dict[str, AttachedSource] = {}
+    for source in map(AttachedSource, sources):
+        holder = (
+            "a configured server" if source.name in servers else "another source" if source.name in attached else ""
+        )
+        if holder:
+            raise ConfigError(f"The source name {source.name!r} is taken by {holder}.", hint="Give it another name.")
+        attached[source.name] = source
+    return attached
 
 
 class SourceMaker:
@@ -118,7 +235,7 @@ class SourceMaker:
         if server is not None:
             resolved = resolve_server(server, self._around.env)
             return None if server.url is not None else await self.bounds.level_of(resolved)
-        wish = self.native_wishes.get(subject.tool.name)
+        wish = None if subject.server else self.native_wishes.get(subject.tool.name)
         return IsolationLevel.NONE if wish is None else await self.bounds.prover.settle(wish)
 
     async def close(self) -> None:

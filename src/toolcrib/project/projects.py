@@ -19,7 +19,7 @@ from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tool import Tool
-from toolcrib.crib.assemble import assemble
+from toolcrib.crib.assemble import BuildOptions, assemble
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import load
 from toolcrib.project.known import Document, ProjectPlace, ProjectState, Snapshot, Stamp, elsewhere, shown_to, stamp_of
@@ -299,7 +299,7 @@ async def open_workplace(place: ProjectPlace, builtin: Sequence[NativeTool], inb
     """Open a project beside the served one; its questions go to the people who look after that one."""
     loaded = await asyncio.to_thread(load, place.chosen, place.around)
     tools = builtin if is_bare(loaded.config) else ()
-    crib = await assemble(loaded, tools=tools, emit=_named(place, emit), surroundings=place.around)
+    crib = await assemble(loaded, BuildOptions(tools), emit=_named(place, emit), surroundings=place.around)
     crib.desk.attach(Forwarding(inbox, place.name))
     return Workplace(place, Project(crib, loaded, place.chosen, place.around))
 

@@ -11,7 +11,7 @@ from toolcrib.config.sections import ExposeConfig, SecurityConfig
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
-from toolcrib.crib.assemble import assemble
+from toolcrib.crib.assemble import BuildOptions, assemble
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
@@ -96,7 +96,7 @@ async def assemble_configured(
 ) -> Crib:
     """An open Crib, with the built-in tools where nothing is configured; the caller closes it."""
     tools = BUILTIN if is_bare(loaded.config) else ()
-    return await assemble(loaded, tools=tools, prefix=prefix, emit=emit, one_shot=one_shot, live=live)
+    return await assemble(loaded, BuildOptions(tools, prefix, one_shot, live), emit=emit)
 
 
 @asynccontextmanager

@@ -91,6 +91,8 @@ def runs(server: ServerConfig) -> str:
     """What is started or reached, without its secrets."""
     if server.url is not None:
         return shown_url(server.url)
+    if server.is_own:
+        return "in this process"
     return " ".join([server.command or "", *shown_args(server.args)])
 
 

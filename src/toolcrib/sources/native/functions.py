@@ -328,7 +328,7 @@ class NativeSource:
             raise CallCancelled(f"{call.name} cancelled itself.") from None
         except (Exception, SystemExit, BaseExceptionGroup) as error:
             self._emit(Event("call.raised", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
-            raise _failure(call.name, error) from error
+            raise to_failure(call.name, error) from error
 
     async def _run(self, entry: NativeTool, call: ToolCall) -> Any:
         if entry.isolation is not None:
@@ -372,7 +372,8 @@ def _bound(entry: NativeTool, call: ToolCall) -> Callable[[], Any]:
     return functools.partial(entry.function, **arguments)
 
 
-def _failure(name: str, error: BaseException) -> SourceError:
+def to_failure(name: str, error: BaseException) -> SourceError:
+    """What a tool raised, as an error with a code, worded for a model."""
     cause = str(error) or type(error).__name__
     if isinstance(error, ConnectionError | TimeoutError):
         return SourceUnavailable(f"{name}: the service behind this tool is unavailable ({cause}). Try again later.")
