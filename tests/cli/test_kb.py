@@ -34,7 +34,7 @@ def answer(program: Program, *words: str):
 
 def test_what_was_added_is_listed_and_counted(kb: Program):
     assert [entry["collection_id"] for entry in answer(kb, "ls")] == ["animals"]
-    assert [(entry["title"], entry["type"], entry["licence"]) for entry in answer(kb, "ls", "animals")] == [
+    assert [(entry["title"], entry["type"], entry["license"]) for entry in answer(kb, "ls", "animals")] == [
         ("Ants", "markdown", "CC0"),
         ("Bees", "markdown", "CC0"),
         ("Sea", "pdf", "CC0"),
@@ -140,5 +140,5 @@ def test_the_tools_are_in_the_catalogue_unless_switched_off(toolcrib: Program):
     toolcrib.write("[kb]\nenabled = false\n")
     without = json.loads(toolcrib.run("ls", "--json").stdout)
 
-    assert sum(entry["name"].startswith("kb.") for entry in listed) == 6
+    assert sum(entry["name"].startswith("kb.") for entry in listed) == 10
     assert not any(entry["name"].startswith("kb.") for entry in without)

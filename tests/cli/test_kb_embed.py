@@ -68,15 +68,15 @@ def test_a_collection_gets_another_embedder_and_is_searched_with_it(kb: Program,
     found = answer(kb, "search", "ants")
     nearest = kb.run("kb", "embed", "animals", "--embedder", "fra")
 
-    assert (later["coming"], waiting["status"]) == ("far", "degraded")
+    assert (later["re_embedding"]["embedder_name"], waiting["status"]) == ("far", "degraded")
     assert "animals: re-embedding 0 % by 'far'; until then, only words count." in waiting["reasons"][0]
-    assert made == {
-        "collection": "animals",
+    assert made == made | {
+        "collection_id": "animals",
         "embedder_name": "far",
         "embedder": "openai:small",
         "dimensions": 48,
         "passages": 2,
-        "coming": None,
+        "re_embedding": None,
     }
     assert (healthy["status"], healthy["collections"][0]["dimensions"]) == ("healthy", 48)
     assert (found["results"][0]["title"], "warnings" in found) == ("Ants", False)

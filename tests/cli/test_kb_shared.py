@@ -49,9 +49,9 @@ def test_what_is_noted_for_later_is_added_by_a_worker(kb: Program):
     worked = answer(kb, "kb", "work")
     idle = kb.run("kb", "work")
 
-    assert noted == {"collection": "animals", "waiting": 3}
+    assert noted == {"collection_id": "animals", "waiting": 3}
     assert before == []
-    assert (worked["collection"], worked["added"], worked["skipped"]) == ("animals", 3, [])
+    assert (worked["collection_id"], worked["added"], worked["skipped"]) == ("animals", 3, [])
     assert idle.stdout == "Nothing waits to be added.\n"
 
 

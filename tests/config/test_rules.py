@@ -71,6 +71,7 @@ STRICTER = {
         ("confined", "isolated", "isolated"),
     ],
     "isolation.minimum": [({"system": "confined"}, {"system": "none"}, {"system": "confined"})],
+    "kb.add_from": [(("docs", "notes"), ("notes", "/"), ("notes",)), ((), ("/",), ())],
     "workspace.bash": [(True, False, False)],
     "workspace.isolation": [("limits", "confined", "confined")],
     "workspace.network": [(True, False, False)],

@@ -66,16 +66,21 @@ async def test_nothing_is_opened_before_a_tool_is_called(tmp_path):
             "kb.get_document",
             "kb.stats",
             "kb.list_collections",
+            "kb.list_documents",
             "kb.resolve_citations",
             "kb.answer",
+            "kb.add",
+            "kb.remove",
+            "kb.reindex",
         }
     assert not path.parent.exists()
 
 
-def test_the_tools_only_read_and_say_what_they_are_for():
+def test_the_tools_read_or_write_as_their_names_say_and_say_what_they_are_for():
     tools = [entry.tool for entry in LateLibrary(KbConfig(), Environment()).tools()]
 
-    assert {tool.security_level for tool in tools} == {"read_only"}
+    assert {tool.name for tool in tools if tool.security_level == "write"} == {"kb.add", "kb.remove", "kb.reindex"}
+    assert {tool.security_level for tool in tools} == {"read_only", "write"}
     assert all(tool.examples and tool.category and tool.output_schema and tool.timeout_s for tool in tools)
 
 

@@ -39,6 +39,14 @@ class NotFound(CallerError):
     code = "RESOURCE_NOT_FOUND"
 
 
+class FailedCall(ToolcribError):
+    """A failed result of a tool, on its way to the terminal."""
+
+    def __init__(self, code: str, message: str, details: Mapping[str, Any]) -> None:
+        super().__init__(message, details=details)
+        self.code = code
+
+
 def unknown_command(name: str, known: Sequence[str]) -> UsageError:
     """The complaint about a command nobody knows."""
     hint = did_you_mean(name, known) or "Run `toolcrib --help` to see what there is."

@@ -1,60 +1,109 @@
-"""What the ``kb`` commands share: the library they work with, and how its contents are shown."""
+"""What the ``kb`` commands share: the tools they call, the library they look after, and how its contents are shown."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
+import msgspec
+
+from toolcrib.cli.asking import attach_terminal
 from toolcrib.cli.console import Console
-from toolcrib.cli.failures import UsageError
+from toolcrib.cli.failures import FailedCall, UsageError
 from toolcrib.cli.invoke import Options, Parser
-from toolcrib.cli.opening import load_here
+from toolcrib.cli.logs import one_shot_log
+from toolcrib.cli.opening import assemble_here, load_here
 from toolcrib.config.references import Environment
+from toolcrib.core.call import SilentChannel
 from toolcrib.core.errors import EmbedderUnavailable
-from toolcrib.core.knowledge import DocumentInfo
-from toolcrib.crib.knowledge import make_answerer, open_library
-from toolcrib.knowledge.answer import Answerer
-from toolcrib.knowledge.fill import Filling
-from toolcrib.knowledge.index import check_collections
+from toolcrib.crib.crib import Crib
+from toolcrib.crib.knowledge import open_library
 from toolcrib.knowledge.library import Library
-from toolcrib.knowledge.retrieve import Search, read_filter
-from toolcrib.knowledge.tools import KnowledgeTools
 from toolcrib.schema.text import printable
+
+DAY_S = 86_400.0
+"""Whoever sits at a terminal ends a command that takes too long; so much is enough for all others."""
+BAR = 20
+PROGRESS = "notifications/progress"
+
+
+class KnowledgeCalls:
+    """The ``kb.*`` tools as a command calls them: through the same layers as everybody else."""
+
+    def __init__(self, crib: Crib, console: Console, *, shows_progress: bool) -> None:
+        self._crib, self.bar = crib, ProgressBar(console, is_shown=shows_progress)
+
+    async def __call__(self, tool: str, **arguments: Any) -> Any:
+        """What the tool answers; what is ``None`` is not given. Raises ``FailedCall``."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            result = await self._crib.call(f"kb.{tool}", given, channel=self.bar, timeout_s=DAY_S)
+        finally:
+            self.bar.end()
+        if result.error is not None:
+            raise FailedCall(result.error.code, result.error.message, result.error.details)
+        return result.structured
+
+
+class ProgressBar(SilentChannel):
+    """Shows how far a call is, where a person looks."""
+
+    wants_progress = True
+
+    def __init__(self, console: Console, *, is_shown: bool) -> None:
+        self._console, self._is_shown = console, is_shown
+        self.reached: Mapping[str, Any] = {}
+        """What was told last."""
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Take what is told of progress."""
+        if method != PROGRESS:
+            return
+        self.reached = told = msgspec.json.decode(params, type=dict[str, Any])
+        if self._is_shown:
+            bar = ("█" * round(BAR * told["progress"] / max(told["total"], 1))).ljust(BAR, "·")
+            self._console.status(f"{bar} {told['message']}")
+
+    def end(self) -> None:
+        """The call is over."""
+        self._console.end_status()
+
+
+@asynccontextmanager
+async def open_tools(options: Options, console: Console, add_from: Sequence[str] = ()) -> AsyncIterator[KnowledgeCalls]:
+    """The tools over the knowledge base that the command line points at, offered to agents or not.
+
+    ``add_from`` is what was typed: nothing else may be read.
+    """
+    loaded = load_here(options)
+    kb = replace(loaded.config.kb, enabled=True, add_from=tuple(add_from))
+    loaded = replace(loaded, config=replace(loaded.config, kb=kb))
+    crib = await assemble_here(loaded, one_shot_log(options, console), one_shot=True)
+    try:
+        attach_terminal(console, crib.desk.attach)
+        yield KnowledgeCalls(crib, console, shows_progress=not options.json)
+    finally:
+        console.end_status()
+        await crib.close()
 
 
 @asynccontextmanager
 async def open_kb(options: Options) -> AsyncIterator[Library]:
-    """The library of the configuration the command line points at."""
+    """The library itself, for whoever looks after what is stored."""
     async with open_library(load_here(options).config, Environment()) as library:
         yield library
-
-
-def answerer(options: Options) -> Answerer:
-    """Who writes answers here."""
-    return make_answerer(load_here(options).config.kb, Environment())
 
 
 async def make_vectors(library: Library, collection: str, console: Console) -> str:
     """Make the vectors that are missing, and show how far it is; why it cannot be done, or nothing."""
     try:
-        await library.fill(collection, lambda made: console.status(_filling(made)))
+        await library.fill(collection, lambda made: console.status(str(made)))
     except EmbedderUnavailable as error:
         return str(error)
     finally:
         console.end_status()
     return ""
-
-
-def _filling(filling: Filling) -> str:
-    return f"{filling.collection}: {filling.done} of {filling.total} passages have vectors, {filling.percent} %"
-
-
-def tools_of(library: Library) -> KnowledgeTools:
-    """The tools over a library that is open already."""
-
-    async def opened() -> Library:
-        return library
-
-    return KnowledgeTools(opened, Answerer)
 
 
 def add_where(parser: Parser) -> None:
@@ -66,17 +115,17 @@ def add_where(parser: Parser) -> None:
     parser.add_argument("--meta", action="append", metavar="KEY=VALUE", help="only documents with this metadata")
 
 
-async def search_of(library: Library, options: Options, words: Sequence[str]) -> Search:
-    """The search that the command line asks for; without collections, all of them are meant."""
-    known = [collection.id for collection in await library.store.collections()]
-    chosen = options.collection or known
-    await check_collections(library.store, chosen)
+async def where_to_search(kb: KnowledgeCalls, options: Options) -> dict[str, Any]:
+    """What the command line says of where to look; without collections, all of them are meant."""
+    known = [entry["collection_id"] for entry in (await kb("list_collections"))["collections"]]
+    dates = {"start": options.since, "end": options.until and _end_of_day(options.until)}
     filters = {
-        "document_types": options.type or [],
-        "date_range": {"start": options.since, "end": options.until and _end_of_day(options.until)},
-        "metadata": read_pairs(options.meta),
+        "document_types": options.type,
+        "date_range": {name: date for name, date in dates.items() if date} or None,
+        "metadata": read_pairs(options.meta) or None,
     }
-    return Search(" ".join(words), tuple(chosen), options.number, read_filter(filters))
+    given = {name: value for name, value in filters.items() if value}
+    return {"collection_ids": options.collection or known, "top_k": options.number, "filters": given or None}
 
 
 def _end_of_day(date: str) -> str:
@@ -85,8 +134,6 @@ def _end_of_day(date: str) -> str:
 
 def read_pairs(pairs: Sequence[str] | None) -> dict[str, Any]:
     """Metadata from ``key=value`` words; what reads as a JSON value is one."""
-    import msgspec
-
     found: dict[str, Any] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
@@ -99,23 +146,10 @@ def read_pairs(pairs: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def document_entry(document: DocumentInfo) -> Mapping[str, Any]:
-    """A document for programs."""
-    return {
-        "document_id": document.id,
-        "source": document.source,
-        "title": document.title,
-        "type": document.type,
-        "date": document.date or None,
-        "licence": document.licence,
-        "version": document.version,
-        "metadata": document.metadata,
-        "bytes": document.stamp.size,
-        "added": document.added,
-    }
-
-
-def print_location(console: Console, document: DocumentInfo, page: int | None, headings: Sequence[str]) -> str:
-    """Where something stands, in one line."""
-    parts = [document.source, *([f"page {page}"] if page else []), *([" › ".join(headings)] if headings else [])]
+def print_location(console: Console, found: Mapping[str, Any]) -> str:
+    """Where a passage stands, in one line."""
+    place, source = found["place"], found["citation"]["source_url"]
+    where = unquote(urlsplit(source).path) if source.startswith("file:") else source
+    page, headings = place["page"], place["headings"]
+    parts = [where, *([f"page {page}"] if page else []), *([" › ".join(headings)] if headings else [])]
     return console.paint(printable(", ".join(parts)), "dim")

@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "kb ask": ("kb", "Answer a question from the documents, with citations."),
     "kb embed": ("kb_changes", "Choose who makes a collection's vectors, and make those that are missing."),
     "kb rm": ("kb_changes", "Take a collection, or documents of it, out of the knowledge base."),
+    "kb reindex": ("kb_changes", "Build the index anew from the texts that are kept."),
     "kb stats": ("kb", "Show how much there is, and whether all is well."),
     "kb export": ("kb_moving", "Write documents as JSON lines."),
     "kb import": ("kb_moving", "Take in what was exported."),

@@ -103,6 +103,7 @@ SETTING_RULES: Mapping[str, Stricter] = {
     "audit.values": _OFF,
     "isolation.level": _ISOLATION,
     "isolation.minimum": _each(_ordered(*ISOLATIONS)),
+    "kb.add_from": _common,
     "workspace.bash": _OFF,
     "workspace.isolation": _ordered(*ISOLATIONS),
     "workspace.network": _OFF,

@@ -212,6 +212,8 @@ class KbConfig:
     """Empty: ``kb.db`` in the user's state directory."""
     docs: bool = True
     """Whether toolcrib's own documentation is a collection of its own."""
+    add_from: tuple[str, ...] = ()
+    """Folders that ``kb.add`` may read, whoever calls it; what is typed at ``toolcrib kb add`` needs none."""
     embedder: str = "bundled"
     """For new collections: what is built in, or a name out of ``embedders``."""
     embedders: Mapping[str, EmbedderConfig] = field(default_factory=dict)

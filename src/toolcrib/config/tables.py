@@ -192,6 +192,7 @@ SETTINGS: Mapping[str, Key] = {
     "kb.enabled": Key("enabled", flag),
     "kb.path": Key("path", some_text),
     "kb.docs": Key("docs", flag),
+    "kb.add_from": Key("add_from", list_of(some_text, "a list of folders")),
     "kb.embedder": Key("embedder", some_text),
     "kb.embedders": Key("embedders", map_of(table, "a table of embedders")),
     "kb.provider": Key("provider", one_of(*MODEL_PROVIDERS)),

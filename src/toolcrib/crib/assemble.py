@@ -172,7 +172,8 @@ async def _assemble(loaded: Loaded, shared: Shared, around: Environment, emit: E
     maker.own_secrets |= secrets_of([("key", model_key(config.model, around.env))], {})
     imported = [entry for path in config.native for entry in import_tools(path)]
     own = [native_tool(entry) for entry in (*options.tools, *imported)]
-    library = LateLibrary(config.kb, around, shared.settings)
+    library = LateLibrary(config.kb, around, shared.settings, maker.workers, emit)
+    library.fills_in_background = not options.one_shot
     own += without_taken(library.tools() if config.kb.enabled else [], own)
     agents = options.sub_agents or errands_of(config.model, around.env)
     outfit = find_outfit(loaded, around, maker, agents, shared.database)

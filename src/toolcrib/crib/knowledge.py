@@ -15,6 +15,7 @@ from toolcrib.config.model import Config
 from toolcrib.config.references import Environment, resolve
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable
+from toolcrib.core.events import Emit, drop
 from toolcrib.core.tool import Tool
 from toolcrib.crib.backend import find_store
 from toolcrib.knowledge.tools import KnowledgeTools
@@ -25,10 +26,14 @@ from toolcrib.version import VERSION
 
 if TYPE_CHECKING:
     from toolcrib.core.knowledge import KnowledgeStore
+    from toolcrib.isolate.worker import Workers
     from toolcrib.knowledge.answer import Answerer
     from toolcrib.knowledge.embedding import Embedders, TextEmbedder
     from toolcrib.knowledge.ingest import ParseForeign
     from toolcrib.knowledge.library import Library
+    from toolcrib.knowledge.parse.parsed import Parsed
+    from toolcrib.knowledge.parse.reading import Parsers
+    from toolcrib.knowledge.survey import AllowedFolders
     from toolcrib.search.vectors import Embedder
 
 
@@ -40,37 +45,78 @@ def kb_tools(config: KbConfig) -> list[Tool]:
 class LateLibrary:
     """The knowledge base of a configuration, opened when it is first needed."""
 
-    def __init__(self, config: KbConfig, surroundings: Environment, shared: StoreSettings | None = None) -> None:
+    def __init__(
+        self,
+        config: KbConfig,
+        surroundings: Environment,
+        shared: StoreSettings | None = None,
+        workers: "Callable[[], Workers] | None" = None,
+        emit: Emit = drop,
+    ) -> None:
         self._config, self._around, self._shared = config, surroundings, shared
+        self._workers, self._emit = workers, emit
         self._library: Library | None = None
+        self._parsers: Parsers | None = None
         self._opening = asyncio.Lock()
+        self.fills_in_background = True
+        """Whether vectors that are missing are made while nobody waits for them."""
 
     def tools(self) -> list[NativeTool]:
         """The ``kb.*`` tools, none of which has opened anything yet."""
         made = KnowledgeTools(self.open, self.answerer)
-        return [define(tool, **options, security_level="read_only") for tool, options in made.declarations()]
+        reading = [define(tool, **options, security_level="read_only") for tool, options in made.reading()]
+        return reading + [_define_change(tool, options) for tool, options in made.changing()]
 
     async def open(self) -> "Library":
         """The library; what could not be opened is tried again the next time."""
         async with self._opening:
             if self._library is None:
-                library = make_library(self._config, self._around, shared=self._shared)
+                library = make_library(self._config, self._around, self._parse, self._shared)
+                library.emit = self._emit
                 try:
-                    await library.fill_in_background()
+                    await (library.fill_in_background() if self.fills_in_background else library.open())
                 except BaseException:
                     await library.close()
                     raise
                 self._library = library
         return self._library
 
+    async def _parse(self, kind: str, content: bytes) -> "Parsed":
+        """Foreign formats are parsed in workers, which are started for the first of them."""
+        from toolcrib.knowledge.library import refuse_foreign
+        from toolcrib.knowledge.parse.reading import Parsers
+
+        if self._workers is None:
+            return await refuse_foreign(kind, content)
+        if self._parsers is None:
+            self._parsers = Parsers(self._workers())
+        return await self._parsers(kind, content)
+
     def answerer(self) -> "Answerer":
         """Who writes answers, as configured."""
         return make_answerer(self._config, self._around)
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, and of the workers."""
         if self._library is not None:
             await self._library.close()
+        if self._parsers is not None:
+            self._parsers.close()
+
+
+def _define_change(function: Callable[..., object], options: dict[str, object]) -> NativeTool:
+    """A tool that is told of its call, which tells who wants to hear of its progress."""
+    named = {
+        name: value for name, value in options.items() if name not in ("input_schema", "output_schema", "examples")
+    }
+    made = define(function, **named, security_level="write")
+    written = define(_take_all, **options, security_level="write").tool
+    return replace(made, tool=written)
+
+
+def _take_all(arguments: dict[str, object]) -> None:
+    """Only to have schemas and examples checked."""
+    del arguments
 
 
 def make_library(
@@ -87,7 +133,14 @@ def make_library(
     load = lru_cache(maxsize=1)(load_bundled)
     embedders = make_embedders(config, surroundings, load)
     compare = (lambda: None) if config.embedder == "none" else load
-    return Library(store, compare, own, parse_foreign or refuse_foreign, embedders)
+    return Library(store, compare, own, parse_foreign or refuse_foreign, embedders, add_from(config, surroundings))
+
+
+def add_from(config: KbConfig, surroundings: Environment) -> "AllowedFolders":
+    """What documents may be added from; a relative path is seen from the working directory."""
+    from toolcrib.knowledge.survey import AllowedFolders
+
+    return AllowedFolders(surroundings.cwd, tuple(Path(path).expanduser() for path in config.add_from))
 
 
 def make_store(config: KbConfig, surroundings: Environment, shared: StoreSettings | None) -> "KnowledgeStore":

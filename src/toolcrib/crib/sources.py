@@ -22,6 +22,7 @@ from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import Tool
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
+from toolcrib.isolate.worker import Workers
 from toolcrib.models.api import ModelSettings
 from toolcrib.models.choose import parse_model, with_surroundings
 from toolcrib.sources.mcp.bounds import Isolator, from_file
@@ -32,6 +33,7 @@ from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.stdio_link import StdioLink
 from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
 from toolcrib.sources.native.functions import NativeTool, to_failure, to_result
+from toolcrib.sources.native.running import in_workers
 from toolcrib.transports.process.environment import child_environment
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
@@ -223,11 +225,11 @@ class SourceMaker:
 
     async def run_isolated(self, entry: NativeTool, call: ToolCall) -> ToolResult:
         """Run a native tool in a worker process."""
-        from toolcrib.isolate.worker import Workers
-        from toolcrib.sources.native.running import in_workers
+        return await in_workers(self.workers())(entry, call)
 
-        workers = Workers(self.spawner, self.bounds.host, self.bounds.prover, self._around.env)
-        return await in_workers(workers)(entry, call)
+    def workers(self) -> Workers:
+        """Who runs functions in processes of their own; none is started yet."""
+        return Workers(self.spawner, self.bounds.host, self.bounds.prover, self._around.env)
 
     async def isolation_of(self, subject: Subject) -> IsolationLevel | None:
         """What a tool runs at; ``None`` for those of servers that are reached by an address."""

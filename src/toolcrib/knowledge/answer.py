@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.knowledge.retrieve import FoundPassage, Search, SearchResults, citation
+from toolcrib.knowledge.retrieve import FoundPassage, Search, SearchResults, citation, place
 from toolcrib.knowledge.statements import (
     Command,
     Similarity,
@@ -303,6 +303,7 @@ class GroundedAnswer:
                     "marker": f"[{number}]",
                     "chunk_id": found.passage.id,
                     "citation": citation(found.document),
+                    "place": place(found.passage.place),
                     "content": found.text,
                 }
                 for number, found in zip(self.numbers, self.passages, strict=True)

@@ -20,7 +20,7 @@ MAYBE: Schema = {"type": ["string", "null"]}
 FREE: Schema = {"type": "object"}
 
 COLLECTION_IDS = _list(
-    TEXT, minItems=1, maxItems=10, description="Collections to search; kb.list_collections names them"
+    TEXT, minItems=1, maxItems=100, description="Collections to search; kb.list_collections names them"
 )
 FILTERS = _object(
     {
@@ -97,7 +97,8 @@ DOCUMENT: Schema = {
     "timeout_s": 5.0,
     "input_schema": _object(
         {
-            "document_id": TEXT | {"description": "From a search result; not needed with chunk_id"},
+            "document_id": TEXT
+            | {"description": "From a search result, or a document's path or address; not needed with chunk_id"},
             "chunk_id": TEXT | {"description": "A passage from a search result, to read it with its neighbours"},
             "neighbours": COUNT
             | {"minimum": 0, "maximum": 50, "default": 1, "description": "Passages before and after"},
@@ -127,6 +128,7 @@ DOCUMENT: Schema = {
             "place": PLACE,
             "total_characters": COUNT,
             "next": {"type": ["integer", "null"], "description": "Character to go on from, if the text was cut"},
+            "wanted_end": COUNT | {"description": "Character at which the part that was asked for ends"},
             "outline": _list(_object({"level": COUNT, "title": TEXT, "start": COUNT})),
             "pages": {"type": ["integer", "null"]},
         },
@@ -137,6 +139,29 @@ DOCUMENT: Schema = {
     "examples": [{"document_id": "0f3c", "range": {"unit": "lines", "start": 1, "end": 40}}, {"chunk_id": "0f3c-2-ab"}],
 }
 
+COUNTS = _object(
+    {
+        "collection_id": TEXT,
+        "documents": COUNT,
+        "passages": COUNT,
+        "characters": COUNT,
+        "document_types": FREE,
+        "embedder": TEXT,
+        "embedder_name": TEXT,
+        "dimensions": COUNT,
+        "waiting_for_vectors": COUNT,
+        "re_embedding": {
+            "type": ["object", "null"],
+            "properties": {"embedder_name": TEXT, "embedder": TEXT, "percent": COUNT},
+        },
+        "segments": COUNT,
+        "index_bytes": COUNT,
+        "last_added": MAYBE,
+    },
+    "collection_id",
+    "documents",
+    "passages",
+)
 STATS: Schema = {
     "name": "kb.stats",
     "description": "How much the knowledge base holds, and whether it is healthy, degraded or unhealthy, and why.",
@@ -148,31 +173,7 @@ STATS: Schema = {
         {
             "status": TEXT | {"enum": ["healthy", "degraded", "unhealthy"]},
             "reasons": _list(TEXT),
-            "collections": _list(
-                _object(
-                    {
-                        "collection_id": TEXT,
-                        "documents": COUNT,
-                        "passages": COUNT,
-                        "characters": COUNT,
-                        "document_types": FREE,
-                        "embedder": TEXT,
-                        "embedder_name": TEXT,
-                        "dimensions": COUNT,
-                        "waiting_for_vectors": COUNT,
-                        "re_embedding": {
-                            "type": ["object", "null"],
-                            "properties": {"embedder_name": TEXT, "embedder": TEXT, "percent": COUNT},
-                        },
-                        "segments": COUNT,
-                        "index_bytes": COUNT,
-                        "last_added": MAYBE,
-                    },
-                    "collection_id",
-                    "documents",
-                    "passages",
-                )
-            ),
+            "collections": _list(COUNTS),
             "totals": _object({"collections": COUNT, "documents": COUNT, "passages": COUNT, "index_bytes": COUNT}),
         },
         "status",
@@ -297,7 +298,11 @@ ANSWER: Schema = {
             "answer": TEXT,
             "mode": TEXT | {"enum": ["generated", "extractive", "none"]},
             "citations": _list(
-                _object({"marker": TEXT, "chunk_id": TEXT, "citation": CITATION, "content": TEXT}, "marker", "chunk_id")
+                _object(
+                    {"marker": TEXT, "chunk_id": TEXT, "citation": CITATION, "place": PLACE, "content": TEXT},
+                    "marker",
+                    "chunk_id",
+                )
             ),
             "support": _list(
                 _object(
@@ -315,4 +320,137 @@ ANSWER: Schema = {
         "citations",
     ),
     "examples": [{"question": "How do I add a server?", "collection_ids": ["toolcrib"]}],
+}
+
+DOCUMENTS: Schema = {
+    "name": "kb.list_documents",
+    "description": "List the documents of a collection by source, some at a time; next says after which to go on.",
+    "category": "collection",
+    "capabilities": ["documents"],
+    "timeout_s": 5.0,
+    "input_schema": _object(
+        {
+            "collection_id": TEXT,
+            "after": TEXT | {"description": "Only documents whose source comes after this one"},
+            "limit": COUNT | {"minimum": 1, "maximum": 10_000, "default": 100},
+        },
+        "collection_id",
+    ),
+    "output_schema": _object(
+        {
+            "documents": _list(
+                _object(
+                    {
+                        "document_id": TEXT,
+                        "source": TEXT,
+                        "title": TEXT,
+                        "type": TEXT,
+                        "date": MAYBE,
+                        "license": MAYBE,
+                        "version": MAYBE,
+                        "metadata": FREE,
+                        "bytes": COUNT,
+                        "added": TEXT,
+                    },
+                    "document_id",
+                    "source",
+                    "title",
+                )
+            ),
+            "next": MAYBE | {"description": "Give it as after to go on; null at the end"},
+        },
+        "documents",
+    ),
+    "examples": [{"collection_id": "toolcrib"}],
+}
+
+NEW_COLLECTION = TEXT | {"minLength": 1, "maxLength": 200}
+HOUR_S = 3600.0
+ADD: Schema = {
+    "name": "kb.add",
+    "description": (
+        "Add files, folders and web pages to a collection of the knowledge base, or bring it up to date with them: what"
+        " is new or changed is read, what is gone from a folder leaves. Interrupted, it goes on when called again."
+    ),
+    "category": "collection",
+    "capabilities": ["documents"],
+    "timeout_s": HOUR_S,
+    "annotations": {"destructiveHint": False, "idempotentHint": True},
+    "input_schema": _object(
+        {
+            "sources": _list(
+                TEXT | {"minLength": 1, "maxLength": 4096},
+                minItems=1,
+                maxItems=10_000,
+                description="Paths below the folders that the configuration allows, and public http(s) addresses",
+            ),
+            "collection_id": NEW_COLLECTION | {"default": "default", "description": "Where they go; made if new"},
+            "title": TEXT | {"description": "What to call them, instead of what they say themselves"},
+            "license": TEXT,
+            "version": TEXT,
+            "metadata": FREE | {"description": "Something to filter by"},
+            "embedder": TEXT | {"description": "Who makes the collection's vectors"},
+            "later": {"type": "boolean", "description": "Only note it for `toolcrib kb work`; needs a shared database"},
+        },
+        "sources",
+    ),
+    "output_schema": _object(
+        {
+            "collection_id": TEXT,
+            "added": COUNT,
+            "changed": COUNT,
+            "removed": COUNT,
+            "unchanged": COUNT,
+            "left": COUNT,
+            "passages": COUNT,
+            "seconds": NUMBER,
+            "vectors_missing": MAYBE | {"description": "Why they are found by words alone until vectors are made"},
+            "skipped": _list(_object({"source": TEXT, "reason": TEXT}, "source", "reason")),
+            "waiting": COUNT | {"description": "Sources that were noted for later"},
+        },
+        "collection_id",
+    ),
+    "examples": [{"sources": ["https://example.org/guide.html"], "collection_id": "web"}],
+}
+
+REMOVE: Schema = {
+    "name": "kb.remove",
+    "description": "Take documents, or a whole collection, out of the knowledge base. No file is touched.",
+    "category": "collection",
+    "capabilities": ["documents"],
+    "timeout_s": 60.0,
+    "annotations": {"destructiveHint": True},
+    "input_schema": _object(
+        {
+            "collection_id": TEXT,
+            "documents": _list(TEXT, minItems=1, maxItems=10_000, description="Ids, sources, or folders of sources"),
+            "whole_collection": {"type": "boolean", "description": "Take all of it out; instead of documents"},
+        },
+        "collection_id",
+    ),
+    "output_schema": _object({"collection_id": TEXT, "removed": COUNT}, "collection_id", "removed"),
+    "examples": [{"collection_id": "web", "documents": ["https://example.org/guide.html"]}],
+}
+
+REINDEX: Schema = {
+    "name": "kb.reindex",
+    "description": (
+        "Build the index of collections anew from the texts that are kept, and make the vectors that are missing; or"
+        " have another embedder make them. The old ones answer until the new ones are complete."
+    ),
+    "category": "collection",
+    "capabilities": ["documents"],
+    "timeout_s": HOUR_S,
+    "annotations": {"destructiveHint": False, "idempotentHint": True},
+    "input_schema": _object(
+        {
+            "collection_ids": _list(TEXT, minItems=1, description="All collections if not given"),
+            "vectors_only": {"type": "boolean", "description": "Leave the index of words as it is"},
+            "embedder": TEXT | {"description": "Who makes the vectors from now on; none gives them up"},
+            "again": {"type": "boolean", "description": "Make all vectors anew, even by the same model"},
+            "later": {"type": "boolean", "description": "Leave the vectors to a running toolcrib"},
+        }
+    ),
+    "output_schema": _object({"collections": _list(COUNTS)}, "collections"),
+    "examples": [{}, {"collection_ids": ["handbook"], "vectors_only": True, "embedder": "bundled"}],
 }

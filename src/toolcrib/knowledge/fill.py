@@ -55,6 +55,9 @@ class Filling:
         """Done of a hundred; a hundred only if nothing is left."""
         return 100 if self.done >= self.total else int(100 * self.done / self.total)
 
+    def __str__(self) -> str:
+        return f"{self.collection}: {self.done} of {self.total} passages have vectors, {self.percent} %"
+
 
 OnFilling = Callable[[Filling], None]
 

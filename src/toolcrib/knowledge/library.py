@@ -1,6 +1,7 @@
 """The knowledge base as the tools and the command line use it: one store, one index, and toolcrib's own documents."""
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,15 +15,33 @@ from toolcrib.core.errors import (
     UnknownDocument,
     UnreadableSource,
 )
-from toolcrib.core.knowledge import Collection, CollectionCounts, DocumentInfo, DocumentText, KnowledgeStore, Passage
-from toolcrib.knowledge.builder import reindex
+from toolcrib.core.events import Emit, drop
+from toolcrib.core.knowledge import (
+    Collection,
+    CollectionChange,
+    CollectionCounts,
+    DocumentInfo,
+    DocumentText,
+    KnowledgeStore,
+    Passage,
+    document_id,
+)
+from toolcrib.knowledge.builder import compact, reindex
 from toolcrib.knowledge.embedding import Embedders
-from toolcrib.knowledge.fill import Background, OnFilling, fill, vector_complaints
+from toolcrib.knowledge.fill import (
+    Background,
+    OnFilling,
+    choose_embedder,
+    fill,
+    find_collection,
+    vector_complaints,
+)
 from toolcrib.knowledge.index import Index
-from toolcrib.knowledge.ingest import Ingest, ParseForeign
+from toolcrib.knowledge.ingest import Ingest, ParseForeign, put
 from toolcrib.knowledge.parse.parsed import Parsed
+from toolcrib.knowledge.queued import AdditionReport, OnProgress
 from toolcrib.knowledge.retrieve import Retriever, Search, SearchResults
-from toolcrib.knowledge.survey import Adding, SourceRoot
+from toolcrib.knowledge.survey import Adding, AllowedFolders, Page, SourceRoot
 
 if TYPE_CHECKING:
     from toolcrib.search.vectors import Embedder
@@ -55,9 +74,10 @@ class Library:
         own: OwnDocuments | None = None,
         parse_foreign: ParseForeign = refuse_foreign,
         embedders: Embedders | None = None,
+        add_from: AllowedFolders = AllowedFolders(),  # noqa: B008 - it is immutable
     ) -> None:
         self.store = store
-        self._embedders = embedders
+        self._embedders, self._add_from = embedders, add_from
         self._background: Background | None = None
         self._load_embedder, self._own, self._parse_foreign = load_embedder, own, parse_foreign
         self._opening = asyncio.Lock()
@@ -65,6 +85,8 @@ class Library:
         self.embedder: Embedder | None = None
         """Compares sentences with each other, whatever makes the vectors of the collections."""
         self.ingest: Ingest | None = None
+        self.emit: Emit = drop
+        """Hears of what went another way than it should have, without harm."""
 
     async def open(self) -> "Library":
         """Ready to be searched; the first time, toolcrib's own documents are brought up to date."""
@@ -73,6 +95,7 @@ class Library:
                 self.embedder = await asyncio.to_thread(self._load_embedder)
                 self._embedders = self._embedders or Embedders.of(self.embedder)
                 self.ingest = Ingest(self.store, self._embedders, self._parse_foreign)
+                self.ingest.emit = self.emit
                 await self._add_own(self.ingest)
                 self._retriever = Retriever(self.store, Index(self.store, self._embedders))
         return self
@@ -128,24 +151,87 @@ class Library:
             await self.reindex(search.collections)
             return await self._retriever.search(search)
 
+    async def add(
+        self, sources: Sequence[str], wanted: Adding, on_progress: OnProgress, on_filling: OnFilling
+    ) -> AdditionReport:
+        """Bring a collection up to date with files, folders and pages, and make the vectors it lacks."""
+        roots, pages = await asyncio.to_thread(self._split, sources)
+        report = await self._opened_ingest().add(roots, wanted, on_progress, pages)
+        if not report.trouble:
+            try:
+                await self.fill(wanted.collection, on_filling)
+            except EmbedderUnavailable as error:
+                report.trouble = str(error)
+        return report
+
+    async def add_later(self, sources: Sequence[str], wanted: Adding) -> int:
+        """Leave it to workers; how many sources they have to look at."""
+        roots, pages = await asyncio.to_thread(self._split, sources)
+        return await put(self._opened_ingest(), roots, wanted, pages)
+
+    def _opened_ingest(self) -> Ingest:
+        assert self.ingest is not None
+        return self.ingest
+
+    def _split(self, sources: Sequence[str]) -> tuple[list[SourceRoot], list[Page]]:
+        """Paths, as far as documents may be added from there, and addresses."""
+        paths = [source for source in sources if not is_address(source)]
+        roots = [self._add_from.find(path) for path in paths]
+        return roots, [Page(source) for source in sources if is_address(source)]
+
+    async def remove(self, collection: str, names: Sequence[str] | None) -> int:
+        """Take documents out, by ids, sources or folders, or the whole collection; how many left."""
+        await self.open()
+        known = await self.store.documents((await find_collection(self.store, collection)).id)
+        if names is None:
+            await self.store.remove_collection(collection)
+            return len(known)
+        chosen: dict[str, None] = {}
+        for name in names:
+            if not (found := _named(known, name, self._add_from.base)):
+                raise UnknownDocument(f"No document {name[:200]!r} in {collection!r}.", hint="See `toolcrib kb ls`.")
+            chosen |= dict.fromkeys(found)
+        await self.store.apply(CollectionChange(collection, removals=tuple(chosen)))
+        await compact(self.store, collection, drop_dead=True)
+        return len(chosen)
+
+    async def choose_embedder(self, collection: str, name: str, *, again: bool) -> None:
+        """Have a collection's vectors made by another embedder; without a name, by the one it has or was to get."""
+        await self.open()
+        known = await find_collection(self.store, collection)
+        name = name or (known.coming or known.embedding).name or self.embedders.default
+        await choose_embedder(self.store, self.embedders, known.id, name, again=again)
+
     async def reindex(self, collections: Sequence[str]) -> None:
         """Build the index of these collections anew from the texts that are kept."""
         await self.open()
         for known in await self.store.collections():
             if known.id in collections:
-                await reindex(self.store, known)
+                await self.rebuild(known.id)
                 with suppress(EmbedderUnavailable):  # then words do, and the vectors follow later
                     await self.fill(known.id)
+
+    async def rebuild(self, collection: str) -> None:
+        """Build the index of one collection anew, without making vectors."""
+        await reindex(self.store, await find_collection(self.store, collection))
 
     async def read(self, document: str) -> tuple[DocumentInfo, DocumentText]:
         """A document with its text; raises ``UnknownDocument``."""
         await self.open()
-        found, kept = await self.store.document(document), await self.store.text(document)
+        found = await self.store.document(document) or await self._by_source(document)
+        kept = None if found is None else await self.store.text(found.id)
         if found is None or kept is None:
             raise UnknownDocument(
                 f"No document {document[:100]!r}.", hint="Take document_id from a result of kb.hybrid_search."
             )
         return found, kept
+
+    async def _by_source(self, source: str) -> DocumentInfo | None:
+        """The document of a path or address, in whichever collection."""
+        for collection in await self.store.collections():
+            if (found := await self.store.document(document_id(collection.id, source))) is not None:
+                return found
+        return None
 
     async def passage(self, chunk: str) -> "Resolved":
         """The passage a citation means, wherever it stands now."""
@@ -171,6 +257,23 @@ class Library:
         if self._embedders is not None:
             await self._embedders.close()
         await self.store.close()
+
+
+def is_address(source: str) -> bool:
+    """Whether something to add is a page of the web."""
+    return source.startswith(("http://", "https://"))
+
+
+def _named(known: Sequence[DocumentInfo], name: str, base: Path) -> list[str]:
+    """Ids of the documents that a name means: an id, a source, or a folder of sources."""
+    path = os.path.normpath(base / name)
+    return [
+        document.id
+        for document in known
+        if document.id == name
+        or document.source in (name, path)
+        or document.source.startswith((f"{path}/", f"{name.rstrip('/')}/"))
+    ]
 
 
 @dataclass(frozen=True, slots=True)

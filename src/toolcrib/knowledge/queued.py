@@ -9,12 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import msgspec
 
 from toolcrib.core.errors import ToolcribError, UnreadableSource
 from toolcrib.core.knowledge import Job, JobBatch, JobQueue
-from toolcrib.knowledge.survey import Adding, FileCandidate, Known, Page, Skipped
+from toolcrib.knowledge.survey import Adding, FileCandidate, Known, Page, Skipped, is_below
 
 AT_ONCE = 64
 STEP_MIN = 100
@@ -190,14 +191,9 @@ def _those_here(sources: Sequence[Source], below: Sequence[Path]) -> list[Source
 def _is_here(source: FileCandidate, below: Sequence[Path]) -> bool:
     try:
         path = Path(os.path.realpath(source.path))
-        return any(_is_below(path, folder) for folder in below) and os.access(path, os.R_OK)
+        return any(is_below(path, folder) for folder in below) and os.access(path, os.R_OK)
     except (OSError, ValueError):  # no system has a path like this
         return False
-
-
-def _is_below(path: Path, folder: Path) -> bool:
-    """Whether a search of the folder could come there: not by what is hidden."""
-    return path.is_relative_to(folder) and not any(part[0] == "." for part in path.relative_to(folder).parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +215,11 @@ class Progress:
         """How much longer it may take."""
         return (self.total - self.done) / self.rate if self.rate else 0.0
 
+    def __str__(self) -> str:
+        left = f"{self.left_s:.0f} s" if self.left_s < 100 else f"{self.left_s / 60:.0f} min"
+        done = f"{self.done}/{self.total} files, {self.passages} passages"
+        return f"{done}, {self.rate:.1f} files/s, {left} left"
+
 
 @dataclass(slots=True)
 class AdditionReport:
@@ -236,6 +237,21 @@ class AdditionReport:
     """Sources that can only be read elsewhere, and wait for others."""
     trouble: str = ""
     """Why vectors are still to be made."""
+
+    def to_json(self) -> dict[str, Any]:
+        """As ``kb.add`` returns it."""
+        return {
+            "collection_id": self.collection,
+            "added": self.added,
+            "changed": self.changed,
+            "removed": self.removed,
+            "unchanged": self.unchanged,
+            "left": self.left,
+            "passages": self.passages,
+            "seconds": round(self.seconds, 3),
+            "vectors_missing": self.trouble or None,
+            "skipped": [{"source": skipped.source, "reason": skipped.reason} for skipped in self.skipped],
+        }
 
 
 OnProgress = Callable[[Progress], None]

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from toolcrib.core.errors import ConfigError, UnreadableSource
+from toolcrib.core.errors import ConfigError, PermissionDenied, UnreadableSource
 from toolcrib.core.globs import IGNORE_FILES, NEVER, Rule, is_ignored, read_rules
 from toolcrib.core.knowledge import Stamp
 from toolcrib.knowledge.parse.reading import FOREIGN_MAX
@@ -72,14 +72,20 @@ class Content:
     """What kind of document it is, where somebody said so."""
 
 
-def find_files(path: Path, label: str = "") -> Iterator[FileCandidate | Skipped]:
-    """The file itself, or every file of a folder that no rule leaves out, in a stable order."""
+def find_files(path: Path, label: str = "", within: Path | None = None) -> Iterator[FileCandidate | Skipped]:
+    """The file itself, or every file of a folder that no rule leaves out, in a stable order.
+
+    On the way from ``within`` no link is followed when the files are read.
+    """
     root = path.resolve()
-    if root.is_dir():
-        found = _walk(root, (), ())
+    is_folder = root.is_dir()
+    start = within or (root if is_folder else root.parent)
+    parts = root.relative_to(start).parts
+    if is_folder:
+        found = _walk(start, parts, ())
         yield from (replace(each, label=label) if isinstance(each, FileCandidate) else each for each in found)
     else:
-        yield FileCandidate(root.parent, (root.name,), label)
+        yield FileCandidate(start, parts, label)
 
 
 Rules = tuple[tuple[str, tuple[Rule, ...]], ...]
@@ -232,6 +238,8 @@ class SourceRoot:
 
     path: Path
     label: str = ""
+    within: Path | None = None
+    """A folder above it, from which files are reached without passing a link."""
 
     @property
     def place(self) -> str:
@@ -281,7 +289,38 @@ def _candidates(roots: Sequence[SourceRoot]) -> Iterable[FileCandidate | Skipped
     for root in roots:
         if not root.path.exists():
             raise UnreadableSource(f"There is no file or folder {str(root.path)!r}.", hint="Check the path.")
-        yield from find_files(root.path, root.label)
+        yield from find_files(root.path, root.label, root.within)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedFolders:
+    """What documents may be added from: folders with all that is below them and not hidden, or single files."""
+
+    base: Path = Path()
+    """Where relative paths begin."""
+    folders: tuple[Path, ...] = ()
+
+    def find(self, path: str) -> SourceRoot:
+        """A file or folder to add; raises ``PermissionDenied`` for one elsewhere. Waits for the disk.
+
+        The same is said of what is not there and of what may not be read: nobody finds out which files exist.
+        """
+        with suppress(OSError, ValueError):  # no system has a path like this
+            found = Path(os.path.realpath(self.base / path))
+            for folder in (Path(os.path.realpath(self.base / each)) for each in self.folders):
+                if found == folder:
+                    return SourceRoot(found, within=folder if folder.is_dir() else folder.parent)
+                if is_below(found, folder):
+                    return SourceRoot(found, within=folder)
+        raise PermissionDenied(
+            f"{path[:200]!r} is not below a folder that documents may be added from.",
+            hint="`toolcrib kb add` adds it at a terminal; for everybody else, name the folder in [kb] add_from.",
+        )
+
+
+def is_below(path: Path, folder: Path) -> bool:
+    """Whether a search of the folder could come there: not by what is hidden."""
+    return path.is_relative_to(folder) and not any(part[0] == "." for part in path.relative_to(folder).parts)
 
 
 def is_unchanged(candidate: FileCandidate, known: Known, wanted: Adding) -> bool:

@@ -1,16 +1,22 @@
-"""The six ``kb.*`` tools: each takes the arguments of a call and answers as its definition says."""
+"""The ``kb.*`` tools: each answers as its definition says; those that change something also tell how far they are."""
 
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.errors import InvalidArguments, KnowledgeUnavailable
+import msgspec
+
+from toolcrib.core.call import BackChannel, ToolCall
+from toolcrib.core.errors import EmbedderUnavailable, InvalidArguments, KnowledgeUnavailable
 from toolcrib.core.knowledge import Collection, CollectionCounts, DocumentInfo, DocumentText, Passage
 from toolcrib.knowledge import definitions
 
 if TYPE_CHECKING:
     from toolcrib.knowledge.answer import Answerer
+    from toolcrib.knowledge.fill import Filling
     from toolcrib.knowledge.library import Library
+    from toolcrib.knowledge.queued import Progress
 
 Arguments = Mapping[str, Any]
 Json = dict[str, Any]
@@ -18,6 +24,7 @@ Tool = Callable[[dict[str, Any]], Awaitable[Json]]
 
 MANY_SEGMENTS = 40
 LOOKS = 5
+TOLD_EVERY_S = 0.1
 _MARKER = re.compile(r"\[(\d{1,3})\]")
 
 
@@ -27,14 +34,55 @@ class KnowledgeTools:
     def __init__(self, open_library: "Callable[[], Awaitable[Library]]", answerer: "Callable[[], Answerer]") -> None:
         self._open, self._answerer = open_library, answerer
 
-    def declarations(self) -> Iterator[tuple[Tool, Json]]:
-        """Each tool with what a registry has to know of it."""
+    def reading(self) -> Iterator[tuple[Tool, Json]]:
+        """Each tool that only reads, with what a registry has to know of it."""
         yield self.hybrid_search, definitions.SEARCH
         yield self.get_document, definitions.DOCUMENT
         yield self.stats, definitions.STATS
         yield self.list_collections, definitions.COLLECTIONS
+        yield self.list_documents, definitions.DOCUMENTS
         yield self.resolve_citations, definitions.CITATIONS
         yield self.answer, definitions.ANSWER
+
+    def changing(self) -> Iterator[tuple[Callable[..., Awaitable[Json]], Json]]:
+        """The same for those that change something; they are given the call, too."""
+        yield self.add, definitions.ADD
+        yield self.remove, definitions.REMOVE
+        yield self.reindex, definitions.REINDEX
+
+    async def add(self, call: ToolCall, **given: Any) -> Json:
+        """Add files, folders and pages, or have that done later."""
+        from toolcrib.knowledge.survey import Adding
+
+        library, collection = await self._open(), given.get("collection_id", "default")
+        said = given.get("title", ""), given.get("license"), given.get("version"), given.get("metadata", {})
+        wanted = Adding(collection, *said, given.get("embedder", ""))
+        if given.get("later"):
+            return {"collection_id": collection, "waiting": await library.add_later(given["sources"], wanted)}
+        teller = ProgressTeller(call.channel)
+        report = await library.add(given["sources"], wanted, teller.tell_files, teller.tell_vectors)
+        return report.to_json()
+
+    async def remove(self, call: ToolCall, **given: Any) -> Json:
+        """Take documents out."""
+        del call
+        collection, names = given["collection_id"], given.get("documents")
+        if (names is None) != bool(given.get("whole_collection")):
+            raise InvalidArguments("Give either documents or whole_collection.", hint="Not both, and not neither.")
+        return {"collection_id": collection, "removed": await (await self._open()).remove(collection, names)}
+
+    async def reindex(self, call: ToolCall, **given: Any) -> Json:
+        """Build indexes anew, and make vectors."""
+        library, teller = await self._open(), ProgressTeller(call.channel)
+        chosen = [each.id for each in await _collections(library, given.get("collection_ids") or ())]
+        for collection in chosen:
+            if given.get("embedder") or given.get("again"):
+                await library.choose_embedder(collection, given.get("embedder", ""), again=bool(given.get("again")))
+            if not given.get("vectors_only"):
+                await library.rebuild(collection)
+            if not given.get("later"):
+                await _fill(library, collection, teller)
+        return {"collections": [_counts(*pair) for pair in await _counted(library, chosen)] if chosen else []}
 
     async def hybrid_search(self, arguments: Arguments) -> Json:
         """Search by words and meaning."""
@@ -72,6 +120,7 @@ class KnowledgeTools:
             "place": {"start": start, "end": cut, "page": page_of(kept.outline, start)},
             "total_characters": len(kept.text),
             "next": cut if cut < end else None,
+            "wanted_end": end,
             "outline": [{"level": h.level, "title": h.title, "start": h.start} for h in kept.outline.headings[:200]],
             "pages": len(kept.outline.pages) or None,
         }
@@ -125,6 +174,19 @@ class KnowledgeTools:
         ]
         return {"collections": [_shown(each, await library.store.counts(each.id)) for each in listed]}
 
+    async def list_documents(self, arguments: Arguments) -> Json:
+        """The documents of a collection, some at a time."""
+        library = await self._open()
+        (collection,) = await _collections(library, [arguments["collection_id"]])
+        after, limit = arguments.get("after", ""), arguments.get("limit", 100)
+        known = sorted(await library.store.documents(collection.id), key=lambda document: document.source)
+        left = [each for each in known if each.source > after]
+        shown = left[:limit]
+        return {
+            "documents": [_entry(document) for document in shown],
+            "next": shown[-1].source if len(left) > limit else None,
+        }
+
     async def resolve_citations(self, arguments: Arguments) -> Json:
         """Full references, each checked against what the documents say now."""
         library = await self._open()
@@ -148,6 +210,41 @@ class KnowledgeTools:
         search = Search(arguments["question"], tuple(arguments["collection_ids"]), arguments.get("top_k", 8), wanted)
         answered = await self._answerer().answer(library, search)
         return answered.to_json()
+
+
+class ProgressTeller:
+    """Tells whoever made a call how far it is: never backwards, and not more often than a person could read."""
+
+    def __init__(self, channel: BackChannel) -> None:
+        self._channel = channel
+        self._files = self._last = 0
+        self._told_at = 0.0
+
+    def tell_files(self, progress: "Progress") -> None:
+        """How many files were read."""
+        self._files = progress.total
+        self._tell(progress.done, progress.total, str(progress))
+
+    def tell_vectors(self, filling: "Filling") -> None:
+        """How many passages have vectors; that comes after the files."""
+        self._tell(self._files + filling.done, self._files + filling.total, str(filling))
+
+    def _tell(self, done: int, total: int, message: str) -> None:
+        now = time.monotonic()
+        is_time = done >= total or now - self._told_at >= TOLD_EVERY_S
+        if self._channel.wants_progress and is_time and done > self._last:
+            self._told_at, self._last = now, done
+            told = {"progress": done, "total": total, "message": message}
+            self._channel.notify("notifications/progress", msgspec.json.encode(told))
+
+
+async def _fill(library: "Library", collection: str, teller: ProgressTeller) -> None:
+    try:
+        await library.fill(collection, teller.tell_vectors)
+    except EmbedderUnavailable as error:
+        raise EmbedderUnavailable(
+            f"Not all vectors of {collection!r} are made: {error}", hint="What was made stays; run it again to go on."
+        ) from None
 
 
 async def _around(
@@ -205,6 +302,21 @@ def _counts(collection: Collection, held: CollectionCounts) -> Json:
         "segments": held.segments,
         "index_bytes": held.index_bytes,
         "last_added": held.newest or None,
+    }
+
+
+def _entry(document: DocumentInfo) -> Json:
+    return {
+        "document_id": document.id,
+        "source": document.source,
+        "title": document.title,
+        "type": document.type,
+        "date": document.date or None,
+        "license": document.licence,
+        "version": document.version,
+        "metadata": dict(document.metadata),
+        "bytes": document.stamp.size,
+        "added": document.added,
     }
 
 

@@ -9,12 +9,12 @@ import msgspec
 from toolcrib.cli.asking import attach_terminal
 from toolcrib.cli.console import Console
 from toolcrib.cli.content import lines_of, read_arguments
-from toolcrib.cli.failures import OK, exit_code
+from toolcrib.cli.failures import OK, FailedCall, exit_code
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json, add_profile
 from toolcrib.cli.opening import discover_unasked, make_known, open_window, wait_with_status
 from toolcrib.cli.running import run_once
 from toolcrib.core.call import ErrorInfo, SilentChannel, ToolCall, ToolResult
-from toolcrib.core.errors import ToolcribError, UnknownTool
+from toolcrib.core.errors import UnknownTool
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.views.tools import missing_tool
 
@@ -91,17 +91,10 @@ def _explain_failure(window: ProfileView, error: ErrorInfo, options: Options) ->
     """The result itself is on stdout with ``--json``; a person is told here."""
     if options.json:
         return exit_code(error.code, error.details)
+    failed = FailedCall(error.code, error.message, error.details)
     if error.code == "TOOL_NOT_FOUND" and error.message.startswith(UnknownTool(options.tool).message):
-        raise _Failed(error) if window.name else missing_tool(window.crib, options.tool)
-    raise _Failed(error)
-
-
-class _Failed(ToolcribError):
-    """A failed result, on its way to the terminal."""
-
-    def __init__(self, error: ErrorInfo) -> None:
-        super().__init__(error.message, details=error.details)
-        self.code = error.code
+        raise failed if window.name else missing_tool(window.crib, options.tool)
+    raise failed
 
 
 class _Progress(SilentChannel):

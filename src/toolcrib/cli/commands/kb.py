@@ -1,24 +1,24 @@
 """``toolcrib kb``: finding passages, asking, and looking at documents, collections and their soundness."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
+from toolcrib.cli.failures import FAILURE, OK, UsageError
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.cli.knowledge import add_where, answerer, document_entry, open_kb, print_location, search_of, tools_of
+from toolcrib.cli.knowledge import add_where, open_kb, open_tools, print_location, where_to_search
 from toolcrib.cli.opening import wait_with_status
 from toolcrib.cli.running import run_once
 from toolcrib.core.errors import DamagedIndex
-from toolcrib.core.knowledge import DocumentInfo, document_id
-from toolcrib.knowledge.answer import GroundedAnswer
-from toolcrib.knowledge.index import check_collections
+from toolcrib.knowledge.answer import NOTHING
 from toolcrib.knowledge.library import Library
-from toolcrib.knowledge.retrieve import FoundPassage, SearchResults, performance, result
 from toolcrib.schema.text import printable
-from toolcrib.search.tokens import highlights
 
 SHOWN_MAX = 400
+EMPTY: Mapping[str, Any] = {"results": [], "query_info": {"total_results": 0}}
+UNANSWERED: Mapping[str, Any] = {"answer": NOTHING, "mode": "none", "citations": [], "support": []}
+DOCUMENTS_AT_ONCE = 10_000
 SEARCH_EXAMPLES = """\
 examples:
   toolcrib kb search how are tools isolated
@@ -40,43 +40,33 @@ def run_search(options: Options, console: Console) -> int:
 
 
 async def _search(options: Options, console: Console) -> int:
-    async with open_kb(options) as library:
-        search = await search_of(library, options, options.words)
-        findings = await library.search(search)
-    for warning in findings.warnings if not options.json else ():
-        console.say(warning, "yellow")
+    query = " ".join(options.words)
+    async with open_tools(options, console) as kb:
+        where = await where_to_search(kb, options)
+        found = await kb("hybrid_search", query=query, **where) if where["collection_ids"] else EMPTY
     if options.json:
-        console.print_json(_document(search.query, findings))
-    elif findings.passages:
-        for number, found in enumerate(findings.passages, 1):
-            _print(console, number, found, search.query)
-    else:
+        console.print_json(found)
+        return OK
+    for warning in found.get("warnings", ()):
+        console.say(warning, "yellow")
+    for number, result in enumerate(found["results"], 1):
+        _print(console, number, result)
+    if not found["results"]:
         console.say("Nothing fits.")
     return OK
 
 
-def _document(query: str, findings: SearchResults) -> dict[str, object]:
-    return {
-        "results": [result(found, highlights(query, found.text)) for found in findings.passages],
-        "query_info": {"processed_query": findings.processed_query, "total_results": findings.total},
-        "performance_metrics": performance(findings),
-        **({"warnings": list(findings.warnings)} if findings.warnings else {}),
-    }
-
-
-def _print(console: Console, number: int, found: FoundPassage, query: str) -> None:
-    place = found.passage.place
-    title = console.paint(printable(found.document.title), "bold")
-    console.print(f"{number}. {title}  {found.score:.2f}  {found.passage.id}")
-    console.print(f"   {print_location(console, found.document, place.page, place.headings)}")
-    for line in _excerpt(console, found.text, query).splitlines():
+def _print(console: Console, number: int, found: Mapping[str, Any]) -> None:
+    title = console.paint(printable(found["title"]), "bold")
+    console.print(f"{number}. {title}  {found['score']:.2f}  {found['chunk_id']}")
+    console.print(f"   {print_location(console, found)}")
+    for line in _excerpt(console, found["content"], found["highlights"]).splitlines():
         console.print(f"   {line}")
     console.print()
 
 
-def _excerpt(console: Console, text: str, query: str) -> str:
+def _excerpt(console: Console, text: str, spans: Sequence[Sequence[int]]) -> str:
     """The part with the first words of the query in it, which are shown bright."""
-    spans = highlights(query, text)
     first = max(spans[0][0] - SHOWN_MAX // 4, 0) if spans and len(text) > SHOWN_MAX else 0
     last, shown, at = min(first + SHOWN_MAX, len(text)), "", first
     for start, end in spans:
@@ -107,31 +97,34 @@ def run_ask(options: Options, console: Console) -> int:
 
 
 async def _ask(options: Options, console: Console) -> int:
-    async with open_kb(options) as library:
-        search = await search_of(library, options, options.words)
-        answered = await wait_with_status(console, answerer(options).answer(library, search), "thinking")
+    async with open_tools(options, console) as kb:
+        where = await where_to_search(kb, options)
+        answered = UNANSWERED
+        if where["collection_ids"]:
+            asking = kb("answer", question=" ".join(options.words), **where)
+            answered = await wait_with_status(console, asking, "thinking")
     if options.json:
-        console.print_json(answered.to_json())
+        console.print_json(answered)
     else:
         _print_answer(console, answered)
-    return FAILURE if answered.mode == "none" else OK
+    return FAILURE if answered["mode"] == "none" else OK
 
 
-def _print_answer(console: Console, answered: GroundedAnswer) -> None:
-    console.print_foreign(answered.text)
-    if answered.numbers:
+def _print_answer(console: Console, answered: Mapping[str, Any]) -> None:
+    console.print_foreign(answered["answer"])
+    if answered["citations"]:
         console.print()
-    for number, found in zip(answered.numbers, answered.passages, strict=True):
-        place = found.passage.place
-        console.print(f"[{number}] {print_location(console, found.document, place.page, place.headings)}")
-    doubtful = [each.sentence for each in answered.support if not each.is_supported]
-    for sentence in doubtful:
-        console.say(f"not supported by what it cites: {sentence}", "yellow")
-    if answered.mode == "extractive":
+    for cited in answered["citations"]:
+        console.print(f"{cited['marker']} {print_location(console, cited)}")
+    for each in answered["support"]:
+        if not each["supported"]:
+            console.say(f"not supported by what it cites: {each['sentence']}", "yellow")
+    if answered["mode"] == "extractive":
         console.say("Quoted from the documents; set [kb] model for answers in other words.", "dim")
 
 
-EVERYTHING = 200_000_000
+PIECE = 200_000
+"""Characters that are read at once."""
 SHOW_EXAMPLES = """\
 examples:
   toolcrib kb show 3f2a9c1d77e0b1aa --lines 10-40
@@ -155,26 +148,20 @@ def run_show(options: Options, console: Console) -> int:
 
 
 async def _show(options: Options, console: Console) -> int:
-    async with open_kb(options) as library:
-        wanted = await _wanted(library, options.document)
-        part = {"range": _range(options), "heading": options.heading, "max_characters": EVERYTHING}
-        shown = await tools_of(library).get_document(wanted | part)
+    is_passage = re.fullmatch(r"[0-9a-f]{16}-\d+-\w+", options.document) is not None
+    wanted = {"chunk_id" if is_passage else "document_id": options.document, "max_characters": PIECE}
+    async with open_tools(options, console) as kb:
+        shown = await kb("get_document", **wanted, range=_range(options), heading=options.heading)
+        while (at := shown["next"]) is not None:
+            rest = {"unit": "characters", "start": at, "end": shown["wanted_end"]}
+            more = await kb("get_document", document_id=shown["document_id"], max_characters=PIECE, range=rest)
+            place = shown["place"] | {"end": more["place"]["end"]}
+            shown |= {"content": shown["content"] + more["content"], "place": place, "next": more["next"]}
     if options.json:
         console.print_json(shown)
     else:
         console.print_foreign(shown["content"])
     return OK
-
-
-async def _wanted(library: Library, name: str) -> dict[str, Any]:
-    """By id, by passage, or by the source in whichever collection."""
-    if re.fullmatch(r"[0-9a-f]{16}-\d+-\w+", name):
-        return {"chunk_id": name}
-    candidates = [name, *(document_id(each.id, name) for each in await library.store.collections())]
-    for candidate in candidates:
-        if await library.store.document(candidate) is not None:
-            return {"document_id": candidate}
-    raise NotFound(f"There is no document {name!r}.", hint="`toolcrib kb ls COLLECTION` names them.")
 
 
 def _range(options: Options) -> dict[str, Any] | None:
@@ -217,14 +204,17 @@ def run_ls(options: Options, console: Console) -> int:
 
 
 async def _list(options: Options, console: Console) -> int:
-    async with open_kb(options) as library:
+    async with open_tools(options, console) as kb:
         if options.collection is None:
-            await _collections(library, options, console)
+            _print_collections((await kb("list_collections"))["collections"], options, console)
             return OK
-        await check_collections(library.store, [options.collection])
-        documents = await library.store.documents(options.collection)
+        documents, after = [], ""
+        while after is not None:
+            some = await kb("list_documents", collection_id=options.collection, after=after, limit=DOCUMENTS_AT_ONCE)
+            documents += some["documents"]
+            after = some["next"]
     if options.json:
-        console.print_json([document_entry(document) for document in documents])
+        console.print_json(documents)
     elif documents:
         print_table(console, DOCUMENTS, [_row(document) for document in documents])
     else:
@@ -232,12 +222,12 @@ async def _list(options: Options, console: Console) -> int:
     return OK
 
 
-def _row(document: DocumentInfo) -> tuple[str, ...]:
-    return document.id, document.type, document.date[:10], document.title, document.source
+def _row(document: Mapping[str, Any]) -> tuple[str, ...]:
+    date = (document["date"] or "")[:10]
+    return document["document_id"], document["type"], date, document["title"], document["source"]
 
 
-async def _collections(library: Library, options: Options, console: Console) -> None:
-    listed = (await tools_of(library).list_collections({}))["collections"]
+def _print_collections(listed: Sequence[Mapping[str, Any]], options: Options, console: Console) -> None:
     if options.json:
         console.print_json(listed)
         return
@@ -269,8 +259,8 @@ def run_stats(options: Options, console: Console) -> int:
 
 
 async def _stats(options: Options, console: Console) -> int:
-    async with open_kb(options) as library:
-        stats = await tools_of(library).stats({})
+    async with open_tools(options, console) as kb:
+        stats = await kb("stats")
     if options.json:
         console.print_json(stats)
     else:

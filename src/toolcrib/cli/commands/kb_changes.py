@@ -3,27 +3,23 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from toolcrib.cli.console import Console
-from toolcrib.cli.failures import FAILURE, OK, NotFound
+from toolcrib.cli.failures import FAILURE, OK, FailedCall, NotFound
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.cli.knowledge import make_vectors, open_kb, read_pairs
+from toolcrib.cli.knowledge import KnowledgeCalls, open_kb, open_tools, read_pairs
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.running import run_once
-from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnreadableSource
-from toolcrib.core.knowledge import CollectionChange, DocumentInfo
-from toolcrib.knowledge.builder import compact
-from toolcrib.knowledge.fill import choose_embedder, find_collection
-from toolcrib.knowledge.index import check_collections
-from toolcrib.knowledge.ingest import put, work
-from toolcrib.knowledge.library import Library
+from toolcrib.core.errors import UnreadableSource
+from toolcrib.knowledge.ingest import YOUNG_NS, work
+from toolcrib.knowledge.library import Library, is_address
 from toolcrib.knowledge.queued import AdditionReport, Progress
-from toolcrib.knowledge.survey import Adding, Page, SourceRoot
+from toolcrib.knowledge.survey import FileCandidate, find_files, look
 
 WATCH_S = 1.0
-SHOWN_EVERY_S = 0.1
 SKIPPED_SHOWN = 20
 ADD_EXAMPLES = """\
 examples:
@@ -54,154 +50,144 @@ def run_add(options: Options, console: Console) -> int:
 
 
 async def _add(options: Options, console: Console) -> int:
-    roots = [SourceRoot(_existing(path)) for path in options.paths if not _is_address(path)]
-    pages = [Page(path) for path in options.paths if _is_address(path)]
-    said = read_pairs(options.meta)
-    wanted = Adding(options.collection, options.title, options.licence, options.version, said, options.embedder)
-    async with open_kb(options) as library:
-        assert library.ingest is not None
-        library.ingest.emit = one_shot_log(options, console)
+    sources = [path if is_address(path) else str(_existing(path)) for path in options.paths]
+    said = {
+        "collection_id": options.collection,
+        "title": options.title or None,
+        "license": options.licence,
+        "version": options.version,
+        "metadata": read_pairs(options.meta) or None,
+        "embedder": options.embedder or None,
+    }
+    paths = [source for source in sources if not is_address(source)]
+    async with open_tools(options, console, paths) as kb:
         if options.later:
-            return _note(await put(library.ingest, roots, wanted, pages), options, console)
-        addition = _Addition(library, wanted, options, console)
-        report = await addition.first(roots, pages)
+            return _note(await kb("add", sources=sources, later=True, **said), options, console)
+        addition = _Addition(kb, said, options, console)
+        report = await addition.first(sources)
         if options.watch:
-            return await addition.follow(roots)
-    is_in_vain = report.skipped and not (report.added or report.changed or report.unchanged)
+            return await addition.follow([Path(path) for path in paths])
+    is_in_vain = report["skipped"] and not (report["added"] or report["changed"] or report["unchanged"])
     return FAILURE if is_in_vain else OK
 
 
-def _note(count: int, options: Options, console: Console) -> int:
+def _note(noted: dict[str, Any], options: Options, console: Console) -> int:
     if options.json:
-        console.print_json({"collection": options.collection, "waiting": count})
+        console.print_json(noted)
     else:
-        console.print(f"{options.collection}: {count} sources wait; `toolcrib kb work` adds them.")
+        console.print(f"{options.collection}: {noted['waiting']} sources wait; `toolcrib kb work` adds them.")
     return OK
 
 
 class _Addition:
     """One ``kb add`` under way."""
 
-    def __init__(self, library: Library, wanted: Adding, options: Options, console: Console) -> None:
-        self._library, self._wanted, self._options, self._console = library, wanted, options, console
-        self._reached: Progress | None = None
-        self._shown_at = 0.0
+    def __init__(self, kb: KnowledgeCalls, said: dict[str, Any], options: Options, console: Console) -> None:
+        self._kb, self._said, self._options, self._console = kb, said, options, console
         self._told: set[str] = set()
 
-    async def first(self, roots: list[SourceRoot], pages: list[Page]) -> AdditionReport:
+    async def first(self, sources: Sequence[str]) -> dict[str, Any]:
         """Everything once; who is interrupted says how to go on."""
         try:
-            report = await self._once(roots, pages)
+            report = await self._once(sources)
         except asyncio.CancelledError:
-            how_far = f" after {self._reached.done} of {self._reached.total} files" if self._reached else ""
+            reached = self._kb.bar.reached
+            how_far = f" after {reached['progress']} of {reached['total']} files" if reached else ""
             self._console.say(f"Interrupted{how_far}. What was stored stays; the same command goes on from there.")
             raise
         self._tell(report)
         return report
 
-    async def follow(self, roots: list[SourceRoot]) -> int:
+    async def follow(self, paths: Sequence[Path]) -> int:
         """Changes as they come, until Ctrl-C; trouble is told and waited out."""
         self._console.say("Watching for changes; Ctrl-C ends it.", "dim")
+        seen: object = None
         try:
             while True:
                 await asyncio.sleep(WATCH_S)
-                try:
-                    await self._look_again(roots)
-                except (UnreadableSource, KnowledgeUnavailable) as error:
-                    self._tell_once(f"{error.message} Trying again.")
+                there = self._those_there(paths)
+                now = await asyncio.to_thread(_signs, there)
+                if now != seen and there:
+                    seen = now if await self._take_in(there) else None
         except asyncio.CancelledError:
             self._console.say("Stopped watching; what was stored stays.")
             return OK
 
-    async def _look_again(self, roots: list[SourceRoot]) -> None:
-        there = [root for root in roots if root.path.exists()]
-        for root in roots:
-            gone = f"{root.path} is not there any more; its documents stay until `toolcrib kb rm` takes them out."
-            if root not in there:
-                self._tell_once(gone)
-            else:
+    def _those_there(self, paths: Sequence[Path]) -> list[Path]:
+        for path in paths:
+            gone = f"{path} is not there any more; its documents stay until `toolcrib kb rm` takes them out."
+            if path.exists():
                 self._told.discard(gone)
-        report = await self._once(there, [])
-        if report.added or report.changed or report.removed:
-            self._tell(report)
+            else:
+                self._tell_once(gone)
+        return [path for path in paths if path.exists()]
 
-    async def _once(self, roots: list[SourceRoot], pages: list[Page]) -> AdditionReport:
-        assert self._library.ingest is not None
+    async def _take_in(self, paths: Sequence[Path]) -> bool:
         try:
-            report = await self._library.ingest.add(roots, self._wanted, self._show, pages)
-            if not report.trouble:
-                report.trouble = await make_vectors(self._library, self._wanted.collection, self._console)
-            return report
-        finally:
-            self._console.end_status()
+            report = await self._once([str(path) for path in paths])
+        except FailedCall as error:
+            self._tell_once(f"{error.message} Trying again.")
+            return False
+        if report["added"] or report["changed"] or report["removed"]:
+            self._tell(report)
+        return True
 
-    def _show(self, progress: Progress) -> None:
-        self._reached = progress
-        now = time.monotonic()
-        if not self._options.json and (now - self._shown_at >= SHOWN_EVERY_S or progress.done == progress.total):
-            self._shown_at = now
-            self._console.status(_bar(progress))
+    async def _once(self, sources: Sequence[str]) -> dict[str, Any]:
+        report: dict[str, Any] = await self._kb("add", sources=sources, **self._said)
+        return report
 
     def _tell_once(self, message: str) -> None:
         if message not in self._told:
             self._told.add(message)
             self._console.say(message, "yellow")
 
-    def _tell(self, report: AdditionReport) -> None:
+    def _tell(self, report: dict[str, Any]) -> None:
         if self._options.json:
-            self._console.print_json(_entry(report))
+            self._console.print_json(report)
             self._console.out.flush()
             return
-        new = [each for each in report.skipped if f"{each.source}: {each.reason}" not in self._told]
-        self._told.update(f"{each.source}: {each.reason}" for each in new)
-        for skipped in new[:SKIPPED_SHOWN]:
-            self._console.say(f"skipped {skipped.source}: {skipped.reason}.", "yellow")
+        skipped = [f"{each['source']}: {each['reason']}" for each in report["skipped"]]
+        new = [each for each in skipped if each not in self._told]
+        self._told.update(new)
+        for each in new[:SKIPPED_SHOWN]:
+            self._console.say(f"skipped {each}.", "yellow")
         if len(new) > SKIPPED_SHOWN:
             self._console.say(f"… and {len(new) - SKIPPED_SHOWN} more; --json names them all.", "yellow")
+        collection = self._options.collection
         self._console.print(
-            f"{report.collection}: {report.added} added, {report.changed} changed, {report.removed} removed,"
-            f" {report.unchanged} unchanged, {len(report.skipped)} skipped; {report.passages} passages"
-            f" in {report.seconds:.1f} s."
+            f"{collection}: {report['added']} added, {report['changed']} changed, {report['removed']} removed,"
+            f" {report['unchanged']} unchanged, {len(skipped)} skipped; {report['passages']} passages"
+            f" in {report['seconds']:.1f} s."
         )
         self._console.out.flush()
-        if report.trouble:
-            self._tell_once(f"Found by words alone until their vectors are made: {report.trouble}")
-            self._tell_once(f"`toolcrib kb embed {report.collection}` makes them, or a running toolcrib does.")
+        if report["vectors_missing"]:
+            self._tell_once(f"Found by words alone until their vectors are made: {report['vectors_missing']}")
+            self._tell_once(f"`toolcrib kb embed {collection}` makes them, or a running toolcrib does.")
 
 
-def _is_address(path: str) -> bool:
-    return path.startswith(("http://", "https://"))
+def _resolved(name: str) -> str:
+    """The path of a file that is there; whatever else was typed stays as it is."""
+    path = Path(name).expanduser()
+    return str(path.resolve()) if path.exists() else name
 
 
 def _existing(path: str) -> Path:
     found = Path(path).expanduser()
     if not found.exists():
         raise NotFound(f"There is no file or folder {path!r}.", hint="Check the path.")
+    return found.absolute()
+
+
+def _signs(paths: Sequence[Path]) -> dict[str, tuple[int, int, bool]]:
+    """The cheap signs of every file; one that changed just now may change again without another look, so that counts
+    as a sign, too."""
+    found: dict[str, tuple[int, int, bool]] = {}
+    for each in (file for path in paths for file in find_files(path)):
+        if isinstance(each, FileCandidate):
+            with suppress(UnreadableSource):
+                stamp = look(each)
+                found[each.source] = (stamp.size, stamp.mtime_ns, time.time_ns() - stamp.mtime_ns < YOUNG_NS)
     return found
-
-
-def _bar(progress: Progress) -> str:
-    width = 20
-    bar = ("█" * round(width * progress.done / max(progress.total, 1))).ljust(width, "·")
-    left = f"{progress.left_s:.0f} s" if progress.left_s < 100 else f"{progress.left_s / 60:.0f} min"
-    return (
-        f"{bar} {progress.done}/{progress.total} files, {progress.passages} passages,"
-        f" {progress.rate:.1f} files/s, {left} left"
-    )
-
-
-def _entry(report: AdditionReport) -> dict[str, Any]:
-    return {
-        "collection": report.collection,
-        "added": report.added,
-        "changed": report.changed,
-        "removed": report.removed,
-        "unchanged": report.unchanged,
-        "passages": report.passages,
-        "seconds": round(report.seconds, 3),
-        "vectors_missing": report.trouble or None,
-        "skipped": [{"source": skipped.source, "reason": skipped.reason} for skipped in report.skipped],
-    }
 
 
 RM_EXAMPLES = """\
@@ -224,44 +210,44 @@ def run_rm(options: Options, console: Console) -> int:
 
 
 async def _remove(options: Options, console: Console) -> int:
-    async with open_kb(options) as library:
-        await check_collections(library.store, [options.collection])
-        count = await _documents(library, options) if options.documents else await _whole(library, options)
+    names = [_resolved(name) for name in options.documents]
+    async with open_tools(options, console) as kb:
+        chosen = {"documents": names} if names else {"whole_collection": True}
+        removed = await kb("remove", collection_id=options.collection, **chosen)
     if options.json:
-        console.print_json({"collection": options.collection, "removed": count})
+        console.print_json(removed)
     else:
-        console.print(f"{count} documents left {options.collection}. No file was touched.")
+        console.print(f"{removed['removed']} documents left {options.collection}. No file was touched.")
     return OK
 
 
-async def _whole(library: Library, options: Options) -> int:
-    count = len(await library.store.documents(options.collection))
-    await library.store.remove_collection(options.collection)
-    return count
+REINDEX_EXAMPLES = """\
+examples:
+  toolcrib kb reindex
+  toolcrib kb reindex handbook"""
 
 
-async def _documents(library: Library, options: Options) -> int:
-    known = await library.store.documents(options.collection)
-    chosen: dict[str, None] = {}
-    for name in options.documents:
-        found = _meant(known, name)
-        if not found:
-            raise NotFound(f"There is no document {name!r} in {options.collection!r}.", hint="See `toolcrib kb ls`.")
-        chosen |= dict.fromkeys(found)
-    await library.store.apply(CollectionChange(options.collection, removals=tuple(chosen)))
-    await compact(library.store, options.collection, drop_dead=True)
-    return len(chosen)
+def add_reindex_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("collections", nargs="*", metavar="COLLECTION", help="all of them if none is named")
+    add_json(parser, "what the collections have then")
+    add_common(parser)
 
 
-def _meant(known: Sequence[DocumentInfo], name: str) -> list[str]:
-    path = str(Path(name).expanduser().resolve())
-    return [
-        document.id
-        for document in known
-        if document.id == name
-        or document.source in (name, path)
-        or document.source.startswith((f"{path}/", f"{name.rstrip('/')}/"))
-    ]
+def run_reindex(options: Options, console: Console) -> int:
+    """From the texts that are kept; vectors that are missing are made."""
+    return run_once(_reindex(options, console))
+
+
+async def _reindex(options: Options, console: Console) -> int:
+    async with open_tools(options, console) as kb:
+        done = await kb("reindex", collection_ids=options.collections or None)
+    if options.json:
+        console.print_json(done)
+    else:
+        for held in done["collections"]:
+            console.print(f"{held['collection_id']}: {held['passages']} passages indexed anew.")
+    return OK
 
 
 EMBED_EXAMPLES = """\
@@ -287,40 +273,24 @@ def run_embed(options: Options, console: Console) -> int:
 
 
 async def _embed(options: Options, console: Console) -> int:
-    async with open_kb(options) as library:
-        await _choose(library, options)
-        trouble = "" if options.later else await make_vectors(library, options.collection, console)
-        if trouble:
-            raise EmbedderUnavailable(
-                f"Not all vectors of {options.collection!r} are made: {trouble}",
-                hint="What was made stays; run it again to go on.",
-            )
-        await _tell(library, options, console)
+    wanted = {"embedder": options.embedder or None, "again": options.again or None, "later": options.later or None}
+    async with open_tools(options, console) as kb:
+        done = await kb("reindex", collection_ids=[options.collection], vectors_only=True, **wanted)
+    (held,) = done["collections"]
+    if options.json:
+        console.print_json(held)
+    else:
+        console.print(f"{options.collection}: {_vectors(held)}")
     return OK
 
 
-async def _choose(library: Library, options: Options) -> None:
-    known = await find_collection(library.store, options.collection)
-    if options.embedder or options.again:
-        name = options.embedder or (known.coming or known.embedding).name or library.embedders.default
-        await choose_embedder(library.store, library.embedders, known.id, name, again=options.again)
-
-
-async def _tell(library: Library, options: Options, console: Console) -> None:
-    known = await find_collection(library.store, options.collection)
-    held = await library.store.counts(known.id)
-    coming = known.coming
-    if options.json:
-        shown = {"collection": known.id, "embedder_name": known.embedder_name, "embedder": known.embedder}
-        more = {"dimensions": known.dimensions, "passages": held.passages, "coming": coming.name if coming else None}
-        console.print_json(shown | more)
-    elif coming is not None:
-        console.print(f"{known.id}: {coming.name} will make its {held.passages} vectors.")
-    elif known.embedder:
-        made = f"{known.embedder_name} ({known.embedder}, {known.dimensions} numbers each)"
-        console.print(f"{known.id}: {held.passages} passages with vectors by {made}.")
-    else:
-        console.print(f"{known.id}: {held.passages} passages without vectors; words alone find them.")
+def _vectors(held: dict[str, Any]) -> str:
+    if held["re_embedding"] is not None:
+        return f"{held['re_embedding']['embedder_name']} will make its {held['passages']} vectors."
+    if held["embedder"]:
+        made = f"{held['embedder_name']} ({held['embedder']}, {held['dimensions']} numbers each)"
+        return f"{held['passages']} passages with vectors by {made}."
+    return f"{held['passages']} passages without vectors; words alone find them."
 
 
 LOOK_S = 1.0
@@ -409,7 +379,7 @@ def _status(progress: Progress) -> str:
 
 def _tell_work(report: AdditionReport, options: Options, console: Console) -> None:
     if options.json:
-        console.print_json(_work_entry(report))
+        console.print_json(report.to_json())
     else:
         for skipped in report.skipped:
             console.say(f"skipped {skipped.source}: {skipped.reason}.", "yellow")
@@ -421,17 +391,3 @@ def _tell_work(report: AdditionReport, options: Options, console: Console) -> No
             where = "They cannot be read here, or not below the folders that --below names."
             console.say(f"{report.left} sources are left to others. {where}", "yellow")
     console.out.flush()
-
-
-def _work_entry(report: AdditionReport) -> dict[str, Any]:
-    return {
-        "collection": report.collection,
-        "added": report.added,
-        "changed": report.changed,
-        "unchanged": report.unchanged,
-        "left": report.left,
-        "passages": report.passages,
-        "seconds": round(report.seconds, 3),
-        "vectors_missing": report.trouble or None,
-        "skipped": [{"source": skipped.source, "reason": skipped.reason} for skipped in report.skipped],
-    }
