@@ -13,13 +13,14 @@ from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FailedCall, UsageError
 from toolcrib.cli.invoke import Options, Parser
 from toolcrib.cli.logs import one_shot_log
-from toolcrib.cli.opening import assemble_here, load_here
+from toolcrib.cli.opening import load_here
 from toolcrib.config.references import Environment
 from toolcrib.core.call import SilentChannel
 from toolcrib.core.errors import EmbedderUnavailable
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import open_library
 from toolcrib.knowledge.library import Library
+from toolcrib.project.running import assemble_configured
 from toolcrib.schema.text import printable
 
 DAY_S = 86_400.0
@@ -79,7 +80,7 @@ async def open_tools(options: Options, console: Console, add_from: Sequence[str]
     loaded = load_here(options)
     kb = replace(loaded.config.kb, enabled=True, add_from=tuple(add_from))
     loaded = replace(loaded, config=replace(loaded.config, kb=kb))
-    crib = await assemble_here(loaded, one_shot_log(options, console), one_shot=True)
+    crib = await assemble_configured(loaded, one_shot_log(options, console), one_shot=True)
     try:
         attach_terminal(console, crib.desk.attach)
         yield KnowledgeCalls(crib, console, shows_progress=not options.json)

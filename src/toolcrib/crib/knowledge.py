@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment, resolve
 from toolcrib.config.sections import EmbedderConfig, KbConfig
-from toolcrib.core.errors import ConfigError, EmbedderUnavailable
+from toolcrib.core.errors import ConfigError, EmbedderUnavailable, UnreadableSource
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.tool import Tool
 from toolcrib.crib.backend import find_store
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from toolcrib.knowledge.library import Library
     from toolcrib.knowledge.parse.parsed import Parsed
     from toolcrib.knowledge.parse.reading import Parsers
-    from toolcrib.knowledge.survey import AllowedFolders
     from toolcrib.search.vectors import Embedder
 
 
@@ -83,11 +82,10 @@ class LateLibrary:
 
     async def _parse(self, kind: str, content: bytes) -> "Parsed":
         """Foreign formats are parsed in workers, which are started for the first of them."""
-        from toolcrib.knowledge.library import refuse_foreign
         from toolcrib.knowledge.parse.reading import Parsers
 
         if self._workers is None:
-            return await refuse_foreign(kind, content)
+            raise UnreadableSource(f"{kind} is not read here")
         if self._parsers is None:
             self._parsers = Parsers(self._workers())
         return await self._parsers(kind, content)
@@ -126,21 +124,15 @@ def make_library(
     shared: StoreSettings | None = None,
 ) -> "Library":
     """The library that a configuration describes; to be opened and closed by the caller."""
-    from toolcrib.knowledge.library import Library, own_documents, refuse_foreign
+    from toolcrib.knowledge.library import AllowedFolders, Library, own_documents, refuse_foreign
 
     own = own_documents(Path(__file__).parent.parent, VERSION) if config.docs else None
     store = make_store(config, surroundings, shared)
     load = lru_cache(maxsize=1)(load_bundled)
     embedders = make_embedders(config, surroundings, load)
     compare = (lambda: None) if config.embedder == "none" else load
-    return Library(store, compare, own, parse_foreign or refuse_foreign, embedders, add_from(config, surroundings))
-
-
-def add_from(config: KbConfig, surroundings: Environment) -> "AllowedFolders":
-    """What documents may be added from; a relative path is seen from the working directory."""
-    from toolcrib.knowledge.survey import AllowedFolders
-
-    return AllowedFolders(surroundings.cwd, tuple(Path(path).expanduser() for path in config.add_from))
+    allowed = AllowedFolders(surroundings.cwd, tuple(Path(path).expanduser() for path in config.add_from))
+    return Library(store, compare, own, parse_foreign or refuse_foreign, embedders, allowed)
 
 
 def make_store(config: KbConfig, surroundings: Environment, shared: StoreSettings | None) -> "KnowledgeStore":

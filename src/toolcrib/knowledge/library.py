@@ -151,6 +151,9 @@ class Library:
             await self.reindex(search.collections)
             return await self._retriever.search(search)
 
+    adding = staticmethod(Adding)
+    """What is wanted of an addition."""
+
     async def add(
         self, sources: Sequence[str], wanted: Adding, on_progress: OnProgress, on_filling: OnFilling
     ) -> AdditionReport:

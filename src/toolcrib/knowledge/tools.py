@@ -52,11 +52,9 @@ class KnowledgeTools:
 
     async def add(self, call: ToolCall, **given: Any) -> Json:
         """Add files, folders and pages, or have that done later."""
-        from toolcrib.knowledge.survey import Adding
-
         library, collection = await self._open(), given.get("collection_id", "default")
         said = given.get("title", ""), given.get("license"), given.get("version"), given.get("metadata", {})
-        wanted = Adding(collection, *said, given.get("embedder", ""))
+        wanted = library.adding(collection, *said, given.get("embedder", ""))
         if given.get("later"):
             return {"collection_id": collection, "waiting": await library.add_later(given["sources"], wanted)}
         teller = ProgressTeller(call.channel)
