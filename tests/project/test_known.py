@@ -256,7 +256,10 @@ async def test_the_tools_of_the_knowledge_base_are_told_too(place: ProjectPlace)
 
     assert [name for name in names if name.startswith("kb.")] == sorted(
         f"kb.{name}"
-        for name in ("answer", "get_document", "hybrid_search", "list_collections", "resolve_citations", "stats")
+        for name in (
+            *("answer", "get_document", "hybrid_search", "list_collections", "list_documents"),
+            *("resolve_citations", "stats", "add", "remove", "reindex"),
+        )
     )
 
 

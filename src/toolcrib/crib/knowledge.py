@@ -124,7 +124,8 @@ def make_library(
     shared: StoreSettings | None = None,
 ) -> "Library":
     """The library that a configuration describes; to be opened and closed by the caller."""
-    from toolcrib.knowledge.library import AllowedFolders, Library, own_documents, refuse_foreign
+    from toolcrib.knowledge.library import Library, own_documents, refuse_foreign
+    from toolcrib.knowledge.survey import AllowedFolders
 
     own = own_documents(Path(__file__).parent.parent, VERSION) if config.docs else None
     store = make_store(config, surroundings, shared)
