@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from toolcrib.core.tool import Deprecation, Example, SecurityLevel, Tool
     from toolcrib.crib.assemble import open_crib, open_profile
     from toolcrib.crib.crib import Crib
+    from toolcrib.server.asgi import asgi
+    from toolcrib.server.serve import serve
     from toolcrib.sources.native.functions import tool
 
 __version__ = version.VERSION
@@ -32,8 +34,10 @@ _HOMES = {
     "ToolCall": "toolcrib.core.call",
     "ToolResult": "toolcrib.core.call",
     "ToolSource": "toolcrib.core.source",
+    "asgi": "toolcrib.server.asgi",
     "open_crib": "toolcrib.crib.assemble",
     "open_profile": "toolcrib.crib.assemble",
+    "serve": "toolcrib.server.serve",
     "tool": "toolcrib.sources.native.functions",
 }
 
@@ -51,9 +55,11 @@ __all__ = [
     "ToolResult",
     "ToolSource",
     "__version__",
+    "asgi",
     "errors",
     "open_crib",
     "open_profile",
+    "serve",
     "tool",
 ]
 

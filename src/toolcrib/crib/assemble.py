@@ -213,6 +213,7 @@ async def _assemble(loaded: Loaded, shared: Shared, around: Environment, emit: E
         attached=attached,
     )
     crib = Crib(parts)
+    crib.loaded, crib.around = loaded, around
     if outfit is not None:
         outfit.tooling = crib
     return await crib.open(config.servers.values())

@@ -20,7 +20,8 @@ from toolcrib.catalog.explain import Explanation, explain_name
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.lock import Record
-from toolcrib.config.model import ServerConfig
+from toolcrib.config.model import Config, ServerConfig
+from toolcrib.config.references import Environment
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Reach
 from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
@@ -29,6 +30,7 @@ from toolcrib.core.events import Event
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
 from toolcrib.crib.finding import Finder
+from toolcrib.crib.loading import Loaded
 from toolcrib.crib.servers import Parts, Servers, not_open
 
 
@@ -48,6 +50,10 @@ class Crib:
         """The routes that the steps were composed for."""
         self._run_id = f"{time.time_ns() // 1_000_000:x}{secrets.token_hex(3)}"  # replicas start at the same moment
         self._numbers = itertools.count(1)
+        self.loaded, self.around = Loaded(Config()), Environment()
+        """The configuration it was made from, and where; for whoever serves it."""
+        self.has_prefixes = settings.prefix
+        """Whether tools are named with their server."""
         self.servers = Servers(parts, self._current)
         """The servers behind it, for whoever looks after them."""
         self.search = ToolSearch()

@@ -64,6 +64,13 @@ def file_of(name: str, loaded: Loaded) -> Path:
     )
 
 
+def project_of(crib: "Crib") -> "Project":
+    """The project an open Crib belongs to: that of the files it was made from, or one of its own without any."""
+    loaded = crib.loaded
+    chosen = str(loaded.project) if loaded.is_chosen and loaded.project is not None else None
+    return Project(crib, loaded, chosen, crib.around, prefix=crib.has_prefixes, is_fixed=loaded.user is None)
+
+
 @dataclass(slots=True)
 class Project:
     """The project this process serves."""
@@ -77,6 +84,8 @@ class Project:
     """What the command line says over the files."""
     prefix: bool = True
     """Whether tools are named with their server."""
+    is_fixed: bool = False
+    """Whether a program made it, so that there is no file to change."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
     _windows: Profiles | None = field(default=None, repr=False)
 
@@ -187,6 +196,8 @@ class Project:
 
     async def edit(self, path: Path, change: Edit) -> None:
         """Change a file and make the change count."""
+        if self.is_fixed:
+            raise ConfigError("What is served here was set up by a program, not by files.", hint="Change the program.")
         await asyncio.to_thread(edit_file, path, change)
         await self.reload()
         if self.crib.fleet is not None:

@@ -66,6 +66,8 @@ class ServerApp:
         self.routes: dict[str, Handler] = {}
         """Handlers by exact path; all other paths are for :meth:`handle`."""
         self._routers: dict[str, Router] = {}
+        self._sessions: AgentSessions | None = None
+        """Of agents, in this project and others of its user; a Crib that a program made has no such project."""
 
     async def open(self, profile: str = "") -> Self:
         """Begin to answer MCP and probes; REST and the page need to know where they are reached, see ``publish``."""
@@ -77,19 +79,21 @@ class ServerApp:
         probes = probe_routes(project.crib, auth.caller, lambda: self.is_draining)
         self.routes |= {MCP_PATH: door.handle, **probes}
         fleet = project.crib.fleet
-        self._sessions = AgentSessions(
-            projects_beside(project),
-            self._emit,
-            lambda: [*self._profiles.stays(), *self._by_server.stays()],
-            replica=fleet.replica if fleet is not None else "",
-        )
+        if not project.is_fixed:
+            self._sessions = AgentSessions(
+                projects_beside(project),
+                self._emit,
+                lambda: [*self._profiles.stays(), *self._by_server.stays()],
+                replica=fleet.replica if fleet is not None else "",
+            )
         return self
 
     def publish(self, address: PageAddress, url: str) -> None:
         """Begin to answer REST and the page, which tell people and programs that MCP is at ``url``."""
         auth, config = self.auth, self.project.config
         auth.sign_ins.open(address)
-        self._sessions.start()
+        if self._sessions is not None:
+            self._sessions.start()
         served = ServedProject(
             project=self.project,
             sign_ins=auth.sign_ins,
@@ -133,7 +137,8 @@ class ServerApp:
             await doors.close()
         if self._roaming is not None:
             await self._roaming.close()
-        await self._sessions.close()
+        if self._sessions is not None:
+            await self._sessions.close()
 
 
 def is_rest(request: Request) -> bool:
@@ -170,7 +175,8 @@ async def _open_roaming(project: Project) -> Roaming | None:
 def guard_policy(config: Config, auth: Authentication, settings: ServerSettings, own: tuple[str, ...]) -> GuardPolicy:
     """Which hosts and origins are answered, and who needs a token; ``own`` are the server's names beside loopback."""
     public = (host_of(config.public_url),) if config.public_url else ()
-    origins = {origin.rstrip("/") for origin in (*settings.allow_origins, config.public_url) if origin}
+    page = "/".join(config.public_url.split("/")[:3])
+    origins = {origin.rstrip("/") for origin in (*settings.allow_origins, page) if origin}
     return GuardPolicy(
         allowed_hosts=LOOPBACK_HOSTS | {_any_port(name) for name in (*settings.allow_hosts, *public, *own)},
         allowed_origins=LOOPBACK_ORIGINS | origins,

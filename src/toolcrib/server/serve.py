@@ -5,19 +5,20 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolcrib.config.model import Config
+from toolcrib.config.sections import AuthMode
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.clocks import Moments, elapsed
 from toolcrib.core.errors import ConfigError
-from toolcrib.core.events import Emit, Event
+from toolcrib.core.events import Emit, Event, drop
 from toolcrib.crib.bulletin import Bulletin
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
-from toolcrib.project.project import Project
+from toolcrib.project.project import Project, project_of
 from toolcrib.server.app import ServerApp, ServerSettings, guard_policy
 from toolcrib.server.identity.authentication import OWNER, AuthContext, Authentication, make_authentication
 from toolcrib.server.identity.owner_token import FoundToken, is_loopback, kept_token
@@ -91,6 +92,48 @@ def authenticate(config: Config, settings: ServerSettings, env: Mapping[str, str
         insecure=settings.insecure,
         is_agent=settings.is_agent,
     )
+
+
+@asynccontextmanager
+async def serve(  # noqa: PLR0913 - what a program may wish, each by its name
+    crib: Crib,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    token: str | None = None,
+    auth: AuthMode | None = None,
+    insecure: bool = False,
+    public_url: str | None = None,
+    profile: str = "",
+    allow_hosts: Iterable[str] = (),
+    allow_origins: Iterable[str] = (),
+    emit: Emit = drop,
+) -> AsyncIterator[Serving]:
+    """Serve an open Crib over HTTP, as the command ``toolcrib serve`` does; ends in good order with the block.
+
+    What is not given is as its configuration says: by default 127.0.0.1 and port 7337; port 0 takes any free one.
+    """
+    project = project_of(crib)
+    said = project.config
+    config = replace(
+        said,
+        host=said.host if host is None else host,
+        port=said.port if port is None else port,
+        auth_mode=auth or said.auth_mode,
+        public_url=said.public_url if public_url is None else public_url.rstrip("/"),
+    )
+    project.loaded = replace(project.loaded, config=config)
+    settings = ServerSettings(
+        token=token,
+        insecure=insecure,
+        profile=profile,
+        allow_hosts=tuple(allow_hosts),
+        allow_origins=tuple(allow_origins),
+    )
+    authentication = authenticate(config, settings, project.around.env, emit)
+    listening = _listening(project, authentication, settings, emit, None, None)
+    async with authentication.kept_fresh(emit), listening as serving:
+        yield serving
 
 
 @asynccontextmanager

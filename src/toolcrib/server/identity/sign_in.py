@@ -18,6 +18,7 @@ from toolcrib.core.errors import InternalError
 from toolcrib.server.answers import HttpProblem
 from toolcrib.transports.http.server import Request
 
+COOKIE = "toolcrib"
 LABEL_DIGITS = 32
 MOST_NAMES = 1_000
 NEAR = ("localhost", "127.0.0.1", "[::1]")
@@ -32,6 +33,11 @@ class PageAddress(Protocol):
 
     is_secure: bool
     """Whether it is reached over TLS."""
+    cookie: str
+    """What the cookie of a session is called there."""
+
+    def is_home(self, caller: Caller, host: str) -> bool:
+        """Whether the caller's sessions count at ``host``."""
 
     def base(self, caller: Caller) -> str:
         """Scheme and host of the page as ``caller`` sees it, without a slash at the end."""
@@ -44,6 +50,7 @@ class OwnNames:
     """The page on this machine: for each caller a name under ``localhost`` that stays the same."""
 
     is_secure = False
+    cookie = COOKIE
 
     def __init__(self, key: str, port: int, admit: Admit) -> None:
         self._key, self._port, self._admit = key.encode(), port, admit
@@ -56,6 +63,10 @@ class OwnNames:
         if host not in self._hosts:
             self._remember(host)
         return f"http://{host}"
+
+    def is_home(self, caller: Caller, host: str) -> bool:
+        """Only at the caller's own name."""
+        return host_of(self.base(caller)) == host
 
     def leads_from(self, host: str) -> bool:
         """A browser on another machine would look for the name at home."""
@@ -76,13 +87,29 @@ class PublicAddress:
     def __init__(self, url: str) -> None:
         self._base = url.rstrip("/")
         self.is_secure = url.startswith("https://")
+        # With `__Host-`, browsers see to it that nobody but this very host, over TLS, has set it; for that it has to
+        # count for all of the host, which one of an application that is mounted beside others must not.
+        is_whole = not urlsplit(url).path.strip("/")
+        self.cookie = COOKIE if not self.is_secure else f"__Host-{COOKIE}" if is_whole else f"__Secure-{COOKIE}"
 
     def base(self, caller: Caller) -> str:  # noqa: ARG002 - the same for everybody
         """The address."""
         return self._base
 
+    def is_home(self, caller: Caller, host: str) -> bool:
+        """At its one host."""
+        return host_of(self.base(caller)) == host
+
     def leads_from(self, host: str) -> bool:  # noqa: ARG002 - the same for everybody
         """It leads here from everywhere."""
+        return True
+
+
+class MountedAddress(PublicAddress):
+    """The page inside an application whose hosts are allowed one by one: it is at home at each of them."""
+
+    def is_home(self, caller: Caller, host: str) -> bool:  # noqa: ARG002 - the same for everybody
+        """Wherever a request is answered at all; a session counts at the host it was begun at."""
         return True
 
 
@@ -92,8 +119,6 @@ def host_of(base: str) -> str:
     return parts.netloc.removesuffix(DEFAULT_PORTS.get(parts.scheme, ":"))
 
 
-COOKIE = "toolcrib"
-SECURE_COOKIE = "__Host-toolcrib"
 KEPT_S = 12 * 3600
 IDLE_S = 2 * 3600
 CONFIRMED_S = 300.0
@@ -193,8 +218,7 @@ class SignIns:
 
     def use_link(self, word: str, request: Request) -> str | None:
         """What a browser holds that follows a link for the first time, where it has to be followed."""
-        place = self.place_of(word)
-        if place is None or host_of(place) != _host(request):
+        if self.place_of(word) is None or not self.is_home(self._links[word][0], request):
             return None
         return self.begin(self._links.pop(word)[0], request)
 
@@ -208,7 +232,7 @@ class SignIns:
 
     def is_home(self, caller: Caller, request: Request) -> bool:
         """Whether a request came to the host where the caller's sessions count."""
-        return host_of(self.address.base(caller)) == _host(request)
+        return self.address.is_home(caller, _host(request))
 
     def can_send_on(self, request: Request) -> bool:
         """Whether the browser that sent a request can be sent to the page's own host."""
@@ -286,7 +310,7 @@ class SignIns:
     def cookie_header(self, value: str) -> tuple[bytes, bytes]:
         """Has a browser keep ``value`` for this host alone; an empty one has it thrown away."""
         age, secure = (KEPT_S if value else 0), ("; Secure" if self.address.is_secure else "")
-        kept = f"{self._cookie_name()}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
+        kept = f"{self.address.cookie}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}"
         return b"set-cookie", kept.encode()
 
     def _session(self, request: Request) -> BrowserSession | None:
@@ -310,16 +334,12 @@ class SignIns:
 
     def _cookie(self, request: Request) -> str:
         """The value of our cookie; names of other programs on this host are passed over."""
-        wanted = self._cookie_name()
+        wanted = self._address.cookie if self._address is not None else COOKIE
         for part in (request.header(b"cookie") or b"").decode("latin-1").split(";"):
             name, _, value = part.strip().partition("=")
             if name == wanted:
                 return value
         return ""
-
-    def _cookie_name(self) -> str:
-        """With ``__Host-``, browsers see to it that nobody but this very host, over TLS, has set it."""
-        return SECURE_COOKIE if self._address is not None and self._address.is_secure else COOKIE
 
 
 def _digest(value: str) -> str:

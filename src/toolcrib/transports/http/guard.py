@@ -65,7 +65,7 @@ class RequestGuard:
             refusal = _recognise(request, self._identify)
             is_left_open = request.header(b"authorization") is None and self._asks_itself(request)
             if refusal is not None and not is_left_open:
-                return refusal if origin is None else replace(refusal, headers=refusal.headers + _shared(origin))
+                return refusal if origin is None else replace(refusal, headers=refusal.headers + shared_headers(origin))
         return WRONG_METHOD if request.method in FORBIDDEN_METHODS else None
 
 
@@ -86,7 +86,7 @@ def _preflight(request: Request, origin: bytes) -> Refusal:
     wanted = request.header(b"access-control-request-headers") or b""
     allowed = wanted if _HEADER_NAMES.fullmatch(wanted) else b"authorization, content-type"
     headers = (
-        *_shared(origin),
+        *shared_headers(origin),
         (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
         (b"access-control-allow-headers", allowed),
         (b"access-control-max-age", b"600"),
@@ -95,11 +95,12 @@ def _preflight(request: Request, origin: bytes) -> Refusal:
 
 
 def share_with(origin: bytes) -> bytes:
-    """Header lines that let the page of an allowed origin read an answer."""
-    return encode_headers(_shared(origin))
+    """The same as header lines."""
+    return encode_headers(shared_headers(origin))
 
 
-def _shared(origin: bytes) -> tuple[tuple[bytes, bytes], ...]:
+def shared_headers(origin: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """Headers that let the page of an allowed origin read an answer."""
     return (
         (b"access-control-allow-origin", origin),
         (b"access-control-expose-headers", EXPOSED),

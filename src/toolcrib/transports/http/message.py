@@ -98,10 +98,10 @@ class Refusal:
 
     def encode(self) -> bytes:
         """The whole answer, as it goes over the wire."""
-        body = b"" if self.status in BODILESS_STATUSES else self._problem()
+        body = b"" if self.status in BODILESS_STATUSES else self.problem()
         return encode_head(self.status, len(body), PROBLEM, encode_headers(self.headers) + CONNECTION_CLOSE) + body
 
-    def _problem(self) -> bytes:
+    def problem(self) -> bytes:
         """Problem details (RFC 9457), and beside them what every other error status says."""
         told = {"type": "about:blank", "title": HTTPStatus(self.status).phrase, "status": self.status}
         error = {"code": self.code, "message": self.message}

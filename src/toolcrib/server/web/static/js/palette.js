@@ -1,4 +1,6 @@
 // The command palette: type, choose with the arrows, Enter goes there.
+// Where the page is mounted: this file is at /static/VERSION/js/ below that.
+const root = new URL("../../..", import.meta.url).pathname.replace(/\/$/, "");
 const dialog = document.getElementById("palette");
 const field = dialog?.querySelector("input");
 const list = dialog?.querySelector("[role=listbox]");
@@ -17,7 +19,7 @@ function mark(index) {
 function option(found, place) {
   const item = document.createElement("a");
   item.id = `palette-${place}`;
-  item.href = found.href;
+  item.href = root + found.href;
   item.setAttribute("role", "option");
   item.tabIndex = -1;
   const name = document.createElement("span");
@@ -31,7 +33,7 @@ function option(found, place) {
 
 async function look() {
   const turn = ++asked;
-  const answer = await fetch(`/palette.json?q=${encodeURIComponent(field.value)}`, { credentials: "same-origin" });
+  const answer = await fetch(`${root}/palette.json?q=${encodeURIComponent(field.value)}`, { credentials: "same-origin" });
   if (turn !== asked || !answer.ok) return;
   const found = await answer.json();
   if (turn !== asked) return;
