@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.cli.program import Program
 from tests.server.web.site import opened
-from tests.server.web.workbench import open_bench
+from tests.server.web.workbench import Bench, open_bench
 
 from toolcrib.server.web import kb_page
 
@@ -98,6 +99,59 @@ def test_an_empty_knowledge_base_teaches_how_to_begin(tmp_path):
         assert "toolcrib kb add" in bench.owner.get("/kb?q=x").text
 
 
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """A knowledge base of its own, to which the page may add what is below ``docs``."""
+    program = Program(tmp_path_factory.mktemp("real"))
+    docs = program.project / "docs"
+    docs.mkdir(parents=True)
+    (docs / "ants.md").write_text("# Ants\n\nAnts carry leaves.\n")
+    program.config.write_text("[kb]\ndocs = false\nembedder = 'none'\nadd_from = ['docs']\n")
+    token = program.json("tokens", "create", "guest", "--level", "read_only")["token"]
+    with opened(program) as owner:
+        yield Bench(program, owner, token)
+
+
+def test_documents_are_added_indexed_anew_and_removed_without_scripts(real):
+    owner, docs = real.owner, str(real.program.project / "docs")
+    assert 'action="/kb/add"' in owner.get("/kb").text
+    added = owner.post("/kb/add", sources=f"\n{docs}\n", collection="animals & co")
+    shown, page = owner.get(added.place).text, owner.get("/kb?q=leaves").text
+    indexed = owner.post("/kb/reindex", collection="animals & co")
+    asked = owner.get("/kb/remove?collection=animals+%26+co").text
+    removed = owner.post("/kb/remove", collection="animals & co")
+
+    assert (added.status, indexed.status, removed.status) == (303, 303, 303)
+    assert "animals &amp; co is up to date." in shown
+    assert "/kb/remove?collection=animals+%26+co" in shown or "/kb/remove?collection=animals%20%26%20co" in shown
+    assert "carry <mark>leaves</mark>" in page
+    assert 'name="collection" value="animals &amp; co"' in asked
+    assert "Nothing to search yet" in owner.get(removed.place).text
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [("/etc/hostname", "is not below a folder"), ("http://127.0.0.1:1/x", "inside this machine or network")],
+)
+def test_what_may_not_be_added_is_said_and_what_was_entered_stays(real, source, says):
+    refused = real.owner.post("/kb/add", sources=source, collection="loot")
+
+    assert refused.status == 422
+    assert says in refused.text
+    assert f"\n{source}</textarea>" in refused.text
+
+
+def test_changes_are_refused_to_guests_and_to_foreign_pages(real):
+    guest = real.guest()
+    wanted = {"sources": str(real.program.project / "docs"), "collection": "g"}
+    by_guest, forged = guest.post("/kb/add", **wanted), real.owner.forge("/kb/add", **wanted)
+    nothing = real.owner.post("/kb/remove", collection="nothing")
+
+    assert 'action="/kb/add"' not in guest.get("/kb").text
+    assert (by_guest.status, forged.status, nothing.status) == (422, 403, 422)
+    assert "No collection named" in nothing.text
+
+
 ODD = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=6),
@@ -112,4 +166,5 @@ def test_whatever_the_tools_say_can_be_read(answer, other):
     kb_page.health(answer)
     kb_page.results(answer)
     kb_page.answered(answer)
+    kb_page.skipped(answer)
     kb_page.document(answer, kb_page.reading_of(other))

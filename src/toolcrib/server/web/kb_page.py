@@ -11,7 +11,7 @@ from toolcrib.core.call import ToolResult
 from toolcrib.server.answers import HttpAnswer, HttpProblem
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.render import Pages
+from toolcrib.server.web.render import Pages, go_on
 from toolcrib.server.web.tool_rows import visible
 
 LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
@@ -21,8 +21,10 @@ LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
     "kb.get_document",
     "kb.stats",
 )
+ADD, REMOVE, REINDEX = "kb.add", "kb.remove", "kb.reindex"
 TOOLS = (LIST, SEARCH, ANSWER, DOCUMENT, STATS)
 MOST_COLLECTIONS = 10
+MOST_SKIPPED = 10
 BEFORE = 2_000
 """How many characters before a passage are shown with it."""
 TONES = {"healthy": "good", "degraded": "warn", "unhealthy": "bad"}
@@ -242,7 +244,59 @@ def kb_routes(pages: Pages) -> list[RouteSpec]:
         answer = await _document(pages, visit, {"document_id": reading.document, "range": wanted})
         return pages.render(visit, "kb/document.html", document=document(answer, reading))
 
-    return [RouteSpec("GET", "/kb", show), RouteSpec("GET", "/kb/document", read)]
+    return [RouteSpec("GET", "/kb", show), RouteSpec("GET", "/kb/document", read), *_change_routes(pages)]
+
+
+def _change_routes(pages: Pages) -> list[RouteSpec]:
+    """Adding, removing and indexing anew."""
+
+    async def add(visit: PageRequest) -> HttpAnswer:
+        fields = visit.form()
+        sources = [line.strip() for line in fields.get("sources", "").splitlines() if line.strip()]
+        collection = fields.get("collection", "").strip() or "default"
+        report = await _change(pages, visit, ADD, {"sources": sources, "collection_id": collection})
+        if report.error is not None:
+            return await show_problem(visit, report.error.message, fields)
+        if reasons := skipped(report.data):
+            return await show_problem(visit, f"Left out of {collection}: {reasons}", fields)
+        return go_on("/kb", "kb_added", collection)
+
+    async def ask_removal(visit: PageRequest) -> HttpAnswer:
+        visit.need_known()
+        return pages.render(visit, "kb/remove.html", collection=visit.query.get("collection", "")[:200])
+
+    async def remove(visit: PageRequest) -> HttpAnswer:
+        collection = visit.form().get("collection", "")
+        wanted = {"collection_id": collection, "whole_collection": True}
+        return await done(visit, await _change(pages, visit, REMOVE, wanted), "kb_removed", collection)
+
+    async def reindex(visit: PageRequest) -> HttpAnswer:
+        collection = visit.form().get("collection", "")
+        result = await _change(pages, visit, REINDEX, {"collection_ids": [collection]})
+        return await done(visit, result, "kb_reindexed", collection)
+
+    async def done(visit: PageRequest, result: ToolResult, sentence: str, collection: str) -> HttpAnswer:
+        if result.error is not None:
+            return await show_problem(visit, result.error.message, {})
+        return go_on("/kb", sentence, collection)
+
+    async def show_problem(visit: PageRequest, problem: str, fields: Mapping[str, str]) -> HttpAnswer:
+        values = await _index(pages, visit) | {"problem": problem[:2_000], "fields": fields}
+        return pages.render(visit, "kb/index.html", status=422, **values)
+
+    return [
+        RouteSpec("POST", "/kb/add", add),
+        RouteSpec("GET", "/kb/remove", ask_removal),
+        RouteSpec("POST", "/kb/remove", remove),
+        RouteSpec("POST", "/kb/reindex", reindex),
+    ]
+
+
+def skipped(report: Any) -> str:
+    """What could not be added, and why."""
+    entries = [fields(entry) for entry in texts(fields(report).get("skipped"))]
+    told = [f"{text(entry.get('source'))}: {text(entry.get('reason'))}." for entry in entries[:MOST_SKIPPED]]
+    return " ".join(told + ([f"And {len(entries) - MOST_SKIPPED} more."] if len(entries) > MOST_SKIPPED else []))
 
 
 async def _reading(pages: Pages, visit: PageRequest) -> Reading:
@@ -265,6 +319,12 @@ async def _ask(pages: Pages, visit: PageRequest, tool: str, arguments: Mapping[s
     return await pages.premises.crib.call(tool, arguments, caller=visit.caller)
 
 
+async def _change(pages: Pages, visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    """Call a tool that changes something."""
+    visit.need_known()
+    return await _ask(pages, visit, tool, arguments)
+
+
 async def _index(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     here = {route.name for route in visible(pages.premises.crib, visit)}
     query = visit.query.get("q", "").strip()[:LONGEST_QUERY]
@@ -272,6 +332,10 @@ async def _index(pages: Pages, visit: PageRequest) -> dict[str, Any]:
         "missing": [name for name in TOOLS if name not in here],
         "is_here": LIST in here,
         "can_ask": ANSWER in here,
+        "can_add": ADD in here,
+        "can_remove": REMOVE in here,
+        "can_reindex": REINDEX in here,
+        "fields": {},
         "q": query,
         "mode": "ask" if visit.query.get("mode") == "ask" and ANSWER in here else "search",
         "collection": visit.query.get("collection", "")[:200],
