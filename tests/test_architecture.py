@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -252,6 +253,17 @@ def test_no_module_needs_itself_to_be_imported():
         cycle = error.args[1]
 
     assert cycle == []
+
+
+def test_no_public_class_name_stands_for_two_things():
+    """Whoever reads a class's name anywhere knows which one is meant."""
+    found = defaultdict(list)
+    for path in modules():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].append(module_of(path))
+
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
 def test_the_map_names_every_room_and_nothing_else():

@@ -19,9 +19,9 @@ from toolcrib.config.references import Environment
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import DiscoveryStatus, IsolationLevel
 from toolcrib.core.knowledge import Arrival, Collection, CollectionChange, DocumentInfo, PassageSpan, Stamp, document_id
 from toolcrib.core.worklist import TaskChange
-from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.proof import Proof, Trial, recall, remember
 from toolcrib.knowledge.indexing import build_segment
 from toolcrib.project.connecting import ClientFile, connect, disconnect, preview_disconnect
@@ -89,7 +89,7 @@ class Records(_Store):
         self._file = LockFile(home / self.file)
 
     async def put(self, key: str, value: str) -> None:
-        self._file.update(key, lambda _: Record(key, "success", error=value))
+        self._file.update(key, lambda _: Record(key, DiscoveryStatus.SUCCESS, error=value))
         if self._file.problem:  # kept in memory, and said so
             raise ConfigError(self._file.problem, hint="in memory", where=str(self._file.path))
 

@@ -10,6 +10,7 @@ from toolcrib.config.lock import Record
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.coordination import SessionEntry
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.knowledge import Arrival, Collection, CollectionChange, DocumentInfo, PassageSpan, Stamp, document_id
 from toolcrib.core.worklist import TaskChange
 from toolcrib.knowledge.indexing import build_segment
@@ -58,7 +59,7 @@ class Records(_Table):
     """What discovery found."""
 
     async def put(self, key: str, value: str) -> None:
-        await PgLedger(self.database).update(key, lambda _: Record(key, "success", error=value))
+        await PgLedger(self.database).update(key, lambda _: Record(key, DiscoveryStatus.SUCCESS, error=value))
 
     async def read(self) -> dict[str, str]:
         return {name: record.error for name, record in (await PgLedger(self.database).read()).items()}

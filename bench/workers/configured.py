@@ -17,6 +17,7 @@ from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.events import drop
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.crib.assemble import assemble, load
 from toolcrib.project.project import Project
 from toolcrib.server.identity.sign_in import SignIns, Tokens
@@ -39,7 +40,9 @@ def tool(server: int, number: int) -> dict[str, Any]:
 
 
 def record(server: ServerConfig, tools: list[dict[str, Any]]) -> Record:
-    found = Record(server.name, "success", tuple(tools), AT, config_hash=config_hash(server), era="2025-06-18")
+    found = Record(
+        server.name, DiscoveryStatus.SUCCESS, tuple(tools), AT, config_hash=config_hash(server), era="2025-06-18"
+    )
     return accept(found, [shown["name"] for shown in tools], comparison(server, "first", AT))
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from toolcrib.config.lock import Record, StandingAnswer, with_answer
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.reading import in_order
 from toolcrib.stores.audit.verify import verify
@@ -39,7 +40,7 @@ async def write_audit(log: QueuedAudit, numbers: "count[int]") -> None:
 def write_lock(path: Path, first: int) -> None:
     file = LockFile(path)
     for number in count(first):
-        file.update("server", lambda _, number=number: Record("server", "success", error=str(number)))
+        file.update("server", lambda _, number=number: Record("server", DiscoveryStatus.SUCCESS, error=str(number)))
         if file.problem:
             raise SystemExit(file.problem)
         acknowledge("lock", number)

@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.selftest import measure
 from toolcrib.transports.process.spawn import Spawner

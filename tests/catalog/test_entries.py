@@ -2,13 +2,16 @@
 
 from toolcrib.catalog.entries import discovery_outcome, overall_health
 from toolcrib.config.lock import Record
+from toolcrib.core.kinds import DiscoveryStatus
 
 SHOWN = {"name": "echo", "inputSchema": {"type": "object"}}
 
 
 def test_a_discovery_that_went_well_tells_what_was_registered():
     """The result counts the tools of all servers."""
-    outcome = discovery_outcome({"b": Record("b", "success", (SHOWN, SHOWN)), "a": Record("a", "success", (SHOWN,))})
+    outcome = discovery_outcome(
+        {"b": Record("b", DiscoveryStatus.SUCCESS, (SHOWN, SHOWN)), "a": Record("a", DiscoveryStatus.SUCCESS, (SHOWN,))}
+    )
 
     assert outcome.success
     assert outcome.data == {
@@ -22,7 +25,12 @@ def test_a_discovery_that_went_well_tells_what_was_registered():
 
 def test_a_discovery_with_a_failed_server_is_a_failed_result_that_still_tells_the_rest():
     """The caller gets a value with a code, never an exception."""
-    outcome = discovery_outcome({"a": Record("a", "success", (SHOWN,)), "b": Record("b", "failed", error="It died.")})
+    outcome = discovery_outcome(
+        {
+            "a": Record("a", DiscoveryStatus.SUCCESS, (SHOWN,)),
+            "b": Record("b", DiscoveryStatus.FAILED, error="It died."),
+        }
+    )
 
     assert outcome.error is not None
     assert (outcome.error.code, outcome.error.message, outcome.error.retryable) == (

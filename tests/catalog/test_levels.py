@@ -8,7 +8,8 @@ from toolcrib.catalog.levels import Leveled, level_of, level_of_name, policy_of
 from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse_toml
-from toolcrib.config.sections import POLICIES, SecurityConfig
+from toolcrib.config.rules import POLICIES
+from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.tool import SecurityLevel, Tool
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel

@@ -5,8 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.merge import Offering, beyond_capacity, clashes, merge
+from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
+from toolcrib.catalog.merge import Offering, beyond_capacity, merge
 from toolcrib.core.tool import Tool
 from toolcrib.sources.native.functions import NativeSource
 from toolcrib.testing import FakeSource
@@ -52,7 +52,10 @@ async def test_a_tool_that_would_shadow_a_native_one_is_left_out_and_said_so():
         "files__write": "files",
     }
     assert catalog.left_out == {
-        "files__read": "'files__read' of server 'files' is left out: the name is taken by a native tool"
+        "files__read": LeftOut(
+            LeftOutKind.TAKEN_BY_NATIVE,
+            "'files__read' of server 'files' is left out: the name is taken by a native tool",
+        )
     }
 
 
@@ -65,10 +68,15 @@ async def test_without_prefixes_the_first_server_by_name_keeps_a_shared_name():
     )
 
     assert {name: route.server for name, route in catalog.routes.items()} == {"add": "", "read": "a"}
-    assert clashes(catalog) == {
-        "b__read": "'read' of server 'b' is left out: the name is taken by server 'a'",
-        "b__add": "'add' of server 'b' is left out: the name is taken by a native tool",
+    assert catalog.left_out == {
+        "b__read": LeftOut(
+            LeftOutKind.TAKEN_BY_SERVER, "'read' of server 'b' is left out: the name is taken by server 'a'"
+        ),
+        "b__add": LeftOut(
+            LeftOutKind.TAKEN_BY_NATIVE, "'add' of server 'b' is left out: the name is taken by a native tool"
+        ),
     }
+    assert all(why.is_clash for why in catalog.left_out.values())
 
 
 async def test_a_view_changes_or_hides_a_tool():
@@ -80,8 +88,8 @@ async def test_a_view_changes_or_hides_a_tool():
     catalog = merge(offering(NATIVE), [offering(FakeSource("files"), "read", "delete", view=view)])
 
     assert [(route.tool, route.policy) for route in catalog.routes.values()] == [(Tool("read", timeout_s=5), "ask")]
-    assert catalog.left_out == {"files__delete": "disabled in the configuration"}
-    assert clashes(catalog) == {}
+    disabled = LeftOut(LeftOutKind.DISABLED, "disabled in the configuration")
+    assert (catalog.left_out, disabled.is_clash) == ({"files__delete": disabled}, False)
 
 
 async def test_beyond_the_capacity_what_comes_last_by_name_is_left_out():
@@ -94,8 +102,9 @@ async def test_beyond_the_capacity_what_comes_last_by_name_is_left_out():
     catalog = merge(offering(NATIVE, "zoo"), offers, capacity=3)
 
     assert list(catalog.routes) == ["a__x", "a__y", "zoo"]
-    assert catalog.left_out == dict.fromkeys(["a__z", "b__x"], "the catalogue is full at 3 tools ([catalog] capacity)")
-    assert (beyond_capacity(catalog), clashes(catalog)) == (["a__z", "b__x"], {})
+    full = LeftOut(LeftOutKind.FULL, "the catalogue is full at 3 tools ([catalog] capacity)")
+    assert catalog.left_out == dict.fromkeys(["a__z", "b__x"], full)
+    assert (beyond_capacity(catalog), full.is_clash) == (["a__z", "b__x"], False)
 
 
 NAMES = st.lists(st.text("ab_", min_size=1, max_size=3), unique=True, max_size=3)

@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcrib.catalog.pins import (
-    CHANGED,
-    MOVED,
-    NEW,
     PINS_MAX,
-    TOO_MANY,
     Comparison,
     accept,
     fingerprint,
@@ -26,6 +22,9 @@ from toolcrib.catalog.pins import (
 )
 from toolcrib.config.lock import Pin, Record
 from toolcrib.config.model import ServerConfig
+from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
+
+CHANGED, MOVED, NEW, TOO_MANY = HoldReason
 
 TOOL = {
     "name": "search",
@@ -169,8 +168,8 @@ def test_definitions_that_only_python_takes_for_equal_are_not_alike():
 
 # Settling, holding, accepting
 
-HOW = Comparison("id", "first", "2026-11-16T00:00:00Z")
-STRICT, OFF = replace(HOW, mode="strict"), replace(HOW, mode="off")
+HOW = Comparison("id", PinMode.FIRST, "2026-11-16T00:00:00Z")
+STRICT, OFF = replace(HOW, mode=PinMode.STRICT), replace(HOW, mode=PinMode.OFF)
 NAMES = ("a", "b")
 
 
@@ -347,14 +346,14 @@ IN_MANIFEST = "manifest:srv"
 @pytest.mark.parametrize(
     ("entry", "accepted", "others", "why"),
     [
-        ("", "", (), ""),
-        ("", IN_MANIFEST, (), ""),
-        (IN_MANIFEST, IN_MANIFEST, ("manifest:other",), ""),
+        ("", "", (), None),
+        ("", IN_MANIFEST, (), None),
+        (IN_MANIFEST, IN_MANIFEST, ("manifest:other",), None),
         (IN_MANIFEST, "manifest:else", (), MOVED),
-        (IN_MANIFEST, "", (), ""),
-        (IN_MANIFEST, "", ("", "listed elsewhere"), ""),
+        (IN_MANIFEST, "", (), None),
+        (IN_MANIFEST, "", ("", "listed elsewhere"), None),
         (IN_MANIFEST, "", ("", "manifest:other"), NEW),
-        ("listed elsewhere", "", ("manifest:other",), ""),
+        ("listed elsewhere", "", ("manifest:other",), None),
     ],
 )
 def test_which_servers_of_a_platform_are_not_connected_to(entry, accepted, others, why):
@@ -378,10 +377,10 @@ def test_what_is_held_here_stays_held_when_another_process_pinned_something_else
 
 def test_a_server_that_never_shows_the_same_tools_is_no_longer_believed_unasked():
     """Its pins do not grow without end, none is given up, and what comes then is held until a person accepts it."""
-    how = Comparison("server", "first", "now")
+    how = Comparison("server", PinMode.FIRST, "now")
     pins = {f"tool_{number}": Pin("hash", "server", "then") for number in range(PINS_MAX - 1)}
     tools = tuple({"name": name} for name in ("last", "one_more"))
-    record = Record("files", "success", tools, "now", pins=pins)
+    record = Record("files", DiscoveryStatus.SUCCESS, tools, "now", pins=pins)
 
     settled = replace(record, pins=settle(record, tools, how))
     accepted = accept(settled, ["one_more"], how)

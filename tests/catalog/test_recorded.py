@@ -14,6 +14,7 @@ from toolcrib.config.parse import parse_toml
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import SourceUnavailable
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.tool import Tool
 from toolcrib.crib.assemble import open_crib
@@ -63,7 +64,7 @@ def shown(name: str, **more: object) -> dict[str, object]:
 
 def record_of(config: Config, server: str, *tools: dict[str, object], accepted: bool = True, **more: str) -> Record:
     found = config.servers[server]
-    record = Record(server, "success", tools, AT, config_hash=config_hash(found))
+    record = Record(server, DiscoveryStatus.SUCCESS, tools, AT, config_hash=config_hash(found))
     names = [str(tool["name"]) for tool in tools if accepted and "name" in tool]
     return replace(accept(record, names, comparison(found, "strict", AT)), **more)
 
@@ -73,9 +74,9 @@ def records_of(config: Config) -> dict[str, Record]:
         record_of(config, "files", shown("read_file"), shown("write_file"), shown("wipe"), {"description": "no name"}),
         record_of(config, "mail", shown("send"), shown("get", annotations={"destructiveHint": True}), accepted=False),
         replace(record_of(config, "moved", shown("old")), config_hash="of another command"),
-        record_of(config, "broken", shown("still_there"), status="failed", error="It died."),
+        record_of(config, "broken", shown("still_there"), status=DiscoveryStatus.FAILED, error="It died."),
         record_of(config, "resting", shown("asleep")),
-        Record("gone", "success", (shown("ghost"),), AT),
+        Record("gone", DiscoveryStatus.SUCCESS, (shown("ghost"),), AT),
     ]
     return {record.server: record for record in records}
 
@@ -140,7 +141,7 @@ def test_native_tools_stand_beside_those_of_servers():
 
 def test_a_server_nobody_asked_yet_brings_nothing():
     """Tools without the time of a discovery were never discovered."""
-    assert recorded_tools(Record("files", "success", (shown("read"),))) == ()
+    assert recorded_tools(Record("files", DiscoveryStatus.SUCCESS, (shown("read"),))) == ()
 
 
 async def test_what_is_only_recorded_cannot_be_called():

@@ -6,16 +6,18 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.catalog import pins
-from toolcrib.catalog.pins import CHANGED, MOVED, NEW, TOO_MANY
 from toolcrib.catalog.records import Quarantine, ServerShelf
 from toolcrib.config.lock import Pin, Record
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.errors import PermissionDenied, UnknownTool
+from toolcrib.core.kinds import HoldReason
 from toolcrib.core.tool import Tool
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
+
+CHANGED, MOVED, NEW, TOO_MANY = HoldReason
 
 
 def tool(name: str, text: str = "first", **more: object) -> Tool:
@@ -224,7 +226,7 @@ async def test_nothing_is_accepted_that_is_no_longer_what_was_looked_at():
     assert held == CHANGED
 
 
-@pytest.mark.parametrize("barred", ["its entry is another", ""])
+@pytest.mark.parametrize("barred", [MOVED, None])
 async def test_a_server_that_is_let_go_is_asked_anew_and_any_other_is_left_as_it_is(barred):
     shelf = ServerShelf(
         ServerConfig("files", command="files"), None, None, fresh_until=5.0, barred=barred, is_compared=True
@@ -233,7 +235,7 @@ async def test_a_server_that_is_let_go_is_asked_anew_and_any_other_is_left_as_it
 
     Quarantine.unbar(shelf)
 
-    assert (shelf.barred, shelf.is_compared, shelf.settled.is_set()) == ("", not barred, not barred)
+    assert (shelf.barred, shelf.is_compared, shelf.settled.is_set()) == (None, not barred, not barred)
     assert shelf.fresh_until == (0.0 if barred else 5.0)
 
 
@@ -247,7 +249,7 @@ def shelf_of(entry: str = "", accepted: str = "", **more: object) -> ServerShelf
     return ServerShelf(ServerConfig("files", command="files", entry=entry), None, record, (tool("read"),), **more)
 
 
-@pytest.mark.parametrize(("mode", "barred"), [("off", ""), ("first", MOVED), ("strict", MOVED)])
+@pytest.mark.parametrize(("mode", "barred"), [("off", None), ("first", MOVED), ("strict", MOVED)])
 def test_a_server_of_which_the_list_says_something_else_is_in_quarantine_unless_that_is_off(mode, barred):
     shelf = shelf_of(OTHER, accepted=LISTED)
 
@@ -282,11 +284,11 @@ def test_tools_are_compared_with_their_pins_only_where_something_may_be_differen
 @pytest.mark.parametrize(
     ("barred", "stored", "is_changed", "still_barred"),
     [
-        ("", None, False, ""),
+        (None, None, False, None),
         (MOVED, None, False, MOVED),
         (MOVED, Record("files", entry=LISTED), False, MOVED),
-        (MOVED, Record("files", entry=OTHER), True, ""),
-        ("", Record("files", pins={"read": Pin("else", "", "then")}), True, ""),
+        (MOVED, Record("files", entry=OTHER), True, None),
+        (None, Record("files", pins={"read": Pin("else", "", "then")}), True, None),
         (MOVED, Record("files", entry=LISTED, pins={"read": Pin("else", "", "then")}), True, MOVED),
     ],
     ids=["nothing stored", "nobody accepted it", "accepted as it was", "accepted as it is", "a pin", "a pin only"],

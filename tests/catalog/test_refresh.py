@@ -8,12 +8,14 @@ import pytest
 from toolcrib.catalog import flights, refresh
 from toolcrib.catalog import records as storing
 from toolcrib.catalog.entries import missing_servers
-from toolcrib.catalog.refresh import Refresher, ServerShelf
+from toolcrib.catalog.records import ServerShelf
+from toolcrib.catalog.refresh import Refresher
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, SourceUnavailable, StoreUnavailable
 from toolcrib.core.events import Event
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
 from toolcrib.stores.records import MemoryRecords
@@ -51,7 +53,13 @@ def server(name: str, **config: object) -> ServerConfig:
 def found(source: FakeSource, **fields: object) -> Record:
     """A good record of an earlier run, long out of date."""
     shown = tuple({"name": tool.name, "inputSchema": {"type": "object"}} for tool in source.tools)
-    plain = Record(source.name, "success", shown, "2020-01-01T00:00:00Z", config_hash=config_hash(server(source.name)))
+    plain = Record(
+        source.name,
+        DiscoveryStatus.SUCCESS,
+        shown,
+        "2020-01-01T00:00:00Z",
+        config_hash=config_hash(server(source.name)),
+    )
     return replace(plain, **fields)
 
 
@@ -375,7 +383,7 @@ async def test_a_failure_of_an_earlier_run_leaves_its_tools_usable(fresh):
     """And the server is asked again at the first need."""
     files = FakeSource("files", ["read"])
 
-    shelf = fresh.put(files, found(files, status="failed", error="down"))
+    shelf = fresh.put(files, found(files, status=DiscoveryStatus.FAILED, error="down"))
 
     assert (names(shelf), shelf.is_known, shelf.fresh_until) == (["read"], True, 0.0)
 

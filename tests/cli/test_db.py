@@ -10,6 +10,7 @@ from tests.cli.program import Program
 from toolcrib.config.lock import Lock, Pin, Record, StandingAnswer
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.database import AuditDatabase, body_of
@@ -26,7 +27,7 @@ KILLS = 5
 
 def fill(toolcrib: Program) -> None:
     """What a machine has after a while."""
-    records = {f"s{n:03}": Record(f"s{n:03}", "success", pins={"t": Pin("h", "i")}) for n in range(60)}
+    records = {f"s{n:03}": Record(f"s{n:03}", DiscoveryStatus.SUCCESS, pins={"t": Pin("h", "i")}) for n in range(60)}
     answers = {f"s{n:03}__t": {"ann": StandingAnswer(True, "2026-01-02T03:04:05Z", "terminal")} for n in range(40)}
     LockFile(toolcrib.project / "toolcrib.lock").change(lambda _: Lock(records, answers))
     state = toolcrib.home / "state" / "toolcrib"

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from toolcrib.config.lock import Lock, Pin, Record, StandingAnswer, age_s, read_lock, timestamp, with_record, write_lock
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import DiscoveryStatus
 
 TIME = ServerConfig("time", command="uvx", args=("mcp-server-time",))
 
 RECORD = Record(
     server="time",
-    status="success",
+    status=DiscoveryStatus.SUCCESS,
     tools=(
         {"name": "zone", "inputSchema": {"type": "object"}},
         {"icons": [], "inputSchema": {"type": "object", "properties": {"b": {}, "a": {}}}, "name": "now"},
@@ -76,7 +77,7 @@ TEXT = """\
 
 BOTTOMLESS = '{"version": 1, "servers": {"a": {"status": "never", "tools": [{"x":' + "[" * 100_000
 
-FAILED = Record("alpha", "failed", last_discovery="2026-11-03T12:00:01Z", error="no such command")
+FAILED = Record("alpha", DiscoveryStatus.FAILED, last_discovery="2026-11-03T12:00:01Z", error="no such command")
 
 words = st.text(max_size=6)
 json_values = st.recursive(
@@ -207,7 +208,7 @@ def test_a_lock_with_a_thousand_tools_is_read_in_a_moment():
         "properties": {f"parameter_{n}": {"type": "string", "description": "x" * 40} for n in range(6)},
     }
     many = tuple({"name": f"tool_{n:04}", "description": "d" * 100, "inputSchema": schema} for n in range(1000))
-    text = write_lock(Lock({"big": Record("big", "success", many)}))
+    text = write_lock(Lock({"big": Record("big", DiscoveryStatus.SUCCESS, many)}))
 
     steps = 0
 

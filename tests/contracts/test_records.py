@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.config.lock import Pin, Record
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.stores.records import MemoryRecords
 
 ODD = 'odd \\ "name" 🌍\0'
@@ -80,7 +81,7 @@ async def test_replicas_that_pin_at_once_lose_none_of_each_others_pins(ledgers):
 
     def pin(name):
         def change(stored):
-            known = stored or Record("files", "success")
+            known = stored or Record("files", DiscoveryStatus.SUCCESS)
             return replace(known, pins={**known.pins, name: Pin(name, "here")})
 
         return change

@@ -22,6 +22,7 @@ from toolcrib.core.access import (
     may_know_server,
     may_operate,
 )
+from toolcrib.core.kinds import HoldReason
 from toolcrib.core.tool import SecurityLevel
 
 LEVELS = list(SecurityLevel)
@@ -100,15 +101,15 @@ def test_every_capability_a_tool_needs_must_be_granted(granted, needed, expected
 @pytest.mark.parametrize(
     ("policy", "held", "expected"),
     [
-        ("allow", "", Decision.ALLOWED),
-        ("ask", "", Decision.ASK),
-        ("deny", "", Decision.DENIED),
-        ("disable", "", Decision.DENIED),
-        ("Allow", "", Decision.DENIED),
-        ("", "", Decision.DENIED),
-        ("allow", "changed", Decision.HELD),
-        ("ask", "changed", Decision.HELD),
-        ("deny", "changed", Decision.HELD),
+        ("allow", None, Decision.ALLOWED),
+        ("ask", None, Decision.ASK),
+        ("deny", None, Decision.DENIED),
+        ("disable", None, Decision.DENIED),
+        ("Allow", None, Decision.DENIED),
+        ("", None, Decision.DENIED),
+        ("allow", HoldReason.CHANGED, Decision.HELD),
+        ("ask", HoldReason.CHANGED, Decision.HELD),
+        ("deny", HoldReason.CHANGED, Decision.HELD),
     ],
 )
 def test_quarantine_comes_before_the_policy_and_an_unknown_policy_denies(policy, held, expected):

@@ -25,6 +25,7 @@ from toolcrib.core.call import ToolCall
 from toolcrib.core.clocks import BELIEVED_S, Moments
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.events import drop
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.layers import make_seal
 from toolcrib.server.identity.authentication import AuthContext, make_authentication
@@ -215,9 +216,11 @@ def test_a_link_to_sign_in_lasts_as_long_as_it_should_whatever_the_clock_is_set_
 async def test_a_record_from_the_future_is_stale_and_is_replaced(jump: float):
     """Otherwise a record made while the clock was wrong would be fresh for years."""
     now = datetime.fromtimestamp(NOW, UTC)
-    record = Record("x", "success", last_discovery=timestamp(datetime.fromtimestamp(NOW + jump, UTC)))
+    record = Record("x", DiscoveryStatus.SUCCESS, last_discovery=timestamp(datetime.fromtimestamp(NOW + jump, UTC)))
     made = Record(
-        "x", "success", last_discovery=timestamp(datetime.fromtimestamp(datetime.now(UTC).timestamp() + jump, UTC))
+        "x",
+        DiscoveryStatus.SUCCESS,
+        last_discovery=timestamp(datetime.fromtimestamp(datetime.now(UTC).timestamp() + jump, UTC)),
     )
 
     assert age_s(record, now) == (None if jump > 0 else -jump)

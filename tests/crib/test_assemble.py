@@ -10,6 +10,7 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import AuditConfig, Config
 from toolcrib.config.references import Environment as Around
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.crib.assemble import as_loaded, open_crib
 from toolcrib.stores.records import MemoryRecords
 
@@ -18,14 +19,14 @@ async def test_records_in_memory_are_changed_one_at_a_time():
     """Put in, changed, and taken out by ``None``, as in a lock file."""
     records = MemoryRecords()
 
-    await records.update("a", lambda old: Record("a", "success") if old is None else None)
+    await records.update("a", lambda old: Record("a", DiscoveryStatus.SUCCESS) if old is None else None)
     put = dict(await records.read())
-    await records.update("a", lambda old: Record("a", "failed", error=old.status))
+    await records.update("a", lambda old: Record("a", DiscoveryStatus.FAILED, error=old.status))
     changed = dict(await records.read())
     await records.update("a", lambda old: None)
 
-    assert put == {"a": Record("a", "success")}
-    assert changed == {"a": Record("a", "failed", error="success")}
+    assert put == {"a": Record("a", DiscoveryStatus.SUCCESS)}
+    assert changed == {"a": Record("a", DiscoveryStatus.FAILED, error="success")}
     assert dict(await records.read()) == {}
 
 

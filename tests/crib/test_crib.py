@@ -18,6 +18,7 @@ from toolcrib.core import errors, events
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallerError, InternalError, SourceUnavailable
+from toolcrib.core.kinds import DiscoveryStatus, LinkState
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.crib.assemble import open_crib
@@ -242,7 +243,7 @@ async def test_a_server_that_cannot_be_reached_is_unavailable_and_not_asked_agai
     """With the reason of the failed discovery and what is known about it."""
     files = FakeSource("files")
     files.trouble = SourceUnavailable("The server 'files' will not start.")
-    files.state = SourceStatus("failing", details={"phase": "starting"})
+    files.state = SourceStatus(LinkState.FAILING, details={"phase": "starting"})
     async with memory_crib(files) as made:
         results = [await made.crib.call("files__read") for _ in range(3)]
 
@@ -800,7 +801,9 @@ async def test_a_damaged_record_costs_only_its_bad_entries():
     """The lock is a file, and files get edited."""
     good, bad = {"name": "read", "inputSchema": {"type": "object"}}, {"description": "no name"}
     config = server("files")
-    record = Record("files", "success", (good, bad), "2026-01-01T00:00:00Z", config_hash=config_hash(config))
+    record = Record(
+        "files", DiscoveryStatus.SUCCESS, (good, bad), "2026-01-01T00:00:00Z", config_hash=config_hash(config)
+    )
     records = MemoryRecords()
     await records.update("files", lambda _: record)
     async with memory_crib(FakeSource("files", ["read"]), records=records) as made:

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.run import run_once
 from toolcrib.isolate.selftest import measure_all

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.isolate.levels import UNPROMISED, IsolationLevel, Probe, promises
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import UNPROMISED, Probe, promises
 
 NOBODY = 65534
 PROGRAM = Path(__file__).with_name("as_user.py")

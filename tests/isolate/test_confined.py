@@ -13,7 +13,8 @@ import pytest
 from tests.isolate.conftest import CONFINED
 from tests.transports.processes import until
 
-from toolcrib.isolate.levels import IsolationLevel, IsolationWanted, Probe, ResourceLimits
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import IsolationWanted, Probe, ResourceLimits
 from toolcrib.isolate.plan import CONFINED_POWERS, Host, confine
 from toolcrib.isolate.run import run_once
 from toolcrib.isolate.selftest import Verdict, listen, was_called

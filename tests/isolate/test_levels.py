@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.sections import ISOLATIONS
+from toolcrib.config.rules import SETTING_RULES
+from toolcrib.core.kinds import IsolationLevel
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.isolate.levels import ADDED, ATTEMPTS, UNPROMISED, IsolationLevel, Probe, promises, shortfall
+from toolcrib.isolate.levels import ADDED, ATTEMPTS, UNPROMISED, Probe, promises, shortfall
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "isolation.md"
 
@@ -42,9 +43,16 @@ def test_every_probe_has_words():
     assert set(ATTEMPTS) == set(Probe)
 
 
-def test_the_configuration_knows_the_same_levels():
-    """In the same order."""
-    assert tuple(IsolationLevel) == ISOLATIONS
+@pytest.mark.parametrize("setting", ["isolation.level", "workspace.isolation"])
+def test_of_two_levels_in_two_files_the_higher_one_counts(setting):
+    """The configuration orders them as the rank does."""
+    stricter = SETTING_RULES[setting]
+
+    assert all(
+        stricter(one, other) is max(one, other, key=lambda level: level.rank)
+        for one in IsolationLevel
+        for other in IsolationLevel
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import IsolationLevel, IsolationWanted, ResourceLimits
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import IsolationWanted, ResourceLimits
 from toolcrib.isolate.plan import DEVICE, READ, WRITE, Binds, Host, confine, wrap
 from toolcrib.transports.process.spec import ProcessSpec
 

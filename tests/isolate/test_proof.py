@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import IsolationLevel, IsolationWanted, promises
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import IsolationWanted, promises
 from toolcrib.isolate.proof import Prover, describe_circumstances, recall, remember, state_path
 from toolcrib.isolate.selftest import Proof, Trial, Verdict
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.isolate.levels import IsolationLevel, Probe, promises
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import Probe, promises
 from toolcrib.isolate.selftest import Proof, Trial, Verdict, measure, open_arena, try_level
 
 OPEN = {Verdict.OPEN}

@@ -7,7 +7,8 @@ from tests.isolate import jobs
 
 from toolcrib.config.sections import IsolationConfig
 from toolcrib.core.errors import ToolFailed
-from toolcrib.isolate.levels import AUTO, IsolationWanted, ResourceLimits
+from toolcrib.core.kinds import AUTO
+from toolcrib.isolate.levels import IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.sources.mcp.bounds import Isolator
 from toolcrib.transports.process.spawn import Spawner

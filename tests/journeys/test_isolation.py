@@ -11,8 +11,8 @@ from tests.fleet.install import FLEET
 from tests.journeys.workshop import make_repository
 
 from toolcrib.config.references import Environment
+from toolcrib.core.kinds import IsolationLevel
 from toolcrib.crib.assemble import open_crib
-from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.selftest import measure
 from toolcrib.transports.process.spawn import Spawner

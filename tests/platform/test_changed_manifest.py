@@ -8,11 +8,11 @@ import pytest
 from tests.cli.program import Program
 from tests.platform.mcp_servers import mcp_server
 
-from toolcrib.catalog.pins import MOVED, NEW
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.config.sections import PlatformConfig, SecurityConfig
 from toolcrib.core import events
+from toolcrib.core.kinds import HoldReason
 from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.platform.gateway import NAME
@@ -72,9 +72,9 @@ async def test_a_server_at_another_address_gets_no_token_before_a_person_accepts
         entry, story = server_entries(crib)[0], crib.explain("mail__greet")
         assert (refused.error.code, evil.seen) == ("TOOL_PERMISSION_DENIED", [])
         assert (entry["state"], entry["held"], story.verdict) == ("held", ["mail__greet"], "held")
-        assert f"It is in quarantine: {MOVED}." in story.reasons
+        assert f"It is in quarantine: {HoldReason.MOVED}." in story.reasons
         assert "`toolcrib approve mail`" in entry["error"]
-        assert [event.fields["reason"] for event in heard if event.name == events.SERVER_HELD] == [MOVED]
+        assert [event.fields["reason"] for event in heard if event.name == events.SERVER_HELD] == [HoldReason.MOVED]
 
         assert await crib.servers.approve("mail") == ["mail", "mail__greet"]
         assert await names(crib) == ["mail__greet"]
@@ -124,7 +124,7 @@ async def test_a_server_that_joins_a_manifest_waits_for_a_person(start, servers,
         assert await names(crib) == ["mail__greet"]
         story = crib.explain("post__greet")
         assert (story.verdict, story.todo, evil.seen) == ("held", "Run `toolcrib approve post`.", [])
-        assert NEW in story.reasons[0]
+        assert HoldReason.NEW in story.reasons[0]
 
         assert await crib.servers.approve("post") == ["post"]
         assert await names(crib) == ["mail__greet", "post__greet"]
@@ -174,7 +174,7 @@ async def test_the_commands_show_it_and_accept_it(servers, tmp_path):
     listed = json.loads(await told("servers", "ls", "--json"))
     assert [(entry["name"], entry["state"]) for entry in listed] == [("mail", "held")]
     assert json.loads(await told("why", "mail__greet", "--json"))["verdict"] == "held"
-    assert MOVED in await told("diff")
+    assert HoldReason.MOVED in await told("diff")
     assert evil.seen == []
     await told("approve", "--all")
     assert "Hello, Ada!" in await told("call", "mail__greet", "name=Ada")

@@ -14,6 +14,7 @@ from toolcrib.config.model import Config, config_hash
 from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.loading import Loaded, load
@@ -51,7 +52,7 @@ def tool(name: str) -> dict[str, object]:
 def write_records(place: ProjectPlace, **tools: list[str]) -> None:
     servers = load(None, place.around).config.servers
     records = {
-        name: Record(name, "success", tuple(map(tool, names)), AT, config_hash=config_hash(servers[name]))
+        name: Record(name, DiscoveryStatus.SUCCESS, tuple(map(tool, names)), AT, config_hash=config_hash(servers[name]))
         for name, names in tools.items()
     }
     (place.directory / "toolcrib.lock").write_text(write_lock(Lock(records)))
@@ -204,7 +205,7 @@ async def test_records_in_a_shared_database_are_followed_and_kept_while_it_is_aw
         (place.directory / "toolcrib.toml").write_text(f'{WRITTEN}\n[store]\nurl = "{url}"\ntimeout = 1\n')
         database = PgDatabase(StoreSettings(url))
         files = load(None, place.around).config.servers["files"]
-        found = Record("files", "success", (tool("read_file"),), AT, config_hash=config_hash(files))
+        found = Record("files", DiscoveryStatus.SUCCESS, (tool("read_file"),), AT, config_hash=config_hash(files))
         dossier = ProjectState(place)
         first, second = await dossier.read(), await dossier.read()
         await PgLedger(database).update("files", lambda _: found)

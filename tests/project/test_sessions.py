@@ -17,6 +17,7 @@ from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.events import Emit, Event, Stay, drop
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.crib.assemble import assemble
 from toolcrib.crib.loading import load
 from toolcrib.project.known import ProjectPlace
@@ -124,7 +125,7 @@ async def test_servers_that_have_not_answered_are_shown_as_the_record_knows_them
     directory = bench.project("mine", bench.tiny(), '[servers.hangs]\ncommand = "sleep"\nargs = ["600"]')
     hangs = load(None, bench.around(directory)).config.servers["hangs"]
     shown = {"name": "old", "inputSchema": {"type": "object"}}
-    record = Record("hangs", "success", (shown,), "2026-01-02T03:04:05Z", config_hash=config_hash(hangs))
+    record = Record("hangs", DiscoveryStatus.SUCCESS, (shown,), "2026-01-02T03:04:05Z", config_hash=config_hash(hangs))
     (directory / "toolcrib.lock").write_text(write_lock(Lock({"hangs": record})))
 
     async with bench.serving(directory) as sessions:

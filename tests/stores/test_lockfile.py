@@ -12,10 +12,11 @@ from tests.stores.processes import SPAWN, has_changed, started, until_at_work
 
 from toolcrib.config.lock import Lock, Record, read_lock, write_lock
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.stores.lockfile import LockFile
 
-TIME = Record("time", "success", ({"name": "now"},), "2026-11-03T12:00:00Z", config_hash="abc")
-DOCS = Record("docs", "failed", error="boom")
+TIME = Record("time", DiscoveryStatus.SUCCESS, ({"name": "now"},), "2026-11-03T12:00:00Z", config_hash="abc")
+DOCS = Record("docs", DiscoveryStatus.FAILED, error="boom")
 
 
 def put(record: Record):
@@ -29,13 +30,13 @@ def count_up(path: str, server: str, times: int) -> None:
 
 def _one_more(present: Record | None) -> Record:
     found = present or Record("")
-    return replace(found, status="success", problems=(*found.problems, "x"))
+    return replace(found, status=DiscoveryStatus.SUCCESS, problems=(*found.problems, "x"))
 
 
 def update_for_ever(path: str) -> None:
     big = tuple({"name": f"tool_{n}", "description": "x" * 200} for n in range(500))
     for number in range(1_000_000):
-        LockFile(Path(path)).update("big", put(Record("big", "success", big, error=str(number))))
+        LockFile(Path(path)).update("big", put(Record("big", DiscoveryStatus.SUCCESS, big, error=str(number))))
 
 
 def update_with_a_full_disk(path: str, answers) -> None:
@@ -77,12 +78,12 @@ def test_a_record_is_stored_changed_and_removed(tmp_path):
     empty = file.read()
     file.update("docs", put(DOCS))
     stored = file.update("time", put(TIME))
-    changed = file.update("time", lambda present: replace(present, status="failed", error="gone"))
+    changed = file.update("time", lambda present: replace(present, status=DiscoveryStatus.FAILED, error="gone"))
     removed = file.update("docs", lambda present: None)
 
     assert (empty, stored, removed) == (Lock(), TIME, None)
     assert file.read() == LockFile(file.path).read() == Lock({"time": changed})
-    assert changed == replace(TIME, status="failed", error="gone")
+    assert changed == replace(TIME, status=DiscoveryStatus.FAILED, error="gone")
     assert file.path.read_text() == write_lock(Lock({"time": changed}))
     assert file.problem == ""
 

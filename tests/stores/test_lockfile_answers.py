@@ -8,6 +8,7 @@ from tests.stores.processes import started, until_at_work
 
 from toolcrib.config.lock import Lock, Record, StandingAnswer, read_lock, with_answer
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.stores.lockfile import LockFile
 
 ROUNDS = 4
@@ -34,7 +35,7 @@ def answer_for_ever(path: str, caller: str, log: str) -> None:
 def test_an_answer_is_stored_beside_the_records_and_can_be_taken_back(tmp_path):
     """The last one of a tool takes the tool with it."""
     file = LockFile(tmp_path / "toolcrib.lock")
-    record = file.update("docs", lambda _: Record("docs", "failed", error="boom"))
+    record = file.update("docs", lambda _: Record("docs", DiscoveryStatus.FAILED, error="boom"))
     file.change(put("a", "ann"))
     both = file.change(put("a", "bob"))
     one = file.change(lambda lock: with_answer(lock, "a", "ann", None))

@@ -13,7 +13,7 @@ from tests.fleet.running import until
 from tests.workspace.conftest import CANARY
 
 from toolcrib.core.errors import PermissionDenied, ToolcribError
-from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.core.kinds import IsolationLevel
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.proof import Prover
 from toolcrib.stores.paths import find_project

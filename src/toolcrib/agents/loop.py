@@ -25,7 +25,7 @@ from toolcrib.models.talk import (
     Turn,
     user,
 )
-from toolcrib.schema.dialects.known import dialect_of
+from toolcrib.schema.dialects import dialect_of
 from toolcrib.schema.dialects.offer import DialectOffer, Options
 
 

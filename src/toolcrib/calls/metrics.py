@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from toolcrib.core.kinds import Health
+
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper limits of the classes that durations are counted in."""
 
@@ -196,7 +198,7 @@ def _refusals(metrics: Metrics) -> Iterator[Sample]:
 
 def _catalogue(health: Mapping[str, Any]) -> Iterator[Iterator[str]]:
     servers = health["servers"]
-    ups = [("", {"server": name}, float(server["health"] == "healthy")) for name, server in servers.items()]
+    ups = [("", {"server": name}, float(server["health"] == Health.HEALTHY)) for name, server in servers.items()]
     restarts = [("", {"server": name}, server["restarts"]) for name, server in servers.items()]
     sizes = [("", {"kind": kind}, count) for kind, count in health["tools"].items()]
     yield _family("toolcrib_server_up", "gauge", "Whether a server can be used.", ups)

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import Any
 
 import msgspec
 
 from toolcrib.core.access import NATIVE, Grants, Reach, decide
 from toolcrib.core.errors import CallerError, did_you_mean
+from toolcrib.core.kinds import HoldReason, Policy
 from toolcrib.core.source import ToolSource
 from toolcrib.core.tool import Tool, to_mcp
 from toolcrib.schema.arguments import value_hints
-from toolcrib.schema.dialects.known import DIALECTS, dialect_of
+from toolcrib.schema.dialects import DIALECTS, dialect_of
 from toolcrib.schema.dialects.names import NameTable
 from toolcrib.schema.dialects.offer import DialectOffer, Options
 from toolcrib.schema.signature import count_tokens, signature
@@ -26,10 +28,9 @@ class Route:
     """Empty for native tools."""
     tool: Tool
     source: ToolSource
-    policy: str = "allow"
-    """``allow``, ``ask`` or ``deny``."""
-    held: str = ""
-    """Why it is in quarantine; empty if it is not."""
+    policy: Policy = Policy.ALLOW
+    held: HoldReason | None = None
+    """Why it is in quarantine; ``None`` if it is not."""
     real: str = ""
     """Its name in the whole catalogue, where a profile shows it; policies, grants and the audit log go by that."""
     reach: Reach = field(init=False, repr=False, compare=False)
@@ -69,12 +70,36 @@ class Route:
         return to_mcp(self.tool, self.name)
 
 
+class LeftOutKind(Enum):
+    """What keeps a name out of a catalogue."""
+
+    DISABLED = auto()
+    TAKEN_BY_NATIVE = auto()
+    TAKEN_BY_SERVER = auto()
+    FULL = auto()
+    """The catalogue has as many tools as it may have."""
+    NOT_IN_PROFILE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Why a name is not offered: the kind, and the same in words for people."""
+
+    kind: LeftOutKind
+    reason: str
+
+    @property
+    def is_clash(self) -> bool:
+        """Whether two sources claim the name."""
+        return self.kind in (LeftOutKind.TAKEN_BY_NATIVE, LeftOutKind.TAKEN_BY_SERVER)
+
+
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """All routes, in the order of their names."""
 
     routes: Mapping[str, Route] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, LeftOut] = field(default_factory=dict)
     """Names that are not offered, and why."""
     version: int = 0
     lookalikes: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -21,6 +21,7 @@ from toolcrib.config.model import ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.kinds import HoldReason
 from toolcrib.core.source import LocalSource, ToolSource
 from toolcrib.core.tool import Tool
 
@@ -32,7 +33,7 @@ class _Made:
     source: ToolSource
     tools: Sequence[Tool]
     config: ServerConfig | None
-    held: Mapping[str, str]
+    held: Mapping[str, HoldReason]
     routes: SourceRoutes
 
     def fits(self, tools: Sequence[Tool], shelf: ServerShelf | None) -> bool:

@@ -8,6 +8,7 @@ from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.lock import Record
 from toolcrib.core.access import Grants, may_know_server
 from toolcrib.core.call import ErrorInfo, ToolResult
+from toolcrib.core.kinds import DiscoveryStatus, Health, LinkState
 from toolcrib.core.source import Missing
 from toolcrib.schema.text import printable
 
@@ -20,7 +21,7 @@ class KnownServer(Protocol):
         """Its last discovery."""
 
     @property
-    def status(self) -> str:
+    def status(self) -> DiscoveryStatus:
         """How that stands."""
 
 
@@ -34,8 +35,8 @@ def tool_entry(route: Route, shelf: KnownServer | None) -> dict[str, Any]:
         "originalName": route.original_name,
         "policy": route.policy,
         "level": route.tool.security_level,
-        "held": route.held or None,
-        "discoveryStatus": shelf.status if shelf else "success",
+        "held": route.held,
+        "discoveryStatus": shelf.status if shelf else DiscoveryStatus.SUCCESS,
         "lastDiscovered": (shelf.record.last_discovery or None) if shelf else None,
     }
 
@@ -43,10 +44,10 @@ def tool_entry(route: Route, shelf: KnownServer | None) -> dict[str, Any]:
 def server_health(shelf: ServerShelf, breaker: Mapping[str, Any]) -> dict[str, Any]:
     """How one server is doing, with how its breaker stands."""
     status = shelf.source.status()
-    broken = shelf.record.status == "failed" or status.state == "failing"
+    broken = shelf.record.status is DiscoveryStatus.FAILED or status.state is LinkState.FAILING
     is_well = not broken and breaker["breaker"] == "closed"
     return {
-        "health": "healthy" if is_well else "degraded" if shelf.is_known else "unhealthy",
+        "health": Health.HEALTHY if is_well else Health.DEGRADED if shelf.is_known else Health.UNHEALTHY,
         "state": status.state,
         "discovery": shelf.status,
         "tools": len(shelf.tools),
@@ -61,12 +62,12 @@ def server_health(shelf: ServerShelf, breaker: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def overall_health(servers: Mapping[str, Mapping[str, Any]], away: Mapping[str, str]) -> str:
+def overall_health(servers: Mapping[str, Mapping[str, Any]], away: Mapping[str, str]) -> Health:
     """``healthy``; ``degraded`` when some server is not or a part is away; ``unhealthy`` when no server is of use."""
     states = [server["health"] for server in servers.values()]
-    if states and all(state == "unhealthy" for state in states):
-        return "unhealthy"
-    return "degraded" if away or any(state != "healthy" for state in states) else "healthy"
+    if states and all(state == Health.UNHEALTHY for state in states):
+        return Health.UNHEALTHY
+    return Health.DEGRADED if away or any(state != Health.HEALTHY for state in states) else Health.HEALTHY
 
 
 def away_parts(parts: Mapping[str, str], servers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -74,7 +75,7 @@ def away_parts(parts: Mapping[str, str], servers: Mapping[str, Mapping[str, Any]
     broken = {
         f"server {name}": server["error"] or "It is left alone for a while."
         for name, server in servers.items()
-        if server["health"] != "healthy"
+        if server["health"] != Health.HEALTHY
     }
     return {name: problem for name, problem in parts.items() if problem} | broken
 
@@ -82,10 +83,10 @@ def away_parts(parts: Mapping[str, str], servers: Mapping[str, Mapping[str, Any]
 def discovery_outcome(records: Mapping[str, Record]) -> ToolResult:
     """What a discovery came to, as a result; failed if any server could not be asked."""
     found = {
-        "registered": sum(len(record.tools) for record in records.values() if record.status == "success"),
+        "registered": sum(len(record.tools) for record in records.values() if record.status is DiscoveryStatus.SUCCESS),
         "servers": {name: _told(record) for name, record in sorted(records.items())},
     }
-    failed = [record for _, record in sorted(records.items()) if record.status == "failed"]
+    failed = [record for _, record in sorted(records.items()) if record.status is DiscoveryStatus.FAILED]
     error = None
     if failed:
         message = " ".join(record.error for record in failed)
@@ -114,5 +115,9 @@ def _missing(shelf: ServerShelf) -> Missing:
     status = shelf.status
     reason = barred_words(shelf) if shelf.barred else shelf.source.status().error or shelf.record.error
     if not reason:
-        reason = "It has not answered yet." if status == "discovering" else "It has not been asked for its tools yet."
+        reason = (
+            "It has not answered yet."
+            if status is DiscoveryStatus.DISCOVERING
+            else "It has not been asked for its tools yet."
+        )
     return Missing(shelf.config.name, status, printable(reason)[:REASON_MAX])

@@ -2,17 +2,40 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, assert_never
 
-from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.catalog.entries import missing_servers
 from toolcrib.catalog.levels import level_of, policy_of
-from toolcrib.catalog.merge import FULL
 from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.errors import InvalidName, nearest
+from toolcrib.core.kinds import DiscoveryStatus, Policy
 from toolcrib.core.names import split_name
+
+
+class ToolVerdict(StrEnum):
+    """How it stands with a tool's name."""
+
+    AVAILABLE = "available"
+    STALE = "stale"
+    """It can be called, but its server could not be asked lately."""
+    HELD = "held"
+    """In quarantine."""
+    DENIED = "denied"
+    HIDDEN = "hidden"
+    """Disabled, or not part of a profile."""
+    RENAMED = "renamed"
+    """A profile shows it under another name."""
+    LEFT_OUT = "left out"
+    DISABLED = "disabled"
+    """Its server is."""
+    FAILED = "failed"
+    """Its server could never be asked."""
+    NOT_DISCOVERED = "not discovered"
+    MISSING = "missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +43,7 @@ class Explanation:
     """A verdict, the reasons for it, and what to do."""
 
     name: str
-    verdict: str
-    """``available``, ``stale``, ``held``, ``denied``, ``hidden``, ``left out``, ``disabled``, ``failed``,
-    ``not discovered``, ``missing``."""
+    verdict: ToolVerdict
     reasons: tuple[str, ...] = ()
     todo: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -45,17 +66,25 @@ def explain_name(
     return _missing(name, catalog, shelves, disabled)
 
 
-def _left_out(name: str, reason: str) -> Explanation:
-    if reason.startswith("disabled"):
-        return Explanation(name, "hidden", (reason,), "Remove the entry that disables it.")
-    todo = "Raise it, or disable what is not needed." if reason.startswith(FULL) else "Rename one of the two."
-    return Explanation(name, "left out", (reason,), todo)
+def _left_out(name: str, why: LeftOut) -> Explanation:
+    match why.kind:
+        case LeftOutKind.DISABLED:
+            verdict, todo = ToolVerdict.HIDDEN, "Remove the entry that disables it."
+        case LeftOutKind.NOT_IN_PROFILE:
+            verdict, todo = ToolVerdict.HIDDEN, "Change the profile, or use it without the profile."
+        case LeftOutKind.FULL:
+            verdict, todo = ToolVerdict.LEFT_OUT, "Raise it, or disable what is not needed."
+        case LeftOutKind.TAKEN_BY_NATIVE | LeftOutKind.TAKEN_BY_SERVER:
+            verdict, todo = ToolVerdict.LEFT_OUT, "Rename one of the two."
+        case _:
+            assert_never(why.kind)
+    return Explanation(name, verdict, (why.reason,), todo)
 
 
 def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) -> Explanation:
     resembles = [f"It resembles {', '.join(lookalikes)}: make sure which one is meant."] if lookalikes else []
     if shelf is None:
-        return Explanation(route.name, "available", ("It is a native tool of this process.", *resembles))
+        return Explanation(route.name, ToolVerdict.AVAILABLE, ("It is a native tool of this process.", *resembles))
     record = shelf.record
     where = f"{shelf.config.origin}:{shelf.config.line}" if shelf.config.line else shelf.config.origin
     reasons = [
@@ -68,11 +97,11 @@ def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) ->
         renamed = ", ".join(f"{mine} → {theirs}" for mine, theirs in wishes.parameters.items())
         reasons.append(f"Parameters are renamed on the way: {renamed}.")
     facts = {"server": route.server, "original": route.original_name, "lastDiscovery": record.last_discovery}
-    if record.status == "failed":
+    if record.status is DiscoveryStatus.FAILED:
         reasons.append(f"The last discovery failed: {record.error}")
         todo = f"Run `toolcrib servers refresh {route.server}`."
-        return Explanation(route.name, "stale", tuple(reasons), todo, facts)
-    return Explanation(route.name, "available", tuple(reasons), facts=facts)
+        return Explanation(route.name, ToolVerdict.STALE, tuple(reasons), todo, facts)
+    return Explanation(route.name, ToolVerdict.AVAILABLE, tuple(reasons), facts=facts)
 
 
 def _with_rules(story: Explanation, route: Route, shelf: ServerShelf | None, security: SecurityConfig) -> Explanation:
@@ -88,9 +117,9 @@ def _with_rules(story: Explanation, route: Route, shelf: ServerShelf | None, sec
     facts = {**story.facts, "level": leveled.level, "policy": policed.policy, "policyReason": policed.reason}
     if route.held:
         todo = f"Look at it with `toolcrib diff {route.name}`, accept it with `toolcrib approve {route.name}`."
-        return Explanation(route.name, "held", (*reasons, f"It is in quarantine: {route.held}."), todo, facts)
-    if route.policy == "deny":
-        return Explanation(route.name, "denied", reasons, f"Run `toolcrib policy {route.name} allow`.", facts)
+        return Explanation(route.name, ToolVerdict.HELD, (*reasons, f"It is in quarantine: {route.held}."), todo, facts)
+    if route.policy == Policy.DENY:
+        return Explanation(route.name, ToolVerdict.DENIED, reasons, f"Run `toolcrib policy {route.name} allow`.", facts)
     return replace(story, reasons=reasons, facts=facts)
 
 
@@ -103,14 +132,20 @@ def _missing(
         return _near(name, catalog, f"No native tool has this name. {error}", *_unheard(shelves))
     if server in disabled:
         return Explanation(
-            name, "disabled", (f"Server {server!r} is switched off.",), f"Run `toolcrib servers enable {server}`."
+            name,
+            ToolVerdict.DISABLED,
+            (f"Server {server!r} is switched off.",),
+            f"Run `toolcrib servers enable {server}`.",
         )
     shelf = shelves.get(server)
     if shelf is None:
         known = nearest(server, [*shelves, *disabled])
         near = f" Did you mean {known[0]!r}?" if known else ""
         return Explanation(
-            name, "missing", (f"No server named {server!r} is configured.{near}",), "See `toolcrib servers ls`."
+            name,
+            ToolVerdict.MISSING,
+            (f"No server named {server!r} is configured.{near}",),
+            "See `toolcrib servers ls`.",
         )
     return _missing_from(shelf, name, tool, catalog)
 
@@ -119,11 +154,12 @@ def _missing_from(shelf: ServerShelf, name: str, tool: str, catalog: Catalog) ->
     server, record = shelf.config.name, shelf.record
     problems = tuple(problem for problem in record.problems if repr(tool) in problem)
     if problems:
-        return Explanation(name, "left out", problems, "Ask the author of the server to mend its definition.")
+        return Explanation(name, ToolVerdict.LEFT_OUT, problems, "Ask the author of the server to mend its definition.")
     if shelf.barred:
-        return Explanation(name, "held", (barred_words(shelf),), f"Run `toolcrib approve {server}`.")
+        return Explanation(name, ToolVerdict.HELD, (barred_words(shelf),), f"Run `toolcrib approve {server}`.")
     if not shelf.is_known:
-        verdict = "failed" if record.status == "failed" else "not discovered"
+        is_failed = record.status is DiscoveryStatus.FAILED
+        verdict = ToolVerdict.FAILED if is_failed else ToolVerdict.NOT_DISCOVERED
         reason = record.error or f"Server {server!r} has not been asked for its tools yet."
         return Explanation(name, verdict, (reason,), f"Run `toolcrib servers refresh {server}`.")
     return _near(name, catalog, f"Server {server!r} offers no tool named {tool!r}.")
@@ -140,4 +176,4 @@ def _unheard(shelves: Mapping[str, ServerShelf]) -> list[str]:
 def _near(name: str, catalog: Catalog, *reasons: str) -> Explanation:
     similar = nearest(name, list(catalog.routes))
     todo = f"Did you mean {', '.join(map(repr, similar))}?" if similar else "See `toolcrib ls`."
-    return Explanation(name, "missing", reasons, todo)
+    return Explanation(name, ToolVerdict.MISSING, reasons, todo)

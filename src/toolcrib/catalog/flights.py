@@ -10,6 +10,7 @@ from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.lock import Record
 from toolcrib.core.coordination import Coordination, Lease
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.topic import Topic
 
 TOPIC = "catalog"
@@ -107,14 +108,15 @@ def follow_record(shelf: ServerShelf, stored: Record | None, adopt: Callable[[Se
     pins for all of us; one of a program is not: ours may be another version.
     """
     found = fitting_record(shelf.config, stored)
-    if shelf.config.is_own or not _is_newer(found, shelf.record) or found.status != "success":
+    is_of_use = _is_newer(found, shelf.record) and found.status is DiscoveryStatus.SUCCESS
+    if shelf.config.is_own or not is_of_use:
         return False
     before = (shelf.tools, shelf.held, shelf.is_known, shelf.record.status)
     shelf.record = shelf.stored = found
     adopt(shelf, found)
     shelf.is_compared = shelf.is_compared or bool(shelf.config.url)
     shelf.settled.set()
-    return before != (shelf.tools, shelf.held, shelf.is_known, "success")
+    return before != (shelf.tools, shelf.held, shelf.is_known, DiscoveryStatus.SUCCESS)
 
 
 def _is_newer(found: Record, ours: Record) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.rules import as_place, is_stricter_policy, level_said, policy_said
 from toolcrib.config.sections import SecurityConfig
+from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel, Tool
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
@@ -57,7 +58,7 @@ class Leveled:
 class Policed:
     """A policy, and why it is that one."""
 
-    policy: str
+    policy: Policy
     reason: str
 
 
@@ -69,7 +70,7 @@ class ToolRules:
         self._is_native = server is None
         self._is_own = server is not None and server.is_own
         self._own, self._places = as_place(server, security), security.places
-        self._general = Policed(security.policy, "")
+        self._general = Policed(Policy(security.policy), "")
 
     def level(self, name: str, tool: Tool) -> Leveled:
         """The level of a tool under its exposed name; where several files give it one, the highest counts."""
@@ -96,7 +97,7 @@ class ToolRules:
         Where several files have something to say of it, each by that order, the strictest counts.
         """
         said = policy_said(self._own, name, self._server, tool)
-        found = self._general if said is None else Policed(*said)
+        found = self._general if said is None else Policed(Policy(said[0]), said[1])
         for place in self._places:
             other = policy_said(place, name, self._server, tool)
             if other is not None and is_stricter_policy(other[0], found.policy):

@@ -3,24 +3,22 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.catalog.levels import ToolRules
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import HoldReason, Policy
 from toolcrib.core.limits import ToolLimits
 from toolcrib.core.names import join_name
 from toolcrib.core.source import ToolSource
 from toolcrib.core.tool import Tool
 
-View = Callable[[str, Tool], tuple[Tool, str]]
+View = Callable[[str, Tool], tuple[Tool, Policy]]
 """A list-time wish: for an exposed name and a tool, the tool as it shall be, and its policy (``disable`` hides it)."""
 
-_DISABLED = "disabled in the configuration"
-
-
+_DISABLED = LeftOut(LeftOutKind.DISABLED, "disabled in the configuration")
 CAPACITY = 10_000
-FULL = "the catalogue is full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +28,15 @@ class Offering:
     source: ToolSource
     tools: Sequence[Tool]
     view: View | None = None
-    held: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, HoldReason] = field(default_factory=dict)
     """The source's names for tools in quarantine, and why."""
 
     def route(self, name: str, server: str, tool: Tool) -> Route | None:
         """The way to one tool under its exposed name; ``None`` if it shall not be offered."""
-        shown, policy = self.view(name, tool) if self.view else (tool, "allow")
-        return (
-            None
-            if policy == "disable"
-            else Route(name, server, shown, self.source, policy, self.held.get(tool.name, ""))
-        )
+        shown, policy = self.view(name, tool) if self.view else (tool, Policy.ALLOW)
+        if policy == Policy.DISABLE:
+            return None
+        return Route(name, server, shown, self.source, policy, self.held.get(tool.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ class SourceRoutes:
     server: str
     routes: Mapping[str, Route]
     """By exposed name, in the order of the source's own names."""
-    left_out: Mapping[str, str]
+    left_out: Mapping[str, LeftOut]
 
 
 def native_routes(offer: Offering) -> SourceRoutes:
@@ -62,7 +58,7 @@ def native_routes(offer: Offering) -> SourceRoutes:
 
 def server_routes(offer: Offering, *, prefix: bool) -> SourceRoutes:
     """The routes to one server's tools; of two tools with one name the first stays."""
-    server, routes, left_out = offer.source.name, dict[str, Route](), dict[str, str]()
+    server, routes, left_out = offer.source.name, dict[str, Route](), dict[str, LeftOut]()
     for tool in sorted(offer.tools, key=lambda tool: tool.name):
         name = join_name(server, tool.name) if prefix else tool.name
         route = offer.route(name, server, tool)
@@ -99,35 +95,27 @@ def join_routes(native: SourceRoutes, servers: Iterable[SourceRoutes], capacity:
     return Catalog({name: routes[name] for name in sorted(routes)}, left_out, version)
 
 
-def _add_server(part: SourceRoutes, routes: dict[str, Route], left_out: dict[str, str], capacity: int) -> None:
+def _add_server(part: SourceRoutes, routes: dict[str, Route], left_out: dict[str, LeftOut], capacity: int) -> None:
     for name, route in part.routes.items():
         taken = routes.get(name)
         if taken is not None:
             left_out[join_name(part.server, route.original_name)] = _conflict(part.server, taken)
         elif len(routes) >= capacity:
-            left_out[name] = f"{FULL} at {capacity} tools ([catalog] capacity)"
+            reason = f"the catalogue is full at {capacity} tools ([catalog] capacity)"
+            left_out[name] = LeftOut(LeftOutKind.FULL, reason)
         else:
             routes[name] = route
 
 
-_BY_NATIVE = "the name is taken by a native tool"
-
-
-def _conflict(server: str, taken: Route) -> str:
-    if not taken.server:
-        return f"{taken.name!r} of server {server!r} is left out: {_BY_NATIVE}"
-    holder = f"server {taken.server!r}"
-    return f"{taken.name!r} of server {server!r} is left out: the name is taken by {holder}"
-
-
-def clashes(catalog: Catalog) -> Mapping[str, str]:
-    """The names that two sources claim; with prefixes there are none between servers."""
-    return {name: reason for name, reason in catalog.left_out.items() if "is taken by" in reason}
+def _conflict(server: str, taken: Route) -> LeftOut:
+    kind = LeftOutKind.TAKEN_BY_SERVER if taken.server else LeftOutKind.TAKEN_BY_NATIVE
+    holder = f"server {taken.server!r}" if taken.server else "a native tool"
+    return LeftOut(kind, f"{taken.name!r} of server {server!r} is left out: the name is taken by {holder}")
 
 
 def beyond_capacity(catalog: Catalog) -> list[str]:
     """The names there was no room for."""
-    return [name for name, reason in catalog.left_out.items() if reason.startswith(FULL)]
+    return [name for name, why in catalog.left_out.items() if why.kind is LeftOutKind.FULL]
 
 
 def refuse_clashes(catalog: Catalog) -> None:
@@ -135,7 +123,7 @@ def refuse_clashes(catalog: Catalog) -> None:
 
     A native tool's name is no error: that tool stays, so all a server gains by claiming the name is to be left out.
     """
-    found = [reason for reason in clashes(catalog).values() if not reason.endswith(_BY_NATIVE)]
+    found = [why.reason for why in catalog.left_out.values() if why.kind is LeftOutKind.TAKEN_BY_SERVER]
     if found:
         raise ConfigError(
             "Without prefixes every tool name must be unique: " + "; ".join(found) + ".",
@@ -150,7 +138,7 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
     """Give each tool of a server the level, limits and translations that hold for it."""
     rules, plain_limits = ToolRules(server, security), ToolLimits(None, server.rate, server.parallel)
 
-    def view(name: str, tool: Tool) -> tuple[Tool, str]:
+    def view(name: str, tool: Tool) -> tuple[Tool, Policy]:
         wishes, leveled = server.tools.get(tool.name, PLAIN), rules.level(name, tool)
         shown = replace(
             tool,
@@ -162,7 +150,7 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
             limits=plain_limits if wishes.rate is None else ToolLimits(wishes.rate, server.rate, server.parallel),
             result_limit=wishes.result_limit,
         )
-        return shown, rules.policy(name, tool.name).policy if wishes.enabled else "disable"
+        return shown, rules.policy(name, tool.name).policy if wishes.enabled else Policy.DISABLE
 
     return view
 
@@ -171,11 +159,11 @@ def native_view(security: SecurityConfig) -> View:
     """Native tools know themselves; the configuration may still set their level and policy, by pattern."""
     rules = ToolRules(None, security)
 
-    def view(name: str, tool: Tool) -> tuple[Tool, str]:
+    def view(name: str, tool: Tool) -> tuple[Tool, Policy]:
         level = rules.level(name, tool).level
         shown = tool if level is tool.security_level else replace(tool, security_level=level)
         if tool.reads_results and name not in security.policies:
-            return shown, "allow"  # what a caller was given, it may read on
+            return shown, Policy.ALLOW  # what a caller was given, it may read on
         return shown, rules.policy(name, tool.name).policy
 
     return view

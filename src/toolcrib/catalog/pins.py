@@ -7,19 +7,15 @@ be written in any order, and texts may be wrapped anew.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
 from toolcrib.config.lock import Pin, Record
 from toolcrib.config.manifest import LISTED_IN_MANIFEST
 from toolcrib.config.model import ServerConfig, identity_hash
-from toolcrib.config.sections import PinMode
+from toolcrib.core.kinds import HoldReason, PinMode
 
-CHANGED = "its definition changed since it was accepted"
-MOVED = "the command or address of its server changed since it was accepted"
-NEW = "it is new and has not been accepted yet"
-TOO_MANY = "it is new, and its server has shown so many tools that no more are accepted unasked"
 PINS_MAX = 2_500
 """Of one server, unless a person accepts more: one that never lists the same would fill the lock without end. No pin is
 given up for another, or a server could have its tools forgotten and come back with others."""
@@ -100,7 +96,7 @@ def settle(record: Record, tools: Sequence[Definition], how: Comparison) -> dict
         name = tool["name"]
         pin, found = pins.get(name), fingerprint(tool)
         if pin is None:
-            if how.mode == "first" and len(pins) < PINS_MAX:
+            if how.mode == PinMode.FIRST and len(pins) < PINS_MAX:
                 pins[name] = Pin(found, how.identity, how.now)
         elif pin.hash == found:
             pins[name] = replace(pin, definition=None)
@@ -118,23 +114,29 @@ def keep_definitions(record: Record) -> dict[str, Pin]:
     }
 
 
-def held_tools(record: Record, how: Comparison) -> dict[str, str]:
+def held_tools(record: Record, how: Comparison) -> dict[str, HoldReason]:
     """The tools of a record that are in quarantine, and why."""
-    if how.mode == "off":
-        return {}
-    unpinned = NEW if how.mode == "strict" else TOO_MANY if len(record.pins) >= PINS_MAX else ""
+    match how.mode:
+        case PinMode.OFF:
+            return {}
+        case PinMode.STRICT:
+            unpinned: HoldReason | None = HoldReason.NEW
+        case PinMode.FIRST:
+            unpinned = HoldReason.TOO_MANY if len(record.pins) >= PINS_MAX else None
+        case _:
+            assert_never(how.mode)
     found = {name: _why_held(record.pins.get(name), unpinned, how) for name in _by_name(record)}
-    return {name: reason for name, reason in found.items() if reason}
+    return {name: reason for name, reason in found.items() if reason is not None}
 
 
-def why_barred(server: ServerConfig, record: Record, others: Mapping[str, Record]) -> str:
+def why_barred(server: ServerConfig, record: Record, others: Mapping[str, Record]) -> HoldReason | None:
     """Why a server that a platform lists must not be connected to: the list says something else of it than what was
-    accepted, or it has joined a manifest of which others were accepted before. Empty if nothing is wrong."""
+    accepted, or it has joined a manifest of which others were accepted before. ``None`` if nothing is wrong."""
     if record.entry:
-        return MOVED if server.entry and record.entry != server.entry else ""
+        return HoldReason.MOVED if server.entry and record.entry != server.entry else None
     if not server.entry.startswith(LISTED_IN_MANIFEST):
-        return ""
-    return NEW if any(other.entry.startswith(LISTED_IN_MANIFEST) for other in others.values()) else ""
+        return None
+    return HoldReason.NEW if any(other.entry.startswith(LISTED_IN_MANIFEST) for other in others.values()) else None
 
 
 def _by_name(record: Record) -> dict[str, Definition]:
@@ -142,12 +144,12 @@ def _by_name(record: Record) -> dict[str, Definition]:
     return {tool["name"]: tool for tool in record.tools if isinstance(tool.get("name"), str)}
 
 
-def _why_held(pin: Pin | None, unpinned: str, how: Comparison) -> str:
+def _why_held(pin: Pin | None, unpinned: HoldReason | None, how: Comparison) -> HoldReason | None:
     if pin is None:
         return unpinned
     if pin.definition is not None:
-        return CHANGED
-    return MOVED if pin.identity != how.identity else ""
+        return HoldReason.CHANGED
+    return HoldReason.MOVED if pin.identity != how.identity else None
 
 
 def accept(record: Record, names: Sequence[str], how: Comparison) -> Record:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from toolcrib.catalog.catalog import Catalog, Route
+from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.config.sections import ProfileConfig, ProfileTool
 from toolcrib.core.access import NATIVE, matches
 from toolcrib.core.tool import JsonObject
@@ -31,7 +31,7 @@ class Dressed:
 def dress(whole: Catalog, profile: ProfileConfig, version: int) -> Dressed:
     """The catalogue as a profile shows it."""
     routes: dict[str, Route] = {}
-    left_out: dict[str, str] = dict(whole.left_out)
+    left_out = dict(whole.left_out)
     fixed: dict[str, Mapping[str, Any]] = {}
     withheld: dict[str, frozenset[str]] = {}
     for route in whole.routes.values():
@@ -39,7 +39,7 @@ def dress(whole: Catalog, profile: ProfileConfig, version: int) -> Dressed:
         shown = change.name or (route.original_name if profile.is_plain else route.name)
         reason = _why_not(route, profile, change) or _taken(shown, routes)
         if reason:
-            left_out[route.name] = reason
+            left_out[route.name] = LeftOut(LeftOutKind.NOT_IN_PROFILE, reason)
             continue
         routes[shown] = route if change is _AS_IT_IS and shown == route.name else _changed(route, shown, change)
         if change.fixed or change.hidden:

@@ -13,9 +13,9 @@ from toolcrib.catalog.merge import Offering, configured_view, merge, native_view
 from toolcrib.catalog.pins import comparison, held_tools, keep_definitions
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, config_hash, has_result_limit
-from toolcrib.config.sections import PinMode
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import SourceUnavailable
+from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
 from toolcrib.core.names import RESULT_READ, is_tool_name
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import SecurityLevel, Tool, from_mcp
@@ -39,7 +39,7 @@ def recorded_tools(record: Record) -> tuple[Tool, ...]:
 
 def is_known(record: Record) -> bool:
     """Whether the record tells of tools, be it that there are none."""
-    return bool(record.last_discovery) and (record.status == "success" or bool(record.tools))
+    return bool(record.last_discovery) and (record.status is DiscoveryStatus.SUCCESS or bool(record.tools))
 
 
 def _is_usable(shown: Mapping[str, Any]) -> bool:
@@ -76,8 +76,8 @@ class RecordedServer:
     record: Record
 
     @property
-    def status(self) -> str:
-        """``never``, ``success`` or ``failed``."""
+    def status(self) -> DiscoveryStatus:
+        """What its last discovery came to."""
         return self.record.status
 
     def offering(self, config: Config) -> Offering:
@@ -85,7 +85,7 @@ class RecordedServer:
         view = configured_view(self.config, config.security)
         return Offering(Absent(self.config.name), recorded_tools(self.record), view, self.held(config.security.pins))
 
-    def held(self, mode: PinMode) -> Mapping[str, str]:
+    def held(self, mode: PinMode) -> Mapping[str, HoldReason]:
         """Its tools in quarantine, and why."""
         return held_tools(self.record, comparison(self.config, mode, ""))
 
@@ -123,7 +123,11 @@ class Recorded:
     def entry(self, route: Route) -> dict[str, Any]:
         """One of them."""
         entry = tool_entry(route, self.servers.get(route.server))
-        return entry | {"discoveryStatus": "never"} if not route.server and route.name in self.unseen else entry
+        return (
+            entry | {"discoveryStatus": DiscoveryStatus.NEVER}
+            if not route.server and route.name in self.unseen
+            else entry
+        )
 
 
 def recorded_catalog(

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from toolcrib.catalog.pins import (
-    TOO_MANY,
     Comparison,
     Definition,
     accept,
@@ -20,10 +19,10 @@ from toolcrib.catalog.pins import (
 )
 from toolcrib.config.lock import Pin, Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig
-from toolcrib.config.sections import PinMode
 from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
 from toolcrib.core.source import ServerSource
 from toolcrib.core.tool import Tool
 
@@ -51,9 +50,9 @@ class ServerShelf:
     """Whether ``tools`` come from a discovery of this very configuration."""
     stored: Record = field(init=False)
     """What the record store holds of it."""
-    held: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, HoldReason] = field(default_factory=dict)
     """Its tools in quarantine, and why."""
-    barred: str = ""
+    barred: HoldReason | None = None
     """Why the server itself is in quarantine: it is not connected to, so that it gets no token."""
     is_compared: bool = False
     """Whether its tools were compared with their pins in this run."""
@@ -65,9 +64,9 @@ class ServerShelf:
         self.stored = self.record
 
     @property
-    def status(self) -> str:
-        """``never``, ``discovering``, ``success`` or ``failed``."""
-        return "discovering" if self.flight is not None else self.record.status
+    def status(self) -> DiscoveryStatus:
+        """What came of asking it, or that it is being asked."""
+        return DiscoveryStatus.DISCOVERING if self.flight is not None else self.record.status
 
 
 def barred_words(shelf: ServerShelf) -> str:
@@ -101,7 +100,7 @@ class Storing:
 
     def is_due(self, stored: Record) -> bool:
         """Whether a stored success is worth replacing by a newer one that says the same."""
-        age = age_s(stored, datetime.now(UTC)) if stored.status == "success" else None
+        age = age_s(stored, datetime.now(UTC)) if stored.status is DiscoveryStatus.SUCCESS else None
         return self.on_stored is not None or age is None or age >= RESTORE_AFTER_S
 
     def store_soon(self, shelf: ServerShelf, how: Comparison) -> None:
@@ -175,7 +174,7 @@ class Quarantine:
     """Compares what servers show with what was accepted."""
 
     def __init__(self, mode: PinMode, emit: Emit) -> None:
-        self.mode: PinMode = mode
+        self.mode = mode
         self._emit = emit
 
     def comparison(self, shelf: ServerShelf) -> Comparison:
@@ -198,9 +197,9 @@ class Quarantine:
 
     def bar(self, shelf: ServerShelf, record: Record, others: Mapping[str, Record]) -> None:
         """Find out whether the server itself is in quarantine."""
-        shelf.barred = "" if self.mode == "off" else why_barred(shelf.config, record, others)
+        shelf.barred = None if self.mode == PinMode.OFF else why_barred(shelf.config, record, others)
 
-    def held(self, shelf: ServerShelf) -> dict[str, str]:
+    def held(self, shelf: ServerShelf) -> dict[str, HoldReason]:
         """Its tools that are in quarantine now; all of them if the server itself is."""
         held = held_tools(shelf.record, self.comparison(shelf))
         return {tool.name: held.get(tool.name, shelf.barred) for tool in shelf.tools} if shelf.barred else held
@@ -209,7 +208,7 @@ class Quarantine:
         """Find out what is in quarantine now, and tell of what was not before; whether anything is different."""
         held = self.held(shelf)
         new = sorted(held.keys() - shelf.held.keys())
-        too_many = [name for name in new if held[name] == TOO_MANY]
+        too_many = [name for name in new if held[name] is HoldReason.TOO_MANY]
         for name in new if not too_many else [*(set(new) - set(too_many)), too_many[0]]:  # the log is not filled, too
             fields = {"server": shelf.config.name, "tool": name, "reason": held[name]}
             self._emit(Event(events.TOOL_HELD, "warning", fields))
@@ -234,7 +233,7 @@ class Quarantine:
     def unbar(shelf: ServerShelf) -> None:
         """Let the server be asked, soon."""
         if shelf.barred:
-            shelf.barred, shelf.fresh_until, shelf.is_compared = "", 0.0, False
+            shelf.barred, shelf.fresh_until, shelf.is_compared = None, 0.0, False
             shelf.settled.clear()  # the next listing waits for it as for any server nobody has heard of
 
     def take_over(self, shelf: ServerShelf, stored: Record | None) -> bool:

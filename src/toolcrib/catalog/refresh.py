@@ -13,11 +13,11 @@ from toolcrib.catalog.recorded import fitting_record, is_known, recorded_tools
 from toolcrib.catalog.records import Quarantine, RecordStore, ServerShelf, Storing, barred_words
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
-from toolcrib.config.sections import PinMode
 from toolcrib.core import events
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import CallTimeout, InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.kinds import DiscoveryStatus, PinMode
 from toolcrib.core.source import Listing, ServerSource
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import to_mcp
@@ -33,7 +33,7 @@ class Refresher:
     """Keeps each server's listing fresh: one flight per server, own deadline, last good listing kept."""
 
     def __init__(
-        self, records: RecordStore, emit: Emit, on_update: Callable[[str], None], pins: PinMode = "first"
+        self, records: RecordStore, emit: Emit, on_update: Callable[[str], None], pins: PinMode = PinMode.FIRST
     ) -> None:
         self.shelves: dict[str, ServerShelf] = {}
         self._store = Storing(records, emit)
@@ -76,7 +76,7 @@ class Refresher:
         shelf.source.adopt(Listing(shelf.tools, era=record.era))
         shelf.is_known = is_known(record)
         shelf.held = self.quarantine.held(shelf)
-        if record.status == "success":
+        if record.status is DiscoveryStatus.SUCCESS:
             age = age_s(record, datetime.now(UTC))
             left_s = 0.0 if age is None else self._ttl_s(shelf, record.ttl_s) - age
             shelf.fresh_until = self._loop.time() + left_s
@@ -144,7 +144,7 @@ class Refresher:
 
     async def first_record(self, shelf: ServerShelf) -> Record:
         """What the first discovery of a server came to; a failure is not repeated before its pause is over."""
-        if shelf.record.status == "failed" and shelf.fresh_until > self._loop.time():
+        if shelf.record.status is DiscoveryStatus.FAILED and shelf.fresh_until > self._loop.time():
             return shelf.record
         return await self._outcome(shelf, self.start(shelf))
 
@@ -158,11 +158,12 @@ class Refresher:
     async def compare(self, shelf: ServerShelf) -> None:
         """See to it that what the server shows was compared with its pins in this run, as far as it can be asked."""
         record = shelf.record if self._is_compared(shelf) else await self._outcome(shelf, self.start(shelf, own=True))
-        if not self._is_compared(shelf) and record.status == "success":  # it was another replica's, of its own process
+        is_listed = record.status is DiscoveryStatus.SUCCESS  # maybe by another replica, of its own process
+        if is_listed and not self._is_compared(shelf):
             await self._outcome(shelf, self.start(shelf, own=True))
 
     def _is_compared(self, shelf: ServerShelf) -> bool:
-        return shelf.is_compared or self.quarantine.mode_of(shelf) == "off"
+        return shelf.is_compared or self.quarantine.mode_of(shelf) == PinMode.OFF
 
     def renew_if_stale(self, shelf: ServerShelf) -> None:
         """Begin a discovery in the background if the last one is too old."""
@@ -183,7 +184,7 @@ class Refresher:
         if shelf.barred:
             self._landed(shelf)
             shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, None)
-            return replace(shelf.record, status="failed", error=barred_words(shelf))
+            return replace(shelf.record, status=DiscoveryStatus.FAILED, error=barred_words(shelf))
         if own or shelf.config.is_own or self._flights is None:
             return await self._ask(shelf)
         take, ask = partial(self._take_fresh, shelf), partial(self._ask_and_store, shelf)
@@ -227,7 +228,7 @@ class Refresher:
         shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, listing.ttl_s)
         shelf.record = Record(
             shelf.config.name,
-            "success",
+            DiscoveryStatus.SUCCESS,
             definitions,
             timestamp(datetime.now(UTC)),
             config_hash=config_hash(shelf.config),
@@ -318,7 +319,7 @@ class Refresher:
         shelf.fresh_until = self._loop.time() + pause_s
         shelf.record = replace(
             shelf.record,
-            status="failed",
+            status=DiscoveryStatus.FAILED,
             error=str(error),
             last_discovery=timestamp(datetime.now(UTC)),
             config_hash=config_hash(shelf.config),

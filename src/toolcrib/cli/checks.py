@@ -19,6 +19,7 @@ from toolcrib.config.references import Environment, resolve_server
 from toolcrib.config.secrets import shown_url
 from toolcrib.config.sections import BUILT_IN_EMBEDDERS, NO_STORE, KbConfig, ProfileConfig, StoreConfig
 from toolcrib.core.errors import ConfigError, ToolcribError
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.knowledge import Collection, CollectionCounts, KnowledgeStore, Stamp
 from toolcrib.crib.backend import find_store, open_ledger
 from toolcrib.crib.crib import Crib
@@ -122,7 +123,7 @@ def _directory(server: ServerConfig) -> Path:
 def check_server(shelf: ServerShelf, record: Record, elapsed_s: float) -> Iterator[HealthCheck]:
     """How a server did when it was asked."""
     subject = f"server {shelf.config.name}"
-    if record.status == "failed":
+    if record.status is DiscoveryStatus.FAILED:
         yield HealthCheck("fail", subject, record.error, "" if "Try: " in record.error else _logs(shelf))
         return
     tools = f"{len(record.tools)} tool{'s' if len(record.tools) != 1 else ''}"
@@ -149,9 +150,9 @@ def check_catalog(crib: Crib) -> Iterator[HealthCheck]:
         if len(name) > NAME_MAX:
             message = f"{name} has {len(name)} characters; some clients take at most {NAME_MAX}"
             yield HealthCheck("warn", "names", message, "Give its server a shorter name.")
-    for reason in crib.catalog.left_out.values():
-        if "is taken by" in reason:
-            yield HealthCheck("warn", "names", reason, "Rename one of the two.")
+    for why in crib.catalog.left_out.values():
+        if why.is_clash:
+            yield HealthCheck("warn", "names", why.reason, "Rename one of the two.")
     missing = beyond_capacity(crib.catalog)
     if missing:
         message = f"{len(missing)} tools are left out, from {missing[0]} on: the catalogue is full"
@@ -180,7 +181,7 @@ def check_profiles(crib: Crib, profiles: Mapping[str, ProfileConfig]) -> Iterato
                 message = f"it changes {tool}, which is not there"
                 yield HealthCheck("warn", subject, message, f"toolcrib why {tool}")
             elif tool in shown.left_out:
-                yield HealthCheck("warn", subject, f"{tool} is left out: {shown.left_out[tool]}")
+                yield HealthCheck("warn", subject, f"{tool} is left out: {shown.left_out[tool].reason}")
 
 
 SUBJECT = "knowledge base"

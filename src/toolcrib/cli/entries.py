@@ -4,45 +4,48 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import OK, exit_code
 from toolcrib.cli.opening import discover
+from toolcrib.core.kinds import DiscoveryStatus, ServerState
 from toolcrib.crib.crib import Crib
 from toolcrib.server.views.servers import server_entries
 from toolcrib.stores.files import writing
 
 STATE_STYLES: Mapping[str, tuple[str, ...]] = {
-    "ok": ("green",),
-    "stale": ("yellow",),
-    "failed": ("red",),
-    "disabled": ("dim",),
-    "asking": ("cyan",),
-    "never": ("cyan",),
-    "held": ("red", "bold"),
-}
-
-
-_COMMANDS = {
-    "disabled": "toolcrib servers enable",
-    "never": "toolcrib servers refresh",
-    "held": "in quarantine: toolcrib approve",
+    ServerState.OK: ("green",),
+    ServerState.STALE: ("yellow",),
+    ServerState.FAILED: ("red",),
+    ServerState.DISABLED: ("dim",),
+    ServerState.ASKING: ("cyan",),
+    ServerState.NEVER: ("cyan",),
+    ServerState.HELD: ("red", "bold"),
 }
 
 
 def what_to_do(entry: Mapping[str, Any]) -> str:
     """The next step for a server that is not in order."""
-    name, state = entry["name"], entry["state"]
-    if state in _COMMANDS:
-        return f"{_COMMANDS[state]} {name}"
-    if state == "asking":
-        return f"trying again: {entry['error']}" if entry["error"] else "still starting; the log will tell"
-    if state in ("failed", "stale"):
-        return f"toolcrib servers logs {name}"
-    if entry["held"]:
-        return f"{len(entry['held'])} in quarantine: toolcrib diff {name}"
-    return f"{len(entry['problems'])} left out: toolcrib doctor" if entry["problems"] else ""
+    name, state = entry["name"], ServerState(entry["state"])
+    match state:
+        case ServerState.DISABLED:
+            step = f"toolcrib servers enable {name}"
+        case ServerState.NEVER:
+            step = f"toolcrib servers refresh {name}"
+        case ServerState.HELD:
+            step = f"in quarantine: toolcrib approve {name}"
+        case ServerState.ASKING:
+            step = f"trying again: {entry['error']}" if entry["error"] else "still starting; the log will tell"
+        case ServerState.FAILED | ServerState.STALE:
+            step = f"toolcrib servers logs {name}"
+        case ServerState.OK if entry["held"]:
+            step = f"{len(entry['held'])} in quarantine: toolcrib diff {name}"
+        case ServerState.OK:
+            step = f"{len(entry['problems'])} left out: toolcrib doctor" if entry["problems"] else ""
+        case _:
+            assert_never(state)
+    return step
 
 
 def print_servers(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
@@ -65,7 +68,7 @@ def print_servers(console: Console, entries: Sequence[Mapping[str, Any]]) -> Non
 def say_errors(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
     """Below a table, what is wrong with the servers that are not in order."""
     for entry in entries:
-        if entry["error"] and entry["state"] != "asking":
+        if entry["error"] and entry["state"] != ServerState.ASKING:
             console.out.flush()
             named = entry["error"] if repr(entry["name"]) in entry["error"] else f"{entry['name']}: {entry['error']}"
             console.say(named, "yellow")
@@ -83,7 +86,7 @@ async def ask_and_show(crib: Crib, console: Console, names: list[str], *, as_jso
         console.print_json(entries)
     else:
         print_servers(console, entries)
-    failed = [name for name in names if crib.shelves[name].record.status == "failed"]
+    failed = [name for name in names if crib.shelves[name].record.status is DiscoveryStatus.FAILED]
     return exit_code("TOOL_UNAVAILABLE", crib.shelves[failed[0]].source.status().details) if failed else OK
 
 

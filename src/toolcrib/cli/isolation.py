@@ -8,7 +8,8 @@ from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import OK
 from toolcrib.cli.invoke import Options
 from toolcrib.cli.opening import wait_with_status
-from toolcrib.isolate.levels import ATTEMPTS, MIB, IsolationLevel, Probe, promises
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import ATTEMPTS, MIB, Probe, promises
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.proof import advice, describe_circumstances, remember, state_path
 from toolcrib.isolate.selftest import FILE_BYTES, MEMORY_BYTES, Proof, Verdict, measure_all

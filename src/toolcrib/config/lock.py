@@ -10,12 +10,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import DiscoveryStatus
 
 VERSION = 1
 AHEAD_S = 60.0
 """By how much the clocks of two machines may differ."""
-
-Status = Literal["never", "discovering", "success", "failed"]
 
 _TOOL_KEYS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 _REBUILD = "Mend it, or move it away: then every tool is accepted anew as it is now, and answers are asked for again."
@@ -49,7 +48,7 @@ class Record:
     """The last discovery of one server."""
 
     server: str
-    status: Status = "never"
+    status: DiscoveryStatus = DiscoveryStatus.NEVER
     tools: tuple[Mapping[str, Any], ...] = ()
     """Definitions in MCP's shape, sanitised."""
     last_discovery: str = ""
@@ -94,7 +93,7 @@ class _StoredAnswer(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _StoredRecord(msgspec.Struct, forbid_unknown_fields=True):
-    status: Status
+    status: DiscoveryStatus
     last_discovery: str = ""
     error: str = ""
     config_hash: str = ""

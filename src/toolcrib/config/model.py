@@ -6,7 +6,7 @@ References such as ``${TOKEN}`` stay references here; ``references`` resolves th
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -22,15 +22,14 @@ from toolcrib.config.sections import (
     IsolationConfig,
     KbConfig,
     ModelConfig,
-    PinMode,
     PlatformConfig,
-    Policy,
     ProfileConfig,
     RedisConfig,
     SecurityConfig,
     StoreConfig,
     WorkspaceConfig,
 )
+from toolcrib.core.kinds import IsolationChoice, PinMode, Policy
 from toolcrib.core.limits import USUAL, CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
 
@@ -106,8 +105,8 @@ class ServerConfig:
     """How often its tools may be called, all together."""
     parallel: int | None = None
     """How many calls may run on it at once; ``None`` for what holds for all servers."""
-    isolation: str = ""
-    """One of ``ISOLATIONS``, or ``auto``; empty for what ``[isolation]`` says."""
+    isolation: IsolationChoice | Literal[""] = ""
+    """Empty for what ``[isolation]`` says."""
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     network: bool | None = None

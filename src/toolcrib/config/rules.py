@@ -10,8 +10,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from toolcrib.config.model import SECTIONS, Config, Layer, ServerConfig
-from toolcrib.config.sections import ISOLATIONS, POLICIES, PlaceRules, SecurityConfig
+from toolcrib.config.sections import PlaceRules, SecurityConfig
 from toolcrib.config.tables import SETTINGS
+from toolcrib.core.kinds import AUTO, IsolationLevel, PinMode, Policy
 from toolcrib.core.limits import Rate
 from toolcrib.core.tool import SecurityLevel
 
@@ -69,12 +70,15 @@ def as_first_said(one: Any, other: Any) -> Any:
     return one
 
 
+POLICIES = tuple(Policy)
+"""Mildest first."""
 _POLICY = _ordered(*POLICIES)
-"""``disable`` last: it forbids as ``deny`` does, and does not even show the tool."""
 LEVELS = tuple(SecurityLevel)
 """Mildest first."""
 _LEVEL = _ordered(*LEVELS)
-_ISOLATION = _ordered("none", "limits", "auto", "confined", "isolated")
+_ISOLATION = _ordered(
+    IsolationLevel.NONE, IsolationLevel.LIMITS, AUTO, IsolationLevel.CONFINED, IsolationLevel.ISOLATED
+)
 """By what is sure: ``auto`` takes what there is, so anything that must be there is stricter."""
 _OFF, _ON = _ordered(True, False), _ordered(False, True)
 
@@ -82,7 +86,7 @@ SETTING_RULES: Mapping[str, Stricter] = {
     "security.policy": _POLICY,
     "security.policies": _each(_POLICY),
     "security.levels": _each(_LEVEL),
-    "security.pins": _ordered("off", "first", "strict"),
+    "security.pins": _ordered(PinMode.OFF, PinMode.FIRST, PinMode.STRICT),
     "security.ask_timeout": min,
     "serve.auth": _ordered("none", "auto", "required"),
     "serve.edit_commands": _OFF,
@@ -102,10 +106,10 @@ SETTING_RULES: Mapping[str, Stricter] = {
     "audit.path": as_first_said,
     "audit.values": _OFF,
     "isolation.level": _ISOLATION,
-    "isolation.minimum": _each(_ordered(*ISOLATIONS)),
+    "isolation.minimum": _each(_ordered(*IsolationLevel)),
     "kb.add_from": _common,
     "workspace.bash": _OFF,
-    "workspace.isolation": _ordered(*ISOLATIONS),
+    "workspace.isolation": _ordered(*IsolationLevel),
     "workspace.network": _OFF,
     "workspace.loopback": _common,
 }
@@ -115,7 +119,7 @@ other file can have the user's issuer vouched for by its own keys."""
 PER_KEY: Mapping[str, Stricter] = {
     "security.policies": _POLICY,
     "security.levels": _LEVEL,
-    "isolation.minimum": _ordered(*ISOLATIONS),
+    "isolation.minimum": _ordered(*IsolationLevel),
 }
 """Rules that are tables: each key of them has a value and a place of its own."""
 
@@ -183,7 +187,7 @@ def stricter_setting(name: str, one: Any, other: Any) -> Any:
     return SETTING_RULES[name](one, other)
 
 
-def is_stricter_policy(one: str, other: str) -> bool:
+def is_stricter_policy(one: Policy, other: Policy) -> bool:
     """Whether the first forbids more than the second."""
     return one != other and _POLICY(one, other) == one
 
@@ -205,7 +209,7 @@ def _adds_to(name: str, value: Any, defaults: Mapping[str, Any]) -> bool:
     return bool(stricter_setting(name, defaults.get(name), value) == value)
 
 
-def policy_said(place: PlaceRules, name: str, server: str, tool: str) -> tuple[str, str] | None:
+def policy_said(place: PlaceRules, name: str, server: str, tool: str) -> tuple[Policy, str] | None:
     """The policy that one place has for a tool and why: its own, else the most careful pattern's, else its server's,
     else the general one; nothing if the place says nothing of it."""
     own = place.tool_policies.get((server, tool)) or place.policies.get(name)

@@ -4,12 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from toolcrib.core.kinds import IsolationChoice, IsolationLevel, PinMode, Policy
 from toolcrib.core.tool import SecurityLevel
-
-Policy = Literal["allow", "ask", "deny", "disable"]
-POLICIES: tuple[Policy, ...] = ("allow", "ask", "deny", "disable")
-PinMode = Literal["first", "strict", "off"]
-PIN_MODES: tuple[PinMode, ...] = ("first", "strict", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +27,12 @@ class PlaceRules:
 class SecurityConfig:
     """Which tools are how dangerous, and what is done about it. Patterns stand for exposed names."""
 
-    policy: Policy = "allow"
+    policy: Policy = Policy.ALLOW
     policies: Mapping[str, Policy] = field(default_factory=dict)
     """Pattern → policy; of several that fit, the most careful one counts."""
     levels: Mapping[str, SecurityLevel] = field(default_factory=dict)
     """Pattern → level; of several that fit, the highest one counts."""
-    pins: PinMode = "first"
-    """``first``: a tool is pinned as it was first seen; ``strict``: new tools wait for approval, too."""
+    pins: PinMode = PinMode.FIRST
     ask_timeout_s: float = 120.0
     """How long a person has to answer."""
     places: tuple[PlaceRules, ...] = ()
@@ -73,16 +68,12 @@ class AuthConfig:
     leeway_s: float = 30.0
 
 
-ISOLATIONS = ("none", "limits", "confined", "isolated")
-"""How far a program is kept from the rest, weakest first."""
-
-
 @dataclass(frozen=True, slots=True)
 class IsolationConfig:
     """How far servers are kept from the rest unless they say otherwise, and what is the least for whom."""
 
-    level: str = "limits"
-    minimum: Mapping[str, str] = field(default_factory=dict)
+    level: IsolationChoice = IsolationLevel.LIMITS
+    minimum: Mapping[SecurityLevel, IsolationLevel] = field(default_factory=dict)
     """Security level → the least isolation its tools may run at; what is missing may run at any."""
 
 
@@ -153,7 +144,7 @@ class WorkspaceConfig:
     tools: tuple[str, ...] = ()
     """Which of them; all if none is named, ``bash`` only if it is switched on."""
     bash: bool = False
-    isolation: str = "confined"
+    isolation: IsolationLevel = IsolationLevel.CONFINED
     """The least that commands run at; with less, none is run."""
     network: bool = False
     """Whether commands have one."""

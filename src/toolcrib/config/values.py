@@ -238,7 +238,7 @@ def one_of(*words: str) -> Reader:
     def read_word(value: object) -> str:
         if not isinstance(value, str) or value not in words:
             raise Mismatch("one of " + ", ".join(f'"{word}"' for word in words), value)
-        return value
+        return words[words.index(value)]  # the member, where the words are those of an enum
 
     return read_word
 
@@ -257,12 +257,7 @@ def map_of(read: Reader, expected: str) -> Reader:
 text_map = map_of(text, "a table of strings")
 
 
-def level(value: object) -> SecurityLevel:
-    """A security level by its word."""
-    return SecurityLevel(_level_word(value))
-
-
-_level_word = one_of(*SecurityLevel)
+level = one_of(*SecurityLevel)
 
 
 def one_of_each(keys: tuple[str, ...], words: tuple[str, ...]) -> Reader:
@@ -274,7 +269,7 @@ def one_of_each(keys: tuple[str, ...], words: tuple[str, ...]) -> Reader:
         for key in value:
             if key not in keys:
                 raise Mismatch("a table whose keys are of " + ", ".join(keys), key)
-        return {key: _inside(one_of(*words), item, key) for key, item in value.items()}
+        return {keys[keys.index(key)]: _inside(one_of(*words), item, key) for key, item in value.items()}
 
     return read_table
 

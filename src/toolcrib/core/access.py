@@ -4,8 +4,9 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Literal, assert_never
 
+from toolcrib.core.kinds import HoldReason, Policy
 from toolcrib.core.tool import SecurityLevel
 
 NATIVE = "native"
@@ -62,10 +63,10 @@ class Reach:
     server: str = NATIVE
     level: SecurityLevel = SecurityLevel.WRITE
     capabilities: frozenset[str] = frozenset()
-    policy: str = "allow"
-    """``allow``, ``ask`` or ``deny``, by the configuration and what people answered."""
-    held: str = ""
-    """Why the tool is in quarantine; empty if it is not."""
+    policy: Policy = Policy.ALLOW
+    """By the configuration; a tool that it disables is not in the catalogue."""
+    held: HoldReason | None = None
+    """Why the tool is in quarantine; ``None`` if it is not."""
     reads_results: bool = False
     """Whether it only reads what its caller was given before."""
 
@@ -88,7 +89,19 @@ class Decision(StrEnum):
         return self in (Decision.ASK, Decision.ALLOWED)
 
 
-_BY_POLICY = {"allow": Decision.ALLOWED, "ask": Decision.ASK}
+def _by_policy(policy: Policy) -> Decision:
+    match policy:
+        case Policy.ALLOW:
+            return Decision.ALLOWED
+        case Policy.ASK:
+            return Decision.ASK
+        case Policy.DENY | Policy.DISABLE:
+            return Decision.DENIED
+        case _:
+            assert_never(policy)
+
+
+_BY_POLICY = {policy: _by_policy(policy) for policy in Policy}
 
 
 def decide(grants: Grants, reach: Reach) -> Decision:

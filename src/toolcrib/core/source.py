@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.kinds import DiscoveryStatus, LinkState
 from toolcrib.core.tool import Tool
 
 
@@ -59,8 +60,7 @@ class LocalSource(ToolSource, Protocol):
 class SourceStatus:
     """How a server is doing right now."""
 
-    state: str
-    """``idle`` (not needed yet, or reaped), ``connected``, ``connecting``, ``failing``."""
+    state: LinkState
     era: str = ""
     pid: int | None = None
     restarts: int = 0
@@ -95,8 +95,7 @@ class Missing(NamedTuple):
     """One server of which no tools are known."""
 
     server: str
-    status: str
-    """``failed``, ``discovering`` or ``never`` (asked)."""
+    status: DiscoveryStatus
     reason: str
 
     def to_dict(self) -> dict[str, Any]:

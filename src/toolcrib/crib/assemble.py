@@ -24,6 +24,7 @@ from toolcrib.config.secrets import secrets_of
 from toolcrib.core.call import SubAgents
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, drop
+from toolcrib.core.kinds import AUTO
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.source import ToolSource
 from toolcrib.crib.backend import Shared, make_ledger, open_shared
@@ -35,7 +36,7 @@ from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import CribSettings, Parts
 from toolcrib.crib.sources import SourceMaker, attach_sources, errands_of, model_key
 from toolcrib.crib.window import Profiles, ProfileView
-from toolcrib.isolate.levels import AUTO, IsolationWanted
+from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.sources.native.functions import NativeSource, NativeTool, define, import_tools, native_tool
 from toolcrib.stores.paths import results_path
 from toolcrib.stores.postgres.database import PgDatabase

@@ -15,6 +15,7 @@ from toolcrib.core.access import EVERYTHING, Caller, may_know
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, SourceUnavailable, ToolcribError, UnknownTool
 from toolcrib.core.events import Event
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import split_name
 from toolcrib.crib.servers import Rig
 
@@ -97,7 +98,7 @@ class Finder:
                 record = await finding
                 if name in self._catalog().routes:
                     break
-                if record.status == "failed" and self._prefix:
+                if record.status is DiscoveryStatus.FAILED and self._prefix:
                     status = self._fresh.shelves[record.server].source.status()
                     raise SourceUnavailable(record.error, details=status.details)
         finally:

@@ -33,9 +33,9 @@ from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.clocks import Moments, elapsed
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolFailed
 from toolcrib.core.events import Emit, Event, drop
+from toolcrib.core.kinds import IsolationLevel
 from toolcrib.crib.backend import find_store
 from toolcrib.crib.servers import Rig
-from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import AuditPlace
 from toolcrib.stores.audit.note import HeadNote, NotedPlace

@@ -12,16 +12,17 @@ from toolcrib.calls.pipeline import Subject
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import Environment, resolve, resolve_server
 from toolcrib.config.secrets import secret_values, secrets_of, shown_values
-from toolcrib.config.sections import ModelConfig, PinMode
+from toolcrib.config.sections import ModelConfig
 from toolcrib.core.call import SubAgents, ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode
 from toolcrib.core.names import check_server_name, is_tool_name
 from toolcrib.core.source import Listing, SourceStatus, ToolSource
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import Tool
 from toolcrib.isolate.helpers import Helpers
-from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
+from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.isolate.worker import Workers
 from toolcrib.models.api import ModelSettings
 from toolcrib.models.choose import parse_model, with_surroundings
@@ -47,12 +48,12 @@ class AttachedSource:
 
     def __init__(self, source: ToolSource) -> None:
         self.name, self._source = check_source(source), source
-        self._status = SourceStatus("idle")
+        self._status = SourceStatus(LinkState.IDLE)
 
     @property
     def config(self) -> ServerConfig:
         """What stands for it where servers are configured; only a source that is ``pinned`` has its tools pinned."""
-        pins: PinMode | None = None if getattr(self._source, "pinned", False) else "off"
+        pins: PinMode | None = None if getattr(self._source, "pinned", False) else PinMode.OFF
         return ServerConfig(self.name, is_own=True, pins=pins, origin="the program")
 
     async def list_tools(self) -> Listing:
@@ -61,9 +62,9 @@ class AttachedSource:
             listing = _need_listing(await self._source.list_tools())
         except Exception as error:  # the edge of a source: its own fault costs only itself
             failure = error if isinstance(error, ToolcribError) else to_failure(self.name, error)
-            self._status = SourceStatus("failing", error=str(failure))
+            self._status = SourceStatus(LinkState.FAILING, error=str(failure))
             raise failure from error
-        self._status = SourceStatus("connected")
+        self._status = SourceStatus(LinkState.CONNECTED)
         fit = tuple(tool for tool in listing.tools if is_tool_name(tool.name))
         if len(fit) == len(listing.tools):
             return listing

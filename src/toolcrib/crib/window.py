@@ -15,7 +15,7 @@ from toolcrib.calls.layers.arguments import STATIC_RENAMES
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import known_to, missing_servers
-from toolcrib.catalog.explain import Explanation
+from toolcrib.catalog.explain import Explanation, ToolVerdict
 from toolcrib.catalog.profile import Dressed, dress, real_name
 from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
 from toolcrib.config.model import Config
@@ -185,11 +185,16 @@ class ProfileView:
             return _shown(self.crib.explain(real_name(route)), self.name, route, self._dressed)
         renamed = next((shown for shown, route in catalog.routes.items() if real_name(route) == name), "")
         if renamed:
-            return Explanation(name, "renamed", (f"Profile {self.name!r} shows it as {renamed!r}.",), f"Use {renamed}.")
+            return Explanation(
+                name, ToolVerdict.RENAMED, (f"Profile {self.name!r} shows it as {renamed!r}.",), f"Use {renamed}."
+            )
         if name in catalog.left_out and name in self.crib.catalog.routes:
             todo = f"Change [profiles.{self.name}], or use it without the profile."
             return Explanation(
-                name, "hidden", (f"Profile {self.name!r} leaves it out: {catalog.left_out[name]}.",), todo
+                name,
+                ToolVerdict.HIDDEN,
+                (f"Profile {self.name!r} leaves it out: {catalog.left_out[name].reason}.",),
+                todo,
             )
         return self.crib.explain(name)
 

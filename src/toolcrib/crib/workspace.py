@@ -9,9 +9,9 @@ from toolcrib.config.references import Environment
 from toolcrib.config.sections import IsolationConfig, WorkspaceConfig
 from toolcrib.core.call import SubAgents, Tooling
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import IsolationLevel
 from toolcrib.core.tool import Tool
 from toolcrib.core.worklist import WorkList
-from toolcrib.isolate.levels import IsolationLevel
 from toolcrib.isolate.plan import is_too_wide
 from toolcrib.isolate.worker import Workers
 from toolcrib.sources.mcp.bounds import Isolator

@@ -4,28 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel
 from toolcrib.core.tool import SecurityLevel
-
-
-class IsolationLevel(StrEnum):
-    """How far a program is kept from the rest; each level includes those before it."""
-
-    NONE = "none"
-    LIMITS = "limits"
-    CONFINED = "confined"
-    ISOLATED = "isolated"
-
-    @property
-    def rank(self) -> int:
-        """How far, from 0; what counts when levels are compared."""
-        return _RANKS[self]
-
-
-_RANKS = {level: rank for rank, level in enumerate(IsolationLevel)}
-
-AUTO = "auto"
-"""The highest level that is proven here, at least ``limits``."""
-WORDS = (*IsolationLevel, AUTO)
 
 
 class Probe(StrEnum):
@@ -105,7 +85,7 @@ def promises(level: IsolationLevel) -> frozenset[Probe]:
     return frozenset(probe for lower, added in ADDED.items() if lower.rank <= level.rank for probe in added)
 
 
-def shortfall(level: SecurityLevel, has: IsolationLevel, minimum: Mapping[str, str]) -> str:
+def shortfall(level: SecurityLevel, has: IsolationLevel, minimum: Mapping[SecurityLevel, IsolationLevel]) -> str:
     """Why a tool of this security level may not run at the isolation it has; empty if it may."""
     needed = IsolationLevel(minimum.get(level, IsolationLevel.NONE))
     if has.rank >= needed.rank:
@@ -157,8 +137,7 @@ WORKER_LIMITS = ResourceLimits(memory_bytes=2 * GIB, address_bytes=8 * GIB, cpu_
 class IsolationWanted:
     """How a program is to be run, as the configuration or its author asks."""
 
-    level: str = IsolationLevel.LIMITS
-    """An ``IsolationLevel``, or ``auto``."""
+    level: IsolationChoice = IsolationLevel.LIMITS
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     network: bool | None = None

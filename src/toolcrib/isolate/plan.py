@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.isolate.seccomp import MACHINES, build_connect_filter, build_filter
 from toolcrib.transports.process.spec import Confinement, ProcessSpec, explain_failure, refuse
 

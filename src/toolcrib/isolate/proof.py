@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import AUTO, IsolationLevel, IsolationWanted, Probe
+from toolcrib.core.kinds import AUTO, IsolationLevel
+from toolcrib.isolate.levels import IsolationWanted, Probe
 from toolcrib.isolate.plan import Host
 from toolcrib.isolate.selftest import Proof, Trial, Verdict, measure
 from toolcrib.transports.process.spawn import Spawner

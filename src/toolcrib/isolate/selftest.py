@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import MIB, IsolationLevel, IsolationWanted, Probe, ResourceLimits, promises
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import MIB, IsolationWanted, Probe, ResourceLimits, promises
 from toolcrib.isolate.plan import Host, confine
 from toolcrib.isolate.run import run_once
 from toolcrib.transports.process.spawn import Spawner

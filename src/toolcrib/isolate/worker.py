@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.errors import ToolFailed
+from toolcrib.core.kinds import IsolationLevel
 from toolcrib.isolate.helper import import_path
-from toolcrib.isolate.levels import IsolationLevel, IsolationWanted
+from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.isolate.plan import Host, confine, is_too_wide
 from toolcrib.isolate.proof import Prover
 from toolcrib.isolate.run import FinishedProgram, run_once

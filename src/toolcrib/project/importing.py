@@ -22,9 +22,8 @@ from toolcrib.config.model import Config, Layer, ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
 from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
-from toolcrib.config.sections import POLICIES
-from toolcrib.config.values import one_of
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
+from toolcrib.core.kinds import Policy
 from toolcrib.core.names import join_name
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import FoundHere, Origins, Source, exists, read_source
@@ -144,10 +143,10 @@ def _fitted(server: ServerConfig, config: Config) -> ServerConfig:
     plain = replace(server, policy=None, tools={})
 
     def fit(name: str, tool: ToolConfig) -> ToolConfig:
-        if tool.policy != "allow":
+        if tool.policy != Policy.ALLOW:
             return tool
         general = policy_of(join_name(server.name, name), name, plain, config.security).policy
-        return replace(tool, policy=one_of(*POLICIES)(general))
+        return replace(tool, policy=general)
 
     return replace(server, tools={name: fit(name, tool) for name, tool in server.tools.items()})
 

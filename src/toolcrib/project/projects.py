@@ -18,6 +18,7 @@ from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.kinds import LinkState
 from toolcrib.core.tool import Tool
 from toolcrib.crib.assemble import BuildOptions, assemble
 from toolcrib.crib.crib import Crib
@@ -292,7 +293,7 @@ class Workplace:
 
 
 def _is_due(crib: Crib, name: str) -> bool:
-    return crib.shelves[name].source.status().state != "connected" or crib.is_stale(name)
+    return crib.shelves[name].source.status().state is not LinkState.CONNECTED or crib.is_stale(name)
 
 
 async def open_workplace(place: ProjectPlace, builtin: Sequence[NativeTool], inbox: Surface, emit: Emit) -> Workplace:

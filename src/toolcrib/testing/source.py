@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, UnknownTool
+from toolcrib.core.kinds import LinkState
 from toolcrib.core.source import Listing, ServerSource, SourceStatus
 from toolcrib.core.tool import Tool
 
@@ -31,7 +32,7 @@ class FakeSource:
         self.answers: dict[str, Answer] = {}
         self.trouble: BaseException | None = None
         """Raised instead of listing while it is set."""
-        self.state = SourceStatus("idle")
+        self.state = SourceStatus(LinkState.IDLE)
         self.lines: list[str] = []
         self.calls: list[ToolCall] = []
         """Every call that arrived, as it arrived."""

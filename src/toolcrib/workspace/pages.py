@@ -10,7 +10,8 @@ from urllib.parse import urljoin
 
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, ToolFailed
-from toolcrib.isolate.levels import AUTO, MIB, IsolationWanted, ResourceLimits
+from toolcrib.core.kinds import AUTO
+from toolcrib.isolate.levels import MIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.transports.http.fetch import Fetched, FetchLimits, fetch
 from toolcrib.workspace.files import said

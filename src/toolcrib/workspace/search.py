@@ -17,7 +17,8 @@ import msgspec
 
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments, ToolcribError, ToolFailed
-from toolcrib.isolate.levels import AUTO, GIB, IsolationWanted, ResourceLimits
+from toolcrib.core.kinds import AUTO
+from toolcrib.isolate.levels import GIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.workspace.files import said
 from toolcrib.workspace.listing import check_glob

@@ -9,7 +9,8 @@ from typing import Any
 
 from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import PermissionDenied
-from toolcrib.isolate.levels import AUTO, GIB, IsolationLevel, IsolationWanted, ResourceLimits
+from toolcrib.core.kinds import AUTO, IsolationLevel
+from toolcrib.isolate.levels import GIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.plan import Host, confine, find_program
 from toolcrib.isolate.proof import Prover
 from toolcrib.transports.process.environment import child_environment

@@ -6,8 +6,8 @@ from toolcrib.calls.layers.permit import shelter
 from toolcrib.calls.pipeline import Subject
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
+from toolcrib.core.kinds import IsolationLevel
 from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.isolate.levels import IsolationLevel
 
 DONE = ToolResult({"content": []})
 CONFINED, NONE = IsolationLevel.CONFINED, IsolationLevel.NONE

@@ -7,7 +7,7 @@ from tests.schema.dialects.rules import CHECKS
 
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool
-from toolcrib.schema.dialects.known import DIALECTS, dialect_of
+from toolcrib.schema.dialects import DIALECTS, dialect_of
 from toolcrib.schema.dialects.offer import Options
 
 READ = Tool("files__read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})

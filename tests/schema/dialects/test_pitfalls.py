@@ -8,7 +8,7 @@ from tests.schema.dialects.rules import CHECKS
 
 from toolcrib.core.tool import Tool
 from toolcrib.schema.check import compile_check
-from toolcrib.schema.dialects.known import DIALECTS
+from toolcrib.schema.dialects import DIALECTS
 
 OLD = {"$schema": "http://json-schema.org/draft-07/schema#"}
 

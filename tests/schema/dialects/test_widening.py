@@ -11,7 +11,7 @@ from tests.schema.dialects.strategies import make_arguments, make_schema
 
 from toolcrib.core.tool import Tool
 from toolcrib.schema.check import compile_check
-from toolcrib.schema.dialects.known import DIALECTS
+from toolcrib.schema.dialects import DIALECTS
 from toolcrib.schema.problems import describe
 
 SEEDS = st.integers(0, 2**32)

@@ -8,6 +8,7 @@ from toolcrib.config.model import Config, ServerConfig, ToolConfig
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, RemoteError, SourceUnavailable
+from toolcrib.core.kinds import LinkState
 from toolcrib.core.limits import Rate
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tool import Tool
@@ -290,7 +291,7 @@ async def test_an_unavailable_server_is_told_with_what_is_known():
     """Details for programs, words for the model."""
     source = FakeSource("srv")
     source.trouble = SourceUnavailable("The server will not start.")
-    source.state = SourceStatus("failing", details={"phase": "starting"})
+    source.state = SourceStatus(LinkState.FAILING, details={"phase": "starting"})
 
     answered, _ = await call(source)
 

@@ -18,6 +18,7 @@ from toolcrib.config.model import config_hash
 from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.events import Stay, drop
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.assemble import assemble
 from toolcrib.crib.loading import load
@@ -91,7 +92,11 @@ class House:
         config = load(None, Environment(directory, {"HOME": str(self.home)})).config
         shown = tuple({"name": tool, "inputSchema": {"type": "object"}} for tool in tools)
         found = Record(
-            "tiny", "success", shown, "2026-01-02T03:04:05Z", config_hash=config_hash(config.servers["tiny"])
+            "tiny",
+            DiscoveryStatus.SUCCESS,
+            shown,
+            "2026-01-02T03:04:05Z",
+            config_hash=config_hash(config.servers["tiny"]),
         )
         (directory / "toolcrib.lock").write_text(write_lock(Lock({"tiny": found})))
 

@@ -8,7 +8,7 @@ import pytest
 from toolcrib.config.model import ServerConfig, is_same_connection
 from toolcrib.config.sections import IsolationConfig
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import IsolationLevel
+from toolcrib.core.kinds import IsolationLevel
 from toolcrib.sources.mcp.bounds import UNTESTED, Isolator, from_file
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec

@@ -8,6 +8,7 @@ import pytest
 from toolcrib.config.lock import Lock, Pin, Record, StandingAnswer, write_lock
 from toolcrib.core.access import Grants
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.core.worklist import TaskChange
 from toolcrib.stores.access_tokens import NewToken, TokenFile
@@ -21,7 +22,10 @@ from toolcrib.stores.worklist import SqliteWorkList
 
 ODD = 'odd \\ "ä" 🌍\0'
 LOCK = Lock(
-    {name: Record(name, "success", ({"name": ODD},), pins={"a": Pin("h", "i")}) for name in ("Ä", "b", "a-b", "B")},
+    {
+        name: Record(name, DiscoveryStatus.SUCCESS, ({"name": ODD},), pins={"a": Pin("h", "i")})
+        for name in ("Ä", "b", "a-b", "B")
+    },
     {
         tool: {caller: StandingAnswer(True, "2026-01-02T03:04:05Z", "x") for caller in ("ann", ODD)}
         for tool in ("z", "a")
@@ -148,7 +152,7 @@ async def test_a_source_that_changed_meanwhile_is_told_and_can_be_begun_anew(dat
     part = parts_of(home)[0]
 
     def meddle(_):
-        changed = Lock({name: Record(name, "failed") for name in LOCK.records})
+        changed = Lock({name: Record(name, DiscoveryStatus.FAILED) for name in LOCK.records})
         (home / "toolcrib.lock").write_text(write_lock(changed))
 
     with pytest.raises(ConfigError, match="changed while they were copied") as caught:

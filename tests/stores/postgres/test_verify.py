@@ -6,6 +6,7 @@ import pytest
 from toolcrib.config.lock import Pin, Record
 from toolcrib.core.access import Grants
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.stores.access_tokens import NewToken
 from toolcrib.stores.audit.database import body_of
@@ -28,7 +29,9 @@ async def database(store_settings):
 async def filled(database):
     """Some of everything."""
     ledger, work = PgLedger(database), PgWorkList(database, "/here", lambda: "now")
-    await ledger.update("files", lambda _: Record("files", "success", pins={"read": Pin("hash", "identity")}))
+    await ledger.update(
+        "files", lambda _: Record("files", DiscoveryStatus.SUCCESS, pins={"read": Pin("hash", "identity")})
+    )
     await ledger.write("files__read", "ann", True, "terminal")
     await work.add("one")
     await work.add("two", after=[1])

@@ -11,6 +11,7 @@ from toolcrib.calls.elicit import Seal, can_elicit, not_valid
 from toolcrib.calls.marks import ROUND_S, Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.kinds import Policy
 
 ROUNDS_KEPT = 1000
 _ROUND = frozenset({"requestState", "inputResponses"})
@@ -22,7 +23,7 @@ def approve(desk: Approvals, seal: Seal) -> Layer:
 
     def layer(subject: Subject, following: Step) -> Step:
         reach = subject.reach
-        if reach.policy != "ask":
+        if reach.policy != Policy.ASK:
             return following
 
         async def step(call: ToolCall) -> ToolResult:

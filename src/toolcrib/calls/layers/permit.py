@@ -7,7 +7,9 @@ from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import EVERYTHING, Decision, Grants, Reach, decide
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
-from toolcrib.isolate.levels import IsolationLevel, shortfall
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.core.tool import SecurityLevel
+from toolcrib.isolate.levels import shortfall
 
 GRANTS_KEPT = 256
 
@@ -66,7 +68,7 @@ IsolationOf = Callable[[Subject], Awaitable[IsolationLevel | None]]
 """What a tool runs at; ``None`` for one that does not run on this machine."""
 
 
-def shelter(minimum: Mapping[str, str], isolation_of: IsolationOf) -> Layer:
+def shelter(minimum: Mapping[SecurityLevel, IsolationLevel], isolation_of: IsolationOf) -> Layer:
     """Refuse what would run with less isolation than its level needs."""
 
     def layer(subject: Subject, following: Step) -> Step:

@@ -11,8 +11,8 @@ from toolcrib.cli.opening import load_here, open_here
 from toolcrib.cli.running import run_once
 from toolcrib.config.edit import set_policy
 from toolcrib.config.references import Environment
-from toolcrib.config.sections import POLICIES
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.kinds import Policy
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import edit_file, policy_file
 from toolcrib.server.views.tools import policy_entries
@@ -35,7 +35,7 @@ examples:
 def add_policy_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="a tool, a server, or a pattern such as '*__delete_*'")
-    parser.add_argument("policy", nargs="?", metavar="|".join(POLICIES), help="what to do about its calls")
+    parser.add_argument("policy", nargs="?", metavar="|".join(Policy), help="what to do about its calls")
     parser.add_argument("--user", action="store_true", help="write it into the user's own file, for all projects")
     add_json(parser, "the policies")
     add_common(parser)
@@ -45,8 +45,8 @@ def run_policy(options: Options, console: Console) -> int:
     """Show the policies, or set one."""
     if options.policy is None:
         return run_once(_show(options, console))
-    if options.policy not in POLICIES:
-        raise UsageError(f"There is no policy {options.policy!r}.", hint=f"It is one of {', '.join(POLICIES)}.")
+    if options.policy not in Policy:
+        raise UsageError(f"There is no policy {options.policy!r}.", hint=f"It is one of {', '.join(Policy)}.")
     loaded = load_here(options)
     path = file_for(options, loaded)
     name = _as_written(options.name, loaded, path)

@@ -15,6 +15,7 @@ from toolcrib.config.edit import add_server, remove_server
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.parse import parse
 from toolcrib.config.secrets import looks_secret
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import check_server_name
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import edit_file, file_of
@@ -245,7 +246,7 @@ async def _show(options: Options, console: Console) -> int:
         console.print(printable(line))
     if not lines:
         console.say(f"Server {options.name!r} wrote nothing to stderr.", "dim")
-    if record.status == "failed":
+    if record.status is DiscoveryStatus.FAILED:
         console.say(f"toolcrib: {record.error}")
         return exit_code("TOOL_UNAVAILABLE", details)
     return OK

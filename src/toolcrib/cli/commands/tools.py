@@ -5,7 +5,7 @@ from typing import Any
 
 from toolcrib.catalog.catalog import FORMATS, Route, offer_routes, signature_of
 from toolcrib.catalog.entries import tool_entry
-from toolcrib.catalog.explain import Explanation
+from toolcrib.catalog.explain import Explanation, ToolVerdict
 from toolcrib.catalog.search import MOST, USUAL, RankedTool
 from toolcrib.cli.console import Column, Console, one_line, print_table
 from toolcrib.cli.content import example_call, parameter_rows, type_name
@@ -15,6 +15,7 @@ from toolcrib.cli.invoke import Options, Parser, add_common, add_json, add_profi
 from toolcrib.cli.opening import discover, discover_unasked, has_only_builtin, make_known, open_here, open_window
 from toolcrib.cli.running import run_once
 from toolcrib.core.access import LOCAL_USER, decide
+from toolcrib.core.kinds import DiscoveryStatus, Policy, ServerState
 from toolcrib.core.tool import Tool
 from toolcrib.crib.crib import Crib
 from toolcrib.schema.text import printable
@@ -101,7 +102,7 @@ def _description(route: Route) -> str:
     """What a tool says of itself; one in quarantine is not given the word."""
     if route.held:
         return f"(in quarantine: {route.held}; toolcrib diff {route.name})"
-    return ("(denied) " if route.policy == "deny" else "") + _first_line(route.tool.description)
+    return ("(denied) " if route.policy == Policy.DENY else "") + _first_line(route.tool.description)
 
 
 def _first_line(text: str) -> str:
@@ -113,9 +114,9 @@ def _show_absent(crib: Crib, console: Console, server: str | None) -> None:
     entries = [entry for entry in server_entries(crib) if server in (None, entry["name"])]
     say_errors(console, entries)
     for entry in entries:
-        if entry["state"] in ("never", "disabled"):
-            verb = "refresh" if entry["state"] == "never" else "enable"
-            note = "not asked yet" if entry["state"] == "never" else "disabled"
+        if entry["state"] in (ServerState.NEVER, ServerState.DISABLED):
+            verb = "refresh" if entry["state"] == ServerState.NEVER else "enable"
+            note = "not asked yet" if entry["state"] == ServerState.NEVER else "disabled"
             console.say(f"{entry['name']}: {note}. Run `toolcrib servers {verb} {entry['name']}`.", "dim")
     if has_only_builtin(crib):
         console.say("These are the built-in tools. Add a server: toolcrib servers add NAME -- command args…", "dim")
@@ -124,7 +125,7 @@ def _show_absent(crib: Crib, console: Console, server: str | None) -> None:
 def _is_unreachable(crib: Crib, server: str | None) -> bool:
     """Whether the one server that was asked for has nothing to show."""
     shelf = crib.shelves.get(server or "")
-    return shelf is not None and shelf.record.status == "failed" and not shelf.is_known
+    return shelf is not None and shelf.record.status is DiscoveryStatus.FAILED and not shelf.is_known
 
 
 FIND_EXAMPLES = """\
@@ -286,7 +287,7 @@ async def _explain(options: Options, console: Console) -> int:
         console.print_json(explained(story))
     else:
         _print_why(story, console)
-    return NOT_FOUND if story.verdict == "missing" else OK
+    return NOT_FOUND if story.verdict is ToolVerdict.MISSING else OK
 
 
 def _print_why(story: Explanation, console: Console) -> None:

@@ -13,6 +13,7 @@ from toolcrib.cli.running import Stop, run_until_stopped
 from toolcrib.cli.serving import add_no_prefix, add_replica, add_serving, client_entry, open_serving
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.events import Event
+from toolcrib.core.kinds import ServerState
 from toolcrib.crib.crib import Crib
 from toolcrib.server.serve import Serving
 from toolcrib.server.views.costs import DAYS, summary, usage_of
@@ -93,7 +94,9 @@ async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
 def _show(serving: Serving, troubles: dict[str, str], options: Options, console: Console, *, cost: str) -> None:
     entries = [*native_entry(serving.crib), *server_entries(serving.crib)]
     for entry in entries:
-        entry["error"] = entry["error"] or (troubles.get(entry["name"]) if entry["state"] == "asking" else None)
+        entry["error"] = entry["error"] or (
+            troubles.get(entry["name"]) if entry["state"] == ServerState.ASKING else None
+        )
     if options.json:
         console.print_json(_document(serving, entries))
         return

@@ -23,6 +23,7 @@ from toolcrib.config.foreign.references import (
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.secrets import looks_secret
 from toolcrib.config.tables import HTTP_TYPES, STDIO_TYPES
+from toolcrib.core.kinds import Policy
 from toolcrib.core.names import to_server_name
 
 TRUSTING = (
@@ -101,12 +102,12 @@ def tools_of(entry: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Which tools are on, as policies: what is not wanted is ``disable``, with a list of wanted ones all others are."""
     unwanted = [name for key in _UNWANTED for name in _names(entry.get(key))]
     wanted = _wanted(entry)
-    tools = {name: ToolConfig(policy="allow") for name in wanted or ()}
-    tools |= {name: ToolConfig(policy="disable") for name in unwanted}
+    tools = {name: ToolConfig(policy=Policy.ALLOW) for name in wanted or ()}
+    tools |= {name: ToolConfig(policy=Policy.DISABLE) for name in unwanted}
     if wanted is None:
         return ({"tools": tools} if tools else {}), []
     on = ", ".join(name for name in wanted if name not in unwanted) or "none"
-    return {"tools": tools, "policy": "disable"}, [f"Of its tools these are on: {on}. All others are disabled."]
+    return {"tools": tools, "policy": Policy.DISABLE}, [f"Of its tools these are on: {on}. All others are disabled."]
 
 
 def _wanted(entry: Mapping[str, Any]) -> list[str] | None:

@@ -15,6 +15,7 @@ import msgspec
 from toolcrib.config.foreign.entry import is_toolcrib
 from toolcrib.config.foreign.references import ForeignServer
 from toolcrib.config.model import ServerConfig, ToolConfig, config_hash
+from toolcrib.core.kinds import Policy
 from toolcrib.core.names import SERVER_NAME_MAX, to_server_name
 
 
@@ -73,9 +74,9 @@ def _merged(first: FoundServer, other: FoundServer) -> FoundServer:
 
 
 def _switched_off(server: ServerConfig) -> dict[str, ToolConfig]:
-    if server.policy == "disable":
+    if server.policy == Policy.DISABLE:
         return dict(server.tools)
-    return {name: tool for name, tool in server.tools.items() if tool.policy == "disable"}
+    return {name: tool for name, tool in server.tools.items() if tool.policy == Policy.DISABLE}
 
 
 State = Literal["new", "same", "changed", "removed", "edited", "left out"]

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from toolcrib.core.errors import ToolFailed, UnreadableSource
-from toolcrib.isolate.levels import AUTO, MIB, IsolationWanted, ResourceLimits
+from toolcrib.core.kinds import AUTO
+from toolcrib.isolate.levels import MIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import IdleWorker, Task, Workers, module_places
 from toolcrib.knowledge.parse.parsed import Parsed
 

@@ -7,6 +7,7 @@ from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.config.tables import SERVER_KEYS
+from toolcrib.core.kinds import DiscoveryStatus, ServerState
 from toolcrib.core.limits import Rate
 from toolcrib.core.names import is_own
 from toolcrib.crib.crib import Crib
@@ -15,7 +16,7 @@ from toolcrib.crib.crib import Crib
 def server_entries(crib: Crib) -> list[dict[str, Any]]:
     """Every configured server by name."""
     enabled = {name: _enabled_entry(crib, shelf) for name, shelf in crib.shelves.items()}
-    disabled = {name: _entry(server, "disabled") for name, server in crib.disabled.items()}
+    disabled = {name: _entry(server, ServerState.DISABLED) for name, server in crib.disabled.items()}
     return [entry for _, entry in sorted((enabled | disabled).items())]
 
 
@@ -23,7 +24,7 @@ def server_entry(crib: Crib, name: str) -> dict[str, Any] | None:
     """One configured server."""
     if name in crib.shelves:
         return _enabled_entry(crib, crib.shelves[name])
-    return _entry(crib.disabled[name], "disabled") if name in crib.disabled else None
+    return _entry(crib.disabled[name], ServerState.DISABLED) if name in crib.disabled else None
 
 
 def _enabled_entry(crib: Crib, shelf: ServerShelf) -> dict[str, Any]:
@@ -34,14 +35,18 @@ def _enabled_entry(crib: Crib, shelf: ServerShelf) -> dict[str, Any]:
         "tokens": sum(route.tokens for route in routes),
         "discoveryStatus": shelf.status,
         "lastDiscovered": record.last_discovery or None,
-        "error": barred_words(shelf) if shelf.barred else record.error if record.status == "failed" else None,
+        "error": barred_words(shelf)
+        if shelf.barred
+        else record.error
+        if record.status is DiscoveryStatus.FAILED
+        else None,
         "problems": list(record.problems),
         "held": sorted(route.name for route in routes if route.held),
         "era": record.era or None,
     }
 
 
-def _entry(server: ServerConfig, state: str) -> dict[str, Any]:
+def _entry(server: ServerConfig, state: ServerState) -> dict[str, Any]:
     return {
         "name": server.name,
         "state": state,
@@ -62,28 +67,31 @@ def native_entry(crib: Crib) -> list[dict[str, Any]]:
     """The native tools as one more row, if there are any beside toolcrib's own."""
     routes = [route for route in crib.catalog.routes.values() if not route.server and not is_own(route.name)]
     tokens = sum(route.tokens for route in routes)
-    row = _entry(ServerConfig("native"), "ok") | {"tools": len(routes), "tokens": tokens, "runs": "in this process"}
+    row = _entry(ServerConfig("native"), ServerState.OK) | {
+        "tools": len(routes),
+        "tokens": tokens,
+        "runs": "in this process",
+    }
     return [row] if routes else []
 
 
-def state_of(shelf: ServerShelf) -> str:
-    """``ok``, ``stale`` (an old listing, the last discovery failed), ``failed``, ``asking``, ``never``, or ``held``:
-    it is in quarantine."""
+def state_of(shelf: ServerShelf) -> ServerState:
+    """How a server that is switched on stands."""
     if shelf.barred:
-        return "held"
+        return ServerState.HELD
     if shelf.flight is not None and not shelf.is_known:
-        return "asking"
+        return ServerState.ASKING
     if is_unasked(shelf):
-        return "never"
-    if shelf.record.status == "failed":
-        return "stale" if shelf.is_known else "failed"
-    return "ok"
+        return ServerState.NEVER
+    if shelf.record.status is DiscoveryStatus.FAILED:
+        return ServerState.STALE if shelf.is_known else ServerState.FAILED
+    return ServerState.OK
 
 
 def is_unasked(shelf: ServerShelf) -> bool:
     """Whether a server was never asked for its tools as it is configured now."""
     record = shelf.record
-    failed_as_it_is = record.status == "failed" and record.config_hash == config_hash(shelf.config)
+    failed_as_it_is = record.status is DiscoveryStatus.FAILED and record.config_hash == config_hash(shelf.config)
     return not shelf.is_known and not failed_as_it_is and not shelf.barred
 
 

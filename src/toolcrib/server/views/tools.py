@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.explain import Explanation
+from toolcrib.catalog.explain import Explanation, ToolVerdict
 from toolcrib.catalog.pins import fingerprint
 from toolcrib.core.errors import PermissionDenied, ToolcribError, UnknownTool
 from toolcrib.core.tool import to_mcp
@@ -25,9 +25,9 @@ def missing_tool(crib: Crib, name: str) -> ToolcribError:
     """Why a tool cannot be shown, with the reason that ``why`` would give."""
     story = crib.explain(name)
     unknown = UnknownTool(name, known=list(crib.catalog.routes))
-    if story.verdict != "missing":
+    if story.verdict is not ToolVerdict.MISSING:
         unknown.hint = " ".join([*story.reasons, story.todo]).strip()
-    if story.verdict == "failed":
+    if story.verdict is ToolVerdict.FAILED:
         unknown.code = "TOOL_UNAVAILABLE"
     return unknown
 

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from toolcrib.calls.metrics import Metrics, ToolMetrics
+from toolcrib.core.kinds import ServerState
 from toolcrib.core.names import is_own
 from toolcrib.crib.crib import Crib
 from toolcrib.server.answers import HttpAnswer
@@ -125,8 +126,8 @@ def _values(pages: Pages, visit: PageRequest, samples: Samples, costs: Costs) ->
     own = sum(1 for name, route in crib.catalog.routes.items() if not route.server and not is_own(name))
     return {
         "rows": rows,
-        "ready": sum(row.state == "ok" for row in rows),
-        "wanted": sum(row.state != "disabled" for row in rows),
+        "ready": sum(row.state is ServerState.OK for row in rows),
+        "wanted": sum(row.state is not ServerState.DISABLED for row in rows),
         "native": own,
         "tools": len(crib.catalog.routes),
         "tokens": sum(cost.tokens for cost in counted.values()),
@@ -150,7 +151,7 @@ def _todos(pages: Pages, visit: PageRequest, rows: Sequence[ServerRow]) -> Itera
         yield Todo("bad", "log", "The audit log cannot be written", problem, "/settings/about", "See files")
     yield from fleet_todos(crib)
     for row in rows:
-        if row.state in ("failed", "stale"):
+        if row.state in (ServerState.FAILED, ServerState.STALE):
             yield Todo("bad", "alert", f"{row.name} is not available", sentence(row.trouble), row.href, "See why")
     for row in rows:
         if row.cost.held:

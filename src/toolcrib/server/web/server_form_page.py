@@ -3,13 +3,13 @@
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from toolcrib.config.edit import replace_server
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.secrets import MASK, shown_args, shown_entry, shown_url
-from toolcrib.config.sections import ISOLATIONS, POLICIES, Policy
 from toolcrib.core.errors import ConfigError, ToolcribError
+from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, Policy
 from toolcrib.core.names import check_server_name
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.project.project import file_of
@@ -114,12 +114,12 @@ def _value(name: str, value: str, before: Mapping[str, str]) -> str:
 
 def _policy(fields: Mapping[str, str]) -> Policy | None:
     chosen = fields.get("policy", "")
-    return next((policy for policy in POLICIES if policy == chosen), None)
+    return next((policy for policy in Policy if policy == chosen), None)
 
 
-def _isolation(fields: Mapping[str, str]) -> str:
+def _isolation(fields: Mapping[str, str]) -> IsolationChoice | Literal[""]:
     chosen = fields.get("isolation", "")
-    return chosen if chosen in (*ISOLATIONS, "auto") else ""
+    return AUTO if chosen == AUTO else next((level for level in IsolationLevel if level == chosen), "")
 
 
 def _seconds(fields: Mapping[str, str], before: ServerConfig) -> float:
@@ -236,7 +236,12 @@ async def _change(pages: Pages, before: ServerConfig, after: ServerConfig) -> st
 
 
 def _common(pages: Pages, visit: PageRequest) -> dict[str, Any]:
-    return {"may_run": may_run(pages, visit), "policies": POLICIES, "isolations": ("auto", *ISOLATIONS), "problem": ""}
+    return {
+        "may_run": may_run(pages, visit),
+        "policies": tuple(Policy),
+        "isolations": (AUTO, *IsolationLevel),
+        "problem": "",
+    }
 
 
 def _add_values(pages: Pages, visit: PageRequest, kind: str, fields: Mapping[str, str]) -> dict[str, Any]:

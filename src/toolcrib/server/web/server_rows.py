@@ -2,32 +2,47 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple, assert_never
 from urllib.parse import quote
 
 from toolcrib.catalog.catalog import Catalog
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.config.model import ServerConfig
+from toolcrib.core.kinds import DiscoveryStatus, ServerState
 from toolcrib.crib.crib import Crib
 from toolcrib.server.views.servers import runs, state_of
 
-TONES = {
-    "ok": "good",
-    "stale": "warn",
-    "failed": "bad",
-    "disabled": "quiet",
-    "asking": "info",
-    "never": "quiet",
-    "held": "bad",
-}
-LABELS = {
-    "ok": "ready",
-    "stale": "old listing",
-    "failed": "failed",
-    "disabled": "off",
-    "asking": "asking",
-    "never": "not asked yet",
-    "held": "in quarantine",
-}
+
+class Look(NamedTuple):
+    """How the page shows a state: in a person's words, in which colour, and what to do about it."""
+
+    label: str
+    tone: str
+    todo: str = ""
+
+
+def _look(state: ServerState) -> Look:
+    match state:
+        case ServerState.OK:
+            look = Look("ready", "good")
+        case ServerState.STALE:
+            look = Look("old listing", "warn", "See why")
+        case ServerState.FAILED:
+            look = Look("failed", "bad", "See why")
+        case ServerState.DISABLED:
+            look = Look("off", "quiet")
+        case ServerState.ASKING:
+            look = Look("asking", "info")
+        case ServerState.NEVER:
+            look = Look("not asked yet", "quiet", "Ask for its tools")
+        case ServerState.HELD:
+            look = Look("in quarantine", "bad", "See why")
+        case _:
+            assert_never(state)
+    return look
+
+
+LOOKS = {state: _look(state) for state in ServerState}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +83,7 @@ class ServerRow:
     """One server."""
 
     name: str
-    state: str
+    state: ServerState
     runs: str
     is_command: bool
     description: str
@@ -80,12 +95,12 @@ class ServerRow:
     @property
     def tone(self) -> str:
         """The colour of its state."""
-        return TONES.get(self.state, "quiet")
+        return LOOKS[self.state].tone
 
     @property
     def label(self) -> str:
         """Its state in a person's words."""
-        return LABELS.get(self.state, self.state)
+        return LOOKS[self.state].label
 
     @property
     def href(self) -> str:
@@ -102,18 +117,16 @@ class ServerRow:
         """The next step, if there is one."""
         if self.cost.held:
             return f"Look at {self.cost.held} in quarantine"
-        if self.problems and self.state == "ok":
+        if self.problems and self.state is ServerState.OK:
             return f"{len(self.problems)} tools left out"
-        return {"failed": "See why", "stale": "See why", "held": "See why", "never": "Ask for its tools"}.get(
-            self.state, ""
-        )
+        return LOOKS[self.state].todo
 
 
 def server_rows(crib: Crib, costs: Costs) -> list[ServerRow]:
     """Every configured server, by name."""
     counted = costs.of(crib.catalog)
     enabled = [_enabled(shelf, counted.get(name, ServerCosts())) for name, shelf in crib.shelves.items()]
-    disabled = [_row(server, "disabled") for server in crib.disabled.values()]
+    disabled = [_row(server, ServerState.DISABLED) for server in crib.disabled.values()]
     return sorted([*enabled, *disabled], key=lambda row: row.name)
 
 
@@ -121,7 +134,7 @@ def server_row(crib: Crib, costs: Costs, name: str) -> ServerRow | None:
     """One server, if it is configured."""
     if (shelf := crib.shelves.get(name)) is not None:
         return _enabled(shelf, costs.of(crib.catalog).get(name, ServerCosts()))
-    return _row(crib.disabled[name], "disabled") if name in crib.disabled else None
+    return _row(crib.disabled[name], ServerState.DISABLED) if name in crib.disabled else None
 
 
 def _enabled(shelf: ServerShelf, cost: ServerCosts) -> ServerRow:
@@ -134,10 +147,10 @@ def _enabled(shelf: ServerShelf, cost: ServerCosts) -> ServerRow:
         config.description,
         cost,
         record.last_discovery,
-        record.error if record.status == "failed" else "",
+        record.error if record.status is DiscoveryStatus.FAILED else "",
         record.problems,
     )
 
 
-def _row(config: ServerConfig, state: str) -> ServerRow:
+def _row(config: ServerConfig, state: ServerState) -> ServerRow:
     return ServerRow(config.name, state, runs(config), config.url is None, config.description)

@@ -9,6 +9,7 @@ from toolcrib.config.explain import explain
 from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.positions import dotted
+from toolcrib.core.kinds import DiscoveryStatus, ServerState
 from toolcrib.project.project import Project
 from toolcrib.schema.text import printable
 from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
@@ -16,7 +17,7 @@ from toolcrib.server.router import Respond, RouteSpec
 from toolcrib.server.views.servers import log_lines
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on, note_server
-from toolcrib.server.web.server_rows import LABELS, Costs, ServerRow, server_row, server_rows
+from toolcrib.server.web.server_rows import LOOKS, Costs, ServerRow, server_row, server_rows
 from toolcrib.server.web.words import sentence
 
 ROWS = 100
@@ -64,7 +65,7 @@ def _listed(pages: Pages, visit: PageRequest, costs: Costs) -> dict[str, Any]:
         "all": len(rows),
         "q": visit.query.get("q", ""),
         "state": state,
-        "states": [(key, label) for key, label in LABELS.items() if any(row.state == key for row in rows)],
+        "states": [(state, look.label) for state, look in LOOKS.items() if any(row.state is state for row in rows)],
     }
 
 
@@ -189,7 +190,7 @@ def _doing(pages: Pages, costs: Costs, deed: Deed) -> Respond:
     async def respond(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         row = known_server(pages, visit, costs)
-        if row.state == "disabled" and deed in (_refresh, _restart):
+        if row.state is ServerState.DISABLED and deed in (_refresh, _restart):
             raise HttpProblem(409, "HTTP_CONFLICT", f"Server {row.name!r} is switched off. Switch it on first.")
         if (decision := DECISIONS.get(deed)) is not None:
             await note_server(pages, visit, decision, row.name)
@@ -201,7 +202,7 @@ def _doing(pages: Pages, costs: Costs, deed: Deed) -> Respond:
 
 def outcome(record: Record | None, fine: str) -> str:
     """The word for how a discovery ended; a server that is switched off is not asked."""
-    return fine if record is None or record.status == "success" else "still_failing"
+    return fine if record is None or record.status is DiscoveryStatus.SUCCESS else "still_failing"
 
 
 async def _refresh(project: Project, name: str) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolcrib.config.explain import explain
-from toolcrib.config.sections import POLICIES
 from toolcrib.core.access import Grants, may_operate
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.errors import CallerError, ToolcribError
+from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.server.answers import HttpAnswer
 from toolcrib.server.router import RouteSpec
@@ -67,7 +67,7 @@ def settings_routes(pages: Pages) -> list[RouteSpec]:
 def _wrong(pattern: str, policy: str) -> str:
     if not pattern or len(pattern) > 200 or not pattern.isprintable():
         return "Write the name of a tool or a server, or a pattern such as github__*."
-    return "" if policy in POLICIES else "Choose what shall happen."
+    return "" if policy in tuple(Policy) else "Choose what shall happen."
 
 
 def _configuration(pages: Pages, visit: PageRequest) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _policies(pages: Pages) -> dict[str, Any]:
     return {
         "default": config.security.policy,
         "rows": [*config.security.policies.items(), *servers, *tools][:ROWS],
-        "policies": POLICIES,
+        "policies": tuple(Policy),
         "problem": "",
         "pattern": "",
         "file": pages.premises.project.file,

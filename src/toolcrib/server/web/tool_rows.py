@@ -19,7 +19,6 @@ PAGE = 100
 MEANT = 20
 """Tools shown at most where none holds the very words."""
 HELD = "held"
-DISABLED = "disable"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from toolcrib.core.access import NATIVE, Decision, decide
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import PermissionDenied
+from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.crib import Crib
 from toolcrib.schema.check import compile_check
@@ -35,7 +36,6 @@ from toolcrib.server.web.schema_form import (
 from toolcrib.server.web.schema_parts import as_json, parameter_rows
 from toolcrib.server.web.tool_result import ShownResult, outcome_of, shortened, snippets
 from toolcrib.server.web.tool_rows import (
-    DISABLED,
     HELD,
     PAGE,
     ToolFilter,
@@ -120,7 +120,7 @@ async def run_try(crib: Crib, route: Route, visit: PageRequest, arguments: Mappi
 
 CALLS_SHOWN = 10
 ABOUT = 160
-POLICIES = ("allow", "ask", "deny", "disable")
+POLICIES = tuple(Policy)
 
 
 def tools_routes(pages: Pages) -> list[RouteSpec]:
@@ -151,12 +151,12 @@ async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     last = max(1, -(-len(found) // PAGE))
     page = min(max(1, visit.number("page", 1, 100_000)), last)
     first = (page - 1) * PAGE
-    hidden = crib.catalog.left_out if visit.is_operator() and wanted.policy == DISABLED else {}
+    hidden = crib.catalog.left_out if visit.is_operator() and wanted.policy == Policy.DISABLE else {}
     return {
         "wanted": asdict(wanted),
         "is_filtered": not wanted.is_anything,
         "rows": [_row(pages, route) for route in found[first : first + PAGE]],
-        "hidden": [(name, tool_address(name), why) for name, why in sorted(hidden.items())[:PAGE]],
+        "hidden": [(name, tool_address(name), why.reason) for name, why in sorted(hidden.items())[:PAGE]],
         "first": first + 1,
         "total": len(found),
         "all": len(routes),
@@ -165,7 +165,7 @@ async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
         "servers": sorted({route.server or NATIVE for route in routes}),
         "levels": [str(level) for level in SecurityLevel],
         "missing": known_to(missing_servers(crib.shelves), visit.caller.grants),
-        "states": [*POLICIES, HELD] if visit.is_operator() else ["allow", "ask"],
+        "states": [*POLICIES, HELD] if visit.is_operator() else [Policy.ALLOW, Policy.ASK],
     }
 
 
@@ -221,7 +221,7 @@ def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, 
         calls=[call_row(call, crib.live) for call in calls if may_see(visit, call)][:CALLS_SHOWN],
         trying=trying,
         can_run=decide(visit.caller.grants, route.reach) in (Decision.ALLOWED, Decision.ASK),
-        asks=route.policy == "ask",
+        asks=route.policy == Policy.ASK,
         snippets=snippets(route.name, trying.arguments, premises.url, needs_token=premises.needs_token),
         snippets_open=status == 200 and trying.is_shown,
         **_RULES,
@@ -278,7 +278,7 @@ def tool_deed_routes(pages: Pages) -> list[RouteSpec]:
         await premises.crib.audit.commit(entry)
         await premises.project.set_policy(name, policy)
         route = premises.crib.lookup(name)
-        holds = (route.policy if route is not None else "disable") == policy
+        holds = (route.policy if route is not None else Policy.DISABLE) == policy
         return go_on(tool_address(name), "policy" if holds else "policy_overruled", name)
 
     async def approve(visit: PageRequest) -> HttpAnswer:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.sections import IsolationConfig
 from toolcrib.core.errors import SourceUnavailable
-from toolcrib.isolate.levels import IsolationLevel, IsolationWanted, ResourceLimits
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.isolate.levels import IsolationWanted, ResourceLimits
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from toolcrib.core import events
 from toolcrib.core.errors import InternalError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.kinds import LinkState
 from toolcrib.core.limits import retry_after_s, try_again
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tasks import TaskScope
@@ -178,8 +179,9 @@ class Supervisor:
         """How the server is doing right now."""
         state, remains = self._state, self.remains()
         connected = state.link is not None and state.link.is_open
+        waiting = LinkState.CONNECTING if state.flight else LinkState.FAILING if state.error else LinkState.IDLE
         return SourceStatus(
-            state="connected" if connected else "connecting" if state.flight else "failing" if state.error else "idle",
+            state=LinkState.CONNECTED if connected else waiting,
             era=self.remembered,
             pid=remains.pid,
             restarts=state.restarts,

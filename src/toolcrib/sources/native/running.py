@@ -14,7 +14,8 @@ import msgspec
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import DefinitionError, InvalidArguments, SourceUnavailable, ToolcribError, ToolFailed
-from toolcrib.isolate.levels import WORDS, WORKER_LIMITS, IsolationLevel, IsolationWanted
+from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel
+from toolcrib.isolate.levels import WORKER_LIMITS, IsolationWanted
 
 if TYPE_CHECKING:
     from toolcrib.isolate.worker import Workers
@@ -31,10 +32,12 @@ _ERRORS: Mapping[str, type[ToolcribError]] = {
 
 def isolation_wish(function: Callable[..., Any], name: str, options: "NativeToolOptions") -> IsolationWanted | None:
     """What an author asks for with ``isolated``, ``isolation`` and the grants; ``None`` if nothing."""
-    level = options.isolation or (IsolationLevel.CONFINED if options.isolated else IsolationLevel.NONE)
-    if level not in WORDS:
-        raise DefinitionError(name, "isolation", f"{level!r} is not one of {', '.join(WORDS)}.")
-    if level == IsolationLevel.NONE:
+    wanted = options.isolation or (IsolationLevel.CONFINED if options.isolated else IsolationLevel.NONE)
+    known: tuple[IsolationChoice, ...] = (*IsolationLevel, AUTO)
+    if wanted not in known:
+        raise DefinitionError(name, "isolation", f"{wanted!r} is not one of {', '.join(known)}.")
+    level = known[known.index(wanted)]
+    if level is IsolationLevel.NONE:
         return None
     _check_importable(function, name)
     limits = replace(WORKER_LIMITS, memory_bytes=options.memory_bytes or WORKER_LIMITS.memory_bytes)
