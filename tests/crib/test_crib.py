@@ -51,7 +51,7 @@ async def test_a_native_tool_and_a_servers_tool_are_called_the_same_way():
         results = [await made.crib.call("add", {"a": 1, "b": 2}), await made.crib.call("files__read", {"path": "x"})]
 
     assert [result.to_dict() for result in results] == [
-        {"success": True, "data": "3", "error": None, "content": [{"type": "text", "text": "3"}]},
+        {"success": True, "data": 3, "error": None, "content": [{"type": "text", "text": "3"}]},
         {"success": True, "data": "read ran", "error": None, "content": [{"type": "text", "text": "read ran"}]},
     ]
     assert [(call.name, call.tool, call.arguments) for call in files.calls] == [("files__read", "read", {"path": "x"})]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
 import msgspec
+from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import NotImplementedHere, ToolcribError, is_retryable
@@ -135,6 +136,8 @@ class ToolResult(msgspec.Struct, eq=False):
     _decoded: dict[str, Any] | None = None
     raw: bytes | None = None
     error: ErrorInfo | None = None
+    value: Any = UNSET
+    """What a function of this process returned, as it is; ``UNSET`` where the result came over a wire."""
 
     @classmethod
     def failed(cls, error: ToolcribError) -> Self:
@@ -167,8 +170,22 @@ class ToolResult(msgspec.Struct, eq=False):
 
     @property
     def data(self) -> Any:
-        """The useful part: structured content if there is any, otherwise the text."""
-        return self.text if self.structured is None else self.structured
+        """The useful part: what a native function returned; else structured content if there is any, else the text."""
+        return self.json_data if self.value is UNSET else self.value
+
+    @property
+    def json_data(self) -> Any:
+        """The same as JSON can carry it."""
+        if self.structured is not None:
+            return self.structured
+        if self.value is None:
+            return None
+        return _decode_text(self.content) if self.has_json_text else self.text
+
+    @property
+    def has_json_text(self) -> bool:
+        """Whether its text is the JSON of a number or list that a native function returned."""
+        return isinstance(self.value, int | float | list | tuple | set | frozenset)
 
     @property
     def text(self) -> str:
@@ -180,7 +197,7 @@ class ToolResult(msgspec.Struct, eq=False):
         error = self.error
         return {
             "success": self.success,
-            "data": self.data if self.success else None,
+            "data": self.json_data if self.success else None,
             "error": error
             and {
                 "code": error.code,
@@ -193,6 +210,15 @@ class ToolResult(msgspec.Struct, eq=False):
 
     def __repr__(self) -> str:
         return f"ToolResult(success={self.success}, {self.error.code if self.error else self.text[:60]!r})"
+
+
+def _decode_text(content: Sequence[Mapping[str, Any]]) -> Any:
+    """What the first text says in JSON; what repairs were made may stand behind it."""
+    text = str(content[0].get("text", "")) if content else ""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
 
 
 def _decode(raw: bytes) -> dict[str, Any]:

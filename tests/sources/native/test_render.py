@@ -70,6 +70,72 @@ def test_a_value_becomes_text_and_an_object_structured_data_too(value, expected)
     assert to_result(value).mcp == expected
 
 
+PNG = b"\x89PNG\r\n\x1a\n rest"
+
+
+class Drawing:
+    """What a picture of Pillow looks like from here."""
+
+    def _repr_png_(self) -> bytes:
+        return PNG
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, None),
+        (3, 3),
+        (True, True),
+        (1.5, 1.5),
+        ("3", "3"),
+        ([1, "a"], [1, "a"]),
+        ((1, 2), [1, 2]),
+        ({"a": 1}, {"a": 1}),
+        (Point(1, 2), {"x": 1, "y": 2}),
+        (b"ab", "YWI="),
+        (PurePosixPath("/tmp/3"), "/tmp/3"),
+        (PurePosixPath("3"), "3"),
+        (Decimal("1.50"), "1.50"),
+        (Colour.RED, "red"),
+        (2**70, 2**70),
+    ],
+)
+def test_what_a_function_returned_arrives_as_it_is_and_as_json_can_carry_it(value, shown):
+    """The very object in ``data``; what is sent to other programs is JSON."""
+    result = to_result(value)
+
+    assert result.data is value
+    assert result.to_dict()["data"] == shown
+    assert type(result.to_dict()["data"]) is type(shown)
+
+
+@pytest.mark.parametrize(
+    ("value", "mime"),
+    [
+        (PNG, "image/png"),
+        (Drawing(), "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a", "image/gif"),
+        (b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp"),
+    ],
+    ids=["png", "drawing", "jpeg", "gif", "webp"],
+)
+def test_a_picture_is_sent_as_a_picture(value, mime):
+    """A model sees it instead of its letters."""
+    result = to_result(value)
+
+    assert result.data is value
+    assert [(block["type"], block["mimeType"]) for block in result.content] == [("image", mime)]
+
+
+def test_a_note_behind_the_text_does_not_change_what_was_returned():
+    """As layers add them when they repaired arguments."""
+    result = to_result([1])
+    noted = ToolResult({"content": [*result.content, *text("Note.")]}, value=result.value)
+
+    assert (noted.data, noted.to_dict()["data"]) == ([1], [1])
+
+
 def test_a_tool_that_promised_structured_data_gives_it_for_any_value():
     """A list under an output schema is structured as well."""
     assert to_result([1], structured=True).mcp == {"content": text("[1]"), "structuredContent": [1]}

@@ -92,7 +92,7 @@ async def test_too_much_memory_is_an_error(call):
     result = await call(jobs.take, {"size": 1 << 30})
 
     assert (result.error.code, result.error.message) == ("TOOL_EXECUTION_FAILED", "take failed: MemoryError")
-    assert (await call(jobs.take, {"size": 1000})).data == "1000"
+    assert (await call(jobs.take, {"size": 1000})).data == 1000
 
 
 @pytest.mark.parametrize(("number", "words"), [(9, "killed by SIGKILL"), (11, "killed by SIGSEGV"), (24, "SIGXCPU")])

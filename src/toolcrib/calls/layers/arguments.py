@@ -95,7 +95,7 @@ async def _run_with_note(following: Step, call: ToolCall) -> ToolResult:
     if not isinstance(content, list):
         return result
     note = {"type": "text", "text": f"Note from toolcrib on your arguments: {'; '.join(call.repairs)}."}
-    return ToolResult({**result.mcp, "content": [*content, note]}, error=result.error)
+    return ToolResult({**result.mcp, "content": [*content, note]}, error=result.error, value=result.value)
 
 
 STATIC_RENAMES: Mapping[str, Mapping[str, str]] = {

@@ -20,15 +20,15 @@ async def encode_result(helpers: Helpers, result: ToolResult, more: Mapping[str,
     if result.raw is None or len(result.raw) <= QUICK_BYTES:
         return _encode({**_show(result), **more})
     try:
-        return await helpers.run(SHOW, (result.raw, _encode((result.error, more))))
+        return await helpers.run(SHOW, (result.raw, _encode((result.error, more, result.has_json_text))))
     except TookTooLong:
         raise ToolFailed("The result is too much work to show here.", hint=CARRIED_OUT) from None
 
 
 def show_beside(raw: bytes, rest: bytes) -> bytes:
     """The same in a helper process."""
-    error, more = msgspec.json.decode(rest, type=tuple[ErrorInfo | None, dict[str, Any]])
-    return _encode(_show(ToolResult(raw=raw, error=error)) | more)
+    error, more, has_json_text = msgspec.json.decode(rest, type=tuple[ErrorInfo | None, dict[str, Any], bool])
+    return _encode(_show(ToolResult(raw=raw, error=error, value=[] if has_json_text else msgspec.UNSET)) | more)
 
 
 def _show(result: ToolResult) -> dict[str, Any]:

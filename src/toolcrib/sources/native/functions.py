@@ -4,6 +4,7 @@ import asyncio
 import functools
 import importlib
 import inspect
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
@@ -46,7 +47,9 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
     if _is_content(value):
         return ToolResult({"content": _mend(value)})
     if value is None or isinstance(value, str):
-        return ToolResult({"content": [] if value is None else [_text(value)]})
+        return ToolResult({"content": [] if value is None else [_text(value)]}, value=value)
+    if not isinstance(value, dict | list | int | float) and (picture := _picture(value)) is not None:
+        return ToolResult({"content": [picture]}, value=value)
     plain = _plain(value)
     try:
         text = _to_text(plain)
@@ -57,7 +60,22 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
     if structured or isinstance(plain, dict):
         _refuse_unreadable(text)
         result["structuredContent"] = plain
-    return ToolResult(result)
+    return ToolResult(result, value=value)
+
+
+_PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+
+
+def _picture(value: Any) -> dict[str, Any] | None:
+    """The block of a picture: the bytes of a file, or whatever shows itself as PNG, as Pillow's images do."""
+    draw = getattr(value, "_repr_png_", None)
+    data = draw() if callable(draw) and not isinstance(value, type) else value
+    if not isinstance(data, bytes):
+        return None
+    kind = next((kind for start, kind in _PICTURES.items() if data.startswith(start)), "")
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "image/webp"
+    return {"type": "image", "data": b64encode(data).decode(), "mimeType": kind} if kind else None
 
 
 def _refuse_unreadable(text: str) -> None:

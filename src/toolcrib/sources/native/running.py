@@ -96,7 +96,7 @@ def _read_answer(name: str, answer: bytes) -> ToolResult:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ToolFailed(f"{name} failed: its worker's answer cannot be read: {error}.") from None
     if "error" not in outcome:
-        return ToolResult(outcome["result"])
+        return ToolResult(outcome["result"], value=outcome["data"])
     told = outcome["error"]
     raise _ERRORS.get(told["code"], ToolFailed)(told["message"], hint=told["hint"])
 
@@ -110,7 +110,7 @@ def perform(given: Mapping[str, Any]) -> bytes:
         source = NativeSource([replace(native_tool(function), isolation=None)])
         (name,) = (shown.name for shown in source.listing.tools)
         result = asyncio.run(source.call_tool(ToolCall(given["name"], name, dict(given["arguments"]))))
-        return msgspec.json.encode({"result": result.mcp})
+        return msgspec.json.encode({"result": result.mcp, "data": result.json_data})
     except ToolcribError as error:
         told = {"code": error.code, "message": error.message, "hint": error.hint}
         return msgspec.json.encode({"error": told})
