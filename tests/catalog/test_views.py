@@ -21,6 +21,19 @@ def test_a_tool_without_wishes_gets_the_servers_time_limit():
     )
 
 
+def test_the_names_that_models_use_for_a_known_tool_are_built_in_and_the_users_come_before_them():
+    """What a model writes → what the server wants."""
+    tools = {"control_zwave_device": ToolConfig(parameters={"command": "verb", "room": "roomName"})}
+    plain, configured = (
+        configured_view(ServerConfig("home", command="x", tools=given), PLAIN) for given in ({}, tools)
+    )
+
+    assert [view("home__z", Tool("control_zwave_device"))[0].renames for view in (plain, configured)] == [
+        {"device_name": "deviceName", "command": "action"},
+        {"device_name": "deviceName", "command": "verb", "room": "roomName"},
+    ]
+
+
 def test_a_tool_carries_the_limits_that_hold_for_it():
     """Its own rate, and what its server may be asked as a whole."""
     tools = {"a": ToolConfig(rate=Rate(3, 60.0))}

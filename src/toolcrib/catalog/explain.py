@@ -92,9 +92,8 @@ def _here(route: Route, shelf: ServerShelf | None, lookalikes: Sequence[str]) ->
         f"It was last discovered at {record.last_discovery or 'never'}, protocol {record.era or 'unknown'}.",
         *resembles,
     ]
-    wishes = shelf.config.tools.get(route.original_name)
-    if wishes is not None and wishes.parameters:
-        renamed = ", ".join(f"{mine} → {theirs}" for mine, theirs in wishes.parameters.items())
+    if route.tool.renames:
+        renamed = ", ".join(f"{mine} → {theirs}" for mine, theirs in route.tool.renames.items())
         reasons.append(f"Parameters are renamed on the way: {renamed}.")
     facts = {"server": route.server, "original": route.original_name, "lastDiscovery": record.last_discovery}
     if record.status is DiscoveryStatus.FAILED:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from toolcrib.catalog.catalog import Catalog, LeftOut, LeftOutKind, Route
 from toolcrib.catalog.levels import ToolRules
-from toolcrib.config.model import ServerConfig, ToolConfig
+from toolcrib.config.model import BUILT_IN_PARAMETERS, ServerConfig, ToolConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import HoldReason, Policy
@@ -140,10 +140,11 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
 
     def view(name: str, tool: Tool) -> tuple[Tool, Policy]:
         wishes, leveled = server.tools.get(tool.name, PLAIN), rules.level(name, tool)
+        known = BUILT_IN_PARAMETERS.get(tool.name)
         shown = replace(
             tool,
             timeout_s=wishes.timeout_s or tool.timeout_s or server.call_timeout_s,
-            renames=wishes.parameters,
+            renames={**known, **wishes.parameters} if known else wishes.parameters,
             replayable=leveled.may_run_twice if wishes.replayable is None else wishes.replayable,
             security_level=leveled.level,
             capabilities=tool.capabilities.union(wishes.capabilities),

@@ -33,6 +33,10 @@ from toolcrib.core.kinds import IsolationChoice, PinMode, Policy
 from toolcrib.core.limits import USUAL, CommonLimits, Rate
 from toolcrib.core.tool import SecurityLevel
 
+BUILT_IN_PARAMETERS: Mapping[str, Mapping[str, str]] = {
+    "control_zwave_device": {"device_name": "deviceName", "command": "action"},
+}
+"""Tool → the parameters that models write → the server's own names, where the user's configuration says nothing."""
 RELAYABLE = ("elicitation", "sampling", "roots")
 
 

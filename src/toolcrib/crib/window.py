@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from toolcrib.calls.layers.arguments import STATIC_RENAMES
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import known_to, missing_servers
@@ -248,8 +247,7 @@ class ProfileView:
 
 def _as_sent(arguments: dict[str, Any], route: Route) -> dict[str, Any]:
     """The arguments under the names they will reach the server by: another spelling is no way around a profile."""
-    static = {**STATIC_RENAMES.get(route.original_name, {}), **route.tool.renames}
-    renamer = Renamer.for_schema(route.tool.input_schema, static) if route.server else None
+    renamer = Renamer.for_schema(route.tool.input_schema, route.tool.renames) if route.server else None
     return arguments if renamer is None else renamer.apply(arguments)[0]
 
 

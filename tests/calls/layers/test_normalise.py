@@ -30,11 +30,15 @@ async def passed_on(tool: Tool, arguments: dict, *, server: str = "home"):
     return received[0], told
 
 
-ZWAVE = Tool("control_zwave_device", input_schema=schema("deviceName", "action", "value"))
+ZWAVE = Tool(
+    "control_zwave_device",
+    input_schema=schema("deviceName", "action", "value"),
+    renames={"device_name": "deviceName", "command": "action"},
+)
 
 
 async def test_a_device_is_controlled_by_the_servers_names():
-    """The static renames of this tool, and a log line without values."""
+    """The configured renames of this tool, and a log line without values."""
     arguments, told = await passed_on(ZWAVE, {"device_name": "lamp", "command": "on", "value": 3})
 
     assert arguments == {"deviceName": "lamp", "action": "on", "value": 3}

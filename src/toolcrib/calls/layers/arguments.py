@@ -1,6 +1,6 @@
 """Arguments: checked against the tool's schema before anything runs."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -98,20 +98,13 @@ async def _run_with_note(following: Step, call: ToolCall) -> ToolResult:
     return ToolResult({**result.mcp, "content": [*content, note]}, error=result.error, value=result.value)
 
 
-STATIC_RENAMES: Mapping[str, Mapping[str, str]] = {
-    "control_zwave_device": {"device_name": "deviceName", "command": "action"},
-}
-"""Tools known to be called with other names than their schema's."""
-
-
 def normalise(emit: Emit) -> Layer:
-    """Static renames of a tool first, then snake_case to camelCase where the schema has the camelCase name."""
+    """The configured renames of a tool first, then snake_case to camelCase where the schema has the camelCase name."""
 
     def layer(subject: Subject, following: Step) -> Step:
         if not subject.server:
             return following
-        static = {**STATIC_RENAMES.get(subject.tool.name, {}), **subject.tool.renames}
-        renamer = Renamer.for_schema(subject.tool.input_schema, static)
+        renamer = Renamer.for_schema(subject.tool.input_schema, subject.tool.renames)
         if renamer is None:
             return following
 
