@@ -94,7 +94,7 @@ class Seal:
     """Makes and checks what a stateless client carries from our question to its answer."""
 
     def __init__(self, clock: Callable[[], float], lifetime_s: float, key: bytes = b"") -> None:
-        """Whoever has the same key can open what another one asked."""
+        """Replicas with the same key can read each other's questions."""
         self._key = key or secrets.token_bytes(32)
         self._clock, self.lifetime_s = clock, lifetime_s
         self._spent: dict[str, int] = {}

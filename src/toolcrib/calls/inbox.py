@@ -30,7 +30,7 @@ class Waiting:
 
 
 class Inbox:
-    """A Surface for people who come and look; reaches somebody only while one does."""
+    """A Surface for people who poll for questions; counts as reachable while one polls."""
 
     name = "inbox"
 
@@ -38,13 +38,13 @@ class Inbox:
         self._clock = clock
         self._waiting: dict[str, Waiting] = {}
         self._viewers: dict[Caller, float] = {}
-        """Who looked in, and when last."""
+        """Who polled, and when last."""
         self._arrived = asyncio.Event()
         self._listeners: tuple[Listener, ...] = ()
         self.elsewhere: AnswerElsewhere | None = None
         """How a question is answered whose call waits at another replica."""
         self.on_attend: Callable[[Caller], None] | None = None
-        """Told of everybody who looks in here."""
+        """Called for each caller that polls here."""
 
     def on_change(self, listener: Listener) -> Callable[[], None]:
         """Have ``listener`` told of what comes and goes, until what is returned is called."""
@@ -60,7 +60,7 @@ class Inbox:
             listener(question, state)
 
     def reaches(self, call: ToolCall) -> bool:
-        """Whether somebody looked in lately who may answer for this caller."""
+        """Whether a caller who may answer for this one polled lately."""
         oldest = self._clock() - ATTENDED_S
         return any(at >= oldest and may_approve(viewer, call.caller.id) for viewer, at in self._viewers.items())
 
@@ -90,13 +90,13 @@ class Inbox:
         return self.open_to(viewer)
 
     def attend(self, viewer: Caller) -> None:
-        """Note that somebody is there and will see what arrives."""
+        """Note that this caller polls and will see new questions."""
         self.note_viewer(viewer)
         if self.on_attend is not None:
             self.on_attend(viewer)
 
     def note_viewer(self, viewer: Caller, ago_s: float = 0.0) -> None:
-        """Somebody looked in, here or at another replica."""
+        """A caller polled, here or at another replica."""
         if len(self._viewers) >= VIEWERS_KEPT and viewer not in self._viewers:
             self._viewers.pop(next(iter(self._viewers)))
         self._viewers[viewer] = max(self._viewers.get(viewer, 0.0), self._clock() - ago_s)

@@ -203,7 +203,7 @@ class Live:
         return found or next((call for call in reversed(self._ended) if call.id == call_id), None)
 
     def cancel(self, call_id: str) -> bool:
-        """End a call; whether it still ran, and nobody else was ending it. Its caller is told that a person did."""
+        """Cancel a running call, for ``TOOL_CANCELLED``; false if it has ended, or is being cancelled by its caller."""
         found = self._running.get(call_id)
         if found is not None and found in self._struck:
             return True

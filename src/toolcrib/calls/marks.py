@@ -21,7 +21,7 @@ class Marks:
     """What only the replicas know, to sign with."""
 
     async def spend(self, name: str, for_s: float) -> bool:
-        """Use something up that counts once; whether this was the first time. Raises where nobody can tell."""
+        """Consume a one-time value; true if this was the first time. Raises while the engine is away."""
         return await self.coordination.use([Claim(f"once:{name}", Rate(1, for_s))]) is None
 
     async def note(self, name: str, for_s: float) -> None:

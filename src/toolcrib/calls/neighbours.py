@@ -52,7 +52,7 @@ class RemoteAnswer(msgspec.Struct, tag=True, array_like=True):
 
 
 class Looking(msgspec.Struct, tag=True, array_like=True):
-    """Somebody is there who may answer questions."""
+    """A person who may answer questions is polling."""
 
     viewer: str
     kind: CallerKind
@@ -132,7 +132,7 @@ class ReplicaInbox:
             self._say(Settled(question.id, state, self._winners.pop(question.id, "")))
 
     def _attend(self, viewer: Caller) -> None:
-        """Say that somebody looks in, but not at every look."""
+        """Tell the other replicas that a person is polling; not at every poll."""
         now, (told, _) = self._clock(), self._told_viewers.get(viewer.id, (-VIEWER_EVERY_S, viewer.kind))
         if may_approve(viewer) and now - told >= VIEWER_EVERY_S:
             self._told_viewers = {

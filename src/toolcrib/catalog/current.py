@@ -87,7 +87,7 @@ MOST_IMITATIONS_TOLD = 20
 
 
 class Current:
-    """Holds the catalog that counts, and tells whoever listens of another one."""
+    """Holds the current catalog and notifies listeners when it changes."""
 
     def __init__(
         self, native: LocalSource, security: SecurityConfig, emit: Emit, *, prefix: bool, capacity: int

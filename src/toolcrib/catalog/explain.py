@@ -56,7 +56,7 @@ def explain_name(
     disabled: Mapping[str, ServerConfig],
     security: SecurityConfig,
 ) -> Explanation:
-    """The story of one exposed name."""
+    """Why an exposed name is available or not."""
     route = catalog.routes.get(name)
     if route is not None:
         shelf = shelves.get(route.server)
@@ -165,7 +165,7 @@ def _missing_from(shelf: ServerShelf, name: str, tool: str, catalog: Catalog) ->
 
 
 def _unheard(shelves: Mapping[str, ServerShelf]) -> list[str]:
-    """The servers it could still be a tool of, because nobody knows theirs."""
+    """The servers whose tools are unknown, so it could be one of theirs."""
     return [
         f"The tools of server {found.server!r} are not known ({found.status}): {found.reason}"
         for found in missing_servers(shelves)

@@ -23,7 +23,7 @@ _UNAVAILABLE = (CoordinationUnavailable, StoreUnavailable)
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """What one discovery needs."""
+    """One discovery to make, or to take over from another replica."""
 
     server: str
     limit_s: float
@@ -42,7 +42,7 @@ class Flights:
         self._topic = Topic(coordination, TOPIC, self._hear, self._catch_up)
 
     async def open(self) -> None:
-        """Begin to hear of what others find."""
+        """Subscribe to what other replicas find."""
         await self._topic.open()
 
     def tell(self, server: str) -> None:
@@ -97,7 +97,7 @@ class Flights:
                 await done.wait()
 
     async def close(self) -> None:
-        """Hear no more."""
+        """Unsubscribe."""
         await self._topic.close()
 
 
@@ -145,5 +145,5 @@ class ChangePauses:
         return pause_s
 
     def forget(self, server: str) -> None:
-        """It is gone, or another one has its name."""
+        """Forget a server that was removed or replaced."""
         self._last.pop(server, None)

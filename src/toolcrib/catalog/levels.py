@@ -63,7 +63,7 @@ class Policed:
 
 
 class ToolRules:
-    """What holds for the tools of one server (``None`` for native ones, whose authors state their level)."""
+    """Levels and policies of one server's tools (``None`` for native tools, whose authors state their level)."""
 
     def __init__(self, server: ServerConfig | None, security: SecurityConfig) -> None:
         self._server = "" if server is None else server.name

@@ -15,7 +15,7 @@ from toolcrib.core.source import ToolSource
 from toolcrib.core.tool import Tool
 
 View = Callable[[str, Tool], tuple[Tool, Policy]]
-"""A list-time wish: for an exposed name and a tool, the tool as it shall be, and its policy (``disable`` hides it)."""
+"""From an exposed name and a tool to the tool as it is shown, and its policy (``disable`` hides it)."""
 
 _DISABLED = LeftOut(LeftOutKind.DISABLED, "disabled in the configuration")
 CAPACITY = 10_000
@@ -157,7 +157,7 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
 
 
 def native_view(security: SecurityConfig) -> View:
-    """Native tools know themselves; the configuration may still set their level and policy, by pattern."""
+    """Native tools state their own level; patterns of the configuration may override level and policy."""
     rules = ToolRules(None, security)
 
     def view(name: str, tool: Tool) -> tuple[Tool, Policy]:

@@ -39,7 +39,7 @@ def fingerprint(definition: Definition) -> str:
 
 
 def _canonical(value: Any, key: str = "") -> Any:
-    """The value with everything evened out that means nothing."""
+    """The value in a canonical form: without differences that mean nothing."""
     if key in _VALUES:
         return _exact(value)
     if isinstance(value, str):
@@ -82,7 +82,7 @@ class Comparison:
 
 
 def comparison(server: ServerConfig, mode: PinMode, now: str) -> Comparison:
-    """How the tools of a server are looked at."""
+    """What the tools of a server are compared with."""
     return Comparison(identity_hash(server), mode, now)
 
 

@@ -38,7 +38,7 @@ def recorded_tools(record: Record) -> tuple[Tool, ...]:
 
 
 def is_known(record: Record) -> bool:
-    """Whether the record tells of tools, be it that there are none."""
+    """Whether the server was listed successfully at least once, even if it had no tools."""
     return bool(record.last_discovery) and (record.status is DiscoveryStatus.SUCCESS or bool(record.tools))
 
 
@@ -70,7 +70,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class RecordedServer:
-    """What the lock holds of one enabled server; the counterpart of a ``Shelf``."""
+    """What the lock holds of one enabled server, in place of a running one."""
 
     config: ServerConfig
     record: Record

@@ -83,7 +83,7 @@ AGAIN_S = 2.0
 
 
 class Storing:
-    """The writes under way."""
+    """Writes discovery records in the background, the newest per server."""
 
     def __init__(self, records: RecordStore, emit: Emit) -> None:
         self.records = records
@@ -105,7 +105,7 @@ class Storing:
 
     def store_soon(self, shelf: ServerShelf, how: Comparison) -> None:
         """Have the record written, unless nothing of it would be of use in another run."""
-        if shelf.config.is_own and shelf.config.pins == "off":
+        if shelf.config.is_own and shelf.config.pins == PinMode.OFF:
             return
         shelf.stored = shelf.record
         write = asyncio.create_task(self._store(shelf.record, how), name=f"store-{shelf.config.name}")
@@ -136,7 +136,7 @@ class Storing:
             is_done = await self._try(record, how)
 
     async def _try(self, record: Record, how: Comparison) -> bool:
-        """Whether nothing is left to be tried."""
+        """Write once; false if it should be tried again."""
         try:
             await self.records.update(record.server, lambda stored: join_pins(stored, record, how))
         except (ConfigError, StoreUnavailable) as error:
@@ -178,7 +178,7 @@ class Quarantine:
         self._emit = emit
 
     def comparison(self, shelf: ServerShelf) -> Comparison:
-        """How the tools of a server are looked at now."""
+        """What the tools of a server are compared with now."""
         return comparison(shelf.config, self.mode_of(shelf), timestamp(datetime.now(UTC)))
 
     def mode_of(self, shelf: ServerShelf) -> PinMode:
@@ -231,13 +231,13 @@ class Quarantine:
 
     @staticmethod
     def unbar(shelf: ServerShelf) -> None:
-        """Let the server be asked, soon."""
+        """Lift the quarantine of a server, so that it is discovered at the next need."""
         if shelf.barred:
             shelf.barred, shelf.fresh_until, shelf.is_compared = None, 0.0, False
             shelf.settled.clear()  # the next listing waits for it as for any server nobody has heard of
 
     def take_over(self, shelf: ServerShelf, stored: Record | None) -> bool:
-        """Let count what another process accepted; whether that changed anything."""
+        """Apply what another process accepted; whether that changed anything."""
         joined = join_pins(stored, shelf.record, self.comparison(shelf))
         is_open = bool(shelf.barred) and joined.entry == shelf.config.entry
         if joined.pins == shelf.record.pins and not is_open:

@@ -1,4 +1,4 @@
-"""Freshness: who must be asked for tools, when, and by whom only once."""
+"""Discovery: when each server is asked for its tools; one request at a time per server."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -54,7 +54,7 @@ class Refresher:
         await self._flights.open()
 
     def add(self, config: ServerConfig, source: ServerSource, records: Mapping[str, Record]) -> ServerShelf:
-        """Put a server on the shelf with what an earlier run found out about it; nothing is started.
+        """Add a server with what an earlier run found out about it; nothing is started.
 
         One that is in quarantine is known as it was accepted, so that people see what they are asked about.
         """
@@ -82,7 +82,7 @@ class Refresher:
             shelf.fresh_until = self._loop.time() + left_s
 
     def remove(self, name: str) -> ServerShelf | None:
-        """Take a server off the shelf; its source is the caller's to close."""
+        """Remove a server; the caller closes its source."""
         shelf = self.shelves.pop(name, None)
         self._change_pauses.forget(name)
         if shelf is not None:
@@ -118,7 +118,7 @@ class Refresher:
                 wait.cancel()
 
     def wake(self) -> None:
-        """Begin what a listing would begin, without waiting for it."""
+        """Start the discoveries that a listing needs, without waiting for them."""
         self._start_where_needed()
 
     def is_stale(self, shelf: ServerShelf) -> bool:
@@ -195,7 +195,7 @@ class Refresher:
             self._landed(shelf)
 
     async def _ask_and_store(self, shelf: ServerShelf) -> Record:
-        """Whoever waits for our turn to end finds it in the store then."""
+        """Discover and store, so that replicas waiting for our lease find the result."""
         record = await self._ask(shelf)
         await self._store.flush(shelf.config.name)
         return record
@@ -265,10 +265,10 @@ class Refresher:
         return ours | {name: replace(record, entry=entries.get(name, record.entry)) for name, record in stored.items()}
 
     def look_anew(self, pins: PinMode) -> None:
-        """Find out what is in quarantine by another rule."""
+        """Compare all tools with their pins again after the pin mode changed."""
         self.quarantine.mode = pins
         for shelf in self.shelves.values():
-            if pins == "off":
+            if pins == PinMode.OFF:
                 self.quarantine.unbar(shelf)
             self.quarantine.hold(shelf)
 

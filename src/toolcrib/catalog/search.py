@@ -29,7 +29,7 @@ class RankedTool:
 
 
 class LateModel:
-    """What knows the meaning of words; loaded at the first search, once for all who share it."""
+    """The embedding model; loaded at the first search and shared."""
 
     def __init__(self) -> None:
         self._loaded: Embedder | None = None

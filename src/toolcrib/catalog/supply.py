@@ -28,7 +28,7 @@ class Supply:
         self._shadowed: frozenset[str] = frozenset()
 
     def open(self, take: Callable[[], Awaitable[object]], emit: Emit) -> None:
-        """``take`` makes what was found count."""
+        """Start; ``take`` is called with the servers that were found."""
         self._take, self._emit = take, emit
         self._tasks = TaskScope(
             lambda name, error: emit(Event(f"{name}.failed", "error", {"error": type(error).__name__}))
@@ -76,5 +76,5 @@ class Supply:
             self._flight, self._is_settled = None, True
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel a request under way."""
         await self._tasks.close()

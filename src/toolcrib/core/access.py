@@ -19,7 +19,7 @@ AUDIT = "audit"
 METRICS = "metrics"
 """The capability to read the tallies: they name tools and servers."""
 OWNER_ID = "owner"
-"""Whoever carries the owner's token."""
+"""The id of a caller with the owner's token."""
 
 _WILDCARD = re.compile(r"[*?[]")
 CallerKind = Literal["local", "token", "agent"]
@@ -42,13 +42,13 @@ NOTHING = Grants()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whoever makes a call: a person on this machine, the holder of a token, an agent that works on its own."""
+    """Who makes a call: a person on this machine, the holder of a token, or an agent."""
 
     id: str
     kind: CallerKind = "local"
     grants: Grants = NOTHING
     session: str = ""
-    """One stay of the caller: a connection or an MCP session; what was allowed "for this session" ends with it."""
+    """The connection or MCP session of the call; what was allowed "for this session" ends with it."""
 
 
 LOCAL_USER = Caller("local", grants=EVERYTHING)
@@ -56,7 +56,7 @@ LOCAL_USER = Caller("local", grants=EVERYTHING)
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a tool asks of whoever wants to use it."""
+    """What a caller must be granted to use a tool."""
 
     name: str
     """The exposed name."""
@@ -72,7 +72,7 @@ class Reach:
 
 
 class Decision(StrEnum):
-    """What comes of a caller and a tool."""
+    """Whether a caller sees a tool and may call it."""
 
     HIDDEN = "hidden"
     """Not granted: the caller shall not even learn that there is such a tool."""
@@ -154,7 +154,7 @@ def may_approve(caller: Caller, asked_by: str | None = None) -> bool:
 
 
 def may_operate(caller: Caller, level: SecurityLevel) -> bool:
-    """Whether a caller may look after the whole of this: nothing is out of its reach, up to a level."""
+    """Whether a caller may administer this toolcrib: all servers and tools are granted, up to a level."""
     grants = caller.grants
     is_whole = grants.servers == ("*",) and grants.tools == ("*",) and grants.capabilities is None
     return is_whole and grants.level is not None and grants.level.rank >= level.rank and caller.kind != "agent"

@@ -115,7 +115,7 @@ IDLE_S = 1800.0
 
 @dataclass(frozen=True, slots=True)
 class SessionEntry:
-    """One session between ``initialize`` and its end; ``key`` opens no door."""
+    """One MCP session; ``key`` names it, but cannot be used to enter it."""
 
     key: str
     caller: str
@@ -132,7 +132,7 @@ class SessionEntry:
 
 
 def session_key(session_id: str) -> str:
-    """The name of a session where others could read it; its id lets a client in, so that is kept nowhere."""
+    """A hash that names a session in shared storage; the id itself is a credential and is never stored."""
     return hashlib.sha256(session_id.encode()).hexdigest()[:40]
 
 

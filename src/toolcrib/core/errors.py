@@ -93,7 +93,7 @@ def _likely(name: str, known: Sequence[str]) -> Sequence[str]:
 
 @lru_cache(maxsize=16_384)
 def _words(name: str) -> frozenset[str]:
-    """Kept, for whoever asks for what is not there has it compared with the names of all that is."""
+    """The words of a name; cached, because a wrong name is compared with every known one."""
     return frozenset(_WORD.findall(name.casefold()))
 
 
@@ -223,7 +223,7 @@ class InvalidExample(DefinitionError):
 
 
 class SourceError(ToolcribError):
-    """Whoever offers the tool is in trouble."""
+    """The source of the tool failed."""
 
     code = "TOOL_EXECUTION_FAILED"
 
@@ -365,5 +365,5 @@ _REMEDIES = {
 
 
 def remedy_of(error: OSError) -> str:
-    """The way out for whoever looks after the machine."""
+    """What an operator can do about it."""
     return _REMEDIES.get(error.errno or 0, "Mend its place, then try again.")

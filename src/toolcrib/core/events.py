@@ -43,7 +43,7 @@ Emit = Callable[[Event], None]
 
 
 def drop(event: Event) -> None:
-    """An ``Emit`` for those who do not listen."""
+    """An ``Emit`` that discards events."""
 
 
 def hears(emit: Emit, level: str) -> bool:
@@ -122,7 +122,7 @@ def _plain(value: object) -> str | int | float | bool | None:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A client between its coming and its going; the ``id`` opens no door."""
+    """One connected client; ``id`` is for display and cannot be used to enter its session."""
 
     id: str
     client: str

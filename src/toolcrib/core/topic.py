@@ -1,4 +1,4 @@
-"""One subject that replicas talk about, for whoever cannot wait until the others can be reached."""
+"""Publish and subscribe among replicas, for senders that must not wait while the engine is away."""
 
 import asyncio
 from collections import deque

@@ -9,7 +9,7 @@ from toolcrib.core.errors import CallerError, InvalidArguments
 TaskState = Literal["open", "active", "done", "dropped"]
 STATES: tuple[TaskState, ...] = ("open", "active", "done", "dropped")
 CLOSED = frozenset({"done", "dropped"})
-"""What is over; a dropped task keeps nobody waiting either."""
+"""States that no longer block the tasks that depend on them."""
 TASKS_MAX = 10_000
 NOTES_MAX = 1_000
 

@@ -23,7 +23,7 @@ Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
 
 def _nothing() -> None:
-    """For whoever need not be told."""
+    """The default listener: does nothing."""
 
 
 class Bulletin:
@@ -36,7 +36,7 @@ class Bulletin:
         self._readers: set[_Reader] = set()
         self._closed = False
         self.on_read: Callable[[], None] = _nothing
-        """Called before somebody begins to read."""
+        """Called before a new subscriber starts to read."""
         self.is_following = False
         """Whether the catalogue tells of its changes itself, so that the event is no news."""
 
@@ -46,7 +46,7 @@ class Bulletin:
         return len(self._readers)
 
     def publish(self, topic: str, data: Mapping[str, Any]) -> None:
-        """Tell everybody who reads the topic; never waits."""
+        """Publish to all subscribers of the topic; never waits."""
         if self._closed:
             return
         self._last += 1
@@ -113,7 +113,7 @@ class _Reader:
         self._arrived = asyncio.Event()
 
     def put(self, news: News) -> None:
-        """Lay it in, at the cost of the oldest if there is no room."""
+        """Append; drops the oldest entry when full."""
         if self._topics is not None and news.topic not in self._topics:
             return
         if len(self._unread) >= self._keep:
@@ -183,7 +183,7 @@ class Folding:
 
 
 class Attention:
-    """Has calls told while somebody reads, and a little longer; a toolcrib nobody looks at does not pay for it."""
+    """Turns on events for calls while there are subscribers, and a little longer; without any they cost nothing."""
 
     def __init__(self, live: Live, calls: Folding, bulletin: Bulletin, later: Later) -> None:
         self._live, self._calls, self._bulletin, self._later = live, calls, bulletin, later

@@ -51,19 +51,19 @@ class Crib:
         self._run_id = f"{time.time_ns() // 1_000_000:x}{secrets.token_hex(3)}"  # replicas start at the same moment
         self._numbers = itertools.count(1)
         self.loaded, self.around = Loaded(Config()), Environment()
-        """The configuration it was made from, and where; for whoever serves it."""
+        """The configuration it was made from, and where; for the server."""
         self.has_prefixes = settings.prefix
         """Whether tools are named with their server."""
         self.servers = Servers(parts, self._current)
-        """The servers behind it, for whoever looks after them."""
+        """The configured servers: refresh, restart, add, change, remove."""
         self.search = ToolSearch()
         """The index that tools are found by."""
         self.desk = rig.desk
-        """Where people are asked; doors attach their ways to them here."""
+        """Approvals: terminal, client and inbox attach here to ask people."""
         self.inbox = rig.inbox
-        """Questions that wait for somebody to look in."""
+        """Approval questions that wait for a person."""
         self.live = rig.live
-        """The calls under way and the last that ended; ``None`` where nobody is to look at them."""
+        """Running and recent calls; ``None`` where there is no live view."""
         self.audit = rig.log
         """Where calls and security decisions are written down."""
         self.metrics = rig.metrics

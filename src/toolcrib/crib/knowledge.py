@@ -157,7 +157,7 @@ def load_bundled() -> "Embedder":
 def make_embedders(
     config: KbConfig, surroundings: Environment, load: "Callable[[], Embedder]" = load_bundled
 ) -> "Embedders":
-    """Everybody who can make vectors here; nobody is loaded or asked yet."""
+    """All configured embedders; none is loaded yet."""
     from toolcrib.knowledge.embedding import Embedders, InProcess
 
     makers: dict[str, Callable[[], TextEmbedder]] = {"bundled": lambda: InProcess(load())}
@@ -196,7 +196,7 @@ def kb_path(config: KbConfig, surroundings: Environment) -> Path:
 
 
 def make_answerer(config: KbConfig, surroundings: Environment) -> "Answerer":
-    """Who writes answers: the configured model, or nobody, which leaves the best sentences."""
+    """What writes answers: the configured model, or ``None`` for the best sentences of the documents."""
     from toolcrib.knowledge.answer import Answerer
 
     if not config.model:

@@ -147,7 +147,7 @@ def _string(*names: str) -> dict[str, Any]:
 
 
 def _define(name: str, description: str, properties: Mapping[str, Any], *required: str) -> MetaTool:
-    """Whoever may use any tool sees these: they show and run no more than the caller may reach."""
+    """Every caller may use these: they show and run only what the caller is granted."""
     schema = {"type": "object", "properties": properties, "required": list(required)}
     annotations = {} if name == TOOLS_CALL else {"readOnlyHint": True}
     reach = Reach(name, level=SecurityLevel.READ_ONLY, reads_results=True)

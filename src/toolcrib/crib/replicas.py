@@ -138,7 +138,7 @@ class Fleet:
         return {**asdict(self.coordination.status()), "replica": self.replica, "engines": engines}
 
     async def close(self) -> None:
-        """Follow nobody any more; the engines are closed by whoever opened them."""
+        """Unsubscribe from the other replicas; does not close the engines."""
         if self._tasks is not None:
             await self._tasks.close()
         if self._config is not None:

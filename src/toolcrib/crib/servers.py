@@ -46,7 +46,7 @@ class Rig:
     results: ResultKeeper | None = None
     """Where results are kept that are too large for a model."""
     live: Live | None = None
-    """The calls under way, where people may look at them."""
+    """The running calls, for the live view."""
     fleet: Coordination | None = None
     """The other replicas, where there are any: limits hold over all of them."""
     helpers: Helpers = field(default_factory=Helpers)
@@ -190,7 +190,7 @@ class Servers:
             await self.supply.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
 
     def wake(self) -> None:
-        """Somebody has come who will want the tools: begin to ask for those that are not fresh."""
+        """A client connected: start refreshing stale listings."""
         if self.supply is not None:
             self.supply.wake()
         self.fresh.wake()
@@ -299,7 +299,7 @@ class Servers:
             tell(event)
 
     async def stop(self) -> None:
-        """Ask nobody any more; what was found out is stored."""
+        """Stop all discoveries; their results are stored."""
         refresher = self.fresh
         self._closed = True
         if self.supply is not None:

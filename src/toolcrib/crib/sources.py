@@ -286,7 +286,7 @@ def model_key(config: ModelConfig, env: Mapping[str, str]) -> str:
 
 
 def errands_of(config: ModelConfig, env: Mapping[str, str]) -> SubAgents | None:
-    """Who runs errands: the configured model, or nobody."""
+    """What runs sub-agents: the configured model, or ``None``."""
     if not config.model:
         return None
     from toolcrib.agents.errands import Errands

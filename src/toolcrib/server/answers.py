@@ -28,12 +28,12 @@ class HttpAnswer:
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     def send(self, exchange: Exchange) -> None:
-        """Hand it to whoever asked."""
+        """Send it as the response."""
         exchange.answer(self.status, self.body, self.content_type, self.headers)
 
 
 def json_answer(value: Any, status: int = 200) -> HttpAnswer:
-    """Plain data as JSON; nobody keeps a copy."""
+    """Plain data as JSON; not to be cached."""
     return json_bytes(_encode(value), status)
 
 

@@ -27,7 +27,7 @@ Page = Callable[[], tuple[int, bytes, bytes]]
 
 
 def never() -> bool:
-    """For whoever serves until the end."""
+    """For servers that do not drain."""
     return False
 
 

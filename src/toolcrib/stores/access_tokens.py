@@ -375,7 +375,7 @@ def _make_private(path: Path) -> None:
 
 
 def _check_owner(path: Path) -> None:
-    """Whoever can write the file can let anybody in."""
+    """Refuse a token file that other users can write: they could let anyone in."""
     try:
         status = path.stat()
     except OSError as error:

@@ -128,7 +128,7 @@ def locked(path: Path, timeout_s: float = GUARD_TIMEOUT_S) -> Iterator[None]:
 
 
 def try_lock(path: Path) -> int | None:
-    """A descriptor that keeps everybody else out until it is closed; nothing if somebody else has one."""
+    """A descriptor that holds an exclusive lock until it is closed; ``None`` if another process has the lock."""
     descriptor = _open_guard(place_of(path))
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -58,7 +58,7 @@ def make_code(secret: str, url: str, side: Side, number: str) -> str:
 
 
 def new_number() -> str:
-    """A number nobody has used before, nor can guess."""
+    """A fresh random nonce."""
     return secrets.token_hex(32)
 
 
@@ -91,7 +91,7 @@ class RunFiles:
         return OwnRunFile(entry, path)
 
     def read(self) -> list[RunFile]:
-        """Whoever serves, newest first; files of processes that are gone are removed."""
+        """The running servers, newest first; files of ended processes are removed."""
         found = [(path, entry) for path in self._paths() if (entry := _read_private(path)) is not None]
         return [entry for path, entry in found if self._is_running(entry) or _remove(path)]
 
@@ -138,7 +138,7 @@ class OwnRunFile:
         self.entry, self.path = entry, path
 
     def remove(self) -> None:
-        """Say that nobody serves here any more."""
+        """Remove the run file."""
         _remove(self.path)
 
 

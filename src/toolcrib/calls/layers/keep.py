@@ -67,7 +67,7 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
 
 
 def _weigh(outcome: ToolResult, limit: int) -> float:
-    """The size of a result that nobody has encoded; for plain text, a number it cannot exceed will do."""
+    """The size of a result that is not encoded yet; for plain text, an upper bound."""
     result = outcome.mcp
     bound = _bound(result)
     if bound <= limit:

@@ -137,11 +137,11 @@ class SignedIn:
 
     caller: Caller
     csrf: str
-    """The word its forms must carry."""
+    """The CSRF token its forms must carry."""
     is_confirmed: bool
     """Whether its person was asked lately who they are."""
     session: str
-    """What the session is called in lists; nobody comes in with it."""
+    """Names the session in lists; cannot be used to sign in."""
 
 
 @dataclass(slots=True)
@@ -191,7 +191,7 @@ class SignIns:
         """By the digest of what the browser holds."""
 
     def open(self, address: PageAddress) -> None:
-        """Begin to let people in, at ``address``."""
+        """Start accepting sign-ins, at ``address``."""
         self._address = address
         address.base(self._owner)
 
@@ -203,7 +203,7 @@ class SignIns:
         return self._address
 
     def make_link(self, caller: Caller | None = None) -> str:
-        """An address that signs somebody in, once; the owner unless somebody else is named."""
+        """A one-time link that signs in a caller, by default the owner."""
         who = caller or self._owner
         while len(self._links) >= MOST_LINKS:
             self._links.pop(next(iter(self._links)))
@@ -277,7 +277,7 @@ class SignIns:
         return True
 
     def sessions(self, caller: Caller) -> list[BrowserSession]:
-        """Whoever is signed in, newest first: all for the owner, their own for everybody else."""
+        """Browser sessions, newest first: all for the owner, their own for others."""
         now = self._now()
         found = [each for each in self._sessions.values() if not each.is_over(now)]
         return [each for each in reversed(found) if caller.id in (self._owner.id, each.caller.id)]

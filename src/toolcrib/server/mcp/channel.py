@@ -106,7 +106,7 @@ class Questions:
         return True
 
     def close(self) -> None:
-        """The client will answer no more: whoever waits for it, or asks from now on, is told so."""
+        """The client is gone: fail all open and future questions."""
         self._closed = True
         for future in self._waiting.values():
             if not future.done():
@@ -138,7 +138,7 @@ class Outlet(asyncio.BaseProtocol):
         self._on_relief()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """All is out, or nobody is left to read it."""
+        """asyncio: everything was sent, or the client is gone."""
         del exc
         self._gone.set()
 

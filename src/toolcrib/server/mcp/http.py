@@ -123,7 +123,7 @@ IsCurrent = Callable[[Caller], bool]
 
 
 def always(caller: Caller) -> bool:
-    """For doors whose callers cannot lose their right to come in."""
+    """For servers whose callers cannot be revoked."""
     del caller
     return True
 

@@ -115,7 +115,7 @@ def accepts_stream(request: Request) -> bool:
 
 
 def want_stream(exchange: Exchange) -> None:
-    """Refuse whoever does not accept a stream where there is nothing else."""
+    """Refuse a request that does not accept an event stream where only that is offered."""
     exchange.answer(406, error_body("HTTP_NOT_ACCEPTABLE", "This opens an event stream: accept text/event-stream."))
 
 

@@ -29,7 +29,7 @@ class McpSession:
         self.asker, self.opened, self.last_used = asker, now, now
         self._speaker = caller
         self.caller = replace(caller, session=self.id)
-        """Whoever opened it, with the grants of the latest request."""
+        """The caller that opened it, with the grants of the latest request."""
         self.questions = Questions()
         self.running: dict[RequestId, Callable[[], None]] = {}
         """How to call off each request that is being worked on."""
@@ -71,7 +71,7 @@ class McpSession:
 
 
 def _nothing(session: McpSession) -> None:
-    """For whoever need not be told."""
+    """The default listener: does nothing."""
     del session
 
 
@@ -143,7 +143,7 @@ class McpSessions:
                 self.end(session)
 
     def stays(self) -> list[Stay]:
-        """All sessions, for people who look on; their ids would let others in, so they are told by another."""
+        """All sessions for display, under other ids: the real ones are credentials."""
         return [_stay(session, self._clock(), partial(self._dismiss, session)) for session in self._by_id.values()]
 
     def streams(self) -> list[StandingStream]:
@@ -183,7 +183,7 @@ def _stay(session: McpSession, now: float, end: Callable[[], None]) -> Stay:
 
 
 def _public(secret: str) -> str:
-    """An id for everybody, from one that only its client may know."""
+    """An id for display, derived from the secret one."""
     return f"mcp-{hashlib.sha256(secret.encode()).hexdigest()[:16]}"
 
 

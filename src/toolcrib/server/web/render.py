@@ -115,7 +115,7 @@ class Me:
 
 
 def me_of(visit: PageRequest) -> Me:
-    """Whoever visits."""
+    """The signed-in user of this request."""
     caller = visit.caller
     return Me(
         name="you" if caller.kind == "local" else caller.id,

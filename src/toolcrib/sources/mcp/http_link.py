@@ -439,7 +439,7 @@ class HttpLink:
 
 
 def _discard(chunk: bytes) -> None:
-    """Nobody wants to read it."""
+    """The default receiver: drops the data."""
 
 
 def _is_stream(response: Response) -> bool:

@@ -36,7 +36,7 @@ UNREACHABLE = frozenset({"resolve", "connect", "tls"})
 
 
 def _ignore(line: str) -> None:
-    """Nobody wants to hear it."""
+    """The default listener: does nothing."""
 
 
 class ServerRequest(msgspec.Struct):
@@ -263,7 +263,7 @@ class OpenQuestions:
             self._running.pop(call_id, None)
 
     def end(self, call_id: int) -> None:
-        """The call is over: nobody wants the answers any more."""
+        """The call is over: cancel its open questions."""
         for task in self._running.pop(call_id, ()):
             task.cancel()
 

@@ -147,7 +147,7 @@ class StdioLink:
         self._write(encode_notification(method, params))
 
     def _write(self, message: bytes) -> None:
-        """Send what nobody waits for; a server that has just ended need not hear it."""
+        """Send a message without waiting for an answer; errors of an ended server are ignored."""
         if self._transport is not None and not self._lost:
             with contextlib.suppress(SourceUnavailable):
                 self._transport.send(message)

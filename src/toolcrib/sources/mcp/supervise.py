@@ -438,4 +438,4 @@ class Supervisor:
 
 
 def _nothing() -> None:
-    """Nobody listens."""
+    """The default listener: does nothing."""

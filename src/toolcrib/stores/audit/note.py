@@ -25,7 +25,7 @@ Tell = Callable[[str], None]
 
 
 def _ignore(problem: str) -> None:
-    """Nobody wants to hear it."""
+    """The default listener: does nothing."""
 
 
 @dataclass(frozen=True, slots=True)

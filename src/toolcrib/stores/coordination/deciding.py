@@ -132,7 +132,7 @@ class Decisions:
                 self._start()
 
     def undo(self, taking: Wish, got: int) -> None:
-        """Whoever wanted the place is gone: give it back, or the turn in the line for it."""
+        """The caller was cancelled: give its place back, or leave the queue for it."""
         self.tell(("give", taking[1], taking[3]) if got else ("leave", taking[1]))
 
     async def close(self) -> None:

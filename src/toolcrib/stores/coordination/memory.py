@@ -69,7 +69,7 @@ class MemoryCoordination:
             on_gap()
 
     def die(self) -> None:
-        """Be gone without a word; what was held is given back as an engine would, but for leases, which expire."""
+        """Disconnect as if killed: places are freed as an engine would, leases expire."""
         if self in self._hub.members:
             self._hub.members.remove(self)
         self._listeners.clear()

@@ -229,7 +229,7 @@ async def in_time(line: "AsyncConnection[Any]", work: Coroutine[Any, Any, Any], 
 
 
 def _cut(line: "AsyncConnection[Any]") -> None:
-    """Whoever waits on the connection finds its end; the number of its file stays taken until then."""
+    """Shut the connection down, so that its readers see its end; the file descriptor stays open until they close it."""
     with suppress(OSError), socket.socket(fileno=os.dup(line.fileno())) as same:
         same.shutdown(socket.SHUT_RDWR)
 

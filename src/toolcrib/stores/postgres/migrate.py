@@ -12,7 +12,7 @@ from toolcrib.stores.postgres.database import SCHEMA, PgDatabase
 _STEPS = Path(__file__).with_name("sql") / "steps"
 _NAMED = re.compile(r"(\d{3})_(\w+)\.sql")
 _LOCK = 0x746F6F6C63726962
-"""The advisory lock of whoever upgrades: ``toolcrib`` in letters."""
+"""The advisory lock of upgrades: the letters of ``toolcrib``."""
 
 
 @dataclass(frozen=True, slots=True)
