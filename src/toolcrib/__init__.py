@@ -10,7 +10,7 @@ from toolcrib import version
 if TYPE_CHECKING:
     from toolcrib.calls.pipeline import Layer, Step, Subject
     from toolcrib.core import errors
-    from toolcrib.core.call import ToolCall, ToolResult
+    from toolcrib.core.call import CallProgress, ToolCall, ToolResult
     from toolcrib.core.source import Listing, ToolSource
     from toolcrib.core.tool import Deprecation, Example, SecurityLevel, Tool
     from toolcrib.crib.assemble import open_crib, open_profile
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from toolcrib.server.asgi import asgi
     from toolcrib.server.serve import serve
     from toolcrib.sources.native.functions import tool
+    from toolcrib.sources.native.running import report_progress
 
 __version__ = version.VERSION
 
 _HOMES = {
+    "CallProgress": "toolcrib.core.call",
     "Crib": "toolcrib.crib.crib",
     "Deprecation": "toolcrib.core.tool",
     "Example": "toolcrib.core.tool",
@@ -37,11 +39,13 @@ _HOMES = {
     "asgi": "toolcrib.server.asgi",
     "open_crib": "toolcrib.crib.assemble",
     "open_profile": "toolcrib.crib.assemble",
+    "report_progress": "toolcrib.sources.native.running",
     "serve": "toolcrib.server.serve",
     "tool": "toolcrib.sources.native.functions",
 }
 
 __all__ = [
+    "CallProgress",
     "Crib",
     "Deprecation",
     "Example",
@@ -59,6 +63,7 @@ __all__ = [
     "errors",
     "open_crib",
     "open_profile",
+    "report_progress",
     "serve",
     "tool",
 ]

@@ -16,15 +16,16 @@ from toolcrib.config.model import Config, ServerConfig, ToolConfig, config_hash
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import errors, events
 from toolcrib.core.access import EVERYTHING, Caller, Grants
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.call import CallProgress, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallerError, InternalError, SourceUnavailable
 from toolcrib.core.kinds import DiscoveryStatus, LinkState
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.crib.assemble import open_crib
 from toolcrib.sources.native.functions import define
+from toolcrib.sources.native.running import report_progress
 from toolcrib.stores.records import MemoryRecords
-from toolcrib.testing import FakeSource, MemoryAudit, memory_crib
+from toolcrib.testing import FakeSource, MemoryAudit, RecordingChannel, memory_crib
 
 
 def add(a: int, b: int) -> int:
@@ -288,6 +289,66 @@ async def test_the_layers_stand_in_their_listed_order():
 
     assert (good.success, bad.error.code, len(home.calls)) == (True, "TOOL_INVALID_INPUT", 1)
     assert made.crib.metrics.of("home__switch").to_dict()["refused"] == 1
+
+
+async def test_a_program_hears_of_the_progress_of_its_call():
+    """Of native functions in threads and on the loop, and of servers; a call within one is another one's."""
+    source = FakeSource("files", ["copy"])
+
+    def copy(call: ToolCall) -> str:
+        for told in (b'{"progress":3,"total":4}', b'{"progress":"much"}', b"[]"):
+            call.channel.notify("notifications/progress", told)
+        return "done"
+
+    source.answers["copy"] = copy
+    channel, heard = RecordingChannel(), []
+
+    def in_thread() -> None:
+        report_progress(1, message="a")
+
+    async def on_loop() -> None:
+        await made.crib.call("in_thread")
+        report_progress(2, 4)
+
+    async with memory_crib(source, tools=[in_thread, on_loop]) as made:
+        for name in ("in_thread", "on_loop", "files__copy"):
+            await made.crib.call(name, on_progress=heard.append, channel=channel)
+        report_progress(9)
+
+    assert heard == [CallProgress(1, message="a"), CallProgress(2, 4), CallProgress(3, 4)]
+    assert channel.told == []
+
+
+async def test_a_listener_that_fails_costs_the_call_nothing():
+    """It is told where errors are told."""
+
+    def count() -> int:
+        report_progress(1)
+        return 2
+
+    async with memory_crib(tools=[count]) as made:
+        result = await made.crib.call("count", on_progress=lambda progress: progress.missing)
+
+    assert result.data == 2
+    assert [fields["tool"] for fields in made.told("call.progress.raised")] == ["count"]
+
+
+async def test_nobody_hears_of_a_call_that_is_over():
+    """Its thread may still run."""
+    go_on, heard, ended = threading.Event(), [], threading.Event()
+
+    def count() -> None:
+        go_on.wait(150)
+        report_progress(1)
+        ended.set()
+
+    async with memory_crib(tools=[count]) as made:
+        late = await made.crib.call("count", on_progress=heard.append, timeout_s=0.01)
+        go_on.set()
+        await asyncio.to_thread(ended.wait, 150)
+        await asyncio.sleep(0)
+
+    assert (late.error.code, heard) == ("TOOL_TIMEOUT", [])
 
 
 async def test_a_crib_is_a_source_of_another_one():

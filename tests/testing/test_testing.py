@@ -7,8 +7,9 @@ import pytest
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, NotImplementedHere, SourceUnavailable, UnknownTool
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import Tool
-from toolcrib.testing import FakeSource, ManualClock, RecordingChannel, memory_crib
+from toolcrib.core.tool import Example, Tool
+from toolcrib.sources.native.functions import define
+from toolcrib.testing import FakeSource, ManualClock, RecordingChannel, memory_crib, run_examples
 
 
 async def test_a_lost_connection_is_told():
@@ -92,3 +93,22 @@ def test_a_clock_moves_when_it_is_told():
     clock.advance(2.5)
 
     assert (clock(), clock()) == (7.5, 7.5)
+
+
+async def test_examples_that_say_what_to_expect_are_run():
+    """What came out differently is told; one without an expectation is not run."""
+
+    def half(number: int) -> float:
+        if number == 7:
+            raise AssertionError
+        return number / 2
+
+    examples = [
+        Example({"number": 4}, expected_output=2),
+        Example({"number": 3}, expected_output=2),
+        Example({"number": 7}),
+    ]
+    async with memory_crib(tools=[define(half, examples=examples)]) as made:
+        problems, others = await run_examples(made.crib), await run_examples(made.crib, "other")
+
+    assert (problems, others) == (["half, example 2: expected 2, got 1.5"], [])

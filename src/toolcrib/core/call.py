@@ -1,6 +1,7 @@
 """One use of a tool: the call, its way back to whoever made it, and the result."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
@@ -50,6 +51,44 @@ class SilentChannel:
 
 
 SILENT = SilentChannel()
+
+PROGRESS = "notifications/progress"
+
+
+class CallProgress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a running call says it is."""
+
+    progress: float
+    total: float | None = None
+    """``None`` while it does not know."""
+    message: str = ""
+
+
+OnProgress = Callable[[CallProgress], None]
+_read_progress = msgspec.json.Decoder(CallProgress).decode
+
+
+class ProgressChannel:
+    """Another channel, whose progress somebody in this process wants to hear of."""
+
+    wants_progress = True
+
+    def __init__(self, channel: BackChannel, listener: OnProgress) -> None:
+        self._channel, self._listener = channel, listener
+        self.capabilities, self.takes_input_required = channel.capabilities, channel.takes_input_required
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Tell the listener of progress, and pass everything on; what a server got wrong is no progress."""
+        if method == PROGRESS:
+            with suppress(msgspec.DecodeError):
+                self._listener(_read_progress(params))
+            if not self._channel.wants_progress:
+                return
+        self._channel.notify(method, params)
+
+    async def ask(self, method: str, params: bytes) -> bytes:
+        """Ask whoever is behind the other channel."""
+        return await self._channel.ask(method, params)
 
 
 class Timeline(Protocol):

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from msgspec import UNSET
+
 from toolcrib.core.limits import UNLIMITED, ToolLimits
 
 JsonObject = Mapping[str, Any]
@@ -53,6 +55,8 @@ class Example:
 
     arguments: JsonObject
     description: str = ""
+    expected_output: Any = UNSET
+    """What the tool gives for them, as JSON; checked against its output schema, and by ``testing.run_examples``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import Environment
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Reach
-from toolcrib.core.call import SILENT, BackChannel, ToolCall, ToolResult
+from toolcrib.core.call import SILENT, BackChannel, CallProgress, OnProgress, ProgressChannel, ToolCall, ToolResult
 from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
 from toolcrib.core.events import Event
 from toolcrib.core.source import Listing
@@ -188,14 +188,31 @@ class Crib:
         caller: Caller = LOCAL_USER,
         channel: BackChannel = SILENT,
         timeout_s: float | None = None,
+        on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """Run a tool by its exposed name; failure is a result, only cancellation is raised."""
+        """Run a tool by its exposed name; failure is a result, only cancellation is raised.
+
+        ``on_progress`` is called with each ``CallProgress`` that the tool reports while it runs.
+        """
+        if on_progress is not None:
+            channel = ProgressChannel(channel, self._careful(on_progress, name))
         given = {} if arguments is None else arguments
         if not isinstance(given, Mapping):
             unfit = InvalidArguments(f"{name}: the arguments must be an object, not {given!r:.60}.")
             self.audit.note(unknown_call(ToolCall(name, "", {}, self._new_id(), caller), unfit.code))
             return ToolResult.failed(unfit)
         return await self.run(ToolCall(name, "", dict(given), "", caller, channel, timeout_s))
+
+    def _careful(self, listener: OnProgress, name: str) -> OnProgress:
+        """A listener whose own faults are told, and cost nobody else anything."""
+
+        def tell(progress: CallProgress) -> None:
+            try:
+                listener(progress)
+            except Exception as error:  # the edge of the program's own code
+                self._emit(Event("call.progress.raised", "error", {"tool": name, "error": repr(error)}))
+
+        return tell
 
     def _new_id(self) -> str:
         return f"{self._run_id}-{next(self._numbers)}"

@@ -10,7 +10,7 @@
         assert result.error.code == "TOOL_EXECUTION_FAILED"
 """
 
-from toolcrib.testing.crib import MemoryCrib, memory_crib
+from toolcrib.testing.crib import MemoryCrib, memory_crib, run_examples
 from toolcrib.testing.doubles import FakeLink, FakeServer, ManualClock, MemoryAudit, RecordingChannel
 from toolcrib.testing.source import FakeSource
 
@@ -23,4 +23,5 @@ __all__ = [
     "MemoryCrib",
     "RecordingChannel",
     "memory_crib",
+    "run_examples",
 ]

@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from msgspec import UNSET
+
 from toolcrib.calls.approvals import MemoryAnswers
 from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
@@ -105,3 +107,17 @@ def _make(
     )
     crib = Crib(parts)
     return MemoryCrib(crib, native, beside.records, events, made, upcoming)
+
+
+async def run_examples(crib: Crib, *names: str) -> list[str]:
+    """Run the examples of these tools (all when none is named) that say what to expect; what came out differently."""
+    problems = []
+    for tool in await crib.tools():
+        for number, example in enumerate(tool.examples, 1):
+            if example.expected_output is UNSET or (names and tool.name not in names):
+                continue
+            result = await crib.call(tool.name, example.arguments)
+            came = result.json_data if result.error is None else result.error.message
+            if came != example.expected_output or not result.success:
+                problems.append(f"{tool.name}, example {number}: expected {example.expected_output!r}, got {came!r}")
+    return problems

@@ -21,6 +21,7 @@ from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.server.mcp.channel import BACKLOG_MAX
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.server.mcp.stdio import StdioDoor
+from toolcrib.sources.native.running import report_progress
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 from toolcrib.wire import eras
 
@@ -287,6 +288,23 @@ async def test_progress_carries_the_clients_own_token():
         "method": "notifications/progress",
         "params": {"progressToken": "mine", "progress": 0.5, "own": 1},
     }
+    assert (done["id"], silent["id"]) == (1, 2)
+
+
+async def test_what_a_native_function_reports_reaches_a_client_that_asked_for_it():
+    """From the thread it runs in, before its result."""
+
+    def count() -> int:
+        report_progress(1, 2, "half")
+        return 2
+
+    async with client_of(tools=[count]) as client:
+        await client.hello()
+        told = await client.ask(1, "tools/call", {"name": "count", "_meta": {"progressToken": "mine"}})
+        done = await client.read()
+        silent = await client.ask(2, "tools/call", {"name": "count"})
+
+    assert told["params"] == {"progressToken": "mine", "progress": 1.0, "total": 2.0, "message": "half"}
     assert (done["id"], silent["id"]) == (1, 2)
 
 

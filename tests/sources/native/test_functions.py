@@ -392,3 +392,18 @@ async def test_a_call_that_reached_its_function_counts_as_sent():
     await source.close()
 
     assert (call.sent, unknown.sent) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [({"sum": "three"}, "sum"), ({"sum": {1, 2}, "x": object()}, "it is no JSON")],
+)
+def test_an_example_that_promises_what_the_tool_cannot_give_is_refused(expected, said):
+    """At registration, with the tool and the example."""
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}}
+
+    def total() -> dict:
+        return {"sum": 3}
+
+    with pytest.raises(InvalidExample, match=f"(?s)total.*expected_output of example 1.*{said}"):
+        define(total, output_schema=schema, examples=[Example({}, expected_output=expected)])

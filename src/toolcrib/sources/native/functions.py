@@ -31,10 +31,17 @@ from toolcrib.core.source import Listing
 from toolcrib.core.tool import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
 from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.schema.arguments import apply_defaults
-from toolcrib.schema.check import compile_check
+from toolcrib.schema.check import SchemaCheck, compile_check
 from toolcrib.schema.from_signature import SignatureSchema, signature_schema
 from toolcrib.schema.problems import describe
-from toolcrib.sources.native.running import RunIsolated, ToolThreads, isolation_wish, refuse_isolated
+from toolcrib.sources.native.running import (
+    RunIsolated,
+    ToolThreads,
+    has_listener,
+    isolation_wish,
+    refuse_isolated,
+    reporting,
+)
 from toolcrib.wire import strict
 
 _CONTENT_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
@@ -242,14 +249,26 @@ def _check_definition(definition: Tool) -> None:
     check = compile_check(definition.input_schema)
     if check.gap:
         raise InvalidSchema(definition.name, "input schema", check.unchecked_reason or f"values {check.gap}")
-    if definition.output_schema is not None:
-        output = compile_check(definition.output_schema)
-        if output.gap:
-            raise InvalidSchema(definition.name, "output schema", output.unchecked_reason or f"values {output.gap}")
+    output = None if definition.output_schema is None else compile_check(definition.output_schema)
+    if output is not None and output.gap:
+        raise InvalidSchema(definition.name, "output schema", output.unchecked_reason or f"values {output.gap}")
     for number, example in enumerate(definition.examples, 1):
         problems = check.problems(apply_defaults(definition.input_schema, dict(example.arguments)))
         if problems:
             raise InvalidExample(definition.name, f"example {number}", describe(problems, definition.input_schema))
+        _check_output(definition, f"expected_output of example {number}", example.expected_output, output)
+
+
+def _check_output(definition: Tool, part: str, expected: Any, check: SchemaCheck | None) -> None:
+    """What an example promises is JSON, and fits the output schema if there is one."""
+    if expected is msgspec.UNSET:
+        return
+    try:
+        msgspec.json.encode(expected)
+    except (TypeError, ValueError) as error:
+        raise InvalidExample(definition.name, part, f"it is no JSON: {error}.") from None
+    if check is not None and (problems := check.problems(expected)):
+        raise InvalidExample(definition.name, part, describe(problems, check.schema))
 
 
 def native_tool(function: Function | NativeTool) -> NativeTool:
@@ -337,7 +356,8 @@ class NativeSource:
             raise UnknownTool(call.tool, known=list(self._tools))
         call.sent = True
         try:
-            return to_result(await self._run(entry, call), structured=entry.tool.output_schema is not None)
+            run = self._run_reporting if has_listener(call.channel) else self._run
+            return to_result(await run(entry, call), structured=entry.tool.output_schema is not None)
         except ToolcribError:
             raise
         except asyncio.CancelledError:
@@ -347,6 +367,10 @@ class NativeSource:
         except (Exception, SystemExit, BaseExceptionGroup) as error:
             self._emit(Event("call.raised", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
             raise to_failure(call.name, error) from error
+
+    async def _run_reporting(self, entry: NativeTool, call: ToolCall) -> Any:
+        with reporting(call.channel):
+            return await self._run(entry, call)
 
     async def _run(self, entry: NativeTool, call: ToolCall) -> Any:
         if entry.isolation is not None:

@@ -5,14 +5,14 @@ import contextvars
 import importlib
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.call import PROGRESS, BackChannel, CallProgress, ToolCall, ToolResult
 from toolcrib.core.errors import DefinitionError, InvalidArguments, SourceUnavailable, ToolcribError, ToolFailed
 from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel
 from toolcrib.isolate.levels import WORKER_LIMITS, IsolationWanted
@@ -118,6 +118,53 @@ def perform(given: Mapping[str, Any]) -> bytes:
         message = f"{given['name']} failed: its worker cannot import it: {error}."
         hint = "Grant what it imports with read=[…], and keep it at the top of its module."
         return msgspec.json.encode({"error": {"code": ToolFailed.code, "message": message, "hint": hint}})
+
+
+class _Reporter:
+    """The way of one call's progress, from whatever thread its function runs in; nobody hears of it afterwards."""
+
+    def __init__(self, channel: BackChannel) -> None:
+        self._notify, self._loop, self._thread = channel.notify, asyncio.get_running_loop(), threading.get_ident()
+        self.is_over = False
+
+    def tell(self, params: bytes) -> None:
+        if threading.get_ident() == self._thread:
+            self._pass_on(params)
+        else:
+            with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+                self._loop.call_soon_threadsafe(self._pass_on, params)
+
+    def _pass_on(self, params: bytes) -> None:
+        if not self.is_over:
+            self._notify(PROGRESS, params)
+
+
+_REPORTER: contextvars.ContextVar[_Reporter | None] = contextvars.ContextVar("toolcrib-progress", default=None)
+
+
+def report_progress(progress: float, total: float | None = None, message: str = "") -> None:
+    """Inside a native tool, tell the caller how far it is; without a caller who wants to know, nothing happens."""
+    reporter = _REPORTER.get()
+    if reporter is not None:
+        reporter.tell(msgspec.json.encode(CallProgress(progress, total, message)))
+
+
+@contextmanager
+def reporting(channel: BackChannel) -> Iterator[None]:
+    """Let ``report_progress`` tell this channel; within a silent call made by a tool, nobody."""
+    reporter = _Reporter(channel) if channel.wants_progress else None
+    token = _REPORTER.set(reporter)
+    try:
+        yield
+    finally:
+        _REPORTER.reset(token)
+        if reporter is not None:
+            reporter.is_over = True
+
+
+def has_listener(channel: BackChannel) -> bool:
+    """Whether ``reporting`` would change anything; most calls have nobody who listens."""
+    return channel.wants_progress or _REPORTER.get() is not None
 
 
 THREADS_MAX = 64
