@@ -22,7 +22,6 @@ from tests.fleet import install, servers
 from toolcrib import open_crib
 from toolcrib.config.sections import ExposeConfig
 from toolcrib.core.access import LOCAL_USER
-from toolcrib.core.call import ToolCall
 from toolcrib.core.names import to_server_name
 from toolcrib.core.tool import Tool, to_mcp
 from toolcrib.crib.window import ProfileSettings, ProfileView
@@ -58,7 +57,7 @@ async def cost(rows: Sequence[Row], queries: Sequence[str]) -> dict[str, float]:
         for query in queries:
             hits = await front.find(query, 5, caller=LOCAL_USER)
             if len(hits) == 5:
-                found = await front.run(ToolCall("tools_find", "", {"query": query}))
+                found = await front.run(made.crib.request("tools_find", {"query": query}))
                 as_json.append(tokens(json.dumps([hit.route.to_mcp() for hit in hits], separators=(",", ":"))))
                 as_lines.append(tokens(found.text))
         return {

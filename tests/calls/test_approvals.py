@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import pytest
 
 from toolcrib.calls import approvals
@@ -119,7 +120,7 @@ async def test_an_answer_is_worth_what_it_says(reply, asked_again, decision):
         await asking.clear(call, REACH)
 
     assert len(person.asked) == asked_again
-    assert [call.decision for call in calls] == [decision] * 2
+    assert [call.context.decision for call in calls] == [decision] * 2
     assert ledger.entries[0] == AuditEntry(
         "approval",
         "files__write",
@@ -138,7 +139,7 @@ async def test_no_is_no_and_is_asked_again_next_time():
         with pytest.raises(PermissionDenied, match="The person declined this call of files__write"):
             await asking.clear(call, REACH)
 
-    assert (len(person.asked), call.decision) == (2, "declined by person")
+    assert (len(person.asked), call.context.decision) == (2, "declined by person")
     assert [entry.decision for entry in ledger.entries] == ["declined by person"] * 2
 
 
@@ -171,7 +172,7 @@ async def test_when_nobody_can_be_asked_the_call_is_refused_at_once_with_ways_ou
         await desk(away).clear(call, REACH)
 
     assert "toolcrib policy files__write allow" in str(refused.value)
-    assert (away.asked, call.decision) == ([], "refused: nobody to ask")
+    assert (away.asked, call.context.decision) == ([], "refused: nobody to ask")
 
 
 async def test_nobody_who_answers_in_time_is_a_refusal_and_withdraws_the_question():
@@ -180,7 +181,7 @@ async def test_nobody_who_answers_in_time_is_a_refusal_and_withdraws_the_questio
     with pytest.raises(PermissionDenied, match="nobody answered in time"):
         await desk(slow, settings=ApprovalSettings(0.001), audit=ledger).clear(call, REACH)
 
-    assert (slow.withdrawn, call.decision) == (1, "refused: no answer")
+    assert (slow.withdrawn, call.context.decision) == (1, "refused: no answer")
     assert [entry.decision for entry in ledger.entries] == ["refused: no answer"]
 
 
@@ -220,7 +221,7 @@ async def test_a_way_that_fails_or_brings_no_answer_leaves_it_to_the_others():
     good.say(ApprovalReply.ONCE)
     await clearing
 
-    assert call.decision == "approved once"
+    assert call.context.decision == "approved once"
     assert {event.name for event in events} == {"approval.not.asked"}
     assert sorted(event.fields["error"] for event in events) == ["TimeoutError", "no terminal"]
 
@@ -308,7 +309,7 @@ async def test_always_is_written_where_people_can_read_and_edit_it(tmp_path):
 
     assert '"files__write": {\n      "ann": {\n        "answer": "allow",' in text
     assert '"by": "terminal"' in text
-    assert (call.decision, len(person.asked)) == ("approved always", 1)
+    assert (call.context.decision, len(person.asked)) == ("approved always", 1)
     assert await again.recall(Caller("bob"), "files__write") == ""
 
 
@@ -324,7 +325,7 @@ async def test_always_that_cannot_be_written_holds_for_the_session_and_says_so(t
         await asking.clear(call, REACH)
     await asking.clear(write(Caller("ann", session="s2")), REACH)
 
-    assert [call.decision for call in calls] == ["approved for this session"] * 2
+    assert [call.context.decision for call in calls] == ["approved for this session"] * 2
     assert len(person.asked) == 2
     assert {event.name for event in events} == {"approval.not.kept"}
 
@@ -371,12 +372,12 @@ SESSIONLESS, IN_SESSION = Caller("ann", grants=EVERYTHING), ANN
 )
 async def test_for_this_session_counts_once_where_nothing_ties_calls_together(caller, takes_rounds, reply, decision):
     """A client without sessions would otherwise have answered for everybody who comes as the same caller."""
-    call, ledger = write(caller), Ledger()
-    call.channel = RecordingChannel(takes_input_required=takes_rounds)
+    ledger = Ledger()
+    call = msgspec.structs.replace(write(caller), channel=RecordingChannel(takes_input_required=takes_rounds))
     asking = desk(audit=ledger)
     await asking.take(call, REACH, ApprovalAnswer(reply, ""), "person")
 
-    assert (call.decision, ledger.entries[0].decision) == (decision, f"{decision} by person")
+    assert (call.context.decision, ledger.entries[0].decision) == (decision, f"{decision} by person")
     assert await asking.recall(caller, "files__write") == ("" if decision == "approved once" else decision)
 
 
@@ -384,7 +385,7 @@ async def test_how_long_a_call_waited_for_a_person_is_shown():
     """From when they were asked until they answered."""
     clock = ManualClock()
     person, live, call = Person(at_once=False), Live(clock, clock), write()
-    entry = call.live = live.open(call, ("files", "write"), {}, clock())
+    entry = call.context.live = live.open(call, ("files", "write"), {}, clock())
     clock.advance(1.0)
     clearing = asyncio.create_task(desk(person).clear(call, REACH))
     await person.reached.wait()
@@ -404,4 +405,4 @@ async def test_what_one_replica_was_told_for_a_session_holds_at_the_others():
     await there.clear(again := write(), REACH)
     await there.clear(write(Caller("ann", session="s2")), REACH)
 
-    assert (again.decision, len(person.asked)) == ("approved for this session", 2)
+    assert (again.context.decision, len(person.asked)) == ("approved for this session", 2)

@@ -267,16 +267,16 @@ async def test_a_call_knows_what_it_waits_for_and_how_long_it_did():
     """For the words of its deadline, for whoever judges the server, and for whoever looks on."""
     visits = Visits(1)
     first, waiting = visits.start("a"), call("b")
-    waiting.live = watched = Watched()
+    waiting.context.live = watched = Watched()
     await settle()
     task = asyncio.create_task(visits.gate.wait(waiting))
     await settle()
-    during, told = waiting.waits_for, list(watched.told)
+    during, told = waiting.context.waits_for, list(watched.told)
     visits.clock.advance(3.0)
     visits.send_out()
     await task
 
-    assert (during, waiting.waits_for, waiting.waited_s) == (
+    assert (during, waiting.context.waits_for, waiting.context.waited_s) == (
         "never ran: server 'x' had no place for it",
         "",
         3.0,

@@ -4,7 +4,7 @@ import asyncio
 
 from toolcrib.calls.live import CallStepTime, Live, LiveCall, message_of
 from toolcrib.core.access import Caller
-from toolcrib.core.call import ToolCall
+from toolcrib.core.call import CallContext, ToolCall
 from toolcrib.core.errors import InvalidArguments, ToolFailed, UnknownTool
 from toolcrib.testing import ManualClock
 
@@ -22,7 +22,7 @@ class Board:
         self.told: list[tuple[str, str]] = []
 
     def begin(self, number: int, name: str = "files__read") -> LiveCall:
-        call = ToolCall(name, "read", {"path": "a.txt"}, f"c{number}", ANN, trace_id="t1")
+        call = ToolCall(name, "read", {"path": "a.txt"}, f"c{number}", ANN, context=CallContext(trace_id="t1"))
         entry = self.live.open(call, ABOUT, SHAPE, self.clock())
         self.pass_time(1.0)
         return entry

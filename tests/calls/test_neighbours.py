@@ -146,8 +146,8 @@ def stateless() -> RecordingChannel:
 
 async def run(member: Replica, more: dict | None = None) -> ToolResult:
     """One request of a stateless client."""
-    call = ToolCall("srv__work", "", {"n": 1}, "", LOCAL_USER, stateless(), more=more or {})
-    return await member.made.crib.run(call)
+    crib = member.made.crib
+    return await crib.run(crib.request("srv__work", {"n": 1}, LOCAL_USER, stateless(), more=more or {}))
 
 
 async def test_a_stateless_client_brings_its_answer_to_any_replica_and_it_counts_once():

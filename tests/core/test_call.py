@@ -1,8 +1,9 @@
 """Calls and results as values."""
 
+import msgspec
 import pytest
 
-from toolcrib.core.call import SILENT, ErrorInfo, ToolResult
+from toolcrib.core.call import SILENT, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, NotImplementedHere
 
 TEXTS = {"content": [{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]}
@@ -71,3 +72,39 @@ async def test_without_a_client_nothing_is_told_and_questions_are_refused():
 
     with pytest.raises(NotImplementedHere, match="roots/list"):
         await SILENT.ask("roots/list", b"{}")
+
+
+def test_a_request_is_never_changed_and_what_is_learned_of_it_is_shared():
+    """A layer that wants other arguments passes on another request, in the same context."""
+    first = ToolCall("srv__a", "a", {"n": 1})
+    second = msgspec.structs.replace(first, arguments={"n": 2})
+    second.context.decision = "allowed"
+
+    with pytest.raises(AttributeError):
+        first.arguments = {}  # type: ignore[misc]
+    assert (first.arguments, first.context.decision) == ({"n": 1}, "allowed")
+    assert ToolCall("srv__a", "a", {}).context is not first.context
+
+
+def test_arguments_are_encoded_once_and_again_only_when_they_were_replaced():
+    """Of one request, everybody gets the same bytes; never those of another's arguments."""
+    first = ToolCall("srv__a", "a", {"n": 1})
+    second = msgspec.structs.replace(first, arguments={"n": 2})
+    encoded = first.encode_arguments()
+
+    assert first.encode_arguments() is encoded
+    assert (second.encode_arguments(), first.encode_arguments()) == (b'{"n":2}', b'{"n":1}')
+
+
+@pytest.mark.parametrize(
+    ("result", "asks"),
+    [
+        (ToolResult(raw=b'{"resultType":"input_required"}'), True),
+        (ToolResult(raw=b"{}", result_type="input_required"), True),
+        (ToolResult(raw=b'{"resultType":"input_required"}', result_type=""), False),
+        (ToolResult({"content": []}), False),
+    ],
+)
+def test_whether_a_result_asks_back_is_read_only_where_its_source_did_not(result, asks):
+    """What the source has read of it counts."""
+    assert result.asks_back is asks

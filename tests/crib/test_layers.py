@@ -38,6 +38,7 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
         "breaker",
         "replay",
         "start",
+        "freshen",
     ]
 
 
@@ -48,7 +49,7 @@ def test_calls_that_are_watched_are_seen_before_anything_is_refused_and_again_at
     names = [layer.__qualname__.partition(".")[0] for layer in layer_stack(Config(), rig)]
 
     assert names[:2] == ["observe", "permit"]
-    assert names[-2:] == ["start", "at_source"]
+    assert names[-2:] == ["freshen", "at_source"]
 
 
 async def test_traces_that_are_wanted_come_with_a_layer_of_their_own():

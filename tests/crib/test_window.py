@@ -3,11 +3,12 @@
 import json
 import re
 
+import msgspec
 import pytest
 
 from toolcrib.config.model import Config, Origin
 from toolcrib.config.sections import ExposeConfig, ProfileConfig, ProfileTool, SecurityConfig
-from toolcrib.core.access import EVERYTHING, Caller, Grants
+from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel, Tool
@@ -40,10 +41,7 @@ def clock() -> FakeSource:
 
 
 def meta(tool: str, caller: Caller | None = None, **arguments: object) -> ToolCall:
-    call = ToolCall(tool, "", arguments)
-    if caller is not None:
-        call.caller = caller
-    return call
+    return ToolCall(tool, "", arguments, caller=caller or LOCAL_USER)
 
 
 async def listed(window: ProfileView, client: str = "", caller: Caller | None = None) -> list[str]:
@@ -126,8 +124,7 @@ async def test_a_tool_called_through_another_is_called_as_itself():
     async with memory_crib(source, audit=audit) as made:
         window = ProfileView(made.crib, ProfileSettings(SEARCH))
         call = meta("tools_call", name="hub__create_issue", arguments={"repo_name": "r", "title": "t"})
-        call.channel, call.more = channel, {"requestState": "s"}
-        result = await window.run(call)
+        result = await window.run(msgspec.structs.replace(call, channel=channel, more={"requestState": "s"}))
 
     assert result.raw == raw
     arrived = source.calls[0]

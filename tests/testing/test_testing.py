@@ -56,7 +56,7 @@ async def test_a_source_can_be_held_and_lost():
             await source.call_tool(lost)
     source.calling.release()
 
-    assert ((await waiting).text, lost.sent) == ("a ran", False)
+    assert ((await waiting).text, lost.context.sent) == ("a ran", False)
 
 
 async def test_a_source_lists_what_is_set_and_tells_of_changes():

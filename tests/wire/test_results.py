@@ -100,6 +100,7 @@ def test_a_stamped_result_is_complete_and_otherwise_the_same(fields, indent):
     raw = json.dumps(fields, indent=indent).encode()
 
     assert msgspec.json.decode(stamp_modern(raw)) == {**fields, "resultType": "complete"}
+    assert stamp_modern(raw, "") == stamp_modern(raw)
 
 
 @pytest.mark.parametrize(
@@ -123,3 +124,4 @@ def test_a_stamp_that_is_there_stays(result_type):
         b'{"content":[{"type":"text","text":"%b"}],"resultType":"%b"}' % (b"x" * 50, result_type.encode()),
     ):
         assert stamp_modern(raw) == raw
+        assert stamp_modern(raw, read_head(raw).result_type) == raw

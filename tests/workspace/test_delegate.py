@@ -10,7 +10,7 @@ from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.config.sections import ProfileConfig, ProfileTool, WorkspaceConfig
 from toolcrib.core.access import Caller, Grants
-from toolcrib.core.call import Budget, Spent, SubAgentReport, SubAgentTask, ToolCall
+from toolcrib.core.call import Budget, Spent, SubAgentReport, SubAgentTask
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.window import ProfileSettings, ProfileView
 
@@ -132,7 +132,7 @@ async def test_a_sub_agent_sent_through_a_profile_has_no_other_tools_than_that(c
     profile = ProfileConfig(tools=("delegate", "file_read", "file_list"), change=changes)
     window = ProfileView(crib, ProfileSettings(profile=profile), "notes")
     agents.script = [("read_notes", {}), ("file_read", {"path": "src/b.py"}), ("file_write", {})]
-    done = await window.run(ToolCall("helper", "", {"task": "Look.", "tools": ["*"]}))
+    done = await window.run(crib.request("helper", {"task": "Look.", "tools": ["*"]}))
 
     assert done.text == "All done."
     assert sorted(set(agents.offered) - {"result_read"}) == ["file_list", "read_notes"]

@@ -135,16 +135,17 @@ class Approvals:
         """Return if the call may happen; raises ``PermissionDenied`` if not."""
         known = await self.recall(call.caller, reach.name)
         if known:
-            call.decision = known
+            call.context.decision = known
             return
         surfaces = [surface for surface in self.surfaces if surface.reaches(call)]
         if not surfaces:
             raise self._refused(call, "refused: nobody to ask", _nobody(reach.name))
-        if call.live is not None:
-            call.live.begin("approval")
+        live = call.context.live
+        if live is not None:
+            live.begin("approval")
         answer, way = await self._ask(self.question(call, reach), call, surfaces)
-        if call.live is not None:
-            call.live.end("approval")
+        if live is not None:
+            live.end("approval")
         await self.take(call, reach, answer, way)
 
     async def recall(self, caller: Caller, tool: str) -> str:
@@ -215,7 +216,7 @@ class Approvals:
             self._remember(caller, tool)
             if self.marks is not None:
                 await self.marks.allow_session(caller, tool)
-        call.decision = _WORDS[reply]
+        call.context.decision = _WORDS[reply]
 
     async def _write_always(self, tool: str, caller: Caller, way: str) -> ApprovalReply:
         """Keep the answer; where that is not possible it holds for this session, and that is said."""
@@ -232,7 +233,7 @@ class Approvals:
         self._sessions[caller.id, caller.session, tool] = None
 
     def _refused(self, call: ToolCall, decision: str, error: PermissionDenied) -> PermissionDenied:
-        call.decision = decision
+        call.context.decision = decision
         return error
 
 
@@ -254,7 +255,7 @@ def _entry(call: ToolCall, tool: str, decision: str, answer: ApprovalAnswer | No
         caller=call.caller.id,
         caller_kind=call.caller.kind,
         execution_id=call.id,
-        trace_id=call.trace_id,
+        trace_id=call.context.trace_id,
         decision=decision,
         details={"answered_by": answer.by} if answer is not None and answer.by else {},
     )

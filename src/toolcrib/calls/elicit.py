@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, ApprovalReply, is_sessionless
 from toolcrib.core.call import ToolCall, ToolResult
@@ -124,7 +125,6 @@ class Seal:
         responses = call.more.get("inputResponses")
         reply = read_reply(responses.get(REQUEST) if isinstance(responses, Mapping) else None)
         self._check(call, str(call.more["requestState"]))
-        call.more = {key: value for key, value in call.more.items() if key not in ("requestState", "inputResponses")}
         return reply
 
     def nonce(self, call: ToolCall) -> str:
@@ -156,6 +156,12 @@ class Seal:
         arguments = msgspec.json.encode(call.arguments, order="sorted")
         subject = msgspec.json.encode((call.caller.id, call.caller.session, call.name, text))
         return hmac.new(self._key, subject + hashlib.sha256(arguments).digest(), hashlib.sha256).hexdigest()
+
+
+def without_answer(call: ToolCall) -> ToolCall:
+    """The call as its tool shall see it, which knows nothing of our question."""
+    kept = {key: value for key, value in call.more.items() if key not in ("requestState", "inputResponses")}
+    return replace(call, more=kept)
 
 
 def not_valid() -> PermissionDenied:

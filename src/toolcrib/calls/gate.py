@@ -54,18 +54,19 @@ class Gate:
         self._make_room(call)
         caller, began = call.caller.id, self._clock()
         future = self._join(call, began)
-        call.waits_for = f"never ran: {self.place} had no place for it"
-        if call.live is not None:
-            call.live.begin("queue")
+        context, live = call.context, call.context.live
+        context.waits_for = f"never ran: {self.place} had no place for it"
+        if live is not None:
+            live.begin("queue")
         try:
             await future
         except BaseException:
             self._step_out(caller, future)
             raise
-        call.waits_for = ""
-        call.waited_s += self._clock() - began
-        if call.live is not None:
-            call.live.end("queue")
+        context.waits_for = ""
+        context.waited_s += self._clock() - began
+        if live is not None:
+            live.end("queue")
 
     def check_room(self, call: ToolCall) -> None:
         """Refuse a call for which there is neither a place nor room in the queue."""

@@ -236,7 +236,7 @@ class Live:
         entry = self._running[call.id] = LiveCall(
             call.id,
             call.name,
-            call.trace_id,
+            call.context.trace_id,
             shape,
             asyncio.current_task(self.loop),
             self.wall(),

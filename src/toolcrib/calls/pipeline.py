@@ -13,11 +13,20 @@ Step = Callable[[ToolCall], Awaitable[ToolResult]]
 class Subject:
     """The tool a chain of layers is built for: its definition and the name it is exposed under."""
 
-    __slots__ = ("name", "reach", "server", "tool")
+    __slots__ = ("name", "reach", "renew", "server", "tool")
 
-    def __init__(self, name: str, server: str, tool: Tool, reach: Reach | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        server: str,
+        tool: Tool,
+        reach: Reach | None = None,
+        renew: Callable[[], None] | None = None,
+    ) -> None:
         self.name, self.server, self.tool = name, server, tool
         self.reach = reach or Reach(name, server or NATIVE, tool.security_level, tool.capabilities)
+        self.renew = renew
+        """Has its server asked for its tools again, in the background, if the last answer is too old."""
 
 
 Layer = Callable[[Subject, Step], Step]

@@ -104,16 +104,51 @@ class Timeline(Protocol):
         """It waits no longer."""
 
 
-class ToolCall(msgspec.Struct):
-    """A request to run one tool, on its way through the layers to its source.
+class CallContext(msgspec.Struct):
+    """What is learned of one request on its way; every layer may read it, and each field says who sets it."""
 
-    Owned by one call: a layer that changes it (normalised arguments) assigns, nobody keeps it afterwards.
-    """
+    decision: str = ""
+    """What the rules said of it, for the audit log; set by ``permit``, ``shelter`` and whoever asked a person."""
+    trace_id: str = ""
+    """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by ``observe``."""
+    facts: dict[str, Any] = {}
+    """What the audit log shall know of it: sizes, the shape of its arguments, repairs; set by ``observe``."""
+    live: Timeline | None = None
+    """Where people see it running, if anybody may look; set by ``observe``."""
+    is_late: bool = False
+    """Whether it is cancelled because its time is over, and was not called off; set by ``deadline``."""
+    waits_for: str = ""
+    """How an error begins that says its time was over while it waited; set, and emptied again, by whoever waits: a
+    server's places, its limits, ``replay``, an MCP source without a connection."""
+    waited_s: float = 0.0
+    """How long it waited for a place and for room in its limits; added to by the limits."""
+    admitted_at: float = 0.0
+    """When its limits let it in, by their clock; set by ``limit`` or ``fleet_limit`` if it has any."""
+    renew: "Callable[[ToolCall], Awaitable[None]] | None" = None
+    """Has its limits let it in again if that was too long ago, and waits for that; set by ``limit`` or
+    ``fleet_limit``, ``None`` if it has none."""
+    repairs: tuple[str, ...] = ()
+    """What was put right in its arguments, in words; set by ``arguments``."""
+    sent: bool = False
+    """Whether it may have reached the tool; set by the source, taken back by ``replay`` before it tries again."""
+    withheld: frozenset[str] = frozenset()
+    """Parameters that the caller may not give, not even by a slip that would be repaired; set by a profile's view."""
+    tooling: "Tooling | None" = None
+    """Where whoever acts for this call finds tools; ``None``: in the whole catalogue. Set by a profile's view."""
+    encoded: bytes = b""
+    """The arguments as JSON; set by ``ToolCall.encode_arguments``, as is the next."""
+    encoded_of: Mapping[str, Any] | None = None
+    """Which arguments ``encoded`` is of: a layer may have replaced them since."""
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A request to run one tool. Never changed: a layer that wants another (repaired arguments) passes on a new one,
+    and what layers learn is in the context, which they share."""
 
     name: str
     """The exposed name the caller used."""
     tool: str
-    """The source's own name for the tool."""
+    """The source's own name for the tool; empty until the name was looked up."""
     arguments: dict[str, Any]
     id: str = ""
     caller: Caller = LOCAL_USER
@@ -123,32 +158,17 @@ class ToolCall(msgspec.Struct):
     """The request's ``_meta`` object, minus what the protocol reserves."""
     more: Mapping[str, Any] = {}
     """Further request fields that toolcrib does not interpret (``inputResponses``, ``requestState``)."""
-    sent: bool = False
-    """Set by the source once the request may have reached the tool."""
-    decision: str = ""
-    """What the rules said of it, for the audit log; set by the layers that decide."""
-    is_late: bool = False
-    """Set before it is cancelled because its time is over: inside, that can be told from being called off."""
-    waits_for: str = ""
-    """What it is waiting for, while it is: how an error begins that says its time was over before that came."""
-    admitted_at: float = 0.0
-    """When its limits let it in; by the clock of the limits, and only if it has any."""
-    renew: "Callable[[ToolCall], Awaitable[None]] | None" = None
-    """Has its limits let it in again if that was too long ago, and waits for that; ``None`` if it has none."""
-    waited_s: float = 0.0
-    """How long it waited for its place."""
-    trace_id: str = ""
-    """The trace it belongs to, by the caller's ``traceparent`` or a new one; set by the ``audit`` layer."""
-    facts: dict[str, Any] = {}
-    """What the audit log shall know of it besides: the shape of its arguments; set by the ``audit`` layer."""
-    withheld: frozenset[str] = frozenset()
-    """Parameters that the caller may not give, not even by a slip that would be repaired; set by a profile."""
-    tooling: "Tooling | None" = None
-    """Where whoever acts for this call finds tools; ``None``: in the whole catalogue. Set by a profile."""
-    repairs: tuple[str, ...] = ()
-    """What was put right in its arguments, in words; set by the ``arguments`` layer."""
-    live: Timeline | None = None
-    """Where people see it running, if anybody may look; set by the ``live`` layer."""
+    context: CallContext = msgspec.field(default_factory=CallContext)
+
+    def encode_arguments(self) -> bytes:
+        """The arguments as JSON, encoded once for all who need them; raises what the encoder raises."""
+        context = self.context
+        if context.encoded_of is not self.arguments:
+            context.encoded, context.encoded_of = _encode(self.arguments), self.arguments
+        return context.encoded
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +197,8 @@ class ToolResult(msgspec.Struct, eq=False):
     error: ErrorInfo | None = None
     value: Any = UNSET
     """What a function of this process returned, as it is; ``UNSET`` where the result came over a wire."""
+    result_type: str | None = None
+    """The ``resultType`` in ``raw`` as its source read it, empty if there is none; ``None``: nobody has looked."""
 
     @classmethod
     def failed(cls, error: ToolcribError) -> Self:
@@ -188,6 +210,12 @@ class ToolResult(msgspec.Struct, eq=False):
     def success(self) -> bool:
         """Whether the tool did what it was asked."""
         return self.error is None
+
+    @property
+    def asks_back(self) -> bool:
+        """Whether it is a question to the client, to be answered by calling again."""
+        kind = self.mcp.get("resultType") if self.result_type is None else self.result_type
+        return kind == "input_required"
 
     @property
     def mcp(self) -> dict[str, Any]:

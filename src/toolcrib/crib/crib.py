@@ -11,7 +11,7 @@ from typing import Any, Self
 import msgspec
 
 from toolcrib.calls.layers.audit import unknown_call
-from toolcrib.calls.pipeline import Step, Subject, compose
+from toolcrib.calls.pipeline import Step, compose
 from toolcrib.calls.results.shown import encode_result
 from toolcrib.catalog.catalog import Catalog, DialectOffer, Options, Route, offer_routes
 from toolcrib.catalog.current import Current
@@ -32,6 +32,8 @@ from toolcrib.core.tool import Tool
 from toolcrib.crib.finding import Finder
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.servers import Parts, Servers, not_open
+
+NOTHING: Mapping[str, Any] = {}
 
 
 class Crib:
@@ -199,9 +201,9 @@ class Crib:
         given = {} if arguments is None else arguments
         if not isinstance(given, Mapping):
             unfit = InvalidArguments(f"{name}: the arguments must be an object, not {given!r:.60}.")
-            self.audit.note(unknown_call(ToolCall(name, "", {}, self._new_id(), caller), unfit.code))
+            self.audit.note(unknown_call(self.request(name, {}, caller), unfit.code))
             return ToolResult.failed(unfit)
-        return await self.run(ToolCall(name, "", dict(given), "", caller, channel, timeout_s))
+        return await self.run(self.request(name, dict(given), caller, channel, timeout_s))
 
     def _careful(self, listener: OnProgress, name: str) -> OnProgress:
         """A listener whose own faults are told, and cost nobody else anything."""
@@ -214,16 +216,28 @@ class Crib:
 
         return tell
 
-    def _new_id(self) -> str:
-        return f"{self._run_id}-{next(self._numbers)}"
+    def request(  # noqa: PLR0913, PLR0917 - the fields of a request, in their order: this is done for every call
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        caller: Caller = LOCAL_USER,
+        channel: BackChannel = SILENT,
+        timeout_s: float | None = None,
+        meta: Mapping[str, Any] = NOTHING,
+        more: Mapping[str, Any] = NOTHING,
+    ) -> ToolCall:
+        """A request for ``run``, with an id that no other has."""
+        found = self._steps.get(name)
+        tool = "" if found is None else found[0]
+        return ToolCall(
+            name, tool, arguments, f"{self._run_id}-{next(self._numbers)}", caller, channel, timeout_s, meta, more
+        )
 
     async def run(self, call: ToolCall) -> ToolResult:
-        """The one place where trouble becomes a result."""
-        call.id = f"{self._run_id}-{next(self._numbers)}"
+        """Run what ``request`` made; the one place where trouble becomes a result."""
         try:
-            found = self._steps.get(call.name)
-            call.tool, step = found if found is not None else await self._find_step(call)
-            return await step(call)
+            tool, step = self._steps.get(call.name) or await self._find_step(call)
+            return await step(call if call.tool == tool else msgspec.structs.replace(call, tool=tool))
         except ToolcribError as error:
             return ToolResult.failed(error)
         except Exception as error:  # the edge of the pipeline: nothing outside ever has to catch
@@ -236,7 +250,6 @@ class Crib:
 
     def refuse(self, call: ToolCall, error: ToolcribError) -> ToolResult:
         """The result of a call that whoever passes calls on could not make one of this Crib; it is written down."""
-        call.id = self._new_id()
         if self._finder is not None:
             self._finder.note_unknown(call, error)
         return ToolResult.failed(error)
@@ -248,9 +261,9 @@ class Crib:
         if call.name not in self.catalog.routes:
             await self.servers.find(call.timeout_s)
         route = await self._finder.find(call)
-        subject = Subject(call.name, route.server, route.tool, route.reach)
-        self._steps[call.name] = route.tool.name, compose(self._parts.layers, subject, self._finder.source_of(route))
-        return self._steps[call.name]
+        step = compose(self._parts.layers, self._finder.subject_of(route), route.source.call_tool)
+        found = self._steps[call.name] = route.tool.name, step
+        return found
 
     def _reach_now(self, name: str) -> Reach | None:
         route = self.lookup(name)
@@ -336,8 +349,15 @@ class CribSource:
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """Run one; the other Crib has compared the caller's grants, which speak of its names, with the tool."""
-        caller = replace(call.caller, grants=EVERYTHING)
-        return await self._crib.run(msgspec.structs.replace(call, name=call.tool, caller=caller))
+        caller, outer = replace(call.caller, grants=EVERYTHING), call.context
+        inner = self._crib.request(
+            call.tool, call.arguments, caller, call.channel, call.timeout_s, call.meta, call.more
+        )
+        inner.context.withheld, inner.context.tooling = outer.withheld, outer.tooling
+        try:
+            return await self._crib.run(inner)
+        finally:
+            outer.sent = inner.context.sent
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have ``listener`` called when the catalogue changed."""

@@ -1,18 +1,19 @@
 """From the name in a call to its route: servers nobody has asked yet are asked, within the call's own time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from toolcrib.calls.layers.audit import clean_name, shape_of, unknown_call
 from toolcrib.calls.layers.permit import not_open
-from toolcrib.calls.pipeline import Step
+from toolcrib.calls.pipeline import Subject
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, Caller, may_know
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, SourceUnavailable, ToolcribError, UnknownTool
 from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus
@@ -40,18 +41,11 @@ class Finder:
             route = self._catalog().routes.get(call.name)
         return route if route is not None else await self._search(call)
 
-    def source_of(self, route: Route) -> Step:
-        """The source of a tool; behind its calls the listing is renewed, for clients that call and never list."""
-        shelf, call_tool = self._fresh.shelves.get(route.server), route.source.call_tool
-        if shelf is None:
-            return call_tool
-        renew = self._fresh.renew_if_stale
-
-        def step(call: ToolCall) -> Awaitable[ToolResult]:
-            renew(shelf)
-            return call_tool(call)
-
-        return step
+    def subject_of(self, route: Route) -> Subject:
+        """The tool that a chain of layers is to be built for."""
+        shelf = self._fresh.shelves.get(route.server)
+        renew = None if shelf is None else partial(self._fresh.renew_if_stale, shelf)
+        return Subject(route.name, route.server, route.tool, route.reach, renew)
 
     async def _search(self, call: ToolCall) -> Route:
         """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""

@@ -15,7 +15,7 @@ from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments, normalise
 from toolcrib.calls.layers.audit import witness
 from toolcrib.calls.layers.breaker import Breakers, breaker
-from toolcrib.calls.layers.deadline import deadline, replay
+from toolcrib.calls.layers.deadline import deadline, freshen, replay
 from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.layers.keep import KeepSettings, keep
 from toolcrib.calls.layers.limit import limit, start
@@ -186,6 +186,7 @@ def layer_stack(
         breaker(rig.breakers, rig.emit),
         replay(),
         start(config.limits, rig.breakers.clock),
+        freshen(),
         *([] if rig.live is None else [at_source()]),
     ]
 

@@ -73,8 +73,7 @@ class MetaCalls:
     async def _call(self, call: ToolCall) -> ToolResult:
         """The call goes on as one of the tool it names, with all that belongs to it: channel, answers, limits."""
         name, arguments = _text(call, "name"), _arguments(call)
-        call.name, call.arguments = name, arguments
-        result = await self._offer.run_real(call)
+        result = await self._offer.run_real(msgspec.structs.replace(call, name=name, arguments=arguments))
         error = result.error
         if error is None or "rpc_code" in error.details:
             return result

@@ -74,7 +74,7 @@ class AttachedSource:
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """Run one; what is no ``ToolResult`` is made one, as with native functions."""
-        call.sent = True
+        call.context.sent = True
         try:
             return to_result(await self._source.call_tool(call))
         except ToolcribError:

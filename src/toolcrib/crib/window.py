@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+import msgspec
+
 from toolcrib.calls.layers.permit import not_open
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.entries import known_to, missing_servers
@@ -203,7 +205,7 @@ class ProfileView:
         self, name: str, arguments: Mapping[str, Any], *, caller: Caller = LOCAL_USER, channel: BackChannel = SILENT
     ) -> ToolResult:
         """Run a tool of this window; failure is a result."""
-        return await self.run_real(ToolCall(name, "", dict(arguments), "", caller, channel))
+        return await self.run_real(self.crib.request(name, dict(arguments), caller, channel))
 
     def run(self, call: ToolCall, client: str = "") -> Awaitable[ToolResult]:
         """Run a call by a name that this window shows."""
@@ -221,23 +223,23 @@ class ProfileView:
             route = self.catalog.routes.get(call.name) or (await self.current()).routes.get(call.name)
             if route is None:
                 raise self.unknown(call.name, call.caller)
-            given = self._enter(call, route)
+            real, given = self._real(call, route)
         except ToolcribError as error:
             return self.crib.refuse(call, error)
-        result = await self.crib.run(call)
+        result = await self.crib.run(real)
         return result if result.error is None else _in_its_words(result.error, result, route, given)
 
-    def _enter(self, call: ToolCall, route: Route) -> dict[str, Any]:
-        """Make a call the real tool's; what was given, by the names the server knows."""
-        dressed, call.name = self._dressed, real_name(route)
-        given = _as_sent(call.arguments, self.crib.lookup(call.name) or route)
-        call.tooling = _Lent(self, route.name)
-        call.withheld = dressed.withheld.get(route.name, frozenset())
-        withheld = sorted(call.withheld.intersection((*call.arguments, *given)))
+    def _real(self, call: ToolCall, route: Route) -> tuple[ToolCall, dict[str, Any]]:
+        """The call as one of the real tool; and what was given, by the names the server knows."""
+        dressed, name, context = self._dressed, real_name(route), call.context
+        given = _as_sent(call.arguments, self.crib.lookup(name) or route)
+        context.tooling = _Lent(self, route.name)
+        context.withheld = dressed.withheld.get(route.name, frozenset())
+        withheld = sorted(context.withheld.intersection((*call.arguments, *given)))
         if withheld and decide(call.caller.grants, route.reach).is_listed:
             raise InvalidArguments(f"{route.name}: {', '.join(withheld)} cannot be given here.", hint="Leave it out.")
-        call.arguments = {**call.arguments, **dressed.fixed.get(route.name, {})}
-        return given
+        arguments = {**call.arguments, **dressed.fixed.get(route.name, {})}
+        return msgspec.structs.replace(call, name=name, arguments=arguments), given
 
     def unknown(self, name: str, caller: Caller) -> ToolcribError:
         """There is no such tool here; who may not know of all tools learns no more than that."""

@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from copy import copy
 from typing import TYPE_CHECKING, TypeAlias
 
 from toolcrib.core.call import ToolCall, ToolResult
@@ -56,11 +55,11 @@ class FakeSource:
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """The answer that was set, once the gate is open."""
-        self.calls.append(copy(call))
+        self.calls.append(call)
         if self._losses:
-            call.sent = self._losses.pop(0)
+            call.context.sent = self._losses.pop(0)
             raise ConnectionLost(f"The connection to {self.name} ended.")
-        call.sent = True
+        call.context.sent = True
         await self.calling.passed()
         if call.tool not in {tool.name for tool in self.tools}:
             raise UnknownTool(call.tool)

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
-from toolcrib.core.errors import InvalidArguments
 from toolcrib.wire import eras, http
 from toolcrib.wire.jsonrpc import INVALID_PARAMS, UNSUPPORTED_PROTOCOL_VERSION, Inbound, RpcError, encode
 
@@ -33,30 +32,20 @@ def list_params(cursor: str | None, meta: Mapping[str, Any] | None) -> bytes:
     return encode(params)
 
 
-def plain_call_params(name: str, arguments: Mapping[str, Any], meta: bytes) -> bytes:
-    """Params of ``tools/call`` with a ``_meta`` that is already encoded, empty for none."""
-    written = _write(name, arguments)
+def plain_call_params(name: str, arguments: bytes, meta: bytes) -> bytes:
+    """Params of ``tools/call`` with arguments and a ``_meta`` that are already encoded; empty for no ``_meta``."""
     end = b',"_meta":%b}' % meta if meta else b"}"
-    return b"".join((b'{"name":', encode(name), b',"arguments":', written, end))
+    return b"".join((b'{"name":', encode(name), b',"arguments":', arguments, end))
 
 
-def call_params(
-    name: str, arguments: Mapping[str, Any], more: Mapping[str, Any], meta: Mapping[str, Any] | None
-) -> bytes:
+def call_params(name: str, arguments: bytes, more: Mapping[str, Any], meta: Mapping[str, Any] | None) -> bytes:
     """Params of ``tools/call``; re-encoded, so that nothing ambiguous in the caller's bytes is passed on."""
-    params: dict[str, Any] = {"name": name, "arguments": arguments}
+    params: dict[str, Any] = {"name": name, "arguments": Raw(arguments)}
     if more:
         params.update(more)
     if meta:
         params["_meta"] = meta
-    return _write(name, params)
-
-
-def _write(name: str, value: Mapping[str, Any]) -> bytes:
-    try:
-        return encode(value)
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidArguments(f"The arguments of {name!r} cannot be written as JSON: {error}.") from None
+    return encode(params)
 
 
 NO_PARAMS: Mapping[str, Any] = {}

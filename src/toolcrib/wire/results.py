@@ -115,9 +115,10 @@ def _as_blocks(content: Any) -> list[Any]:
     return [content] if isinstance(content, dict) else []
 
 
-def stamp_modern(raw: bytes) -> bytes:
-    """The result with the ``resultType`` that the stateless era requires."""
-    if raw.startswith(b'{"resultType":"') or read_head(raw).result_type is not None:
+def stamp_modern(raw: bytes, known: str | None = None) -> bytes:
+    """The result with the ``resultType`` that the stateless era requires; ``known`` is the one it has, if somebody
+    has looked already: empty for none."""
+    if raw.startswith(b'{"resultType":"') or (read_head(raw).result_type is not None if known is None else known):
         return raw
     if b'"resultType"' in raw:
         return encode({**_decode(raw), "resultType": "complete"})

@@ -51,7 +51,7 @@ class DelegateTool:
 
     async def delegate(self, call: ToolCall, **given: Any) -> ToolResult:
         """Send a sub-agent and wait for it."""
-        tooling = call.tooling or self._tooling()
+        tooling = call.context.tooling or self._tooling()
         if self._agents is None or tooling is None:
             raise NotImplementedHere(
                 "There is no model here that a sub-agent could think with.",

@@ -38,8 +38,8 @@ def stateless(capabilities: object = FORMS) -> RecordingChannel:
 
 async def run(made: MemoryCrib, more: dict | None = None, **changes: object) -> ToolResult:
     """One request of a stateless client."""
-    fields = {"name": "srv__work", "tool": "", "arguments": {"n": 1}, "channel": stateless()} | changes
-    return await made.crib.run(ToolCall(**fields, more=more or {}))
+    fields = {"name": "srv__work", "arguments": {"n": 1}, "channel": stateless()} | changes
+    return await made.crib.run(made.crib.request(**fields, more=more or {}))
 
 
 def answered(result: ToolResult, reply: str = "once") -> dict:

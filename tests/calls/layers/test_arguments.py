@@ -5,7 +5,7 @@ import pytest
 
 from toolcrib.calls.layers.arguments import arguments
 from toolcrib.calls.pipeline import Subject
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.call import CallContext, ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.tool import Tool
 from toolcrib.isolate.helpers import Helpers
@@ -117,7 +117,7 @@ async def test_a_slip_in_a_servers_arguments_is_repaired_and_the_result_says_so(
     repairs = ("read 'City' as 'city'", "read the text of 'days' as JSON")
     assert answering.received == [{"city": "Ulm", "days": 2}]
     assert result.text == f"sun\nNote from toolcrib on your arguments: {'; '.join(repairs)}."
-    assert (result.structured, call.repairs) == ({"a": 1}, repairs)
+    assert (result.structured, call.context.repairs) == ({"a": 1}, repairs)
     [event] = answering.events
     assert (event.name, event.fields) == (
         "call.arguments.repaired",
@@ -206,7 +206,7 @@ async def test_arguments_that_are_no_json_are_refused_in_plain_words(odd, server
 async def test_no_slip_is_read_as_an_argument_that_was_withheld(withheld, is_repaired):
     """What the caller may not say itself is not put into its mouth."""
     layered = Layered(SCHEMA, "met")
-    call = ToolCall("weather", "weather", {"citi": "Ulm"}, withheld=withheld)
+    call = ToolCall("weather", "weather", {"citi": "Ulm"}, context=CallContext(withheld=withheld))
     if is_repaired:
         await layered._step(call)
     else:

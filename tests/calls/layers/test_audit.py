@@ -24,10 +24,15 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.audit import AuditEntry, NoAudit
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.call import CallContext, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import AuditUnavailable, CallTimeout, PermissionDenied
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.testing import ManualClock, MemoryAudit
+
+
+def given(arguments: dict) -> ToolCall:
+    return ToolCall("srv__work", "work", arguments)
+
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -164,7 +169,7 @@ async def test_what_the_rules_said_is_kept():
     """The layers that decide have the word."""
     audited = Audited()
 
-    await audited.run(PermissionDenied("no"), decision="held")
+    await audited.run(PermissionDenied("no"), context=CallContext(decision="held"))
 
     assert [entry.decision for entry in (*audited.log.committed, *audited.log.noted)] == ["held", "held"]
 
@@ -215,7 +220,7 @@ def test_a_shape_tells_kinds_and_lengths():
     """Enough to see what was asked, nothing of what was said."""
     arguments = {"s": "secret", "n": 1, "f": 1.5, "b": True, "z": None, "l": [1, 2], "o": {"a": 1}, "t": object()}
 
-    shape = facts_of(arguments, None)["arguments"]
+    shape = facts_of(given(arguments), None)["arguments"]
 
     assert shape == {
         "s": "string 6",
@@ -231,8 +236,8 @@ def test_a_shape_tells_kinds_and_lengths():
 
 def test_a_shape_stays_small_and_printable():
     """Names are a stranger's, too: few, short, and nothing a terminal obeys."""
-    many = facts_of({f"key{number}": 1 for number in range(100)}, None)["arguments"]
-    odd = facts_of({"x" * 100: 1, "a\x1b[31m\nb": 2, "\ud800": 3}, None)
+    many = facts_of(given({f"key{number}": 1 for number in range(100)}), None)["arguments"]
+    odd = facts_of(given({"x" * 100: 1, "a\x1b[31m\nb": 2, "\ud800": 3}), None)
 
     assert len(many) == KEYS_MAX
     assert list(odd["arguments"]) == ["x" * KEY_MAX, "a\nb", "\\u{d800}"]
@@ -241,7 +246,7 @@ def test_a_shape_stays_small_and_printable():
 
 def test_values_are_written_only_redacted_and_cut():
     """What the redactor leaves, up to a limit."""
-    facts = facts_of({"token": "hush", "text": "x" * 5000}, lambda text: text.replace("hush", "***"))
+    facts = facts_of(given({"token": "hush", "text": "x" * 5000}), lambda text: text.replace("hush", "***"))
 
     assert facts["values"].startswith('{"token":"***","text":"xxx')
     assert len(facts["values"]) == VALUES_MAX + 1
@@ -250,8 +255,8 @@ def test_values_are_written_only_redacted_and_cut():
 def test_of_large_values_only_the_beginning_is_looked_through():
     """More than is shown; where so much of it is secret that the end would show, all is withheld."""
     looked_at = []
-    facts = facts_of({"text": "x" * 1_000_000}, lambda text: looked_at.append(len(text)) or text)
-    secret = facts_of({"text": "s" * 1_000_000}, lambda text: text.replace("s" * 100, "*"))
+    facts = facts_of(given({"text": "x" * 1_000_000}), lambda text: looked_at.append(len(text)) or text)
+    secret = facts_of(given({"text": "s" * 1_000_000}), lambda text: text.replace("s" * 100, "*"))
 
     assert looked_at == [LOOKED_THROUGH]
     assert len(facts["values"]) == VALUES_MAX + 1
@@ -264,7 +269,7 @@ def test_values_too_deep_to_be_looked_through_are_withheld():
     def give_up(text: str) -> str:
         raise RecursionError
 
-    assert facts_of({"a": 1}, give_up)["values"] == "***"
+    assert facts_of(given({"a": 1}), give_up)["values"] == "***"
 
 
 def test_without_a_log_nothing_is_held_up():
@@ -292,12 +297,12 @@ def test_made_up_trace_ids_are_well_formed_and_each_is_another():
 def test_values_of_exactly_the_longest_length_are_not_cut(extra, told):
     text = "x" * (VALUES_MAX - len('{"a":""}') + extra)
 
-    assert facts_of({"a": text}, str)["values"] == f'{{"a":"{text}"}}'[:VALUES_MAX] + told
+    assert facts_of(given({"a": text}), str)["values"] == f'{{"a":"{text}"}}'[:VALUES_MAX] + told
 
 
 @pytest.mark.parametrize("length", [KEY_MAX, KEY_MAX + 1])
 def test_a_name_is_cut_beyond_the_longest_length(length):
-    assert list(facts_of({"x" * length: 1}, None)["arguments"]) == ["x" * KEY_MAX]
+    assert list(facts_of(given({"x" * length: 1}), None)["arguments"]) == ["x" * KEY_MAX]
 
 
 @pytest.mark.parametrize(
@@ -333,7 +338,7 @@ def test_values_looked_through_to_their_end_are_shown_however_much_was_taken_out
     """Those that go on beyond what was looked through are withheld."""
     arguments = {"x": "a" * (LOOKED_THROUGH - len('{"x":""}') + extra)}
 
-    assert facts_of(arguments, lambda _: "short")["values"] == values
+    assert facts_of(given(arguments), lambda _: "short")["values"] == values
 
 
 @pytest.mark.parametrize(
@@ -357,6 +362,6 @@ def test_a_call_of_no_tool_is_noted_with_its_caller_and_its_trace(grants, meta, 
 
 
 def test_what_was_put_right_is_told_up_to_a_length_and_a_number():
-    call = ToolCall("srv__work", "work", {}, repairs=("x" * (REPAIR_MAX + 1),) * (KEYS_MAX + 1))
+    repairs = ("x" * (REPAIR_MAX + 1),) * (KEYS_MAX + 1)
 
-    assert told_repairs(call) == ["x" * REPAIR_MAX] * KEYS_MAX
+    assert told_repairs(repairs) == ["x" * REPAIR_MAX] * KEYS_MAX

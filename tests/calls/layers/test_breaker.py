@@ -8,7 +8,7 @@ from toolcrib.calls.layers.breaker import Breakers, BreakerWatch, breaker, refus
 from toolcrib.calls.layers.deadline import deadline, replay
 from toolcrib.calls.pipeline import Subject, compose
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.call import CallContext, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import (
     CallTimeout,
     ConnectionLost,
@@ -220,7 +220,7 @@ async def test_a_call_that_waited_long_for_its_place_proves_nothing():
     bench.source.answers["read"] = hang
     for _ in range(10):
         with pytest.raises(CallTimeout):
-            await bench.step(ToolCall("files__read", "read", {}, waited_s=0.9 * TINY_S))
+            await bench.step(ToolCall("files__read", "read", {}, context=CallContext(waited_s=0.9 * TINY_S)))
 
     assert bench.state == "closed"
 
@@ -364,8 +364,8 @@ async def test_who_waits_for_a_place_is_refused_while_the_server_is_left_alone_a
 def test_a_late_call_counts_if_the_server_had_half_its_usual_time_or_more(timeout_s, waited_s, counts):
     breakers = Breakers(ManualClock())
     watch = BreakerWatch(Subject("files__read", "files", Tool("read", timeout_s=60.0)), breakers, drop)
-    call = ToolCall("files__read", "read", {}, timeout_s=timeout_s, waited_s=waited_s)
-    call.is_late = True
+    call = ToolCall("files__read", "read", {}, timeout_s=timeout_s, context=CallContext(waited_s=waited_s))
+    call.context.is_late = True
 
     watch.judge(call, asyncio.CancelledError(), watch.breaker.round, is_try=False)
 

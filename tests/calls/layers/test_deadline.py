@@ -212,7 +212,7 @@ async def late_task(alarms: Alarms) -> tuple[Alarm, "asyncio.Task[object]"]:
     ready: asyncio.Future[Alarm] = asyncio.get_running_loop().create_future()
 
     async def work() -> None:
-        ready.set_result(alarms.set(60.0, call()))
+        ready.set_result(alarms.set(60.0, call().context))
         for _ in range(2):
             try:
                 await asyncio.Event().wait()
@@ -244,6 +244,6 @@ async def test_long_deadlines_share_one_timer(monkeypatch):
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", timers.call_later)
     alarms = Alarms()
 
-    made = [alarms.set(60.0, call()) for _ in range(3)]
+    made = [alarms.set(60.0, call().context) for _ in range(3)]
 
     assert (len(timers.asked), {alarm.timer for alarm in made}) == (1, {None})

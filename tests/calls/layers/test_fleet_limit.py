@@ -272,13 +272,13 @@ async def test_a_call_let_in_too_long_ago_is_counted_anew_as_soon_as_there_is_ro
 
     admission = FleetAdmission("files", fleet, lambda _: (Claim("tool read", Rate(1, 1.0)),), clock, sleep)
     made = call()
-    made.admitted_at = 0.0
+    made.context.admitted_at = 0.0
     clock.advance(waited_s)
 
     await admission.renew(made)
 
     assert (fleet.asked, slept) == (asked, [0.5, 0.5] if asked else [])
-    assert made.admitted_at == (clock() if asked else 0.0)
+    assert made.context.admitted_at == (clock() if asked else 0.0)
 
 
 async def test_a_call_beyond_a_servers_rate_is_told_whose_it_is():
@@ -296,7 +296,7 @@ async def test_what_was_let_in_is_run_and_its_result_handed_on():
     layer = fleet_limit(USUAL, Breakers(ManualClock()), fleet)
     step = layer(Subject("files__read", "files", Tool("read", limits=ToolLimits(rate=Rate(1, 1.0)))), do)
 
-    assert (await step(made := call()), fleet.asked, made.renew is not None) == (DONE, 1, True)
+    assert (await step(made := call()), fleet.asked, made.context.renew is not None) == (DONE, 1, True)
 
 
 async def test_a_call_for_which_there_is_no_room_uses_up_no_rate():

@@ -11,7 +11,7 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, Caller, Grants
 from toolcrib.core.audit import CALL
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.call import ToolResult
 from toolcrib.core.errors import InvalidArguments, ToolFailed
 from toolcrib.core.limits import CommonLimits
 from toolcrib.testing import FakeSource, ManualClock, MemoryAudit, memory_crib
@@ -100,7 +100,8 @@ async def test_without_a_log_it_shows_the_trace_that_the_caller_brought():
     """And none if there was none."""
     live, trace = board(), "4bf92f3577b34da6a3ce929d0e0e4736"
     async with memory_crib(FakeSource("files", ["read"]), live=live) as made:
-        await made.crib.run(ToolCall("files__read", "", {}, meta={"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}))
+        parent = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+        await made.crib.run(made.crib.request("files__read", {}, meta=parent))
         await made.crib.call("files__read")
 
     assert [call.trace_id for call in live.recent()] == ["", trace]
@@ -113,7 +114,7 @@ async def test_without_it_nothing_is_kept():
         await made.crib.call("files__read")
 
     assert made.crib.live is None
-    assert files.calls[0].live is None
+    assert files.calls[0].context.live is None
 
 
 async def test_a_person_ends_a_call_of_a_server():

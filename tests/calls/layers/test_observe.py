@@ -3,6 +3,7 @@
 import asyncio
 import weakref
 
+import msgspec
 import pytest
 
 from toolcrib.calls.layers import observe as observing
@@ -12,7 +13,7 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.core.access import Caller, Decision, Grants
 from toolcrib.core.audit import NoAudit
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.call import CallContext, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import CallEnded, InvalidArguments, PermissionDenied, ToolFailed, UnknownTool
 from toolcrib.core.events import Event
 from toolcrib.core.tool import SecurityLevel, Tool
@@ -157,7 +158,7 @@ async def test_a_call_of_a_hidden_tool_leaves_what_one_of_no_tool_leaves():
     watched = Watched()
 
     async def source(given: ToolCall) -> ToolResult:
-        given.decision = Decision.HIDDEN
+        given.context.decision = Decision.HIDDEN
         watched.clock.advance(5.0)
         raise UnknownTool("srv__work")
 
@@ -204,13 +205,12 @@ async def test_a_call_belongs_to_the_trace_its_caller_named(meta, already, is_wr
     watched = Watched()
     watched.log = watched.log if is_written else NoAudit()
     watched._watchers = Watchers(watched.metrics, watched.events.append, watched.log, watched.live)
-    asked = call()
-    asked.meta, asked.trace_id = meta, already
+    asked = msgspec.structs.replace(call(), meta=meta, context=CallContext(trace_id=already))
 
     await watched.around(answer_fine)(asked)
 
     [shown] = watched.live.recent()
-    assert (asked.trace_id, shown.trace_id, shown.arguments) == (trace_id, trace_id, {"path": "string 1"})
+    assert (asked.context.trace_id, shown.trace_id, shown.arguments) == (trace_id, trace_id, {"path": "string 1"})
 
 
 async def answer_fine(given: ToolCall) -> ToolResult:
@@ -268,7 +268,7 @@ async def test_the_log_holds_what_was_decided_and_mended_of_a_call(decision, wri
     watched = Watched()
 
     async def source(given: ToolCall) -> ToolResult:
-        given.decision, given.repairs = decision, ("path: number to text",)
+        given.context.decision, given.context.repairs = decision, ("path: number to text",)
         watched.clock.advance(0.0012346)
         return FINE
 

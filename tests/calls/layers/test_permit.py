@@ -115,4 +115,4 @@ async def test_what_is_allowed_or_asked_for_goes_on_and_nothing_else(reach, deci
         with pytest.raises(PermissionDenied):
             await step(call)
     else:
-        assert (await step(call), call.decision) == (done, decision)
+        assert (await step(call), call.context.decision) == (done, decision)

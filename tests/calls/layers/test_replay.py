@@ -28,9 +28,9 @@ class Flaky:
 
     async def __call__(self, call: ToolCall) -> ToolResult:
         self.attempts += 1
-        self.sent_before.append(call.sent)
+        self.sent_before.append(call.context.sent)
         if self.losses:
-            call.sent = self.losses.pop(0)
+            call.context.sent = self.losses.pop(0)
             raise ConnectionLost("The server went away.", details={"server": "srv"})
         return DONE
 
@@ -109,7 +109,7 @@ async def test_a_call_that_is_lost_until_its_time_is_over_says_what_kept_happeni
     lost = call(READ_ONLY)
     making = asyncio.ensure_future(layered(source, READ_ONLY, pause)(lost))
     await paused.wait()
-    waits_for = lost.waits_for
+    waits_for = lost.context.waits_for
     making.cancel()
 
     assert waits_for == "got no answer: The server went away, again and again, and no answer came"

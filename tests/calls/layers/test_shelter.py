@@ -42,8 +42,8 @@ async def test_a_tool_runs_where_its_level_is_proven_or_not_on_this_machine(has,
     step = shelter(MINIMUM, isolation_of)(subject(), run)
     if passes:
         assert await step(call) is DONE
-        assert call.decision == ""
+        assert call.context.decision == ""
     else:
         with pytest.raises(PermissionDenied, match=r"^srv__exec was not run\. "):
             await step(call)
-        assert call.decision == "refused: not isolated"
+        assert call.context.decision == "refused: not isolated"

@@ -196,7 +196,7 @@ async def test_a_call_is_renewed_from_the_moment_it_is_not_fresh_any_more(waited
         asked.append(call)
 
     call = ToolCall("db__write", "write", {})
-    call.renew, call.admitted_at = renew, 0.0
+    call.context.renew, call.context.admitted_at = renew, 0.0
     clock.advance(waited_s)
     await start(USUAL, clock)(Subject("db__write", "db", Tool("write", limits=A_SECOND)), run)(call)
 
@@ -207,19 +207,19 @@ async def test_a_call_is_renewed_from_the_moment_it_is_not_fresh_any_more(waited
 async def test_a_call_waits_for_room_as_long_as_it_may_and_says_for_what(wait_s):
     call, seen = ToolCall("db__write", "write", {}), list[tuple[float, str]]()
     refused = RateLimited("no room", details={"retry_after_s": wait_s})
-    call.waited_s = 1.0
+    call.context.waited_s = 1.0
 
     async def sleep(seconds: float) -> None:
-        seen.append((seconds, call.waits_for))
+        seen.append((seconds, call.context.waits_for))
 
     if wait_s > WAIT_MAX_S:
         with pytest.raises(RateLimited):
-            await pause(call, refused, sleep)
-        assert (seen, call.waited_s) == ([], 1.0)
+            await pause(call.context, refused, sleep)
+        assert (seen, call.context.waited_s) == ([], 1.0)
     else:
-        await pause(call, refused, sleep)
+        await pause(call.context, refused, sleep)
         assert seen == [(WAIT_MAX_S, "never ran: its limits had no room for it")]
-        assert (call.waits_for, call.waited_s) == ("", 1.0 + WAIT_MAX_S)
+        assert (call.context.waits_for, call.context.waited_s) == ("", 1.0 + WAIT_MAX_S)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ async def test_how_fresh_a_call_is_counts_from_when_it_was_let_in():
         asked.append(call)
 
     call = ToolCall("db__write", "write", {})
-    call.renew, call.admitted_at = renew, 100.0
+    call.context.renew, call.context.admitted_at = renew, 100.0
     await start(USUAL, clock)(Subject("db__write", "db", Tool("write", limits=A_SECOND)), run)(call)
 
     assert asked == []

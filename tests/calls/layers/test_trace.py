@@ -39,7 +39,7 @@ class Traced:
 
     async def _source(self, call: ToolCall) -> ToolResult:
         self.sent = dict(call.meta)
-        call.decision = "approved once"
+        call.context.decision = "approved once"
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome

@@ -8,6 +8,7 @@ from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import NotImplementedHere, ProtocolError, RemoteError
 from toolcrib.sources.mcp.link import ROUNDS_MAX, answer_rounds
 from toolcrib.testing import RecordingChannel
+from toolcrib.wire.results import read_head
 
 DONE = Raw(b'{"content":[]}')
 ASK_NAME = {"method": "elicitation/create", "params": {"message": "Name?"}}
@@ -37,9 +38,9 @@ async def test_the_client_is_asked_and_the_call_made_again_with_its_answers():
     channel = RecordingChannel({"elicitation/create": {"action": "accept"}}, capabilities={"elicitation": {}})
     server = Server(DONE)
 
-    result = await answer_rounds(asking_call(channel, own="x"), question({"q1": ASK_NAME}, "s1"), server)
+    result, head = await answer_rounds(asking_call(channel, own="x"), question({"q1": ASK_NAME}, "s1"), server)
 
-    assert result is DONE
+    assert (result, head) == (DONE, read_head(DONE))
     assert channel.asked == [("elicitation/create", {"message": "Name?"})]
     assert server.sent == [{"own": "x", "inputResponses": {"q1": {"action": "accept"}}, "requestState": "s1"}]
 

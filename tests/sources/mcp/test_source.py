@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from toolcrib.core.call import ErrorInfo, ToolCall
+from toolcrib.core.call import CallContext, ErrorInfo, ToolCall
 from toolcrib.core.errors import (
     ConnectionLost,
     InvalidArguments,
@@ -286,7 +286,7 @@ async def test_a_call_is_passed_on_and_its_result_comes_back_byte_for_byte(sourc
         "tools/call",
         {"name": "read", "arguments": {"path": "x"}, "requestState": "s", "_meta": {"traceparent": "00"}},
     )
-    assert a_call.sent
+    assert a_call.context.sent
     assert server.asked.count("tools/list") == 0
 
 
@@ -431,7 +431,7 @@ async def test_a_call_knows_whether_it_was_sent_when_the_connection_is_lost(sour
     with pytest.raises(ConnectionLost):
         await source.call_tool(unsent)
 
-    assert (sent.sent, unsent.sent) == (True, False)
+    assert (sent.context.sent, unsent.context.sent) == (True, False)
 
 
 async def test_calls_that_waited_for_their_server_are_let_in_anew_once_it_is_there(source_of):
@@ -442,8 +442,10 @@ async def test_calls_that_waited_for_their_server_are_let_in_anew_once_it_is_the
     async def renew(waited: ToolCall) -> None:
         renewed.append((waited.arguments["n"], server.asked.count("tools/call")))
 
-    await asyncio.gather(*(source.call_tool(call(arguments={"n": n}, renew=renew)) for n in range(3)))
-    await source.call_tool(call(arguments={"n": 3}, renew=renew))
+    await asyncio.gather(
+        *(source.call_tool(call(arguments={"n": n}, context=CallContext(renew=renew))) for n in range(3))
+    )
+    await source.call_tool(call(arguments={"n": 3}, context=CallContext(renew=renew)))
 
     assert sorted(n for n, _ in renewed) == [0, 1, 2]
     assert renewed[0][1] == 0
@@ -459,7 +461,7 @@ async def test_a_call_whose_server_went_away_while_it_was_let_in_anew_waits_agai
             losses.pop()
             server.link.lose()
 
-    result = await source.call_tool(call(renew=renew))
+    result = await source.call_tool(call(context=CallContext(renew=renew)))
 
     assert (result.text, server.dialled) == ("done", 2)
 
@@ -481,10 +483,12 @@ async def test_a_call_that_is_given_up_leaves_the_connection_to_others(source_of
     assert (await source.call_tool(call())).text == "done"
 
 
-async def test_arguments_that_cannot_be_written_are_the_callers_mistake(source_of):
-    """Half a surrogate pair is no text."""
+@pytest.mark.parametrize("more", [{}, {"requestState": "s"}])
+@pytest.mark.parametrize("value", ["\ud800", object(), {(1, 2): 3}])
+async def test_arguments_that_cannot_be_written_are_the_callers_mistake(source_of, value, more):
+    """Half a surrogate pair, foreign objects, keys that are no text."""
     with pytest.raises(InvalidArguments, match="cannot be written as JSON"):
-        await source_of(FakeServer()).call_tool(call(arguments={"a": "\ud800"}))
+        await source_of(FakeServer()).call_tool(call(arguments={"a": value}, more=more))
 
 
 @pytest.mark.parametrize("modern", [False, True])

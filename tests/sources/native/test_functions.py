@@ -391,7 +391,7 @@ async def test_a_call_that_reached_its_function_counts_as_sent():
         await source.call_tool(unknown)
     await source.close()
 
-    assert (call.sent, unknown.sent) == (True, False)
+    assert (call.context.sent, unknown.context.sent) == (True, False)
 
 
 @pytest.mark.parametrize(

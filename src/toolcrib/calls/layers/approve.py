@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalReply, Approvals
-from toolcrib.calls.elicit import Seal, can_elicit, not_valid
+from toolcrib.calls.elicit import Seal, can_elicit, not_valid, without_answer
 from toolcrib.calls.marks import ROUND_S, Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
@@ -28,15 +28,16 @@ def approve(desk: Approvals, seal: Seal) -> Layer:
 
         async def step(call: ToolCall) -> ToolResult:
             if await rounds.goes_on(call):
-                call.decision = "approved once"
+                call.context.decision = "approved once"
             elif call.channel.takes_input_required and can_elicit(call):
                 if seal.is_ours(call):
                     reply = await _open(seal, call, desk.marks)
+                    call = without_answer(call)
                     await desk.take(call, reach, ApprovalAnswer(reply) if reply is not None else None, "client")
                 elif known := await desk.recall(call.caller, reach.name):
-                    call.decision = known
+                    call.context.decision = known
                 else:
-                    call.decision = "asked"
+                    call.context.decision = "asked"
                     return seal.ask(desk.question(call, reach), call)
             else:
                 await desk.clear(call, reach)
@@ -62,7 +63,7 @@ class Rounds:
 
     async def note(self, asked: bytes, result: ToolResult) -> None:
         """Remember what a stateless client will come back with."""
-        if result.error is not None or result.mcp.get("resultType") != "input_required":
+        if result.error is not None or not result.asks_back:
             return
         if self._marks is not None:
             await self._marks.note(_named(asked + _state(result.mcp)), ROUND_S)

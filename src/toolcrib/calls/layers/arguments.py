@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
@@ -37,18 +38,21 @@ def arguments(on_unchecked: OnUnchecked, helpers: Helpers, emit: Emit = drop) ->
 
         def step(call: ToolCall) -> Awaitable[ToolResult]:
             if is_native:
-                call.arguments = apply_defaults(schema, call.arguments)
+                filled = apply_defaults(schema, call.arguments)
+                if filled is not call.arguments:
+                    call = replace(call, arguments=filled)
             encoded = _written(call, check)
             if len(encoded) > quick_bytes and not check.is_quick(call.arguments, encoded):
                 return _check_beside(helpers, subject, call, encoded, following)
             if accepts(call.arguments):
                 return following(call)
-            if is_native or not _repair(call, subject, check):
+            repaired = None if is_native else _repair(call, subject, check)
+            if repaired is None:
                 message = describe(check.problems(call.arguments), schema)
                 raise InvalidArguments(f"{call.name}: {message}")
-            fields = {"tool": call.name, "id": call.id, "repairs": list(call.repairs)}
+            fields = {"tool": call.name, "id": call.id, "repairs": list(call.context.repairs)}
             emit(Event(events.ARGUMENTS_REPAIRED, "info", fields))
-            return _run_with_note(following, call)
+            return _run_with_note(following, repaired)
 
         return step
 
@@ -74,18 +78,19 @@ def _written(call: ToolCall, check: SchemaCheck) -> bytes:
     if check.unchecked_reason:
         return b""
     try:
-        return _encode(call.arguments)
+        return call.encode_arguments()
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         message = describe([judge.unreadable(error)], check.schema)
         raise InvalidArguments(f"{call.name}: {message}") from None
 
 
-def _repair(call: ToolCall, subject: Subject, check: SchemaCheck) -> bool:
+def _repair(call: ToolCall, subject: Subject, check: SchemaCheck) -> ToolCall | None:
+    """The call with arguments that fit, and what was done to them noted; ``None`` if there is no way."""
     found = repair(subject.tool.input_schema, call.arguments, check.accepts)
-    if found is None or not call.withheld.isdisjoint(found[0].keys() - call.arguments.keys()):
-        return False
-    call.arguments, call.repairs = found
-    return True
+    if found is None or not call.context.withheld.isdisjoint(found[0].keys() - call.arguments.keys()):
+        return None
+    repaired, call.context.repairs = found
+    return replace(call, arguments=repaired)
 
 
 async def _run_with_note(following: Step, call: ToolCall) -> ToolResult:
@@ -94,7 +99,7 @@ async def _run_with_note(following: Step, call: ToolCall) -> ToolResult:
     content = result.mcp.get("content")
     if not isinstance(content, list):
         return result
-    note = {"type": "text", "text": f"Note from toolcrib on your arguments: {'; '.join(call.repairs)}."}
+    note = {"type": "text", "text": f"Note from toolcrib on your arguments: {'; '.join(call.context.repairs)}."}
     return ToolResult({**result.mcp, "content": [*content, note]}, error=result.error, value=result.value)
 
 
@@ -111,7 +116,7 @@ def normalise(emit: Emit) -> Layer:
         def step(call: ToolCall) -> Awaitable[ToolResult]:
             arguments, renames = renamer.apply(call.arguments)
             if renames:
-                call.arguments = arguments
+                call = replace(call, arguments=arguments)
                 emit(
                     Event(events.ARGUMENTS_RENAMED, "info", {"tool": call.name, "id": call.id, "names": dict(renames)})
                 )

@@ -1,7 +1,7 @@
 """Audit: what is written down of a call, and an entry before anything that changes the world begins."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -31,7 +31,7 @@ _KINDS: Mapping[type, str] = {
 }
 _MEASURED = frozenset({list, tuple, dict})
 _HEX = frozenset("0123456789abcdef")
-_encode = msgspec.json.Encoder(enc_hook=str).encode
+_encode_all = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def trace_ids() -> Iterator[str]:
@@ -51,7 +51,7 @@ def witness(log: Audit) -> Layer:
         server, level = subject.server or NATIVE, str(subject.tool.security_level)
 
         async def step(call: ToolCall) -> ToolResult:
-            caller = call.caller
+            caller, context = call.caller, call.context
             entry = AuditEntry(
                 CALL_BEGUN,
                 call.name,
@@ -59,10 +59,10 @@ def witness(log: Audit) -> Layer:
                 caller.id,
                 caller.kind,
                 call.id,
-                call.trace_id,
+                context.trace_id,
                 level,
-                call.decision or "allowed",
-                details={**call.facts},  # more is known when it ends
+                context.decision or "allowed",
+                details={**context.facts},  # more is known when it ends
             )
             try:
                 await log.commit(entry)
@@ -87,22 +87,29 @@ def unknown_call(call: ToolCall, code: str) -> AuditEntry:
         trace_id=trace_id_of(call.meta) or next(trace_ids()),
         decision="unknown" if call.caller.grants == EVERYTHING else "hidden",
         outcome=code,
-        details=facts_of(call.arguments, None),
+        details=facts_of(call, None),
     )
 
 
-def facts_of(
-    arguments: Mapping[str, Any], redact: Callable[[str], str] | None, known: Set[str] = frozenset()
-) -> dict[str, Any]:
+def facts_of(call: ToolCall, redact: Callable[[str], str] | None, known: Set[str] = frozenset()) -> dict[str, Any]:
     """How large the arguments are and what they look like; their values only if there is somebody to redact them."""
+    shape = shape_of(call.arguments, known)
     try:
-        encoded = _encode(arguments)
+        encoded = call.encode_arguments()
     except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
-        return {"arguments": shape_of(arguments, known)}
-    facts = {"arguments_size": len(encoded), "arguments": shape_of(arguments, known)}
-    if redact is not None:
-        facts["values"] = _values(encoded, redact)
-    return facts
+        return {"arguments": shape} | _facts_of_others(call.arguments, redact)
+    if redact is None:
+        return {"arguments_size": len(encoded), "arguments": shape}
+    return {"arguments_size": len(encoded), "arguments": shape, "values": _values(encoded, redact)}
+
+
+def _facts_of_others(arguments: Mapping[str, Any], redact: Callable[[str], str] | None) -> dict[str, Any]:
+    """Of arguments that are not JSON: what can be told where what is not is told as text."""
+    try:
+        encoded = _encode_all(arguments)
+    except (UnicodeEncodeError, RecursionError, ValueError, TypeError):
+        return {}
+    return {"arguments_size": len(encoded)} | ({} if redact is None else {"values": _values(encoded, redact)})
 
 
 def _values(encoded: bytes, redact: Callable[[str], str]) -> str:
@@ -147,9 +154,9 @@ def shape_of(arguments: Mapping[str, Any], known: Set[str] = frozenset()) -> dic
     return shape
 
 
-def told_repairs(call: ToolCall) -> list[str]:
+def told_repairs(repairs: Sequence[str]) -> list[str]:
     """What was put right in a call's arguments."""
-    return [clean_name(told, REPAIR_MAX) for told in call.repairs[:KEYS_MAX]]
+    return [clean_name(told, REPAIR_MAX) for told in repairs[:KEYS_MAX]]
 
 
 def clean_name(name: object, longest: int) -> str:

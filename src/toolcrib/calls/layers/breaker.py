@@ -192,7 +192,7 @@ class BreakerWatch:
 
     def judge(self, call: ToolCall, error: BaseException, began: int, *, is_try: bool) -> None:
         """Whose fault it was: the server's, or not."""
-        if isinstance(error, asyncio.CancelledError) and call.is_late and self._had_its_time(call):
+        if isinstance(error, asyncio.CancelledError) and call.context.is_late and self._had_its_time(call):
             self._note_failure(f"it did not answer {call.tool} in time.", is_try=is_try)
         elif isinstance(error, FAULTS) and not isinstance(error, LOSSES) and self._is_news(error, began, is_try=is_try):
             self._note_failure(error.message, is_try=is_try)
@@ -207,7 +207,7 @@ class BreakerWatch:
 
     def _had_its_time(self, call: ToolCall) -> bool:
         """A caller in a hurry, or one that waited long for its place, proves nothing against the server."""
-        return (call.timeout_s or self._usual_s) - call.waited_s >= self._usual_s / 2
+        return (call.timeout_s or self._usual_s) - call.context.waited_s >= self._usual_s / 2
 
     def _note_failure(self, words: str, *, is_try: bool) -> None:
         now = self._clock()

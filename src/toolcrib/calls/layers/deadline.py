@@ -1,4 +1,5 @@
-"""Deadline: a call that takes too long is cancelled. Replay: one whose connection was lost is made again if safe."""
+"""Deadline: a call that takes too long is cancelled. Replay: one whose connection was lost is made again if safe.
+Freshen: behind a call, its server is asked for its tools again if that was long ago."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.call import CallContext, ToolCall, ToolResult
 from toolcrib.core.errors import CallTimeout, ConnectionLost, OutcomeUnknown
 from toolcrib.core.limits import retry_after_s, try_again
 
@@ -23,7 +24,7 @@ def deadline(default_s: float) -> Layer:
 
         async def step(call: ToolCall) -> ToolResult:
             timeout_s = call.timeout_s or usual_s
-            alarm = alarms.set(timeout_s, call)
+            alarm = alarms.set(timeout_s, call.context)
             try:
                 return await following(call)
             except asyncio.CancelledError:
@@ -40,14 +41,15 @@ def deadline(default_s: float) -> Layer:
 
 def _late(call: ToolCall, timeout_s: float) -> CallTimeout:
     """A call that ran too long; or one that waited in vain, which has to be said: its tool can do nothing for it."""
-    if not call.waits_for:
+    waits_for = call.context.waits_for
+    if not waits_for:
         return CallTimeout(
             f"{call.name} did not finish within {timeout_s:g} s and was cancelled.",
             hint="Ask for less at once, or raise the timeout.",
             details={"timeout_s": timeout_s},
         )
     return CallTimeout(
-        f"{call.name} {call.waits_for} within {timeout_s:g} s.",
+        f"{call.name} {waits_for} within {timeout_s:g} s.",
         hint=try_again(timeout_s),
         details={"timeout_s": timeout_s, "retry_after_s": retry_after_s(timeout_s)},
     )
@@ -57,7 +59,7 @@ class Alarm(msgspec.Struct, eq=False):
     """One deadline of one call and the task that runs it."""
 
     _task: asyncio.Task[object]
-    _call: ToolCall
+    _context: CallContext
     _earlier: int
     """How often the task was cancelled before."""
     due: float
@@ -66,7 +68,7 @@ class Alarm(msgspec.Struct, eq=False):
 
     def ring(self) -> None:
         """Cancel the task that runs the call."""
-        self.rang = self._call.is_late = True
+        self.rang = self._context.is_late = True
         self._task.cancel()
 
     def settles_cancellation(self) -> bool:
@@ -85,12 +87,12 @@ class Alarms:
         self._set: set[Alarm] = set()
         self._sweeping = False
 
-    def set(self, timeout_s: float, call: ToolCall) -> Alarm:
+    def set(self, timeout_s: float, context: CallContext) -> Alarm:
         """An alarm for a call, in the task that is running now."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task(loop)
         assert task is not None
-        alarm = Alarm(task, call, task.cancelling(), loop.time() + timeout_s)
+        alarm = Alarm(task, context, task.cancelling(), loop.time() + timeout_s)
         if timeout_s < PRECISE_BELOW_S:
             alarm.timer = loop.call_later(timeout_s, alarm.ring)
             return alarm
@@ -136,24 +138,43 @@ def replay(sleep: Sleep = asyncio.sleep) -> Layer:
             try:
                 return await following(call)
             except ConnectionLost as lost:
-                if call.sent and not may_repeat:
+                if call.context.sent and not may_repeat:
                     raise _unknown(call, lost) from lost
-            return await _repeat(call)
+            return await _repeat(call, call.context)
 
-        async def _repeat(call: ToolCall) -> ToolResult:
+        async def _repeat(call: ToolCall, context: CallContext) -> ToolResult:
             """At once at first, then with pauses: a call that is the end of every server it meets does not get many."""
             pause_s = 0.0
             while True:
-                call.sent = False
+                context.sent = False
                 try:
                     return await following(call)
                 except ConnectionLost as lost:
-                    if call.sent and not may_repeat:
+                    if context.sent and not may_repeat:
                         raise _unknown(call, lost) from lost
-                    call.waits_for = f"got no answer: {lost.message.rstrip('.')}, again and again, and no answer came"
+                    context.waits_for = (
+                        f"got no answer: {lost.message.rstrip('.')}, again and again, and no answer came"
+                    )
                 pause_s = min(PAUSE_MAX_S, max(PAUSE_FIRST_S, pause_s * 2))
                 await sleep(pause_s)
-                call.waits_for = ""
+                context.waits_for = ""
+
+        return step
+
+    return layer
+
+
+def freshen() -> Layer:
+    """Renew the listing behind the calls, for clients that call and never list; a call does not wait for it."""
+
+    def layer(subject: Subject, following: Step) -> Step:
+        renew = subject.renew
+        if renew is None:
+            return following
+
+        def step(call: ToolCall) -> Awaitable[ToolResult]:
+            renew()
+            return following(call)
 
         return step
 

@@ -150,7 +150,7 @@ def _rated(gate: Gate, admission: "FleetAdmission", following: Step) -> Step:
         if not holds_place(current_stay(), gate):
             gate.check_room(call)
         await admission.admit(call)
-        call.renew = admission.renew
+        call.context.renew = admission.renew
         return await following(call)
 
     return step
@@ -170,15 +170,15 @@ class FleetAdmission:
         if full is not None:
             kind = full.claim.key.partition(" ")[0]
             raise refusal(call, self._server, kind, full.claim.rate, full.wait_s)
-        call.admitted_at = self._clock()
+        call.context.admitted_at = self._clock()
 
     async def renew(self, call: ToolCall) -> None:
         """Count it once more if it was let in too long ago: what the fleet has counted cannot be taken back."""
-        while self._clock() - call.admitted_at > FRESH_S:
+        while self._clock() - call.context.admitted_at > FRESH_S:
             try:
                 await self.admit(call)
             except RateLimited as refused:
-                await pause(call, refused, self._sleep)
+                await pause(call.context, refused, self._sleep)
 
 
 class FleetBook:

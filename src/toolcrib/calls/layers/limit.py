@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from toolcrib.calls.gate import Gate, MovingWindow, RateWindows, use_all
 from toolcrib.calls.layers.breaker import Breakers, refuse_if_open
 from toolcrib.calls.pipeline import Layer, Step, Subject
-from toolcrib.core.call import ToolCall, ToolResult
+from toolcrib.core.call import CallContext, ToolCall, ToolResult
 from toolcrib.core.errors import RateLimited
 from toolcrib.core.limits import CommonLimits, Rate, retry_after_s, try_again
 
@@ -33,9 +33,10 @@ def start(common: CommonLimits, clock: Clock) -> Layer:
             return following
 
         def step(call: ToolCall) -> Awaitable[ToolResult]:
-            if call.renew is None or clock() - call.admitted_at <= FRESH_S:
+            context = call.context
+            if context.renew is None or clock() - context.admitted_at <= FRESH_S:
                 return following(call)
-            return _renewed(call, call.renew, following)
+            return _renewed(call, context.renew, following)
 
         return step
 
@@ -47,15 +48,15 @@ async def _renewed(call: ToolCall, renew: Callable[[ToolCall], Awaitable[None]],
     return await following(call)
 
 
-async def pause(call: ToolCall, refused: RateLimited, sleep: Sleep) -> None:
+async def pause(context: CallContext, refused: RateLimited, sleep: Sleep) -> None:
     """Wait until a limit has room again, unless that takes too long: then it is refused after all."""
     wait_s = float(refused.details["retry_after_s"])
     if wait_s > WAIT_MAX_S:
         raise refused
-    call.waits_for = "never ran: its limits had no room for it"
+    context.waits_for = "never ran: its limits had no room for it"
     await sleep(wait_s)
-    call.waits_for = ""
-    call.waited_s += wait_s
+    context.waits_for = ""
+    context.waited_s += wait_s
 
 
 NEVER = float("-inf")
@@ -145,7 +146,7 @@ def _rated(gate: Gate, admission: "Admission", following: Step) -> Step:
         if not holds_place(_stay.get(), gate):
             gate.check_room(call)
         admit(call)
-        call.renew = renew
+        call.context.renew = renew
         return following(call)
 
     return step
@@ -169,19 +170,20 @@ class Admission:
         full = use_all(self._all(call, now), now)
         if full is not None:
             raise refusal(call, self._server, self._kinds.get(full, "caller"), full.rate, full.wait_s(now))
-        call.admitted_at = now
+        call.context.admitted_at = now
 
     async def renew(self, call: ToolCall) -> None:
         """Count it now instead of then, if it was let in too long ago; where there is no room, it waits for that."""
-        while self._clock() - call.admitted_at > FRESH_S:
-            if call.admitted_at != NEVER:
+        context = call.context
+        while self._clock() - context.admitted_at > FRESH_S:
+            if context.admitted_at != NEVER:
                 for window in self._all(call, self._clock()):
-                    window.take_back(call.admitted_at)
-                call.admitted_at = NEVER
+                    window.take_back(context.admitted_at)
+                context.admitted_at = NEVER
             try:
                 self.admit(call)
             except RateLimited as refused:
-                await pause(call, refused, self._sleep)
+                await pause(context, refused, self._sleep)
 
     def _all(self, call: ToolCall, now: float) -> Sequence[MovingWindow]:
         callers = self._callers

@@ -36,8 +36,9 @@ def at_source() -> Layer:
         del subject
 
         def step(call: ToolCall) -> Awaitable[ToolResult]:
-            if call.live is not None:
-                call.live.reach_tool()
+            live = call.context.live
+            if live is not None:
+                live.reach_tool()
             return following(call)
 
         return step
@@ -165,18 +166,18 @@ class _Watch:
 
     def begin(self, call: ToolCall, began: float) -> LiveCall | None:
         """Find out what shall be known of a call, and show it."""
-        live = self._live
+        live, context = self._live, call.context
         if self._writes:
-            call.trace_id = (call.meta and trace_id_of(call.meta)) or self._told.new_trace_id()
-            call.facts = facts_of(call.arguments, self._told.redact, self._known)
+            context.trace_id = (call.meta and trace_id_of(call.meta)) or self._told.new_trace_id()
+            context.facts = facts_of(call, self._told.redact, self._known)
         elif live is not None:
-            call.trace_id = call.trace_id or trace_id_of(call.meta)
-            call.facts = {"arguments": shape_of(call.arguments, self._known)}
+            context.trace_id = context.trace_id or trace_id_of(call.meta)
+            context.facts = {"arguments": shape_of(call.arguments, self._known)}
         if live is None:
             return None
         grants = call.caller.grants
         about = self._about if grants is EVERYTHING else self._abouts.get(grants) or self._about_for(grants)
-        entry = call.live = live.open(call, about, call.facts["arguments"], began)
+        entry = context.live = live.open(call, about, context.facts["arguments"], began)
         return entry
 
     def _about_for(self, grants: Grants) -> About:
@@ -195,7 +196,7 @@ class _Watch:
             message = "" if fault is None else UNFIT if outcome == InvalidArguments.code else fault.message
             self._live.close(entry, ended, outcome, message)
         if self._writes:
-            call.facts["result_size"] = size_of(result)
+            call.context.facts["result_size"] = size_of(result)
             self._write(call, elapsed_s, outcome, "allowed")
         if fault is None:
             self._tally.note(elapsed_s, 0)
@@ -214,7 +215,7 @@ class _Watch:
 
     def fail(self, call: ToolCall, entry: LiveCall | None, began: float, error: BaseException) -> None:
         """It has ended without an answer."""
-        if call.decision == Decision.HIDDEN:
+        if call.context.decision == Decision.HIDDEN:
             self._fail_hidden(call, entry, began, error)
             return
         ended, code = self._clock(), code_of(error)
@@ -240,9 +241,9 @@ class _Watch:
         self._emit(finished(call, 0.0, code))
 
     def _write(self, call: ToolCall, elapsed_s: float, outcome: str, decision: str) -> None:
-        if call.repairs:
-            call.facts["repairs"] = told_repairs(call)
-        caller, (server, level) = call.caller, self._about
+        caller, context, (server, level) = call.caller, call.context, self._about
+        if context.repairs:
+            context.facts["repairs"] = told_repairs(context.repairs)
         entry = AuditEntry(
             CALL,
             call.name,
@@ -250,11 +251,11 @@ class _Watch:
             caller.id,
             caller.kind,
             call.id,
-            call.trace_id,
+            context.trace_id,
             level,
-            call.decision or decision,
+            context.decision or decision,
             outcome,
             int(elapsed_s * 1e6 + 0.5) / 1000,  # `round` to three places costs many times as much
-            call.facts,
+            context.facts,
         )
         self._log.note(entry)

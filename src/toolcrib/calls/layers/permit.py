@@ -24,7 +24,7 @@ def permit() -> Layer:
 
         def step(call: ToolCall) -> Awaitable[ToolResult]:
             grants = call.caller.grants
-            decision, call.decision = usual if grants is EVERYTHING else decided(grants)
+            decision, call.context.decision = usual if grants is EVERYTHING else decided(grants)
             if decision is not Decision.ALLOWED and not decision.is_listed:
                 raise refuse(decision, reach)
             return following(call)
@@ -80,7 +80,7 @@ def shelter(minimum: Mapping[SecurityLevel, IsolationLevel], isolation_of: Isola
             has = await isolation_of(subject)
             lack = "" if has is None else shortfall(level, has, minimum)
             if lack:
-                call.decision = "refused: not isolated"
+                call.context.decision = "refused: not isolated"
                 raise PermissionDenied(f"{call.name} was not run. {lack}")
             return await following(call)
 

@@ -5,6 +5,7 @@ The caller's trace context comes in the request's ``_meta``, the span's own goes
 
 from typing import Any
 
+from msgspec.structs import replace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -42,14 +43,14 @@ def trace(tracer: Tracer) -> Layer:
             with tracer.start_as_current_span(
                 name, parent, SpanKind.SERVER, attributes, record_exception=False, set_status_on_exception=False
             ) as span:
-                _begin(span, call, propagator)
+                call = _begin(span, call, propagator)
                 try:
                     result = await following(call)
                 except BaseException as error:
                     _fail(span, code_of(error), str(error) if isinstance(error, ToolcribError) else "")
                     raise
                 finally:
-                    span.set_attribute("toolcrib.decision", call.decision)
+                    span.set_attribute("toolcrib.decision", call.context.decision)
                 if result.error is not None:
                     _fail(span, _type_of(result.error), result.error.message)
                 return result
@@ -59,15 +60,15 @@ def trace(tracer: Tracer) -> Layer:
     return layer
 
 
-def _begin(span: Span, call: ToolCall, propagator: TraceContextTextMapPropagator) -> None:
+def _begin(span: Span, call: ToolCall, propagator: TraceContextTextMapPropagator) -> ToolCall:
+    """The call with the span's own context in its ``_meta``."""
     span.set_attribute("gen_ai.tool.call.id", call.id)
     span.set_attribute("toolcrib.caller", call.caller.id)
     if call.caller.session:
         span.set_attribute("mcp.session.id", call.caller.session)
     outgoing: dict[str, Any] = {}
     propagator.inject(outgoing)
-    if outgoing:
-        call.meta = {**call.meta, **outgoing}
+    return replace(call, meta={**call.meta, **outgoing}) if outgoing else call
 
 
 def _fail(span: Span, error_type: str, message: str) -> None:

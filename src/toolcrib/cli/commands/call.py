@@ -13,7 +13,7 @@ from toolcrib.cli.failures import OK, FailedCall, exit_code
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json, add_profile
 from toolcrib.cli.opening import discover_unasked, make_known, open_window, wait_with_status
 from toolcrib.cli.running import run_once
-from toolcrib.core.call import ErrorInfo, SilentChannel, ToolCall, ToolResult
+from toolcrib.core.call import ErrorInfo, SilentChannel, ToolResult
 from toolcrib.core.errors import UnknownTool
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.views.tools import missing_tool
@@ -53,7 +53,7 @@ async def _call(options: Options, console: Console) -> int:
         attach_terminal(console, crib.desk.attach)
         await _make_known(window, console, options.tool)
         arguments = read_arguments(options.words, options.input_json, _schema(window, options.tool))
-        call = ToolCall(options.tool, "", arguments, channel=_Progress(console), timeout_s=options.timeout)
+        call = crib.request(options.tool, arguments, channel=_Progress(console), timeout_s=options.timeout)
         running = window.run(call)
         result = await wait_with_status(console, running, f"calling {options.tool}")
         if options.json:

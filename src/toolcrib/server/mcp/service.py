@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import UNSET, UnsetType
 
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, Reach, decide
-from toolcrib.core.call import BackChannel, ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.call import BackChannel, ErrorInfo, ToolResult
 from toolcrib.core.source import Missing
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.window import ProfileSettings, ProfileView
@@ -211,11 +211,12 @@ class McpService:
             arguments = {}
         elif type(arguments) is not dict:
             raise RpcError(INVALID_PARAMS, "tools/call: arguments must be an object.")
-        call = ToolCall(name, "", arguments, "", caller, channel)
+        meta = more = messages.NO_PARAMS
         if len(params) > 2 or "arguments" not in params:
-            call.meta = messages.relayed_meta(params)
+            meta = messages.relayed_meta(params)
             if params.keys() - CALL_FIELDS:
-                call.more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
+                more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
+        call = self.crib.request(name, arguments, caller, channel, None, meta, more)
         window = self.window
         return self.crib.run(call) if window.is_plain else window.run(call, client_name(asker))
 
@@ -244,7 +245,7 @@ def encode_outcome(result: ToolResult, asker: Asker) -> bytes:
     if raw is None:
         shown = result.mcp if result.error is None else {**result.mcp, "_meta": {"toolcrib/error": _told(result.error)}}
         raw = encode(shown)
-    return stamp_modern(raw) if asker.is_modern else raw
+    return stamp_modern(raw, result.result_type) if asker.is_modern else raw
 
 
 def _raise_rpc(error: ErrorInfo) -> None:

@@ -88,7 +88,7 @@ def calling_routes(premises: ServedProject) -> list[RouteSpec]:
         body = visit.json(CallBody)
         began = time.perf_counter()
         name = visit.params["name"]
-        made = ToolCall(name, "", body.arguments, caller=visit.caller, timeout_s=body.timeout_seconds)
+        made = premises.crib.request(name, body.arguments, visit.caller, timeout_s=body.timeout_seconds)
         result = await premises.crib.run(made)
         if result.error is not None and _never_ran(result.error, made):
             raise _refused(result.error, made.id)
@@ -120,7 +120,7 @@ async def show_result(crib: Crib, result: ToolResult, more: dict[str, Any]) -> H
 
 def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:
     """Whether the tool had no part in the failure; a fault of ours is none of its doing either."""
-    return error.code == InternalError.code or (not call.sent and error.code in STATUSES)
+    return error.code == InternalError.code or (not call.context.sent and error.code in STATUSES)
 
 
 def _refused(error: ErrorInfo, call_id: str) -> HttpProblem:

@@ -159,18 +159,19 @@ async def _call(visit: PageRequest, session: AgentSession) -> HttpAnswer:
         raise HttpProblem(409, "HTTP_CONFLICT", "This session belongs to an MCP client: open one of your own.")
     body = visit.json(SessionCall)
     caller = replace(visit.caller, session=session.id)
-    made = ToolCall(visit.params["name"], "", body.arguments, caller=caller, timeout_s=body.timeout_seconds)
+    crib = session.workplace.crib
+    made = crib.request(visit.params["name"], body.arguments, caller, timeout_s=body.timeout_seconds)
     began = time.perf_counter()
-    result = await session.workplace.crib.run(made)
+    result = await crib.run(made)
     if result.error is not None and _never_ran(result.error, made):
         raise _refused(result.error, made.id)
     more: dict[str, Any] = {"durationMs": round((time.perf_counter() - began) * 1000, 3), "executionId": made.id}
-    return await show_result(session.workplace.crib, result, more if result.error else {"error": None} | more)
+    return await show_result(crib, result, more if result.error else {"error": None} | more)
 
 
 def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:
     """Whether the tool had no part in the failure."""
-    return error.code == InternalError.code or (not call.sent and error.code in STATUSES)
+    return error.code == InternalError.code or (not call.context.sent and error.code in STATUSES)
 
 
 def _refused(error: ErrorInfo, call_id: str) -> HttpProblem:

@@ -9,7 +9,6 @@ from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.entries import known_to, missing_servers
 from toolcrib.core.access import NATIVE, Decision, decide
 from toolcrib.core.audit import AuditEntry
-from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
@@ -112,7 +111,7 @@ def _misfits(route: Route, arguments: Mapping[str, Any]) -> dict[Path, str]:
 
 async def run_try(crib: Crib, route: Route, visit: PageRequest, arguments: Mapping[str, Any]) -> ShownResult:
     """Call the tool as whoever visits."""
-    call = ToolCall(route.name, "", dict(arguments), caller=visit.caller)
+    call = crib.request(route.name, dict(arguments), visit.caller)
     began = time.perf_counter()
     result = await crib.run(call)
     return outcome_of(result, time.perf_counter() - began, call.id)

@@ -23,7 +23,7 @@ from toolcrib.wire.jsonrpc import (
     encode_error,
     encode_result,
 )
-from toolcrib.wire.results import read_head
+from toolcrib.wire.results import ResultHead, read_head
 from toolcrib.wire.strict import clean_object
 
 CLIENT_NAME = "toolcrib"
@@ -273,12 +273,13 @@ ROUNDS_MAX = 10
 Retry = Callable[[Mapping[str, Any]], Awaitable[Raw]]
 
 
-async def answer_rounds(call: ToolCall, raw: Raw, retry: Retry) -> Raw:
+async def answer_rounds(call: ToolCall, raw: Raw, retry: Retry) -> tuple[Raw, ResultHead]:
     """The final result of a call whose server asks back, at most ten times."""
     for _ in range(ROUNDS_MAX):
         raw = await retry(await _answers(call, _read(call, raw)))
-        if read_head(raw).result_type != "input_required":
-            return raw
+        head = read_head(raw)
+        if head.result_type != "input_required":
+            return raw, head
     raise ProtocolError(f"The server of {call.name} asked back more than {ROUNDS_MAX} times.")
 
 

@@ -9,7 +9,14 @@ import msgspec
 from msgspec import Raw
 
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
-from toolcrib.core.errors import DefinitionError, InvalidName, ProtocolError, RemoteError, ToolcribError
+from toolcrib.core.errors import (
+    DefinitionError,
+    InvalidArguments,
+    InvalidName,
+    ProtocolError,
+    RemoteError,
+    ToolcribError,
+)
 from toolcrib.core.source import Listing, SourceStatus
 from toolcrib.core.tool import Tool, from_mcp
 from toolcrib.isolate.helpers import Helpers, TookTooLong
@@ -179,14 +186,12 @@ class McpSource:
             await asyncio.sleep(0)  # taking so much in was enough for one turn of the loop
         head = read_head(raw)
         if head.result_type == "input_required" and not call.channel.takes_input_required:
-            raw = await answer_rounds(call, raw, lambda more: self._ask(link, call, more))
-            head = read_head(raw)
-        encoded = bytes(raw)
+            raw, head = await answer_rounds(call, raw, lambda more: self._ask(link, call, more))
+        encoded, result_type = bytes(raw), head.result_type or ""
         if not strict.is_plain(len(encoded), head):
             encoded = await self._tidy(encoded, head) if len(encoded) > LARGE_BYTES else _tidy(encoded, head)
-        if not head.is_error:
-            return ToolResult(raw=encoded)
-        return self._failed(encoded)
+        result = ToolResult(raw=encoded, result_type=result_type)
+        return self._failed(result) if head.is_error else result
 
     async def _tidy(self, encoded: bytes, head: ResultHead) -> bytes:
         """A large result as every client can read it; each look at so many bytes is a turn of the loop of its own."""
@@ -208,19 +213,19 @@ class McpSource:
 
         All who waited get it in the same moment: their limits hold for that moment, too.
         """
+        context = call.context
         while True:
-            call.waits_for = f"got no answer: server {self.name!r} did not come back"
+            context.waits_for = f"got no answer: server {self.name!r} did not come back"
             link = await self.supervisor.link()
-            call.waits_for = ""
-            if call.renew is None:
+            context.waits_for = ""
+            if context.renew is None:
                 return link
-            await call.renew(call)
+            await context.renew(call)
             if link.is_open:
                 return link
 
-    def _failed(self, encoded: bytes) -> ToolResult:
+    def _failed(self, result: ToolResult) -> ToolResult:
         """A failure in the server's own words."""
-        result = ToolResult(raw=encoded)
         result.error = ErrorInfo(FAILED, result.text or "The tool failed without saying why.")
         return result
 
@@ -245,7 +250,7 @@ class McpSource:
             return raw
         finally:
             if call is not None and question.sent:
-                call.sent = True
+                call.context.sent = True
 
     def _ask(self, link: Link, call: ToolCall, more: Mapping[str, Any]) -> Awaitable[Raw]:
         """Ask for the call; ``more`` goes with it."""
@@ -262,12 +267,15 @@ class McpSource:
     def _params(self, call: ToolCall, request_id: int, more: Mapping[str, Any]) -> bytes:
         """What is asked; the usual case is put together from parts that are encoded once."""
         capabilities, wants_progress = call.channel.capabilities, call.channel.wants_progress
-        if not (more or call.meta or capabilities or wants_progress):
-            return messages.plain_call_params(call.tool, call.arguments, self._plain_meta())
-        meta: dict[str, Any] = {**call.meta, **(self._meta(capabilities) or {})}
-        if wants_progress:
-            meta["progressToken"] = request_id
-        return messages.call_params(call.tool, call.arguments, more, meta)
+        try:
+            if not (more or call.meta or capabilities or wants_progress):
+                return messages.plain_call_params(call.tool, call.encode_arguments(), self._plain_meta())
+            meta: dict[str, Any] = {**call.meta, **(self._meta(capabilities) or {})}
+            if wants_progress:
+                meta["progressToken"] = request_id
+            return messages.call_params(call.tool, call.encode_arguments(), more, meta)
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            raise InvalidArguments(f"The arguments of {call.tool!r} cannot be written as JSON: {error}.") from None
 
     def _plain_meta(self) -> bytes:
         """The encoded ``_meta`` of a request that has nothing of its own to say."""

@@ -354,7 +354,7 @@ class NativeSource:
         entry = self._tools.get(call.tool)
         if entry is None:
             raise UnknownTool(call.tool, known=list(self._tools))
-        call.sent = True
+        call.context.sent = True
         try:
             run = self._run_reporting if has_listener(call.channel) else self._run
             return to_result(await run(entry, call), structured=entry.tool.output_schema is not None)
