@@ -11,7 +11,7 @@ from toolcrib.agents.loop import Agent, AgentSettings, Done, ModelSaid, Started,
 from toolcrib.config.model import Config
 from toolcrib.core.errors import CallerError, SourceUnavailable
 from toolcrib.models.api import ModelSettings
-from toolcrib.models.apis import APIS
+from toolcrib.models.choose import APIS
 from toolcrib.models.http_model import HttpModel
 from toolcrib.models.talk import TextPart
 

@@ -10,12 +10,14 @@ def verdicts(result):
 
 def test_a_healthy_project(tiny):
     """Every line is ok, and so is the exit code."""
-    result = tiny.run("doctor", "--json")
+    network = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": "", "HTTPS_PROXY": "http://proxy.example:3128"}
+    result = tiny.run("doctor", "--json", **network)
 
     assert result.returncode == 0
     assert json.loads(result.stdout)["status"] == "ok"
     assert verdicts(result) == {
         "configuration": "ok",
+        "network": "ok",
         "lock": "ok",
         "server tiny": "ok",
         "catalogue": "ok",

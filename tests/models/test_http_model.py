@@ -8,7 +8,7 @@ from tests.doubles.llm import LlmDouble, Step
 from toolcrib.core.errors import ConfigError, SourceError, SourceUnavailable
 from toolcrib.models import http_model
 from toolcrib.models.api import Lines, ModelSettings
-from toolcrib.models.apis import APIS
+from toolcrib.models.choose import APIS
 from toolcrib.models.http_model import HttpModel
 from toolcrib.models.talk import (
     ModelReply,

@@ -1,4 +1,4 @@
-"""Processes are started on both event loops; everything else runs on the one users get."""
+"""Processes are started, and tunnels dug, on both event loops; everything else runs on the one users get."""
 
 import asyncio
 
@@ -9,4 +9,4 @@ USUAL = {"uvloop": uvloop.new_event_loop}
 
 
 def pytest_asyncio_loop_factories(config, item):
-    return BOTH if item.path.stem == "test_stdio" else USUAL
+    return BOTH if item.path.stem in ("test_stdio", "test_proxy") else USUAL

@@ -7,6 +7,7 @@ from typing import Any
 from toolcrib.agents.loop import Agent, AgentSettings, Toolbox
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.call import BackChannel, Spent, SubAgentReport, SubAgentTask, SubAgentTools, ToolResult
+from toolcrib.core.network import Network
 from toolcrib.core.tool import Tool
 from toolcrib.models.api import Model
 from toolcrib.models.choose import OwnClient, parse_model, with_surroundings
@@ -76,4 +77,5 @@ def _model(model: str | Model, client: Any, env: Mapping[str, str] | None) -> Mo
     if client is not None:
         provider, colon, name = model.partition(":")
         return OwnClient(client, name, provider) if colon else OwnClient(client, model)
-    return HttpModel(with_surroundings(parse_model(model), os.environ if env is None else env))
+    around = os.environ if env is None else env
+    return HttpModel(with_surroundings(parse_model(model), around), Network.of(around))

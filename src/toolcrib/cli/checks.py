@@ -15,12 +15,13 @@ from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.supply import Supply
 from toolcrib.config.lock import Lock, Record
 from toolcrib.config.model import Config, ServerConfig
-from toolcrib.config.references import Environment, resolve_server
+from toolcrib.config.references import Environment, for_network, resolve_server
 from toolcrib.config.secrets import shown_url
 from toolcrib.config.sections import BUILT_IN_EMBEDDERS, NO_STORE, KbConfig, ProfileConfig, StoreConfig
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.knowledge import Collection, CollectionCounts, KnowledgeStore, Stamp
+from toolcrib.core.network import Network
 from toolcrib.crib.backend import find_store, open_ledger
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import kb_path
@@ -31,6 +32,7 @@ from toolcrib.stores.audit.note import ACCEPT
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.postgres.database import StoreSettings
+from toolcrib.transports.http.dial import parse_proxy, tls_context
 from toolcrib.transports.process.environment import child_environment
 
 NAME_MAX = 64
@@ -69,6 +71,23 @@ def check_files(loaded: Loaded) -> Iterator[HealthCheck]:
         yield HealthCheck("warn", "configuration", "no server is configured", todo)
     for problem in loaded.config.problems:
         yield HealthCheck("warn", "configuration", problem)
+
+
+def check_network(config: Config, around: Environment) -> Iterator[HealthCheck]:
+    """Which proxy and certificates are used, where any are named."""
+    network = Network.of(for_network(around, config).env)
+    proxies = {"http": network.http_proxy, "https": network.https_proxy}
+    try:
+        told = [f"{scheme} through the proxy {parse_proxy(url)}" for scheme, url in proxies.items() if url]
+        told += [f"directly to {', '.join(network.no_proxy)}"] if told and network.no_proxy else []
+        places = [place for place in (network.ca_file, network.ca_dir) if place]
+        if places:
+            tls_context(network.ca_file, network.ca_dir)
+            told.append(f"certificates of {' and '.join(places)}")
+    except ConfigError as error:
+        yield HealthCheck("fail", "network", error.message, error.hint)
+    else:
+        yield from [HealthCheck("ok", "network", "; ".join(told))] if told else ()
 
 
 async def check_ledger(loaded: Loaded, env: Mapping[str, str]) -> list[HealthCheck]:

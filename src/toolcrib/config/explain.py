@@ -113,7 +113,7 @@ def _profile(path: tuple[str, ...], profile: ProfileConfig) -> Iterator[tuple[st
 def _masked(field: str, value: Any) -> Any:
     if field == "args":
         return shown_args(value)
-    return shown_url(value) if field == "url" else _plain(value)
+    return shown_url(value) if field in ("url", "proxy") else _plain(value)
 
 
 def _text(value: Any) -> str:

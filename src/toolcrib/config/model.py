@@ -22,6 +22,7 @@ from toolcrib.config.sections import (
     IsolationConfig,
     KbConfig,
     ModelConfig,
+    NetworkConfig,
     PlatformConfig,
     ProfileConfig,
     RedisConfig,
@@ -180,6 +181,7 @@ SECTIONS: Mapping[str, type] = {
     "kb": KbConfig,
     "limits": CommonLimits,
     "model": ModelConfig,
+    "network": NetworkConfig,
     "platform": PlatformConfig,
     "redis": RedisConfig,
     "results": ResultsConfig,
@@ -205,6 +207,7 @@ class Config:
     isolation: IsolationConfig = field(default_factory=IsolationConfig)
     kb: KbConfig = field(default_factory=KbConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
     expose: ExposeConfig = SHOW_ALL
     profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
     workspace: WorkspaceConfig = NO_WORKSPACE

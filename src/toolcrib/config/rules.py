@@ -163,6 +163,7 @@ PREFERENCES = frozenset(
         *("kb.enabled", "kb.path", "kb.docs", "kb.embedder", "kb.embedders"),
         *("kb.provider", "kb.model", "kb.url", "kb.key", "kb.timeout"),
         *("model.provider", "model.model", "model.url", "model.key", "model.timeout", "model.max_tokens"),
+        *("network.proxy", "network.no_proxy", "network.loopback", "network.ca_file"),
         *("workspace.enabled", "workspace.root", "workspace.tools", "workspace.read", "workspace.timeout"),
         *("workspace.output", "workspace.fetch_size", "workspace.fetch_timeout"),
         *("platform.app_id", "platform.endpoint", "platform.token", "platform.tokens", "platform.development"),

@@ -237,6 +237,19 @@ class ModelConfig:
     """Of one answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class NetworkConfig:
+    """The way out, where it is not as the environment says."""
+
+    proxy: str = field(default="", repr=False)
+    """Empty: ``HTTPS_PROXY`` and its kin."""
+    no_proxy: tuple[str, ...] = ()
+    loopback: bool = False
+    """Whether what is on this machine is reached through the proxy, too."""
+    ca_file: str = ""
+    """Empty: ``SSL_CERT_FILE``, else the system's own."""
+
+
 TOKEN_CHECKS = ("jwt", "none")
 GATEWAY_VERSIONS = ("auto", "v1", "v2")
 

@@ -204,6 +204,10 @@ SETTINGS: Mapping[str, Key] = {
     "model.key": Key("key", some_text),
     "model.timeout": Key("timeout_s", timeout_s),
     "model.max_tokens": Key("max_tokens", count),
+    "network.proxy": Key("proxy", engine_url("http", "https")),
+    "network.no_proxy": Key("no_proxy", list_of(some_text, "a list of hosts")),
+    "network.loopback": Key("loopback", flag),
+    "network.ca_file": Key("ca_file", some_text),
     "workspace.enabled": Key("enabled", flag),
     "workspace.root": Key("root", some_text),
     "workspace.tools": Key("tools", list_of(one_of(*WORKSPACE_TOOLS), "a list of " + ", ".join(WORKSPACE_TOOLS))),
@@ -237,7 +241,7 @@ SETTINGS: Mapping[str, Key] = {
     "native": Key("native", list_of(import_path, "a list of import paths")),
 }
 
-_SECRET_PLACES = frozenset({"env", "headers", "key", "api_key", "token", "tokens", "store", "redis"})
+_SECRET_PLACES = frozenset({"env", "headers", "key", "api_key", "token", "tokens", "store", "redis", "proxy"})
 
 
 def check_table(written: PlacedValues, path: KeyPath, table: object) -> Mapping[str, Any]:

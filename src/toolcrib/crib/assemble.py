@@ -19,7 +19,7 @@ from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ResultsConfig, has_result_limit, without_result_limits
 from toolcrib.config.parse import flags_layer
-from toolcrib.config.references import Environment
+from toolcrib.config.references import Environment, for_network
 from toolcrib.config.secrets import secrets_of
 from toolcrib.core.call import SubAgents
 from toolcrib.core.errors import ConfigError
@@ -157,7 +157,7 @@ async def assemble(
     loaded: Loaded, options: BuildOptions = PLAIN, *, emit: Emit = drop, surroundings: Environment | None = None
 ) -> Crib:
     """An open Crib; the caller closes it."""
-    around = surroundings or Environment()
+    around = for_network(surroundings or Environment(), loaded.config)
     shared = await open_shared(loaded.config, around.env)
     try:
         return await _assemble(loaded, shared, around, emit, options)

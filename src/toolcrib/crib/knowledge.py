@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment, resolve
+from toolcrib.config.references import Environment, for_network, resolve
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable, UnreadableSource
 from toolcrib.core.events import Emit, drop
+from toolcrib.core.network import Network
 from toolcrib.core.tool import Tool
 from toolcrib.crib.backend import find_store
 from toolcrib.knowledge.tools import KnowledgeTools
@@ -133,7 +134,9 @@ def make_library(
     embedders = make_embedders(config, surroundings, load)
     compare = (lambda: None) if config.embedder == "none" else load
     allowed = AllowedFolders(surroundings.cwd, tuple(Path(path).expanduser() for path in config.add_from))
-    return Library(store, compare, own, parse_foreign or refuse_foreign, embedders, allowed)
+    library = Library(store, compare, own, parse_foreign or refuse_foreign, embedders, allowed)
+    library.network = Network.of(surroundings.env)
+    return library
 
 
 def make_store(config: KbConfig, surroundings: Environment, shared: StoreSettings | None) -> "KnowledgeStore":
@@ -185,7 +188,8 @@ def make_embedder(name: str, described: EmbedderConfig, surroundings: Environmen
         folder = (surroundings.cwd / Path(path).expanduser()).absolute()
         return OnnxEmbedder(name, folder, prefixes, described.batch, described.dimensions)
     endpoint = Endpoint(name, described.kind, model, url, key, described.dimensions, described.batch)
-    return EndpointEmbedder(replace(endpoint, timeout_s=described.timeout_s, prefixes=prefixes))
+    network = Network.of(surroundings.env)
+    return EndpointEmbedder(replace(endpoint, timeout_s=described.timeout_s, prefixes=prefixes, network=network))
 
 
 def kb_path(config: KbConfig, surroundings: Environment) -> Path:
@@ -208,7 +212,7 @@ def make_answerer(config: KbConfig, surroundings: Environment) -> "Answerer":
         return resolve(getattr(config, name), surroundings.env, field=f"kb.{name}")
 
     settings = ModelSettings(config.provider, read("model"), read("url"), read("key"), config.timeout_s, "[kb]")
-    return Answerer(HttpModel(settings))
+    return Answerer(HttpModel(settings, Network.of(surroundings.env)))
 
 
 @asynccontextmanager
@@ -219,6 +223,7 @@ async def open_library(config: Config, surroundings: Environment) -> AsyncIterat
     from toolcrib.sources.mcp.bounds import Isolator
     from toolcrib.transports.process.spawn import Spawner
 
+    surroundings = for_network(surroundings, config)
     spawner = Spawner()
     bounds = Isolator(spawner, surroundings.env, config.isolation, VERSION)
     workers = Workers(spawner, bounds.host, bounds.prover, surroundings.env)

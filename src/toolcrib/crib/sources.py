@@ -18,6 +18,7 @@ from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode
 from toolcrib.core.names import check_server_name, is_tool_name
+from toolcrib.core.network import PROXY_VARIABLES, Network
 from toolcrib.core.source import Listing, SourceStatus, ToolSource
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import Tool
@@ -211,7 +212,7 @@ class SourceMaker:
                 return await StdioLink.open(self.spawner, spec, events, self._tasks)
             from toolcrib.sources.mcp.http_link import HttpLink
 
-            return await HttpLink.open(resolved, events, self._tasks)
+            return await HttpLink.open(resolved, events, self._tasks, Network.of(self._around.env))
 
         return dial
 
@@ -251,12 +252,14 @@ class SourceMaker:
 
 
 def _own_secrets(config: Config, around: Environment) -> frozenset[str]:
-    """The secrets that toolcrib itself is given: for models, embedders, the platform, and what replicas share."""
+    """The secrets that toolcrib itself is given: for models, embedders, proxies, the platform, what replicas share."""
     model, platform, kb, embedders = config.model, config.platform, config.kb, config.kb.embedders.values()
     tokens = (platform.token, *platform.tokens.values())
     keys = [("key", text) for text in (*tokens, kb.key, *(one.api_key for one in embedders))]
+    written = (value for name, value in around.env.items() if name.lower() in PROXY_VARIABLES and value)
+    proxies = [value if "://" in value else f"http://{value}" for value in written]
     places = (model.url, platform.endpoint, config.store.url, config.redis.url, kb.url, *(one.url for one in embedders))
-    addresses = [("", text) for text in places]
+    addresses = [("", text) for text in (*places, *proxies)]
     return secrets_of([*keys, *addresses], around.env)
 
 
@@ -292,4 +295,4 @@ def errands_of(config: ModelConfig, env: Mapping[str, str]) -> SubAgents | None:
     from toolcrib.agents.errands import Errands
     from toolcrib.models.http_model import HttpModel
 
-    return Errands(lambda: HttpModel(model_settings(None, config, env)), config.max_tokens)
+    return Errands(lambda: HttpModel(model_settings(None, config, env), Network.of(env)), config.max_tokens)

@@ -10,6 +10,7 @@ from toolcrib.config.sections import IsolationConfig, WorkspaceConfig
 from toolcrib.core.call import SubAgents, Tooling
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import IsolationLevel
+from toolcrib.core.network import Network
 from toolcrib.core.tool import Tool
 from toolcrib.core.worklist import WorkList
 from toolcrib.isolate.plan import is_too_wide
@@ -129,12 +130,13 @@ def _make(config: WorkspaceConfig, place: WorkspacePlace, surroundings: Environm
         config.timeout_s,
         config.output,
     )
+    fetching = FetchLimits(config.fetch_size, config.fetch_timeout_s, network=Network.of(surroundings.env))
     return Toolset(
         shell=ShellTools(root, programs, shell),
         files=FileTools(root),
         lists=ListTools(root),
         search=SearchTools(root, programs, scan_in(workers)),
-        pages=PageTools(FetchLimits(config.fetch_size, config.fetch_timeout_s), markdown_in(workers)),
+        pages=PageTools(fetching, markdown_in(workers)),
         tasks=TaskTools(behind.work),
         delegate=DelegateTool(behind.tooling, behind.agents),
     )

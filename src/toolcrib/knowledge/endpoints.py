@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable, SourceUnavailable
+from toolcrib.core.network import Network
 from toolcrib.knowledge.embedding import NO_PREFIXES, Prefixes, check_dimensions, to_unit
 from toolcrib.transports.http.client import HttpPool, PoolLimits, Response
 from toolcrib.transports.http.dial import encode_own_headers
@@ -44,6 +45,8 @@ class Endpoint:
     batch: int = 0
     timeout_s: float = 30.0
     prefixes: Prefixes = NO_PREFIXES
+    network: Network | None = None
+    """The way there; ``None`` leaves it to the environment of this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +110,16 @@ class EndpointEmbedder:
         if self._endpoint.dimensions:
             body["dimensions"] = self._endpoint.dimensions
         try:
-            pool = self._pool = self._pool or HttpPool(self._url, limits=PoolLimits(connections=4))
+            pool = self._pool = self._pool or self._open_pool()
             async with asyncio.timeout(min(timeout_s, self._endpoint.timeout_s)):
                 return await pool.exchange(self._head(pool), msgspec.json.encode(body), replayable=True)
         except TimeoutError:
             raise self._trouble(f"{pool.origin} did not answer in time", "Is it running, and not busy?") from None
         except (SourceUnavailable, ConfigError) as error:
             raise self._trouble(self._masked(error.message).rstrip("."), "Is it running, and url right?") from error
+
+    def _open_pool(self) -> HttpPool:
+        return HttpPool(self._url, network=self._endpoint.network, limits=PoolLimits(connections=4))
 
     def _head(self, pool: HttpPool) -> bytes:
         headers = {"content-type": "application/json", "accept": "application/json"}

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from toolcrib.core.knowledge import (
     Passage,
     document_id,
 )
+from toolcrib.core.network import Network
 from toolcrib.knowledge.builder import compact, reindex
 from toolcrib.knowledge.embedding import Embedders
 from toolcrib.knowledge.fill import (
@@ -41,7 +43,7 @@ from toolcrib.knowledge.ingest import Ingest, ParseForeign, put
 from toolcrib.knowledge.parse.parsed import Parsed
 from toolcrib.knowledge.queued import AdditionReport, OnProgress
 from toolcrib.knowledge.retrieve import Retriever, Search, SearchResults
-from toolcrib.knowledge.survey import Adding, AllowedFolders, Page, SourceRoot
+from toolcrib.knowledge.survey import Adding, AllowedFolders, Page, SourceRoot, fetch
 
 if TYPE_CHECKING:
     from toolcrib.search.vectors import Embedder
@@ -87,6 +89,8 @@ class Library:
         self.ingest: Ingest | None = None
         self.emit: Emit = drop
         """Hears of what went another way than it should have, without harm."""
+        self.network: Network | None = None
+        """The way to pages; ``None`` leaves it to the environment of this process."""
 
     async def open(self) -> "Library":
         """Ready to be searched; the first time, toolcrib's own documents are brought up to date."""
@@ -94,7 +98,8 @@ class Library:
             if self._retriever is None:
                 self.embedder = await asyncio.to_thread(self._load_embedder)
                 self._embedders = self._embedders or Embedders.of(self.embedder)
-                self.ingest = Ingest(self.store, self._embedders, self._parse_foreign)
+                fetch_page = partial(fetch, network=self.network)
+                self.ingest = Ingest(self.store, self._embedders, self._parse_foreign, fetch_page)
                 self.ingest.emit = self.emit
                 await self._add_own(self.ingest)
                 self._retriever = Retriever(self.store, Index(self.store, self._embedders))

@@ -16,6 +16,7 @@ import msgspec
 from toolcrib.core.errors import ConfigError, PermissionDenied, UnreadableSource
 from toolcrib.core.globs import IGNORE_FILES, NEVER, Rule, is_ignored, read_rules
 from toolcrib.core.knowledge import Stamp
+from toolcrib.core.network import Network
 from toolcrib.knowledge.parse.reading import FOREIGN_MAX
 from toolcrib.transports.http.dial import HttpFailure
 from toolcrib.transports.http.fetch import FetchLimits, MayReach, is_public
@@ -366,9 +367,9 @@ class Page:
         return unquote(PurePosixPath(parts.path).name) or parts.hostname or "page"
 
 
-async def fetch(page: Page, may_reach: MayReach = is_public) -> Content:
+async def fetch(page: Page, may_reach: MayReach = is_public, network: Network | None = None) -> Content:
     """The bytes of a page; raises ``UnreadableSource``."""
-    limits = FetchLimits(FOREIGN_MAX, PATIENCE_S, may_reach)
+    limits = FetchLimits(FOREIGN_MAX, PATIENCE_S, may_reach, network)
     try:
         found = await http_fetch(page.url, [(b"accept", b"text/html, */*;q=0.8")], limits)
     except (HttpFailure, ConfigError) as error:

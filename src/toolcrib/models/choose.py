@@ -5,9 +5,12 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from toolcrib.core.errors import CallerError, ConfigError
+from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
+from toolcrib.models.anthropic import ANTHROPIC
 from toolcrib.models.api import Api, ModelFailed, ModelSettings
-from toolcrib.models.apis import find_api
+from toolcrib.models.ollama import OLLAMA
+from toolcrib.models.openai_chat import OPENAI
+from toolcrib.models.openai_responses import RESPONSES
 from toolcrib.models.talk import ModelReply, ModelRequest
 
 _KEYS = {
@@ -22,6 +25,18 @@ _URLS = {
     "openai-responses": "OPENAI_BASE_URL",
     "ollama": "OLLAMA_HOST",
 }
+
+
+APIS: Mapping[str, Api] = {api.name: api for api in (ANTHROPIC, OPENAI, RESPONSES, OLLAMA)}
+"""All APIs that are spoken."""
+
+
+def find_api(name: str) -> Api:
+    """The API of that name."""
+    if name not in APIS:
+        hint = did_you_mean(name, set(APIS)) or f"Known are {', '.join(APIS)}."
+        raise ConfigError(f"There is no model provider {name!r}.", hint=hint)
+    return APIS[name]
 
 
 def parse_model(words: str) -> ModelSettings:

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from toolcrib.core.errors import ProtocolError
+from toolcrib.core.network import Network
 from toolcrib.models.api import AnswerReader, Api, Event, Lines, ModelFailed, ModelSettings
-from toolcrib.models.apis import find_api
+from toolcrib.models.choose import find_api
 from toolcrib.models.talk import ModelReply, ModelRequest, TokenUsage
 from toolcrib.transports.http.client import HttpFailure, HttpPool, PoolLimits, Receive, Response
 from toolcrib.transports.http.dial import encode_own_headers
@@ -32,10 +33,10 @@ Taken = TypeVar("Taken")
 class HttpModel:
     """A model that is reached over HTTP; a busy one is asked again, as long as it has not begun to answer."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, network: Network | None = None) -> None:
         self.name = f"{settings.provider}:{settings.model}"
         self.api: Api = find_api(settings.provider)
-        self._settings = settings
+        self._settings, self._network = settings, network
         self._url = (settings.url or self.api.base_url).rstrip("/") + self.api.path
         self._unwanted: set[str] = set()
         """Fields of requests that this model does not take, as it has said."""
@@ -115,7 +116,7 @@ class HttpModel:
 
     async def _pieces(self, body: bytes) -> AsyncGenerator[bytes, None]:
         arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
-        async with _pool(self._url) as pool:
+        async with _pool(self._url, self._network) as pool:
             headers = {"content-type": "application/json", **self.api.headers(self._settings.key)}
             head = pool.encode_head("POST", pool.origin.target, encode_own_headers(self.name, headers))
 
@@ -215,8 +216,8 @@ def _message(said: object) -> str:
 
 
 @asynccontextmanager
-async def _pool(url: str) -> AsyncIterator[HttpPool]:
-    pool = HttpPool(url, limits=PoolLimits(connections=1))
+async def _pool(url: str, network: Network | None) -> AsyncIterator[HttpPool]:
+    pool = HttpPool(url, network=network, limits=PoolLimits(connections=1))
     try:
         yield pool
     finally:

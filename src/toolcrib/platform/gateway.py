@@ -18,6 +18,7 @@ import msgspec
 from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.manifest import MANIFEST_NAME, ManifestEntry, listed_items, read_entries
 from toolcrib.core.errors import CallerError, ConfigError, SourceUnavailable
+from toolcrib.core.network import Network
 from toolcrib.stores.files import read_text
 from toolcrib.transports.http.client import HttpFailure, HttpPool, PoolLimits, Response
 from toolcrib.transports.http.dial import encode_own_headers
@@ -50,6 +51,8 @@ class Patience:
     total_timeout_s: float = 30.0
     delays_s: Sequence[float] = (0.5, 1.0)
     """Before each further attempt, half of it by chance; the platform's own wish counts more."""
+    network: Network | None = None
+    """The way there; ``None`` leaves it to the environment of this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ def app_segment(app_id: str | None) -> str:
 
 async def send(ask: Ask, patience: Patience, what: str) -> Response:
     """The answer to a request, asked for again while the platform is busy or out of reach."""
-    pool = HttpPool(ask.url, connect_timeout_s=patience.connect_timeout_s, limits=PoolLimits(4, body_bytes=BODY_MAX))
+    limits = PoolLimits(4, body_bytes=BODY_MAX)
+    pool = HttpPool(ask.url, connect_timeout_s=patience.connect_timeout_s, network=patience.network, limits=limits)
     try:
         async with asyncio.timeout(patience.total_timeout_s):
             return await _patiently(pool, ask, patience.delays_s)

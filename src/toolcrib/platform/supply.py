@@ -14,6 +14,7 @@ from toolcrib.config.references import resolve
 from toolcrib.core.access import matches
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import to_server_name
+from toolcrib.core.network import Network
 from toolcrib.platform.gateway import Patience, Whereabouts
 from toolcrib.platform.headers import SHARED_VARIABLE, TokenPlan, variable_for
 from toolcrib.platform.servers import McpServerConfig, Platform, PlatformToolOptions
@@ -40,7 +41,7 @@ class PlatformSupply:
     async def __call__(self) -> dict[str, ServerConfig]:
         """The servers by name; what comes from elsewhere is taken literally, whatever it looks like."""
         config, platform = self._config, self._platform
-        patience = Patience(total_timeout_s=config.timeout_s)
+        patience = Patience(total_timeout_s=config.timeout_s, network=Network.of(self._env))
         options = PlatformToolOptions(
             config.orchestrator, manifest=config.manifest, version=config.version, token_check=config.token_check
         )

@@ -1,7 +1,6 @@
 """``toolcrib chat``: talk to a model that has all the tools."""
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -18,9 +17,11 @@ from toolcrib.cli.invoke import Options, Parser, add_common, read_stdin
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import load_here
 from toolcrib.cli.running import run_once
+from toolcrib.config.references import Environment, for_network
 from toolcrib.config.sections import ModelConfig
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import CALL_SLOW
+from toolcrib.core.network import Network
 from toolcrib.crib.sources import model_settings
 from toolcrib.models.http_model import HttpModel
 from toolcrib.project.running import assemble_configured
@@ -187,7 +188,8 @@ def run_chat(options: Options, console: Console) -> int:
 
 async def _chat(options: Options, console: Console) -> int:
     loaded = load_here(options)
-    model = HttpModel(model_settings(options.model, loaded.config.model, os.environ))
+    env = for_network(Environment(), loaded.config).env
+    model = HttpModel(model_settings(options.model, loaded.config.model, env), Network.of(env))
     question = _question(options)
     log = one_shot_log(options, console)
     log.untold |= {CALL_SLOW} if log.untold else set()  # every call is shown with its time

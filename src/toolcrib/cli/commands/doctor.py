@@ -11,6 +11,7 @@ from toolcrib.cli.checks import (
     check_files,
     check_knowledge,
     check_ledger,
+    check_network,
     check_profiles,
     check_server,
     check_supply,
@@ -52,7 +53,8 @@ def run_doctor(options: Options, console: Console) -> int:
 async def _examine(options: Options, console: Console) -> int:
     try:
         loaded = load_here(options)
-        of_files = [*check_files(loaded), *await check_ledger(loaded, Environment().env)]
+        of_files = [*check_files(loaded), *check_network(loaded.config, Environment())]
+        of_files += await check_ledger(loaded, Environment().env)
         of_servers = await _run_servers(options, loaded, console)
         of_log = await check_audit(loaded.config, Environment())
         of_kb = await check_knowledge(loaded.config.kb, Environment(), loaded.config.store)

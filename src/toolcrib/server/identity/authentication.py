@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib.config.model import Config
+from toolcrib.config.references import Environment, for_network
 from toolcrib.config.sections import AccessConfig, AuthConfig
 from toolcrib.core.access import EVERYTHING, NOTHING, OWNER_ID, Caller, Grants
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.backend import find_tokens
@@ -256,7 +258,9 @@ def _jwt(config: Config, here: AuthContext) -> "tuple[JwtGate, KeyRing]":
 
     require_joserfc()
     auth = config.auth
-    keys = KeyRing(fetch_from(auth.jwks) if "://" in auth.jwks else read_from(_key_file(config)), here.emit, here.clock)
+    network = Network.of(for_network(Environment(env=here.env), config).env)
+    fetch = fetch_from(auth.jwks, network) if "://" in auth.jwks else read_from(_key_file(config))
+    keys = KeyRing(fetch, here.emit, here.clock)
     policy = JwtPolicy(auth.issuer, auth.audience, auth.algorithms, auth.max_age_s, auth.leeway_s)
     return JwtGate(policy, keys, here.now), keys
 

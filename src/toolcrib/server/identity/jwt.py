@@ -21,6 +21,7 @@ import msgspec
 
 from toolcrib.core.errors import ConfigError, SourceUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.network import Network
 from toolcrib.transports.http.client import HttpPool, PoolLimits
 from toolcrib.transports.http.message import Refusal
 
@@ -320,11 +321,11 @@ def is_signed_by(token: Unverified, key: PublicKey) -> bool:
         return False
 
 
-def fetch_from(address: str) -> Fetch:
+def fetch_from(address: str, network: Network | None = None) -> Fetch:
     """Fetches from an address; no redirect is followed and no more than a small document is taken."""
 
     async def fetch() -> bytes:
-        pool = HttpPool(address, limits=PoolLimits(connections=1, body_bytes=BODY_MAX))
+        pool = HttpPool(address, network=network, limits=PoolLimits(connections=1, body_bytes=BODY_MAX))
         try:
             answer = await pool.request("GET", pool.origin.target, ((b"accept", b"application/json"),))
         finally:

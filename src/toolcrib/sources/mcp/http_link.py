@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw
 from toolcrib.config.model import ServerConfig
 from toolcrib.core.call import BackChannel
 from toolcrib.core.errors import ConnectionLost, ProtocolError, SourceUnavailable, ToolcribError
+from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
 from toolcrib.sources.mcp import link
 from toolcrib.sources.mcp.http_status import check_status
@@ -155,12 +156,14 @@ class HttpLink:
 
     discover_patience_s = 15.0
 
-    def __init__(self, server: ServerConfig, events: LinkEvents, tasks: TaskScope) -> None:
+    def __init__(
+        self, server: ServerConfig, events: LinkEvents, tasks: TaskScope, network: Network | None = None
+    ) -> None:
         self._server = server
         self._events = events
         self._tasks = tasks
         self._loop = asyncio.get_running_loop()
-        self._pool = HttpPool(server.url or "", connect_timeout_s=server.connect_timeout_s)
+        self._pool = HttpPool(server.url or "", connect_timeout_s=server.connect_timeout_s, network=network)
         self._own = encode_own_headers(server.name, server.headers)
         self._session: bytes | None = None
         self._version = ""
@@ -175,9 +178,11 @@ class HttpLink:
         self._listener: asyncio.Task[Any] | None = None
 
     @classmethod
-    async def open(cls, server: ServerConfig, events: LinkEvents, tasks: TaskScope) -> "HttpLink":
+    async def open(
+        cls, server: ServerConfig, events: LinkEvents, tasks: TaskScope, network: Network | None = None
+    ) -> "HttpLink":
         """A link whose first question will dial."""
-        return cls(server, events, tasks)
+        return cls(server, events, tasks, network)
 
     @property
     def is_open(self) -> bool:

@@ -1,23 +1,34 @@
 """An HTTP/1.1 client for one server, over connections that are kept and used again.
 
-Redirects are not followed: a token must not travel to wherever a server points. The proxies that environment variables
-like ``HTTPS_PROXY`` name are not used; a server that can only be reached through one cannot be reached from here.
+Redirects are not followed: a token must not travel to wherever a server points. Everything toolcrib asks of others goes
+out here, so that proxies and certificate authorities count everywhere: see
+``core.network``.
 """
 
 import asyncio
 import os
 import socket
-import ssl as tls
+import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, cast
 
 import httptools
 
 from toolcrib.core.errors import InternalError
-from toolcrib.transports.http.dial import HttpFailure, HttpOrigin, dial
+from toolcrib.core.network import Network
+from toolcrib.transports.http.dial import (
+    HttpFailure,
+    HttpOrigin,
+    check_addresses,
+    dial,
+    dial_through,
+    parse_proxy,
+    refused_by,
+    resolve,
+    tls_context,
+)
 from toolcrib.transports.http.message import MOST_REPEATS, Headers, Repeated, encode_headers, head_size, list_headers
 
 JOIN_LIMIT = 65_536
@@ -212,7 +223,7 @@ class ClientConnection(asyncio.Protocol):
         return joined
 
     def _failure(self, deed: str) -> HttpFailure:
-        return HttpFailure(f"{self._pool.origin} {deed}.", phase="answer", sent=True)
+        return HttpFailure(f"{self._pool} {deed}.", phase="answer", sent=True)
 
 
 def idle_allowance(keep_alive: bytes | None, otherwise_s: float) -> float:
@@ -229,17 +240,8 @@ def idle_allowance(keep_alive: bytes | None, otherwise_s: float) -> float:
 __all__ = ["Choose", "HttpFailure", "HttpPool", "PoolLimits", "Receive", "Response"]
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-
-
-def default_context() -> tls.SSLContext:
-    """Trusts what this machine trusts, by the variables that say where its certificates are."""
-    return _make_context(*(os.environ.get(name, "") for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")))
-
-
-@cache
-def _make_context(_file: str, _folder: str) -> tls.SSLContext:
-    """Made once, because reading all certificates takes 20 ms and more."""
-    return tls.create_default_context()
+PROXY_AUTHENTICATION: Final = 407
+UNUSABLE: Final = REDIRECTS | {PROXY_AUTHENTICATION}
 
 
 class HttpPool:
@@ -250,14 +252,19 @@ class HttpPool:
         base_url: str,
         *,
         connect_timeout_s: float = 5,
-        ssl: tls.SSLContext | None = None,
+        network: Network | None = None,
         limits: PoolLimits | None = None,
         may_reach: Callable[[str], bool] | None = None,
     ) -> None:
+        """Without ``network``, the environment of this process says which proxy and certificates count."""
         self.origin = HttpOrigin.parse(base_url)
         self.limits = limits or PoolLimits()
         self._connect_timeout_s = connect_timeout_s
-        self._ssl = ssl
+        self._network = network or Network.of(os.environ)
+        proxy_url = self._network.proxy_url(self.origin.host, self.origin.port, tls=self.origin.tls)
+        self._proxy = parse_proxy(proxy_url) if proxy_url else None
+        self._forwarder = None if self.origin.tls else self._proxy
+        """The proxy that is sent the requests themselves, not only asked for a tunnel."""
         self._may_reach = may_reach
         self._connections: set[ClientConnection] = set()
         self._idle: list[ClientConnection] = []
@@ -265,12 +272,22 @@ class HttpPool:
         self._places = self.limits.connections
         self._closed = False
 
+    def __str__(self) -> str:
+        return f"{self.origin} (through the proxy {self._proxy})" if self._proxy is not None else str(self.origin)
+
     def encode_head(self, method: str, target: bytes, headers: Headers) -> bytes:
         """The part of a request that stays the same from call to call, for :meth:`exchange`."""
         if method in ("HEAD", "CONNECT") or target.split() != [target]:
             raise InternalError(f"A request {method} {target!r} cannot be sent from here.")
-        first = b"%b %b HTTP/1.1\r\nhost: %b\r\n" % (method.encode(), target, self.origin.authority)
-        return first + encode_headers(headers)
+        authority, more = self.origin.authority, b""
+        if self._forwarder is not None:
+            target, more = b"http://%b%b" % (authority, target), self._forwarder.authorization
+        return b"%b %b HTTP/1.1\r\nhost: %b\r\n%b" % (
+            method.encode(),
+            target,
+            authority,
+            more + encode_headers(headers),
+        )
 
     async def request(self, method: str, target: bytes, headers: Headers = (), body: bytes = b"") -> Response:
         """Send one request and read the whole answer, whatever its status."""
@@ -293,8 +310,8 @@ class HttpPool:
                 raise
             self._drop_idle()  # they are as old as the one that failed, and would keep a place from us
             response = await self._send(await self._acquire(), head, body, choose)
-        if response.status in REDIRECTS:
-            raise self._redirected(response)
+        if response.status in UNUSABLE:
+            self._check(response)
         return response
 
     async def close(self) -> None:
@@ -367,13 +384,7 @@ class HttpPool:
 
     async def _dial(self) -> ClientConnection:
         try:
-            connection = await dial(
-                self.origin,
-                lambda: ClientConnection(self),
-                await self._context(),
-                self._connect_timeout_s,
-                self._may_reach,
-            )
+            connection = await self._connect()
         except BaseException:
             self._vacate()
             raise
@@ -384,10 +395,22 @@ class HttpPool:
         self.forget(connection)
         raise self._closed_failure() if self._closed else HttpFailure(f"{self.origin} hung up.", phase="connect")
 
-    async def _context(self) -> tls.SSLContext | None:
-        if self.origin.tls and self._ssl is None:
-            self._ssl = await asyncio.to_thread(default_context)
-        return self._ssl if self.origin.tls else None
+    async def _connect(self) -> ClientConnection:
+        proxy, timeout_s = self._proxy, self._connect_timeout_s
+        is_tls = self.origin.tls or (proxy is not None and proxy.origin.tls)
+        context = await self._tls_context() if is_tls else None
+        if proxy is None:
+            return await dial(self.origin, self._build, context, timeout_s, self._may_reach)
+        if self._may_reach is not None:
+            # The proxy resolves the name anew: one that is not known here cannot be judged, so it is not asked for.
+            check_addresses(self.origin, await resolve(self.origin, timeout_s), self._may_reach)
+        return await dial_through(proxy, self.origin, self._build, context, timeout_s)
+
+    async def _tls_context(self) -> ssl.SSLContext:
+        return await asyncio.to_thread(tls_context, self._network.ca_file, self._network.ca_dir)
+
+    def _build(self) -> ClientConnection:
+        return ClientConnection(self)
 
     def _hand_over(self, connection: ClientConnection | None) -> bool:
         while self._waiting:
@@ -407,6 +430,12 @@ class HttpPool:
 
     def _closed_failure(self, *, sent: bool = False) -> HttpFailure:
         return HttpFailure(f"The connections to {self.origin} were closed.", phase="closed", sent=sent)
+
+    def _check(self, response: Response) -> None:
+        if response.status in REDIRECTS:
+            raise self._redirected(response)
+        if self._forwarder is not None:
+            raise refused_by(self._forwarder, self.origin, response.status)
 
     def _redirected(self, response: Response) -> HttpFailure:
         where = (response.header(b"location") or b"nowhere").decode("latin-1")

@@ -7,6 +7,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from urllib.parse import urljoin
 
 from toolcrib.core.errors import ConfigError
+from toolcrib.core.network import Network
 from toolcrib.transports.http.client import HttpPool, PoolLimits
 from toolcrib.transports.http.dial import HttpFailure
 from toolcrib.transports.http.message import Headers
@@ -43,7 +44,9 @@ class FetchLimits:
     body_bytes: int
     timeout_s: float
     may_reach: MayReach = is_public
-    """Asked of the very address that is dialled."""
+    """Asked of the very address that is dialled; with a proxy, of those that the name has here."""
+    network: Network | None = None
+    """The way there; ``None`` leaves it to the environment of this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ async def fetch(url: str, headers: Headers, limits: FetchLimits) -> Fetched:
 
 async def _get(url: str, headers: Headers, limits: FetchLimits) -> Fetched | str:
     """What is there, or where it points to."""
-    pool = HttpPool(url, limits=PoolLimits(connections=1, body_bytes=limits.body_bytes), may_reach=limits.may_reach)
+    taken = PoolLimits(connections=1, body_bytes=limits.body_bytes)
+    pool = HttpPool(url, network=limits.network, limits=taken, may_reach=limits.may_reach)
     try:
         response = await pool.request("GET", pool.origin.target, headers)
     except HttpFailure as failure:
