@@ -28,7 +28,7 @@ def test_commands_and_groups_come_first(toolcrib):
     assert completed(toolcrib, "se") == ["serve", "servers"]
     assert completed(toolcrib, "servers", "re") == ["refresh"]
     assert completed(toolcrib, "tokens", "") == ["create", "ls", "revoke", "reset"]
-    assert completed(toolcrib, "tokens", "--d") == ["--days"]
+    assert completed(toolcrib, "cost", "--d") == ["--days"]
 
 
 def test_options_are_those_of_the_command(toolcrib):

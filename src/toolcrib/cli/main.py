@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "disconnect": ("connect", "Take toolcrib out of a client again; its file is as it was before."),
     "projects ls": ("projects", "List the directories toolcrib was run in."),
     "projects rm": ("projects", "Forget a project; its files stay."),
-    "tokens": ("cost", "Show what the tools cost in tokens, what of it is used, and what to leave out."),
+    "cost": ("cost", "Show what the tools cost of a model's context, what of it is used, and what to leave out."),
     "tokens create": ("tokens", "Make a token for a client, with no more reach than it needs."),
     "tokens ls": ("tokens", "List the tokens and what they may do."),
     "tokens revoke": ("tokens", "End a token at once."),
@@ -75,7 +75,7 @@ GROUPS = {
     "approvals": "Answer what agents want to do, and look after the answers.",
     "servers": "Look after the MCP servers.",
     "projects": "Look after the projects toolcrib knows.",
-    "tokens": "Alone: what the tools cost in tokens. With a command: the access tokens of those who come over HTTP.",
+    "tokens": "Look after the access tokens of programs that come over HTTP.",
     "audit": "Look up what was done.",
     "kb": "Keep documents that agents can search and quote.",
     "db": "Look after the database that replicas share.",
@@ -129,8 +129,6 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _dispatch_group(argv: list[str]) -> int:
-    if argv[0] in COMMANDS and (len(argv) == 1 or argv[1].startswith("-")):
-        return _run_command(argv[0], argv[1:])
     if len(argv) == 1:
         sys.stderr.write(_group_help(argv[0]) + "\n")
         return 2
@@ -153,7 +151,7 @@ def _run_command(name: str, argv: list[str]) -> int:
 
 
 def _help(name: str) -> int:
-    if name in COMMANDS and name not in GROUPS:
+    if name in COMMANDS:
         return _run_command(name, ["--help"])
     return _print(_group_help(name) if name in GROUPS else _top_help())
 
@@ -173,8 +171,7 @@ Every command takes --help, and --config FILE (a toolcrib.toml or any mcpServers
 
 
 def _group_help(group: str) -> str:
-    alone = {group: COMMANDS[group][1]} if group in COMMANDS else {}
-    members = alone | {f"{group} {name}": COMMANDS[f"{group} {name}"][1] for name in _members(group)}
+    members = {f"{group} {name}": COMMANDS[f"{group} {name}"][1] for name in _members(group)}
     return f"{GROUPS[group]}\n\nUsage: toolcrib {group} COMMAND [options]\n\n{_columns(members)}"
 
 

@@ -59,7 +59,7 @@ def run_complete(options: Options, console: Console) -> int:
 def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
     """Everything that may stand where ``last`` stands."""
     name = _command(before)
-    if name is None or (name in GROUPS and len(before) == 1 and not last.startswith("-")):
+    if name is None:
         yield from _commands(before)
     elif before[-1] in VALUES:
         yield from ((value, "") for value in VALUES[before[-1]])

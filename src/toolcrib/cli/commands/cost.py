@@ -1,4 +1,4 @@
-"""``toolcrib tokens``: what servers, tools and profiles cost in tokens, what is used, and what to leave out."""
+"""``toolcrib cost``: what servers, tools and profiles cost in tokens, what is used, and what to leave out."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,22 +17,16 @@ from toolcrib.stores.audit.reading import ToolUsage
 
 DEAREST = 10
 PAIRS = 5
-TOKENS_EXAMPLES = """\
+COST_EXAMPLES = """\
 examples:
-  toolcrib tokens
-  toolcrib tokens --days 7 --all
-  toolcrib tokens --json | jq -r .proposal.toml
-
-access tokens, for those who come in over HTTP, have commands of their own:
-  toolcrib tokens create   make one
-  toolcrib tokens ls       list them
-  toolcrib tokens revoke   end one at once
-  toolcrib tokens reset    end all, so that none is asked for"""
+  toolcrib cost
+  toolcrib cost --days 7 --all
+  toolcrib cost --json | jq -r .proposal.toml"""
 
 Report = Mapping[str, Any]
 
 
-def add_tokens_arguments(parser: Parser) -> None:
+def add_cost_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument(
         "--days", type=int, default=DAYS, metavar="N", help=f"how far back to look for calls of a tool [{DAYS}]"
@@ -43,7 +37,7 @@ def add_tokens_arguments(parser: Parser) -> None:
     add_common(parser)
 
 
-def run_tokens(options: Options, console: Console) -> int:
+def run_cost(options: Options, console: Console) -> int:
     """Count; servers nobody has asked yet are asked first."""
     if not 1 <= options.days <= 3650:
         raise UsageError(f"--days {options.days} is no span to look back.", hint="Use 1 to 3650.")

@@ -102,7 +102,7 @@ def _show(serving: Serving, troubles: dict[str, str], options: Options, console:
         return
     _show_origin(serving, console)
     print_servers(console, entries)
-    console.print(f"{cost}: toolcrib tokens")
+    console.print(f"{cost}: toolcrib cost")
     for line in connection_lines(serving, console):
         console.print(line)
 
