@@ -57,7 +57,7 @@ async def cost(rows: Sequence[Row], queries: Sequence[str]) -> dict[str, float]:
         for query in queries:
             hits = await front.find(query, 5, caller=LOCAL_USER)
             if len(hits) == 5:
-                found = await front.run(made.crib.request("tools_find", {"query": query}))
+                found = await front.run(front.request("tools_find", {"query": query}))
                 as_json.append(tokens(json.dumps([hit.route.to_mcp() for hit in hits], separators=(",", ":"))))
                 as_lines.append(tokens(found.text))
         return {
@@ -94,7 +94,7 @@ async def fleet() -> list[Row]:
 async def listed(window: ProfileView) -> float:
     """The tokens of a client's first listing, envelope left out."""
     request = Inbound("2.0", 1, "tools/list", {})
-    mcp = McpService(window.crib, ServerIdentity(), window)
+    mcp = McpService(window, ServerIdentity())
     body, _ = await mcp.respond(request, Asker("2025-06-18"), RecordingChannel())
     return tokens(json.dumps(json.loads(body)["result"]["tools"], separators=(",", ":")))
 

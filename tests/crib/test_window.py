@@ -45,7 +45,7 @@ def meta(tool: str, caller: Caller | None = None, **arguments: object) -> ToolCa
 
 
 async def listed(window: ProfileView, client: str = "", caller: Caller | None = None) -> list[str]:
-    mcp = McpService(window.crib, ServerIdentity(), window)
+    mcp = McpService(window, ServerIdentity())
     asker = Asker("2025-06-18", info={"name": client})
     grants = caller or Caller("me", grants=EVERYTHING)
     body, _ = await mcp.respond(Inbound("2.0", 1, "tools/list", {}), asker, RecordingChannel(), grants)
@@ -147,7 +147,7 @@ async def test_a_tool_called_through_another_is_called_as_itself():
 async def test_a_call_that_cannot_be_made_says_how_it_can(arguments, says):
     """In the result, where a model reads it: never as an error of the protocol."""
     async with memory_crib(hub()) as made:
-        mcp = McpService(made.crib, ServerIdentity(), ProfileView(made.crib, ProfileSettings(SEARCH)))
+        mcp = McpService(ProfileView(made.crib, ProfileSettings(SEARCH)), ServerIdentity())
         request = Inbound("2.0", 1, "tools/call", {"name": "tools_call", "arguments": arguments})
         body, _ = await mcp.respond(request, Asker("2025-06-18"), RecordingChannel())
 

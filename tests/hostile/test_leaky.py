@@ -18,6 +18,7 @@ from tests.server.rest.api import Api, owner_token
 from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.server.mcp.stdio import StdioDoor
 from toolcrib.stores.audit.file import AuditFile
@@ -181,7 +182,7 @@ async def test_no_secret_reaches_a_client_over_stdio(tmp_path, leaky_url):
     env = {**ENV, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": {"name": "t"}}
     async with open_crib(str(config), emit=lambda _: None, surroundings=Environment(tmp_path, env)) as crib:
-        door = StdioDoor(McpService(crib, ServerIdentity("toolcrib", "1")), LOCAL_USER)
+        door = StdioDoor(McpService(ProfileView(crib), ServerIdentity("toolcrib", "1")), LOCAL_USER)
         out = OneWay(door.out)
         door.out.connection_made(out)
 

@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 
 from toolcrib.config.model import Config
 from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.http import HttpDoor
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.sources.native.functions import tool
@@ -31,7 +32,7 @@ class Served:
 async def mcp_server(*tools):
     """One with ``greet``, unless told otherwise."""
     async with open_crib(Config(), tools=tools or (greet,), keep_results=False) as crib:
-        door = HttpDoor(McpService(crib, ServerIdentity(version="1")))
+        door = HttpDoor(McpService(ProfileView(crib), ServerIdentity(version="1")))
         served = Served(door)
         server = HttpServer({"/mcp": served.handle})
         await server.start("127.0.0.1", 0)

@@ -57,6 +57,9 @@ class ProfileSettings:
         return self.profile is None and self.expose.mode == "all" and not self.expose.clients
 
 
+SHOWS_ALL = ProfileSettings()
+
+
 @dataclass(slots=True)
 class _Made:
     """What was made from one version of the catalogue."""
@@ -70,9 +73,11 @@ class _Made:
 class ProfileView:
     """One way to look at a Crib; stays the same object while the configuration behind it changes."""
 
-    def __init__(self, crib: Crib, settings: ProfileSettings, name: str = "") -> None:
+    def __init__(self, crib: Crib, settings: ProfileSettings = SHOWS_ALL, name: str = "") -> None:
         self.crib, self.name = crib, name
-        self._settings, self.is_plain = settings, settings.is_plain
+        self.request = crib.request
+        """Makes a call for ``run``."""
+        self._settings, self._is_plain = settings, settings.is_plain
         self._versions = itertools.count(1)
         self._made = _Made()
         self._search: ToolSearch | None = None
@@ -88,7 +93,7 @@ class ProfileView:
         """Show something else from now on, and say so."""
         if settings == self._settings:
             return
-        self._settings, self.is_plain, self._made = settings, settings.is_plain, _Made()
+        self._settings, self._is_plain, self._made = settings, settings.is_plain, _Made()
         for listener in self._listeners:
             listener()
 
@@ -159,6 +164,10 @@ class ProfileView:
                 return mode
         return self.expose.mode
 
+    def wake(self) -> None:
+        """Wake what a session that begins will need; waits for nothing."""
+        self.crib.servers.wake()
+
     async def current(self) -> Catalog:
         """The tools, after asking those servers that must be asked."""
         await self.crib.current()
@@ -205,11 +214,11 @@ class ProfileView:
         self, name: str, arguments: Mapping[str, Any], *, caller: Caller = LOCAL_USER, channel: BackChannel = SILENT
     ) -> ToolResult:
         """Run a tool of this window; failure is a result."""
-        return await self.run_real(self.crib.request(name, dict(arguments), caller, channel))
+        return await self.run_real(self.request(name, dict(arguments), caller, channel))
 
     def run(self, call: ToolCall, client: str = "") -> Awaitable[ToolResult]:
         """Run a call by a name that this window shows."""
-        if self.is_plain:
+        if self._is_plain:
             return self.crib.run(call)
         if call.name in META and self.mode_for(client) != "all":
             return self._meta.run(call)

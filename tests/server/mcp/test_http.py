@@ -10,6 +10,7 @@ import pytest
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import NotImplementedHere
 from toolcrib.core.tool import Tool
+from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import http
 from toolcrib.server.mcp.http import HttpDoor
 from toolcrib.server.mcp.service import McpService, ServerIdentity
@@ -126,7 +127,7 @@ async def client_of(*sources: FakeSource, tools=()):
     """A client of a crib that knows its tools already."""
     async with memory_crib(*sources, tools=tools) as made:
         await made.crib.current()
-        door = HttpDoor(McpService(made.crib, ServerIdentity("toolcrib", "1")))
+        door = HttpDoor(McpService(ProfileView(made.crib), ServerIdentity("toolcrib", "1")))
         server = HttpServer({"/mcp": door.handle})
         await server.start("127.0.0.1", 0)
         client = Client(made, door, server)

@@ -10,6 +10,7 @@ from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants
 from toolcrib.core.call import ToolCall
 from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.crib.assemble import open_crib
+from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import http
 from toolcrib.server.mcp.http import HttpDoor
 from toolcrib.server.mcp.service import McpService, ServerIdentity
@@ -38,7 +39,7 @@ async def clients(*sources: FakeSource, holders=HOLDERS):
     """Ann and Bob at one door."""
     async with memory_crib(*sources) as made:
         await made.crib.current()
-        mcp = McpService(made.crib, ServerIdentity("toolcrib", "1"))
+        mcp = McpService(ProfileView(made.crib), ServerIdentity("toolcrib", "1"))
         door = HttpDoor(mcp, NOBODY, lambda caller: any(caller.id == known.id for known in holders.values()))
         server = HttpServer({"/mcp": door.handle}, policy=GuardPolicy(identify=holders.get))
         await server.start("127.0.0.1", 0)
@@ -169,7 +170,7 @@ async def test_without_tokens_the_caller_of_the_door_makes_all_requests():
     limited = Caller("local", "agent", Grants(SecurityLevel.READ_ONLY))
     async with memory_crib(source) as made:
         await made.crib.current()
-        door = HttpDoor(McpService(made.crib, ServerIdentity()), limited)
+        door = HttpDoor(McpService(ProfileView(made.crib), ServerIdentity()), limited)
         server = HttpServer({"/mcp": door.handle})
         await server.start("127.0.0.1", 0)
         client = Client(made, door, server)
@@ -188,7 +189,7 @@ async def test_the_token_of_a_client_never_travels_on_to_a_server(tmp_path):
     seen: list[tuple[bytes, bytes]] = []
     async with memory_crib(FakeSource("inner", ["work"])) as made:
         await made.crib.current()
-        inner = HttpDoor(McpService(made.crib, ServerIdentity()))
+        inner = HttpDoor(McpService(ProfileView(made.crib), ServerIdentity()))
 
         def noting(request, exchange) -> None:
             seen.extend([*request.headers, (b"body", request.body)])
@@ -197,7 +198,7 @@ async def test_the_token_of_a_client_never_travels_on_to_a_server(tmp_path):
         backend = HttpServer({"/mcp": noting})
         await backend.start("127.0.0.1", 0)
         async with open_crib({"mcpServers": {"far": {"url": f"http://{backend.address}/mcp"}}}) as crib:
-            door = HttpDoor(McpService(crib, ServerIdentity()), LOCAL_USER)
+            door = HttpDoor(McpService(ProfileView(crib), ServerIdentity()), LOCAL_USER)
             server = HttpServer({"/mcp": door.handle}, policy=GuardPolicy(identify={b"ann-s3cret": ANN}.get))
             await server.start("127.0.0.1", 0)
             ann = Known(Client(made, door, server), "ann-s3cret")

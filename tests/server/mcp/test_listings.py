@@ -63,7 +63,7 @@ ALL = ["add", "docs__read", "hub__drop", "hub__read", "hub__write"]
 async def test_a_caller_sees_what_it_may_use_and_nothing_else(grants, shown, asker):
     """By level, server, name and capability; whoever listed before."""
     async with memory_crib(*sources(), tools=[add]) as made:
-        mcp = McpService(made.crib, ServerIdentity())
+        mcp = McpService(ProfileView(made.crib), ServerIdentity())
         await names(mcp, EVERYTHING, asker)
 
         assert await names(mcp, grants, asker) == shown
@@ -74,7 +74,7 @@ async def test_a_listing_follows_the_catalogue():
     """For every grants, although each is encoded once."""
     read = Grants(SecurityLevel.READ_ONLY)
     async with memory_crib(tools=[add]) as made:
-        mcp = McpService(made.crib, ServerIdentity())
+        mcp = McpService(ProfileView(made.crib), ServerIdentity())
         before = await names(mcp, read), await names(mcp, EVERYTHING)
         made.native.register(tool(security_level="read_only")(_renamed("more")))
 
@@ -112,7 +112,7 @@ async def test_headers_of_a_tool_that_is_hidden_are_not_told():
     schema = {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}
     async with memory_crib(FakeSource("srv", [Tool("work", input_schema=schema)])) as made:
         await made.crib.current()
-        mcp = McpService(made.crib, ServerIdentity())
+        mcp = McpService(ProfileView(made.crib), ServerIdentity())
 
         assert mcp.declared_headers("srv__work", LOCAL_USER) == {("a",): "A"}
         assert mcp.declared_headers("srv__work", Caller("x", grants=Grants(SecurityLevel.READ_ONLY))) == {}
@@ -132,7 +132,7 @@ async def test_a_list_that_lacks_a_server_says_so_until_it_is_there(asker):
     down.trouble = SourceUnavailable("Its program is gone.")
     slow.listing.hold()
     async with memory_crib(down, slow) as made:
-        mcp = McpService(made.crib, ServerIdentity())
+        mcp = McpService(ProfileView(made.crib), ServerIdentity())
         await made.crib.current(0)
         await made.crib.refresh("down")
         first = await missing(mcp, EVERYTHING, asker)
@@ -168,7 +168,7 @@ async def test_a_caller_hears_only_of_missing_servers_within_its_grants(grants, 
     for source in made_of:
         source.trouble = SourceUnavailable("no")
     async with memory_crib(*made_of) as made:
-        mcp = McpService(made.crib, ServerIdentity())
+        mcp = McpService(ProfileView(made.crib), ServerIdentity())
         await made.crib.refresh()
         found = await missing(mcp, grants)
 
@@ -182,7 +182,7 @@ async def test_a_window_on_one_server_speaks_of_no_other():
         source.trouble = SourceUnavailable("no")
     async with memory_crib(*made_of) as made:
         window = ProfileView(made.crib, ProfileSettings(profile=ProfileConfig(servers=("hub",))), "hub")
-        mcp = McpService(made.crib, ServerIdentity(), window)
+        mcp = McpService(window, ServerIdentity())
         await made.crib.refresh()
         found = await missing(mcp, EVERYTHING)
 

@@ -11,6 +11,7 @@ from tests.server.mcp.test_http import HELLO, Client, add
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import StoreUnavailable
+from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import sessions
 from toolcrib.server.mcp.http import HttpDoor
 from toolcrib.server.mcp.roaming import Roaming
@@ -32,7 +33,7 @@ async def place(common: Common, name: str, *sources: FakeSource, caller: Caller 
         await one.made.crib.current()
         roaming = Roaming(common.book, one.coordination, one.fleet.failed)
         await roaming.open()
-        door = HttpDoor(McpService(one.made.crib, ServerIdentity()), caller, home=roaming.at(address))
+        door = HttpDoor(McpService(ProfileView(one.made.crib), ServerIdentity()), caller, home=roaming.at(address))
         server = HttpServer({"/mcp": door.handle})
         await server.start("127.0.0.1", 0)
         client = Client(one.made, door, server)

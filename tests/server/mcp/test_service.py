@@ -12,6 +12,7 @@ from toolcrib.core.kinds import LinkState
 from toolcrib.core.limits import Rate
 from toolcrib.core.source import SourceStatus
 from toolcrib.core.tool import Tool
+from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp import service
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.testing import FakeSource, MemoryCrib, RecordingChannel, memory_crib
@@ -31,7 +32,7 @@ def add(a: int, b: int) -> int:
 
 async def answer(made: MemoryCrib, method: str, params: dict | None = None, asker: Asker = OLD, **channel: object):
     """The decoded answer to a request, without its envelope, and the HTTP status."""
-    mcp = McpService(made.crib, IDENTITY)
+    mcp = McpService(ProfileView(made.crib), IDENTITY)
     body, status = await mcp.respond(Inbound("2.0", 7, method, params), asker, RecordingChannel(**channel))
     decoded = json.loads(body)
     assert (decoded.pop("jsonrpc"), decoded.pop("id")) == ("2.0", 7)
@@ -60,7 +61,7 @@ async def test_a_servers_bytes_are_the_answer():
     source.answers["work"] = ToolResult(raw=raw)
     async with memory_crib(source) as made:
         request = Inbound("2.0", "r1", "tools/call", {"name": "srv__work"})
-        body, _ = await McpService(made.crib, IDENTITY).respond(request, OLD, RecordingChannel())
+        body, _ = await McpService(ProfileView(made.crib), IDENTITY).respond(request, OLD, RecordingChannel())
 
     assert body == b'{"jsonrpc":"2.0","id":"r1","result":%b}' % raw
 
@@ -162,7 +163,7 @@ async def test_the_list_is_the_same_bytes_until_the_tools_change():
     """Clients and caches can rely on it."""
     source = FakeSource("srv", ["b", "a"])
     async with memory_crib(source, tools=[add]) as made:
-        mcp = McpService(made.crib, IDENTITY)
+        mcp = McpService(ProfileView(made.crib), IDENTITY)
 
         async def listed() -> bytes:
             return (await mcp.respond(Inbound("2.0", 1, "tools/list"), OLD, RecordingChannel()))[0]
@@ -225,7 +226,7 @@ async def test_a_handshake_begins_what_the_session_will_need():
     """The list is on its way while the client is still saying hello."""
     source = FakeSource("srv", ["a"])
     async with memory_crib(source) as made:
-        result = json.loads(McpService(made.crib, IDENTITY).initialize(OLD))
+        result = json.loads(McpService(ProfileView(made.crib), IDENTITY).initialize(OLD))
         await source.listing.reached.wait()
 
     assert result == {
@@ -247,7 +248,7 @@ async def test_the_channel_and_the_caller_travel_with_the_call():
     source.answers["work"] = work
     async with memory_crib(source) as made:
         request = Inbound("2.0", 1, "tools/call", {"name": "srv__work"})
-        await McpService(made.crib, IDENTITY).respond(request, OLD, channel)
+        await McpService(ProfileView(made.crib), IDENTITY).respond(request, OLD, channel)
 
     assert channel.told == [("notifications/progress", {"progress": 1})]
 
@@ -264,7 +265,7 @@ async def test_declared_headers_are_those_of_the_exposed_tool(schema, declared):
     """None for an invalid declaration or an unknown tool."""
     async with memory_crib(FakeSource("srv", [Tool("work", input_schema=schema)])) as made:
         await made.crib.current()
-        mcp = McpService(made.crib, IDENTITY)
+        mcp = McpService(ProfileView(made.crib), IDENTITY)
 
         assert mcp.declared_headers("srv__work", LOCAL_USER) == declared
         assert mcp.declared_headers("nobody", LOCAL_USER) == {}

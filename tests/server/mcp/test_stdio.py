@@ -18,6 +18,7 @@ from toolcrib.core.access import LOCAL_USER, Caller, Grants
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.framing import MESSAGE_BYTES
 from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.channel import BACKLOG_MAX
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.server.mcp.stdio import StdioDoor
@@ -59,7 +60,7 @@ class Client:
 
     def __init__(self, made: MemoryCrib, caller: Caller = LOCAL_USER) -> None:
         self.made, self.out = made, Out()
-        self.door = StdioDoor(McpService(made.crib, ServerIdentity("toolcrib", "1")), caller)
+        self.door = StdioDoor(McpService(ProfileView(made.crib), ServerIdentity("toolcrib", "1")), caller)
         self.out.protocol = self.door.out
         self.door.out.connection_made(self.out)
 
@@ -490,6 +491,7 @@ SERVER = textwrap.dedent(
     '''
     import asyncio, os, subprocess, sys
     from toolcrib import open_crib
+    from toolcrib.crib.window import ProfileView
     from toolcrib.server.mcp.service import McpService, ServerIdentity
     from toolcrib.server.mcp.stdio import serve_stdio
 
@@ -505,7 +507,7 @@ SERVER = textwrap.dedent(
 
     async def main():
         async with open_crib({"mcpServers": {}}, tools=[chatty, leaves]) as crib:
-            await serve_stdio(McpService(crib, ServerIdentity()), asyncio.Event())
+            await serve_stdio(McpService(ProfileView(crib), ServerIdentity()), asyncio.Event())
 
     print("before anything", file=sys.stderr)
     asyncio.run(main())

@@ -12,6 +12,7 @@ from toolcrib.config.model import ServerConfig
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import ConfigError, ConnectionLost, ProtocolError, RemoteError, SourceUnavailable, ToolFailed
 from toolcrib.core.tasks import TaskScope
+from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.http import HttpDoor
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.sources.mcp import http_link
@@ -99,7 +100,7 @@ async def back_to_back(*sources: FakeSource, tools=()):
     """A source over HTTP, whose other end is toolcrib's own door."""
     async with memory_crib(*sources, tools=tools) as made:
         await made.crib.current()
-        door = HttpDoor(McpService(made.crib, ServerIdentity("toolcrib", "1")))
+        door = HttpDoor(McpService(ProfileView(made.crib), ServerIdentity("toolcrib", "1")))
         server = HttpServer({"/mcp": door.handle})
         await server.start("127.0.0.1", 0)
         try:

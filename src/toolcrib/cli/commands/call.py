@@ -53,7 +53,7 @@ async def _call(options: Options, console: Console) -> int:
         attach_terminal(console, crib.desk.attach)
         await _make_known(window, console, options.tool)
         arguments = read_arguments(options.words, options.input_json, _schema(window, options.tool))
-        call = crib.request(options.tool, arguments, channel=_Progress(console), timeout_s=options.timeout)
+        call = window.request(options.tool, arguments, channel=_Progress(console), timeout_s=options.timeout)
         running = window.run(call)
         result = await wait_with_status(console, running, f"calling {options.tool}")
         if options.json:

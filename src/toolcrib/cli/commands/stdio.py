@@ -39,7 +39,7 @@ def run_stdio(options: Options, console: Console) -> int:
         caller = local_caller(loaded.config.access, is_agent=options.agent)
         async with open_watched(options, console, loaded, log) as project:
             window = project.windows.need(options.profile)
-            await serve_stdio(McpService(project.crib, ServerIdentity(version=VERSION), window), stop, caller)
+            await serve_stdio(McpService(window, ServerIdentity(version=VERSION)), stop, caller)
         return 0
 
     if sys.stdin.isatty():

@@ -41,7 +41,7 @@ class Addresses:
         """A door that shows what this window shows, kept by the name of its profile."""
         door = self._doors.get(window.name)
         if door is None:
-            mcp = McpService(window.crib, self._identity, window)
+            mcp = McpService(window, self._identity)
             home = self._roaming.at(f"profile/{window.name}") if self._roaming is not None else None
             door = self._doors[window.name] = HttpDoor(mcp, self._caller, self._is_current, home)
         return door
@@ -108,7 +108,7 @@ class ServerDoors:
             shown = ProfileView(
                 self._crib, ProfileSettings(profile=ProfileConfig(servers=(name,), is_plain=True)), name
             )
-            mcp = McpService(self._crib, replace(self._identity, name=name), shown)
+            mcp = McpService(shown, replace(self._identity, name=name))
             home = self._roaming.at(f"server/{name}") if self._roaming is not None else None
             self._doors[name] = HttpDoor(mcp, self._caller, self._is_current, home)
         return self._doors[name]

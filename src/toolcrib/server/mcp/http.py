@@ -151,7 +151,7 @@ class HttpDoor:
         self._told: set[StandingStream] = set()
         self._replies: set[HttpReply] = set()
         self._pinging = self._loop.call_later(PING_EVERY_S, self._ping)
-        self._stop_listening = mcp.window.on_change(self._tell_changed)
+        self._stop_listening = mcp.front.on_change(self._tell_changed)
 
     def handle(self, request: Request, exchange: Exchange) -> None:
         """Take one HTTP request; it is answered now, or by the task that works on it."""

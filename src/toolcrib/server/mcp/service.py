@@ -9,8 +9,7 @@ from msgspec import UNSET, UnsetType
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, Reach, decide
 from toolcrib.core.call import BackChannel, ErrorInfo, ToolResult
 from toolcrib.core.source import Missing
-from toolcrib.crib.crib import Crib
-from toolcrib.crib.window import ProfileSettings, ProfileView
+from toolcrib.crib.window import ProfileView
 from toolcrib.wire import eras, http, messages
 from toolcrib.wire.jsonrpc import (
     HTTP_STATUS,
@@ -138,10 +137,10 @@ class ServerIdentity:
 class McpService:
     """Turns requests into encoded answers; knows nothing of pipes or sockets."""
 
-    def __init__(self, crib: Crib, identity: ServerIdentity, window: ProfileView | None = None) -> None:
-        self.crib = crib
+    def __init__(self, front: ProfileView, identity: ServerIdentity) -> None:
+        self.front = front
+        """What is asked for everything: the tools that are shown, and their calls."""
         self.identity = identity
-        self.window = window or ProfileView(crib, ProfileSettings())
         self._whole, self._fronts = Listings(), Listings()
         self._modern: Mapping[str, Callable[..., Awaitable[bytes]]] = {
             "tools/list": self._list,
@@ -182,23 +181,23 @@ class McpService:
 
     def initialize(self, asker: Asker) -> bytes:
         """The answer to a handshake; a session that begins wakes what it will need."""
-        self.crib.servers.wake()
+        self.front.wake()
         return messages.initialize_result(asker, self.identity.info, self.identity.instructions)
 
     async def _list(self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller) -> bytes:
         del channel
         if params.get("cursor") is not None:
             raise RpcError(INVALID_PARAMS, "Unknown cursor: the whole list comes in one page.")
-        await self.crib.current()
-        return self._listing(asker, caller).encoded(asker.is_modern, self.window.missing(caller.grants))
+        await self.front.current()
+        return self._listing(asker, caller).encoded(asker.is_modern, self.front.missing(caller.grants))
 
     def _listing(self, asker: Asker, caller: Caller) -> ToolListing:
         """What a client is shown: all it may use, or the front where it wants that, or where all would be too much."""
-        window = self.window
-        mode = window.mode_for(client_name(asker))
-        if mode == "all" or (mode == "auto" and window.fits(caller.grants)):
-            return self._whole.of(window.catalog, caller.grants)
-        return self._fronts.of(window.front, caller.grants)
+        front = self.front
+        mode = front.mode_for(client_name(asker))
+        if mode == "all" or (mode == "auto" and front.fits(caller.grants)):
+            return self._whole.of(front.catalog, caller.grants)
+        return self._fronts.of(front.front, caller.grants)
 
     def _call(
         self, params: Mapping[str, Any], asker: Asker, channel: BackChannel, caller: Caller
@@ -216,13 +215,12 @@ class McpService:
             meta = messages.relayed_meta(params)
             if params.keys() - CALL_FIELDS:
                 more = {key: value for key, value in params.items() if key not in CALL_FIELDS}
-        call = self.crib.request(name, arguments, caller, channel, None, meta, more)
-        window = self.window
-        return self.crib.run(call) if window.is_plain else window.run(call, client_name(asker))
+        call = self.front.request(name, arguments, caller, channel, None, meta, more)
+        return self.front.run(call, client_name(asker))
 
     def declared_headers(self, name: str, caller: Caller) -> http.ParamHeaders:
         """Which arguments of a tool the caller sees are mirrored into headers; none if the declaration is not valid."""
-        route = self.window.catalog.routes.get(name)
+        route = self.front.catalog.routes.get(name)
         if route is None or not is_visible(route, caller.grants):
             return {}
         try:

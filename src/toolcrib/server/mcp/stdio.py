@@ -64,7 +64,7 @@ class StdioDoor(asyncio.Protocol):
         self._questions = Questions()
         self._loop = asyncio.get_running_loop()
         self._is_last = False
-        self._stop_listening = mcp.window.on_change(self._tell_changed)
+        self._stop_listening = mcp.front.on_change(self._tell_changed)
         self.out = Outlet(self._catch_up)
         """Where answers go: the protocol of stdout."""
         self.ended = asyncio.Event()
