@@ -7,6 +7,7 @@ import pytest
 
 from toolcrib.cli import checks
 from toolcrib.cli.checks import check_knowledge
+from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig, StoreConfig
 from toolcrib.crib.knowledge import make_library
@@ -35,7 +36,9 @@ async def notes(config, tmp_path):
 
 
 async def verdicts(config):
-    return [(check.level, check.message, check.todo) for check in await check_knowledge(config, Environment())]
+    return [
+        (check.level, check.message, check.todo) for check in await check_knowledge(Config(kb=config), Environment())
+    ]
 
 
 async def test_a_sound_one_is_counted(config, notes):
@@ -52,7 +55,7 @@ async def test_one_that_is_not_there_is_not_made_by_looking(config, tmp_path):
 
 
 async def test_one_that_is_switched_off_is_not_looked_at(config):
-    assert await check_knowledge(KbConfig(enabled=False, path=config.path), Environment()) == []
+    assert await check_knowledge(Config(kb=KbConfig(enabled=False, path=config.path)), Environment()) == []
 
 
 async def test_files_that_changed_or_left_since_are_counted(config, notes):
@@ -114,14 +117,16 @@ def test_the_doctor_looks_at_it(toolcrib):
 
 async def test_a_shared_one_is_looked_at_where_it_is(store_settings):
     shared = KbConfig(enabled=True, docs=False, embedder="none")
-    (check,) = await check_knowledge(shared, Environment(), StoreConfig(url=store_settings.url))
+    (check,) = await check_knowledge(Config(kb=shared, store=StoreConfig(url=store_settings.url)), Environment())
 
     assert (check.level, check.message.startswith("0 documents in 0 collections, postgresql://")) == ("ok", True)
 
 
 async def test_a_shared_one_that_is_away_fails():
     shared = KbConfig(enabled=True, docs=False, embedder="none")
-    (check,) = await check_knowledge(shared, Environment(), StoreConfig(url="postgresql://me:secret@127.0.0.1:1/x"))
+    (check,) = await check_knowledge(
+        Config(kb=shared, store=StoreConfig(url="postgresql://me:secret@127.0.0.1:1/x")), Environment()
+    )
 
     assert (check.level, "does not answer" in check.message) == ("fail", True)
     assert "secret" not in f"{check.message} {check.todo}"

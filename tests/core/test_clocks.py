@@ -256,7 +256,7 @@ READERS = {
     "crib/crib.py": "a part of a name",
     "crib/layers.py": "when something happened, in the audit log",
     "crib/replicas.py": "since when a part is away, for people",
-    "crib/workspace.py": "when a task changed",
+    "cli/commands/kb_changes.py": "whether a file changed just now",
     "knowledge/ingest.py": "when a document came in; whether a file may still be written to",
     "platform/gateway.py": "a date another machine named, without its own",
     "platform/headers.py": "whether a token of the platform works",
@@ -275,6 +275,7 @@ READERS = {
     "sources/native/builtin.py": "the tool that tells the time",
     "stores/audit/database.py": "when something happened, in the audit log",
     "stores/postgres/audit_append.py": "when something happened, in the audit log",
+    "stores/local.py": "when a task changed",
     "stores/postgres/lock.py": "when somebody answered",
     "stores/records.py": "when somebody answered",
 }

@@ -10,12 +10,13 @@ from tests.fleet.engines import a_redis
 
 from toolcrib.calls.metrics import exposition
 from toolcrib.config.model import Config
+from toolcrib.config.references import Environment
 from toolcrib.config.sections import RedisConfig, StoreConfig
 from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.core.limits import Rate
 from toolcrib.crib.assemble import open_crib
-from toolcrib.crib.backend import find_redis, find_store, open_shared, replica_name
+from toolcrib.crib.backend import find_backend, find_redis, find_store, replica_name
 from toolcrib.stores.redis.engine import RedisSettings
 
 
@@ -44,18 +45,19 @@ def test_pods_of_a_long_name_are_told_apart(monkeypatch):
 
 
 async def test_without_store_and_redis_nothing_is_shared():
-    shared = await open_shared(Config(), {})
+    backend = await find_backend(Config(), Environment()).open()
 
-    assert (shared.database, shared.coordination) == (None, None)
+    assert (backend.look, backend.place, backend.coordination, backend.sessions()) == (None, "", None, None)
+    assert await backend.secret() == b""
 
 
 async def test_redis_counts_if_there_is_one_and_the_store_otherwise(redis, store_settings):
     store, quick = StoreConfig(store_settings.url), RedisConfig(redis.fresh_database())
     engines = []
     for config in (Config(store=store), Config(redis=quick), Config(store=store, redis=quick)):
-        shared = await open_shared(config, {})
-        engines.append(shared.coordination.status().engine)
-        await shared.close()
+        backend = await find_backend(config, Environment()).open()
+        engines.append(backend.coordination.status().engine)
+        await backend.close()
 
     assert engines == ["postgresql", "redis", "redis"]
 

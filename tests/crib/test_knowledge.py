@@ -14,9 +14,10 @@ from toolcrib.config.parse import parse_toml
 from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.core.errors import ConfigError
-from toolcrib.crib.knowledge import kb_path, make_answerer, make_library
+from toolcrib.crib.knowledge import make_answerer, make_library
 from toolcrib.knowledge.library import own_documents
 from toolcrib.knowledge.survey import Adding, SourceRoot
+from toolcrib.stores.local import kb_path
 
 
 async def test_toolcribs_own_documentation_can_be_searched_at_once(tmp_path):

@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 from tests.doubles.replicas import Common, replica, so
 
+from toolcrib.config.model import Config
+from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.audit import AuditStatus
 from toolcrib.core.errors import StoreUnavailable
 from toolcrib.core.events import Event
-from toolcrib.crib.backend import Shared
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.replicas import Fleet, SharedEngine, join_fleet
 from toolcrib.server.probes import probe_routes, readiness
 from toolcrib.stores.coordination.memory import MemoryHub
+from toolcrib.stores.local import Backend
 from toolcrib.stores.shared import agree_on_secret
 
 GOOD = AuditStatus(enabled=True, opened=True)
@@ -102,7 +104,7 @@ async def test_what_all_replicas_lack_is_no_reason_to_go_to_another(audit, share
 
 
 async def test_without_anything_shared_there_is_no_fleet():
-    assert await join_fleet(Shared(), lambda event: None) is None
+    assert await join_fleet(Backend(Config(), Environment()), "a", lambda event: None) is None
 
 
 async def test_replicas_without_a_database_agree_on_what_only_they_know():

@@ -16,22 +16,20 @@ from toolcrib.catalog.supply import Supply
 from toolcrib.config.lock import Lock, Record
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.references import Environment, for_network, resolve_server
-from toolcrib.config.secrets import shown_url
-from toolcrib.config.sections import BUILT_IN_EMBEDDERS, NO_STORE, KbConfig, ProfileConfig, StoreConfig
+from toolcrib.config.sections import BUILT_IN_EMBEDDERS, KbConfig, ProfileConfig
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.knowledge import Collection, CollectionCounts, KnowledgeStore, Stamp
 from toolcrib.core.network import Network
-from toolcrib.crib.backend import find_store, open_ledger
+from toolcrib.crib.backend import find_backend, open_lock
 from toolcrib.crib.crib import Crib
-from toolcrib.crib.knowledge import kb_path
 from toolcrib.crib.layers import audit_place
 from toolcrib.crib.loading import Loaded
 from toolcrib.stores.audit.log import AuditPlace, NoAuditLog
 from toolcrib.stores.audit.note import ACCEPT
 from toolcrib.stores.knowledge.store import SqliteKnowledge
+from toolcrib.stores.local import Backend
 from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.postgres.database import StoreSettings
 from toolcrib.transports.http.dial import parse_proxy, tls_context
 from toolcrib.transports.process.environment import child_environment
 
@@ -95,7 +93,7 @@ async def check_ledger(loaded: Loaded, env: Mapping[str, str]) -> list[HealthChe
     if not loaded.config.store.url:
         return list(check_lock(loaded.lock))
     try:
-        async with open_ledger(loaded.config, loaded.lock, env) as ledger:
+        async with open_lock(loaded.config, loaded.lock, Environment(env=env)) as ledger:
             found = Lock() if ledger is None else await ledger.lock()
     except ToolcribError as error:
         return [HealthCheck("fail", "shared database", error.message, error.hint)]
@@ -211,17 +209,16 @@ STAMPS_MAX = 20_000
 PARSERS = {"pypdfium2": "PDF", "selectolax": "HTML"}
 
 
-async def check_knowledge(
-    config: KbConfig, surroundings: Environment, shared: StoreConfig = NO_STORE
-) -> list[HealthCheck]:
+async def check_knowledge(config: Config, surroundings: Environment) -> list[HealthCheck]:
     """Whether it can be opened, is sound, has room, and is as new as what it was made from."""
-    if not config.enabled:
+    if not config.kb.enabled:
         return []
     try:
-        if not config.path and (settings := find_store(shared, surroundings.env)) is not None:
-            return [*_check_parsers(), *[check async for check in _check_shared(settings, config)]]
-        path = kb_path(config, surroundings)
-        return [*_check_place(path), *_check_parsers(), *[check async for check in _check_file(path, config)]]
+        backend = find_backend(config, surroundings)
+        path = backend.knowledge_file()
+        if path is None:
+            return [*_check_parsers(), *[check async for check in _check_shared(backend)]]
+        return [*_check_place(path), *_check_parsers(), *[check async for check in _check_file(path, config.kb)]]
     except ToolcribError as error:
         return [HealthCheck("fail", SUBJECT, error.message, error.hint)]
 
@@ -262,12 +259,10 @@ async def _check_file(path: Path, config: KbConfig) -> AsyncIterator[HealthCheck
         await store.close()
 
 
-async def _check_shared(settings: StoreSettings, config: KbConfig) -> AsyncIterator[HealthCheck]:
-    from toolcrib.stores.postgres.knowledge import PgKnowledge
-
-    store = PgKnowledge(settings)
+async def _check_shared(backend: Backend) -> AsyncIterator[HealthCheck]:
+    store = backend.knowledge()
     try:
-        async for check in _check_contents(store, config, shown_url(settings.url)):
+        async for check in _check_contents(store, backend.config.kb, backend.place):
             yield check
     finally:
         await store.close()

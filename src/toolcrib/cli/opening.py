@@ -17,7 +17,7 @@ from toolcrib.config.model import is_bare as is_bare_config
 from toolcrib.config.references import Environment
 from toolcrib.core.errors import InvalidName
 from toolcrib.core.names import is_own, split_name
-from toolcrib.crib.backend import find_tokens, open_ledger
+from toolcrib.crib.backend import find_backend, open_lock
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded, load
 from toolcrib.crib.window import Profiles, ProfileView
@@ -42,12 +42,12 @@ def load_here(options: Options, flags: Mapping[str, object] | None = None) -> Lo
 def ledger_here(options: Options) -> AbstractAsyncContextManager[LockStore | None]:
     """Where records and answers are kept, for a command that needs no Crib."""
     loaded = load_here(options)
-    return open_ledger(loaded.config, loaded.lock, Environment().env)
+    return open_lock(loaded.config, loaded.lock, Environment())
 
 
 def tokens_here(options: Options) -> TokenBook:
     """The tokens that were given to others."""
-    return find_tokens(load_here(options).config, Environment().env, time.time)
+    return find_backend(load_here(options).config, Environment()).tokens(time.time)
 
 
 def is_bare(loaded: Loaded) -> bool:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,7 +17,7 @@ from toolcrib.calls.results.reader import DESCRIPTION, INPUT_SCHEMA, ResultReade
 from toolcrib.catalog.supply import Supply
 from toolcrib.config.importers import parse_mcp_servers
 from toolcrib.config.merge import merge
-from toolcrib.config.model import Config, ResultsConfig, has_result_limit, without_result_limits
+from toolcrib.config.model import Config, ResultsConfig, without_result_limits
 from toolcrib.config.parse import flags_layer
 from toolcrib.config.references import Environment, for_network
 from toolcrib.config.secrets import secrets_of
@@ -27,10 +27,10 @@ from toolcrib.core.events import Emit, drop
 from toolcrib.core.kinds import AUTO
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.source import ToolSource
-from toolcrib.crib.backend import Shared, make_ledger, open_shared
+from toolcrib.crib.backend import find_backend, replica_name
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import LateLibrary
-from toolcrib.crib.layers import Onlookers, audit_place, find_tracer, layer_stack, make_rig, open_audit
+from toolcrib.crib.layers import Onlookers, find_tracer, layer_stack, make_rig, noted, open_audit
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import CribSettings, Parts
@@ -38,32 +38,13 @@ from toolcrib.crib.sources import SourceMaker, attach_sources, errands_of, model
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.sources.native.functions import NativeSource, NativeTool, define, import_tools, native_tool
-from toolcrib.stores.paths import results_path
-from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.local import Backend
 from toolcrib.stores.records import MemoryRecords
 from toolcrib.stores.results import ResultStore
 from toolcrib.stores.shared import SharedResults
 
 if TYPE_CHECKING:
     from toolcrib.crib.workspace import WorkspaceTools
-
-
-async def open_results(config: Config, surroundings: Environment) -> ResultStore | None:
-    """Where large results are kept, if any can be too large; what killed programs left there is removed."""
-    if not has_result_limit(config):
-        return None
-    store = ResultStore(results_path(surroundings.env), config.results)
-    await store.open()
-    return store
-
-
-def share_results(
-    results: ResultStore | None, shared: Shared, config: ResultsConfig
-) -> ResultStore | SharedResults | None:
-    """Where there are replicas, results are read at any of them."""
-    if results is None or shared.coordination is None:
-        return results
-    return SharedResults(results, shared.coordination, config, time.monotonic)
 
 
 def reading_tool(results: ResultStore | SharedResults, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
@@ -158,45 +139,44 @@ async def assemble(
 ) -> Crib:
     """An open Crib; the caller closes it."""
     around = for_network(surroundings or Environment(), loaded.config)
-    shared = await open_shared(loaded.config, around.env)
+    backend = await find_backend(loaded.config, around).open()
     try:
-        return await _assemble(loaded, shared, around, emit, options)
+        return await _assemble(loaded, backend, around, emit, options)
     except BaseException:
-        await shared.close()
+        await backend.close()
         raise
 
 
-async def _assemble(loaded: Loaded, shared: Shared, around: Environment, emit: Emit, options: BuildOptions) -> Crib:
+async def _assemble(loaded: Loaded, backend: Backend, around: Environment, emit: Emit, options: BuildOptions) -> Crib:
     config = loaded.config
     attached = attach_sources(options.sources, config.servers)
     maker = SourceMaker(config, around, emit)
     maker.own_secrets |= secrets_of([("key", model_key(config.model, around.env))], {})
     imported = [entry for path in config.native for entry in import_tools(path)]
     own = [native_tool(entry) for entry in (*options.tools, *imported)]
-    library = LateLibrary(config.kb, around, shared.settings, maker.workers, emit)
+    library = LateLibrary(config.kb, around, backend, maker.workers, emit)
     library.fills_in_background = not options.one_shot
     own += without_taken(library.tools() if config.kb.enabled else [], own)
     agents = options.sub_agents or errands_of(config.model, around.env)
-    outfit = find_outfit(loaded, around, maker, agents, shared.database)
+    outfit = find_outfit(loaded, backend, maker, agents)
     own += without_taken(outfit.tools() if outfit is not None else [], own)
-    results = await open_results(config, around)
-    kept = share_results(results, shared, config.results)
+    kept = await backend.results()
     if kept is not None:
         own.append(reading_tool(kept, config, own))
     maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
     native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
-    ledger = make_ledger(shared.database, loaded.lock)
-    log = open_audit(config, audit_place(config, around), emit)
+    ledger = backend.lock(loaded.lock)
+    log = open_audit(config, noted(backend), emit)
     onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
-    fleet = await join_fleet(shared, emit)
-    marks = Marks(fleet.coordination, await shared.secret()) if fleet is not None else None
+    fleet = await join_fleet(backend, replica_name(config), emit)
+    marks = Marks(fleet.coordination, await backend.secret()) if fleet is not None else None
     rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
     watched = Live(time.time, time.perf_counter, hide=maker.hide) if options.live else None
     rig = replace(
         rig,
         results=None if options.one_shot else kept,
         live=watched,
-        fleet=shared.coordination,
+        fleet=backend.coordination,
         helpers=maker.helpers,
     )
     parts = Parts(
@@ -207,7 +187,7 @@ async def _assemble(loaded: Loaded, shared: Shared, around: Environment, emit: E
         rig=rig,
         settings=CribSettings(config.list_grace_s, options.prefix, config.capacity),
         security=config.security,
-        close_last=_closing(maker, results, library, *([] if outfit is None else [outfit]), shared),
+        close_last=_closing(maker, library, *([] if outfit is None else [outfit]), backend),
         ledger=ledger,
         supply=find_supply(config, around, emit),
         fleet=fleet,
@@ -238,31 +218,27 @@ def named_manifests(config: Config, around: Environment) -> list[Path]:
 
 
 def find_outfit(
-    loaded: Loaded, around: Environment, maker: SourceMaker, agents: SubAgents | None, database: PgDatabase | None
+    loaded: Loaded, backend: Backend, maker: SourceMaker, agents: SubAgents | None
 ) -> "WorkspaceTools | None":
     """The workspace of a configuration, where it is switched on; ``bash`` runs at whatever isolation is proven here."""
-    config = loaded.config.workspace
+    config, around = loaded.config.workspace, backend.around
     if not config.enabled:
         return None
-    from toolcrib.crib.workspace import WorkspaceBackend, WorkspacePlace, WorkspaceTools, find_root
+    from toolcrib.crib.workspace import WorkspacePlace, WorkspaceTools, find_root
 
     files = [path for path in (*loaded.files, loaded.lock, *named_manifests(loaded.config, around)) if path is not None]
     place = WorkspacePlace(find_root(config, loaded.project, around), maker.spawner, maker.bounds, tuple(files))
     maker.native_wishes["bash"] = IsolationWanted(AUTO)
-    return WorkspaceTools(config, place, around, WorkspaceBackend(agents, database))
+    return WorkspaceTools(config, place, backend, agents)
 
 
-def _closing(
-    maker: SourceMaker, results: ResultStore | None, *behind: "LateLibrary | WorkspaceTools | Shared"
-) -> Callable[[], Any]:
+def _closing(*parts: "SourceMaker | LateLibrary | WorkspaceTools | Backend") -> Callable[[], Any]:
+    """What closes one after the other, all of them whatever becomes of one."""
+
     async def close() -> None:
-        try:
-            await maker.close()
-            for each in behind:
-                await each.close()
-        finally:
-            if results is not None:
-                await results.close()
+        async with AsyncExitStack() as closing:
+            for part in reversed(parts):
+                closing.push_async_callback(part.close)
 
     return close
 

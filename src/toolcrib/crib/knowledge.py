@@ -18,15 +18,13 @@ from toolcrib.core.errors import ConfigError, EmbedderUnavailable, UnreadableSou
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.network import Network
 from toolcrib.core.tool import Tool
-from toolcrib.crib.backend import find_store
+from toolcrib.crib.backend import find_backend
 from toolcrib.knowledge.tools import KnowledgeTools
 from toolcrib.sources.native.functions import NativeTool, define
-from toolcrib.stores.paths import state_directory
-from toolcrib.stores.postgres.database import StoreSettings
+from toolcrib.stores.local import Backend
 from toolcrib.version import VERSION
 
 if TYPE_CHECKING:
-    from toolcrib.core.knowledge import KnowledgeStore
     from toolcrib.isolate.worker import Workers
     from toolcrib.knowledge.answer import Answerer
     from toolcrib.knowledge.embedding import Embedders, TextEmbedder
@@ -49,11 +47,11 @@ class LateLibrary:
         self,
         config: KbConfig,
         surroundings: Environment,
-        shared: StoreSettings | None = None,
+        backend: Backend | None = None,
         workers: "Callable[[], Workers] | None" = None,
         emit: Emit = drop,
     ) -> None:
-        self._config, self._around, self._shared = config, surroundings, shared
+        self._config, self._around, self._backend = config, surroundings, backend
         self._workers, self._emit = workers, emit
         self._library: Library | None = None
         self._parsers: Parsers | None = None
@@ -71,7 +69,7 @@ class LateLibrary:
         """The library; what could not be opened is tried again the next time."""
         async with self._opening:
             if self._library is None:
-                library = make_library(self._config, self._around, self._parse, self._shared)
+                library = make_library(self._config, self._around, self._parse, self._backend)
                 library.emit = self._emit
                 try:
                     await (library.fill_in_background() if self.fills_in_background else library.open())
@@ -122,14 +120,14 @@ def make_library(
     config: KbConfig,
     surroundings: Environment,
     parse_foreign: "ParseForeign | None" = None,
-    shared: StoreSettings | None = None,
+    backend: Backend | None = None,
 ) -> "Library":
     """The library that a configuration describes; to be opened and closed by the caller."""
     from toolcrib.knowledge.library import Library, own_documents, refuse_foreign
     from toolcrib.knowledge.survey import AllowedFolders
 
     own = own_documents(Path(__file__).parent.parent, VERSION) if config.docs else None
-    store = make_store(config, surroundings, shared)
+    store = (backend or find_backend(Config(kb=config), surroundings)).knowledge()
     load = lru_cache(maxsize=1)(load_bundled)
     embedders = make_embedders(config, surroundings, load)
     compare = (lambda: None) if config.embedder == "none" else load
@@ -137,17 +135,6 @@ def make_library(
     library = Library(store, compare, own, parse_foreign or refuse_foreign, embedders, allowed)
     library.network = Network.of(surroundings.env)
     return library
-
-
-def make_store(config: KbConfig, surroundings: Environment, shared: StoreSettings | None) -> "KnowledgeStore":
-    """Where documents are kept: in the file that is named, else in the shared database, else in the usual file."""
-    if shared is not None and not config.path:
-        from toolcrib.stores.postgres.knowledge import PgKnowledge
-
-        return PgKnowledge(shared)
-    from toolcrib.stores.knowledge.store import SqliteKnowledge
-
-    return SqliteKnowledge(kb_path(config, surroundings))
 
 
 def load_bundled() -> "Embedder":
@@ -192,13 +179,6 @@ def make_embedder(name: str, described: EmbedderConfig, surroundings: Environmen
     return EndpointEmbedder(replace(endpoint, timeout_s=described.timeout_s, prefixes=prefixes, network=network))
 
 
-def kb_path(config: KbConfig, surroundings: Environment) -> Path:
-    """Where the knowledge base is; a relative path is seen from the working directory."""
-    if not config.path:
-        return state_directory(surroundings.env) / "kb.db"
-    return (surroundings.cwd / Path(resolve(config.path, surroundings.env, field="kb.path")).expanduser()).absolute()
-
-
 def make_answerer(config: KbConfig, surroundings: Environment) -> "Answerer":
     """What writes answers: the configured model, or ``None`` for the best sentences of the documents."""
     from toolcrib.knowledge.answer import Answerer
@@ -228,7 +208,7 @@ async def open_library(config: Config, surroundings: Environment) -> AsyncIterat
     bounds = Isolator(spawner, surroundings.env, config.isolation, VERSION)
     workers = Workers(spawner, bounds.host, bounds.prover, surroundings.env)
     parsers = Parsers(workers)
-    library = make_library(config.kb, surroundings, parsers, find_store(config.store, surroundings.env))
+    library = make_library(config.kb, surroundings, parsers, find_backend(config, surroundings))
     try:
         yield await library.open()
     finally:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from toolcrib.calls.approvals import AnswerBook, Approvals, ApprovalSettings
@@ -27,20 +26,18 @@ from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
-from toolcrib.config.secrets import shown_url
 from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.clocks import Moments, elapsed
 from toolcrib.core.errors import ConfigError, ToolcribError, ToolFailed
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.kinds import IsolationLevel
-from toolcrib.crib.backend import find_store
+from toolcrib.crib.backend import find_backend
 from toolcrib.crib.servers import Rig
-from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.log import AuditPlace
 from toolcrib.stores.audit.note import HeadNote, NotedPlace
 from toolcrib.stores.audit.writer import QueuedAudit
-from toolcrib.stores.paths import state_directory, witness_directory
+from toolcrib.stores.local import Backend
+from toolcrib.stores.paths import witness_directory
 from toolcrib.version import VERSION
 
 
@@ -67,25 +64,13 @@ NOBODY = Onlookers()
 
 def audit_place(config: Config, around: Environment) -> NotedPlace:
     """Where the audit log is, whether it is switched on or not; its head is noted elsewhere."""
-    place = _audit_place(config, around)
-    return NotedPlace(place, HeadNote.of(place, witness_directory(around.env)))
+    return noted(find_backend(config, around))
 
 
-def _audit_place(config: Config, around: Environment) -> AuditPlace:
-    """In the shared database, or in a file."""
-    store = find_store(config.store, around.env)
-    if store is None:
-        return AuditFile(audit_path(config, around))
-    from toolcrib.stores.postgres.audit import AuditTable
-
-    return AuditTable(store, shown_url(store.url))
-
-
-def audit_path(config: Config, around: Environment) -> Path:
-    """The file of a log that is in one; a relative path is seen from the working directory."""
-    if not config.audit.path:
-        return state_directory(around.env) / "audit.db"
-    return (around.cwd / Path(config.audit.path).expanduser()).absolute()
+def noted(backend: Backend) -> NotedPlace:
+    """The same of what is kept in one place."""
+    place = backend.audit()
+    return NotedPlace(place, HeadNote.of(place, witness_directory(backend.around.env)))
 
 
 def open_audit(config: Config, place: NotedPlace, emit: Emit) -> Audit:

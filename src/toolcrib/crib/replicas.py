@@ -15,7 +15,7 @@ from toolcrib.core.errors import CoordinationUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.topic import Topic
-from toolcrib.crib.backend import Shared
+from toolcrib.stores.local import Backend
 
 CONFIG_TOPIC = "config"
 LOOK_S = 3.0
@@ -58,9 +58,9 @@ async def _problem_of(look: Callable[[], Awaitable[None]]) -> str:
     return ""
 
 
-async def join_fleet(shared: Shared, emit: Emit) -> "Fleet | None":
+async def join_fleet(backend: Backend, replica: str, emit: Emit) -> "Fleet | None":
     """This process among the others, if there can be any."""
-    coordination, book, database = shared.coordination, shared.book(), shared.database
+    coordination, book = backend.coordination, backend.sessions()
     if coordination is None or book is None:
         return None
 
@@ -68,14 +68,10 @@ async def join_fleet(shared: Shared, emit: Emit) -> "Fleet | None":
         if problem := coordination.status().problem:
             raise CoordinationUnavailable(problem)
 
-    async def see_store() -> None:
-        if database is not None:
-            await database.quick_rows("SELECT 1")
-
     engines = [SharedEngine("coordination", coordination.status().engine, see_others)]
-    if database is not None:
-        engines.insert(0, SharedEngine("store", "postgresql", see_store))
-    return Fleet(shared.replica, coordination, book, engines, emit)
+    if backend.look is not None:
+        engines.insert(0, SharedEngine("store", "postgresql", backend.look))
+    return Fleet(replica, coordination, book, engines, emit)
 
 
 @dataclass(slots=True)

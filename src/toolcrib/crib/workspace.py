@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
+from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.config.sections import IsolationConfig, WorkspaceConfig
 from toolcrib.core.call import SubAgents, Tooling
@@ -17,9 +17,8 @@ from toolcrib.isolate.plan import is_too_wide
 from toolcrib.isolate.worker import Workers
 from toolcrib.sources.mcp.bounds import Isolator
 from toolcrib.sources.native.functions import NativeTool, define
+from toolcrib.stores.local import Backend
 from toolcrib.stores.paths import state_directory
-from toolcrib.stores.postgres.database import PgDatabase
-from toolcrib.stores.worklist import TASKS_NAME, SqliteWorkList
 from toolcrib.transports.http.fetch import FetchLimits
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.version import VERSION
@@ -65,15 +64,6 @@ def find_root(config: WorkspaceConfig, project: Path | None, surroundings: Envir
     return root
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceBackend:
-    """What stands behind the tools of a workspace, where there is such a thing."""
-
-    agents: SubAgents | None = None
-    database: PgDatabase | None = None
-    """Where replicas share their tasks."""
-
-
 class WorkspaceTools:
     """The tools of one workspace, and what has to be closed behind them."""
 
@@ -81,15 +71,14 @@ class WorkspaceTools:
         self,
         config: WorkspaceConfig,
         place: WorkspacePlace,
-        surroundings: Environment,
-        behind: "WorkspaceBackend | None" = None,
+        backend: Backend,
+        agents: SubAgents | None = None,
     ) -> None:
         self._config = config
         self.tooling: Tooling | None = None
         """Whose tools sub-agents are given; set once there is a Crib."""
-        behind = behind or WorkspaceBackend()
-        self._work = find_work(behind.database, str(place.root), surroundings)
-        self._set = _make(config, place, surroundings, _Behind(self._work, lambda: self.tooling, behind.agents))
+        self._work = backend.tasks(str(place.root))
+        self._set = _make(config, place, backend.around, _Behind(self._work, lambda: self.tooling, agents))
 
     def tools(self) -> list[NativeTool]:
         """The tools that are switched on."""
@@ -99,15 +88,6 @@ class WorkspaceTools:
     async def close(self) -> None:
         """Let go of the tasks' file."""
         await self._work.close()
-
-
-def find_work(database: PgDatabase | None, root: str, surroundings: Environment) -> WorkList:
-    """Where the tasks of a workspace are kept; nothing is opened yet."""
-    if database is None:
-        return SqliteWorkList(state_directory(surroundings.env) / TASKS_NAME, root, _now)
-    from toolcrib.stores.postgres.worklist import PgWorkList
-
-    return PgWorkList(database, root, _now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +136,4 @@ def workspace_tools(config: WorkspaceConfig) -> list[Tool]:
     """The definitions of the tools that are switched on, for a catalogue that calls nothing."""
     around, spawner = Environment(), Spawner()
     place = WorkspacePlace(around.cwd, spawner, Isolator(spawner, around.env, IsolationConfig(), VERSION))
-    return [entry.tool for entry in WorkspaceTools(config, place, around).tools()]
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return [entry.tool for entry in WorkspaceTools(config, place, Backend(Config(), around)).tools()]

@@ -29,7 +29,7 @@ from toolcrib.config.secrets import shown_args, shown_url
 from toolcrib.core.access import Caller, decide, matches, may_operate
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.crib.backend import open_ledger
+from toolcrib.crib.backend import open_lock
 from toolcrib.crib.knowledge import kb_tools
 from toolcrib.crib.loading import Loaded, config_files, load
 from toolcrib.project.project import Project, project_id
@@ -246,7 +246,7 @@ class ProjectState:
     def _open_ledger(self, loaded: Loaded) -> AbstractAsyncContextManager[LockStore | None]:
         if self._running is not None and _is_shared(loaded):
             return nullcontext(self._running.crib.ledger)
-        return open_ledger(loaded.config, loaded.lock, self.place.around.env)
+        return open_lock(loaded.config, loaded.lock, self.place.around)
 
 
 def _is_shared(loaded: Loaded) -> bool:

@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 from tests.fleet.lossy_wire import a_lossy_wire
 
+from toolcrib.config.model import Config
+from toolcrib.config.references import Environment
 from toolcrib.core.coordination import SessionEntry
 from toolcrib.core.errors import StoreUnavailable
-from toolcrib.crib.backend import Shared
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.stores.coordination.memory import MemoryHub
+from toolcrib.stores.postgres.backend import PostgresBackend
 from toolcrib.stores.postgres.coordination import PgSessionBook
 from toolcrib.stores.postgres.database import PgDatabase
 
@@ -31,7 +33,9 @@ async def behind_a_wire(postgres, store_settings):
 
 async def test_a_database_that_hangs_is_away_until_it_answers_again(postgres, store_settings):
     async with behind_a_wire(postgres, store_settings) as (database, wire):
-        fleet = await join_fleet(Shared(database, MemoryHub().join("a"), "a"), lambda event: None)
+        backend = PostgresBackend(Config(), Environment(), database.settings)
+        backend.database, backend.coordination = database, MemoryHub().join("a")
+        fleet = await join_fleet(backend, "a", lambda event: None)
         store = fleet.engines[0]
         told = []
         for flows in (wire.flows.set, wire.flows.clear, wire.flows.clear, wire.flows.set):

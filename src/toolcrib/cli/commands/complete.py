@@ -153,10 +153,10 @@ def _shared_records(config: Config) -> dict[str, Record]:
     """What replicas share, if that can be had before a person at a prompt grows impatient."""
     import asyncio
 
-    from toolcrib.crib.backend import open_ledger
+    from toolcrib.crib.backend import open_lock
 
     async def read() -> dict[str, Record]:
-        async with asyncio.timeout(PATIENCE_S), open_ledger(config, None, os.environ) as ledger:
+        async with asyncio.timeout(PATIENCE_S), open_lock(config, None, Environment()) as ledger:
             return {} if ledger is None else dict(await ledger.read())
 
     try:

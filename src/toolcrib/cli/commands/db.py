@@ -13,10 +13,9 @@ from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_url
 from toolcrib.core.errors import ConfigError
 from toolcrib.crib.backend import find_store
-from toolcrib.crib.knowledge import kb_path
-from toolcrib.crib.layers import audit_path
 from toolcrib.crib.loading import Loaded
 from toolcrib.stores.access_tokens import TOKENS_NAME
+from toolcrib.stores.local import audit_path, kb_path
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.postgres.copying import BATCH, Compared, Copied, CopyPart, begin_anew, copy_by, copy_part
 from toolcrib.stores.postgres.copying_parts import AuditPart, Documents, lock_parts, task_parts, token_parts

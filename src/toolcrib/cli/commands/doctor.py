@@ -57,7 +57,7 @@ async def _examine(options: Options, console: Console) -> int:
         of_files += await check_ledger(loaded, Environment().env)
         of_servers = await _run_servers(options, loaded, console)
         of_log = await check_audit(loaded.config, Environment())
-        of_kb = await check_knowledge(loaded.config.kb, Environment(), loaded.config.store)
+        of_kb = await check_knowledge(loaded.config, Environment())
         checks = [*of_files, *of_servers, *of_log, *of_kb]
     except ConfigError as error:
         checks = [HealthCheck("fail", "configuration", error.message, error.hint)]

@@ -1,18 +1,24 @@
-"""``toolcrib kb``: finding passages, asking, and looking at documents, collections and their soundness."""
+"""``toolcrib kb``: finding passages, asking, looking at documents and their soundness, carrying them elsewhere."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.failures import FAILURE, OK, UsageError
+from toolcrib.cli.entries import export_to
+from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.cli.knowledge import add_where, open_kb, open_tools, print_location, where_to_search
+from toolcrib.cli.knowledge import add_where, make_vectors, open_kb, open_tools, print_location, where_to_search
 from toolcrib.cli.opening import wait_with_status
 from toolcrib.cli.running import run_once
 from toolcrib.core.errors import DamagedIndex
 from toolcrib.knowledge.answer import NOTHING
+from toolcrib.knowledge.index import check_collections
 from toolcrib.knowledge.library import Library
+from toolcrib.knowledge.transfer import export_lines, import_lines
 from toolcrib.schema.text import printable
 
 SHOWN_MAX = 400
@@ -327,3 +333,78 @@ async def _damaged(library: Library) -> dict[str, str]:
         if size != record.size:
             found[record.collection] = f"A part of its index has {size} passages instead of {record.size}."
     return found
+
+
+EXPORT_EXAMPLES = """\
+examples:
+  toolcrib kb export handbook -o handbook.jsonl
+  toolcrib kb export | gzip > all.jsonl.gz"""
+
+
+def add_export_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("collections", nargs="*", metavar="COLLECTION", help="all of them if none is named")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file, which only you may read")
+    add_common(parser)
+
+
+def run_export(options: Options, console: Console) -> int:
+    """Write every document with its text; the index is made anew by `kb import`."""
+    return run_once(_export(options, console))
+
+
+async def _export(options: Options, console: Console) -> int:
+    count = 0
+    async with open_kb(options) as library:
+        await check_collections(library.store, options.collections)
+        chosen = options.collections or [collection.id for collection in await library.store.collections()]
+        with export_to(options.output) as write:
+            async for line in export_lines(library.store, chosen):
+                write(line + b"\n")
+                count += line.startswith(b'{"document"')
+    if options.output:
+        console.say(f"{count} documents written to {options.output}.")
+    return OK
+
+
+IMPORT_EXAMPLES = """\
+examples:
+  toolcrib kb import handbook.jsonl
+  gunzip < all.jsonl.gz | toolcrib kb import -"""
+
+
+def add_import_arguments(parser: Parser) -> None:
+    """What it takes."""
+    parser.add_argument("file", metavar="FILE", help="what `toolcrib kb export` wrote, or - for stdin")
+    add_json(parser, "how many documents came in")
+    add_common(parser)
+
+
+def run_import(options: Options, console: Console) -> int:
+    """Take the documents in and index them."""
+    with _lines(options.file) as lines:
+        return run_once(_import(options, console, lines))
+
+
+@contextmanager
+def _lines(file: str) -> Iterator[BinaryIO]:
+    if file == "-":
+        yield sys.stdin.buffer
+    elif Path(file).is_file():
+        with Path(file).open("rb") as lines:
+            yield lines
+    else:
+        raise NotFound(f"There is no file {file!r}.", hint="Check the path.")
+
+
+async def _import(options: Options, console: Console, lines: BinaryIO) -> int:
+    async with open_kb(options) as library:
+        count = await import_lines(library.store, library.embedders, lines)
+        for collection in await library.store.incomplete():
+            if trouble := await make_vectors(library, collection, console):
+                console.say(f"{collection}: found by words alone until its vectors are made: {trouble}", "yellow")
+    if options.json:
+        console.print_json({"documents": count})
+    else:
+        console.print(f"{count} documents came in.")
+    return OK

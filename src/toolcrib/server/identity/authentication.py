@@ -16,7 +16,7 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.crib.backend import find_tokens
+from toolcrib.crib.backend import find_backend
 from toolcrib.server.identity.owner_token import FoundToken, given_token, is_loopback, kept_token, token_path
 from toolcrib.server.identity.run_proof import PREFIX as RUN_PREFIX
 from toolcrib.server.identity.run_proof import RunProof
@@ -193,7 +193,7 @@ def make_authentication(
     whoever comes without one cannot approve their own calls.
     """
     given = given_token(token, here.env)
-    kept = find_tokens(config, here.env, here.now)
+    kept = find_backend(config, Environment(env=here.env)).tokens(here.now)
     if config.auth_mode == "none":
         _check_open(config, given, is_allowed=insecure)
     if not _is_needed(config, given, kept):
@@ -209,7 +209,7 @@ def make_authentication(
 
 def asks_for_token(config: Config, env: Mapping[str, str], now: Callable[[], float]) -> bool:
     """Whether clients of a toolcrib that serves this need a token."""
-    return _is_needed(config, given_token(None, env), find_tokens(config, env, now))
+    return _is_needed(config, given_token(None, env), find_backend(config, Environment(env=env)).tokens(now))
 
 
 def _open_to_all(caller: Caller, here: AuthContext) -> Authentication:
