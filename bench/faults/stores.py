@@ -35,9 +35,8 @@ from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import Connection, Connections, Origins
 from toolcrib.stores.knowledge.store import SqliteKnowledge
-from toolcrib.stores.lockfile import LockFile, write_config
+from toolcrib.stores.lockfile import FileLedger, LockFile, write_config
 from toolcrib.stores.projects import KnownProject, ProjectFile
-from toolcrib.stores.records import FileLedger
 from toolcrib.stores.results import ResultStore
 from toolcrib.stores.run_files import OwnRunFile, RunFiles
 from toolcrib.stores.worklist import SqliteWorkList

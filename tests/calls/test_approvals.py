@@ -23,8 +23,7 @@ from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import AuditUnavailable, PermissionDenied
 from toolcrib.core.events import Event
 from toolcrib.stores.coordination.memory import MemoryHub
-from toolcrib.stores.lockfile import LockFile
-from toolcrib.stores.records import FileLedger
+from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.testing import ManualClock, RecordingChannel
 
 REACH = Reach("files__write", "files", policy="ask")

@@ -5,7 +5,7 @@ import pytest
 from toolcrib.core import events
 from toolcrib.core.errors import ConfigError, SourceUnavailable
 from toolcrib.core.tool import Tool
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource, memory_crib
 
 

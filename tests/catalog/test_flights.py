@@ -9,7 +9,7 @@ from toolcrib.config.model import Config, ServerConfig
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.errors import SourceUnavailable, StoreUnavailable
 from toolcrib.core.tool import Tool
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource
 
 AT_AN_ADDRESS = Config(servers={"srv": ServerConfig("srv", url="http://127.0.0.1:9/mcp")})

@@ -14,7 +14,7 @@ from toolcrib.core import events
 from toolcrib.core.errors import PermissionDenied, UnknownTool
 from toolcrib.core.kinds import HoldReason
 from toolcrib.core.tool import Tool
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 
 CHANGED, MOVED, NEW, TOO_MANY = HoldReason

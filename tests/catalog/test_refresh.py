@@ -18,7 +18,7 @@ from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource
 
 LONG_S = 3600.0

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from toolcrib.config.lock import LockStore
-from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.lock import PgLedger
-from toolcrib.stores.records import FileLedger
 
 
 class Ledgers:

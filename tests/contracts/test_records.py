@@ -7,7 +7,7 @@ import pytest
 
 from toolcrib.config.lock import Pin, Record
 from toolcrib.core.kinds import DiscoveryStatus
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 
 ODD = 'odd \\ "name" 🌍\0'
 FULL = Record(

@@ -34,7 +34,7 @@ from toolcrib.server.identity.sign_in import LINK_S, OwnNames
 from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.writer import QueuedAudit
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import ManualClock
 
 HOUR, DAY, YEAR = 3600.0, 86_400.0, 31_556_952.0
@@ -277,7 +277,7 @@ READERS = {
     "stores/postgres/audit_append.py": "when something happened, in the audit log",
     "stores/local.py": "when a task changed",
     "stores/postgres/lock.py": "when somebody answered",
-    "stores/records.py": "when somebody answered",
+    "stores/lockfile.py": "when somebody answered",
 }
 
 

@@ -12,7 +12,7 @@ from toolcrib.config.references import Environment as Around
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.crib.assemble import as_loaded, open_crib
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 
 
 async def test_records_in_memory_are_changed_one_at_a_time():

@@ -2,12 +2,15 @@
 
 import asyncio
 import os
+import re
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.fleet.engines import a_redis
 
+import toolcrib
 from toolcrib.calls.metrics import exposition
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
@@ -113,3 +116,16 @@ async def test_a_crib_that_cannot_be_made_lets_go_of_what_it_shares(redis):
                 pass
 
     assert len(asyncio.all_tasks()) == before
+
+
+def test_engines_are_named_where_one_is_chosen_and_by_the_commands_that_look_after_them():
+    """Whatever else keeps something asks the backend for it."""
+    package = Path(toolcrib.__file__).parent
+    naming = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"toolcrib\.stores\.(postgres|redis)", path.read_text("utf-8"))
+    }
+
+    outside = {name for name in naming if not name.startswith(("stores/postgres/", "stores/redis/"))}
+    assert outside == {"crib/backend.py", "stores/local.py", "cli/commands/db.py"}

@@ -24,7 +24,7 @@ from toolcrib.core.tool import SecurityLevel, Tool
 from toolcrib.crib.assemble import open_crib
 from toolcrib.sources.native.functions import define
 from toolcrib.sources.native.running import report_progress
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing import FakeSource, MemoryAudit, RecordingChannel, memory_crib
 
 

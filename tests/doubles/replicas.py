@@ -9,7 +9,7 @@ import anyio
 
 from toolcrib.crib.replicas import Fleet
 from toolcrib.stores.coordination.memory import MemoryCoordination, MemoryHub
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.stores.shared import MemorySessionBook
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 

@@ -39,7 +39,7 @@ from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.sources.native.functions import NativeSource, NativeTool, define, import_tools, native_tool
 from toolcrib.stores.local import Backend
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.stores.results import ResultStore
 from toolcrib.stores.shared import SharedResults
 

@@ -16,9 +16,8 @@ from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook, token_file
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import AuditPlace
-from toolcrib.stores.lockfile import LockFile
+from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.stores.paths import results_path, state_directory
-from toolcrib.stores.records import FileLedger
 from toolcrib.stores.results import ResultStore
 from toolcrib.stores.shared import SharedResults, SharedSessionBook, agree_on_secret
 from toolcrib.stores.worklist import TASKS_NAME, SqliteWorkList

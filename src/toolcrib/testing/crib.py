@@ -18,7 +18,7 @@ from toolcrib.crib.layers import layer_stack, make_rig
 from toolcrib.crib.replicas import Fleet
 from toolcrib.crib.servers import CribSettings, Parts
 from toolcrib.sources.native.functions import NativeSource, NativeTool
-from toolcrib.stores.records import MemoryRecords
+from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing.source import FakeSource
 
 
