@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+# The Snowball stemmer for English, written out. Not the package snowballstemmer: all 6,062 words of these sources and
+# documents come out the same, but it takes 61 µs for a new word instead of 12, and indexing is mostly words.
 VOWELS = "aeiouy"
 DOUBLES = ("bb", "dd", "ff", "gg", "mm", "nn", "pp", "rr", "tt")
 WHOLE = {
