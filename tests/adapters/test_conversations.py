@@ -45,6 +45,17 @@ def test_examples_run_inside_their_framework(code: str, run_example: Callable[[s
     assert run_example(code).strip()
 
 
+def test_a_crib_in_fastapi_serves_the_official_sdk(inside: Inside, tmp_path: Path):
+    """Mounted under a path, behind uvicorn: both eras list, call and cancel; redirects and hosts are right."""
+    command = ["-m", "tests.adapters.conversations.in_fastapi"]
+    done = inside("fastapi").run(command, env=environment(tmp_path), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    met = {"tools": ["greet", "result_read", "ring"], "greeted": "Hello Ada"}
+    rest = {"page": "/behind/tools/signin", "own": "own", "strange": 421}
+    assert json.loads(done.stdout) == {"legacy": met, "2026-07-28": met, **rest}
+
+
 def turn(*renamed: str) -> Step:
     """Two who must meet, a failure, a picture, and arguments of awkward names, some of which have others outside."""
     arguments = {f"t_{name}" if name in renamed else name: value for name, value in CAME.items()}
