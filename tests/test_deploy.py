@@ -16,7 +16,7 @@ from toolcrib.calls.metrics import exposition
 from toolcrib.cli.main import COMMANDS
 from toolcrib.config.parse import parse
 from toolcrib.crib.assemble import open_crib
-from toolcrib.server.probes import OPEN_PATHS
+from toolcrib.server.app import OPEN_PATHS
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 ADDRESSES = {name: f"127.0.0.1:{port}" for port, name in enumerate(("HAPROXY_BIND", "REPLICA_1", "REPLICA_2"), 18001)}

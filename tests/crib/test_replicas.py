@@ -15,7 +15,7 @@ from toolcrib.core.errors import StoreUnavailable
 from toolcrib.core.events import Event
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.replicas import Fleet, SharedEngine, join_fleet
-from toolcrib.server.probes import probe_routes, readiness
+from toolcrib.server.app import probe_routes, readiness
 from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.local import Backend
 from toolcrib.stores.shared import agree_on_secret
