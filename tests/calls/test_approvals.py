@@ -242,7 +242,7 @@ async def test_a_call_that_is_called_off_withdraws_its_question():
         await clearing
 
     assert person.withdrawn == 1
-    assert await asking.recall(ANN, "files__write") == ""
+    assert await asking.recall(ANN, "files__write") is None
 
 
 async def test_a_call_that_is_called_off_while_the_other_way_is_withdrawn_does_not_go_on():
@@ -267,7 +267,7 @@ async def test_a_call_that_is_called_off_while_the_other_way_is_withdrawn_does_n
     with pytest.raises(asyncio.CancelledError):
         await clearing
 
-    assert await asking.recall(ANN, "files__write") == ""
+    assert await asking.recall(ANN, "files__write") is None
 
 
 @pytest.mark.parametrize("reply", list(ApprovalReply))
@@ -277,7 +277,7 @@ async def test_what_cannot_be_audited_is_refused(reply):
     with pytest.raises(AuditUnavailable):
         await asking.clear(write(), REACH)
 
-    assert await asking.recall(ANN, "files__write") == ""
+    assert await asking.recall(ANN, "files__write") is None
 
 
 async def test_a_way_that_is_detached_is_not_asked():
@@ -309,7 +309,7 @@ async def test_always_is_written_where_people_can_read_and_edit_it(tmp_path):
     assert '"files__write": {\n      "ann": {\n        "answer": "allow",' in text
     assert '"by": "terminal"' in text
     assert (call.context.decision, len(person.asked)) == ("approved always", 1)
-    assert await again.recall(Caller("bob"), "files__write") == ""
+    assert await again.recall(Caller("bob"), "files__write") is None
 
 
 async def test_always_that_cannot_be_written_holds_for_the_session_and_says_so(tmp_path):
@@ -377,7 +377,7 @@ async def test_for_this_session_counts_once_where_nothing_ties_calls_together(ca
     await asking.take(call, REACH, ApprovalAnswer(reply, ""), "person")
 
     assert (call.context.decision, ledger.entries[0].decision) == (decision, f"{decision} by person")
-    assert await asking.recall(caller, "files__write") == ("" if decision == "approved once" else decision)
+    assert await asking.recall(caller, "files__write") == (None if decision == "approved once" else decision)
 
 
 async def test_how_long_a_call_waited_for_a_person_is_shown():

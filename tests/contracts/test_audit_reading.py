@@ -226,7 +226,10 @@ async def test_a_young_log_says_how_far_it_goes_back(kept):
     assert usage(kept, ago_us(30)).since_us == pytest.approx(ago_us(2), abs=60e6)
 
 
-@pytest.mark.parametrize("decision", ["denied", "hidden", "held", "unknown", "refused"])
+@pytest.mark.parametrize(
+    "decision",
+    ["denied", "hidden", "held", "unknown", "refused: nobody to ask", "refused: no answer", "declined by inbox"],
+)
 async def test_what_was_refused_is_no_use(kept, decision):
     """Nor is the beginning of a call, or any other entry."""
     begun = AuditEntry("call.begun", tool="write", decision="allowed")

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from toolcrib.calls.marks import Marks
 from toolcrib.core.access import Caller, Reach
@@ -15,6 +15,7 @@ from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import PermissionDenied, ToolcribError
 from toolcrib.core.events import Emit, Event, drop
+from toolcrib.core.kinds import Ruling
 
 SESSIONS_KEPT = 10_000
 
@@ -28,11 +29,19 @@ class ApprovalReply(StrEnum):
     NO = "no"
 
 
-_WORDS = {
-    ApprovalReply.ONCE: "approved once",
-    ApprovalReply.SESSION: "approved for this session",
-    ApprovalReply.ALWAYS: "approved always",
-}
+def ruling_of(reply: ApprovalReply) -> Ruling:
+    """What an answer decides."""
+    match reply:
+        case ApprovalReply.ONCE:
+            return Ruling.APPROVED_ONCE
+        case ApprovalReply.SESSION:
+            return Ruling.APPROVED_FOR_SESSION
+        case ApprovalReply.ALWAYS:
+            return Ruling.APPROVED_ALWAYS
+        case ApprovalReply.NO:
+            return Ruling.DECLINED
+        case _:
+            assert_never(reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,7 @@ class Approvals:
             return
         surfaces = [surface for surface in self.surfaces if surface.reaches(call)]
         if not surfaces:
-            raise self._refused(call, "refused: nobody to ask", _nobody(reach.name))
+            raise self._refused(call, Ruling.NOBODY_TO_ASK, _nobody(reach.name))
         live = call.context.live
         if live is not None:
             live.begin("approval")
@@ -148,17 +157,17 @@ class Approvals:
             live.end("approval")
         await self.take(call, reach, answer, way)
 
-    async def recall(self, caller: Caller, tool: str) -> str:
-        """What an earlier answer decides, as words for the audit log; nothing if a person must be asked."""
+    async def recall(self, caller: Caller, tool: str) -> Ruling | None:
+        """What an earlier answer decides; ``None`` if a person must be asked."""
         if (caller.id, caller.session, tool) in self._sessions or await self._is_marked(caller, tool):
-            return "approved for this session"
+            return Ruling.APPROVED_FOR_SESSION
         remembered = await self.answers.find(tool, caller.id)
         if remembered is False:
             raise PermissionDenied(
                 f"{tool} was denied to this caller once and for all.",
                 hint=f"A person can take that back: `toolcrib approvals forget {tool}`.",
             )
-        return "approved always" if remembered else ""
+        return Ruling.APPROVED_ALWAYS if remembered else None
 
     async def _is_marked(self, caller: Caller, tool: str) -> bool:
         return self.marks is not None and await self.marks.is_allowed(caller, tool)
@@ -202,21 +211,21 @@ class Approvals:
         """Let an answer count, and write it down before it does."""
         caller, tool = call.caller, reach.name
         if answer is None or answer.reply is ApprovalReply.NO:
-            decision = "refused: no answer" if answer is None else f"declined by {way}"
+            decision = Ruling.NO_ANSWER if answer is None else Ruling.DECLINED.by(way)
             await self.audit.commit(_entry(call, tool, decision, answer))
             raise self._refused(call, decision, _unanswered(tool) if answer is None else _declined(tool))
         if self.current is not None and self.current(tool) != reach:
-            raise self._refused(call, "refused: changed meanwhile", _changed(tool))
+            raise self._refused(call, Ruling.CHANGED_MEANWHILE, _changed(tool))
         is_for_once = answer.reply is ApprovalReply.SESSION and is_sessionless(call)
         reply: ApprovalReply = ApprovalReply.ONCE if is_for_once else answer.reply
-        await self.audit.commit(_entry(call, tool, f"{_WORDS[reply]} by {way}", answer))
+        await self.audit.commit(_entry(call, tool, ruling_of(reply).by(way), answer))
         if reply is ApprovalReply.ALWAYS:
             reply = await self._write_always(tool, caller, way)
         if reply is ApprovalReply.SESSION:
             self._remember(caller, tool)
             if self.marks is not None:
                 await self.marks.allow_session(caller, tool)
-        call.context.decision = _WORDS[reply]
+        call.context.decision = ruling_of(reply)
 
     async def _write_always(self, tool: str, caller: Caller, way: str) -> ApprovalReply:
         """Keep the answer; where that is not possible it holds for this session, and that is said."""

@@ -5,7 +5,7 @@ member makes the type checker, or the start, name each place that must know of i
 """
 
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final, Literal, assert_never
 
 
 class Policy(StrEnum):
@@ -79,6 +79,46 @@ class Health(StrEnum):
     HEALTHY = "healthy"
     DEGRADED = "degraded"
     UNHEALTHY = "unhealthy"
+
+
+class Ruling(StrEnum):
+    """What the rules, or a person, said of a call, as the audit log has it."""
+
+    ALLOWED = "allowed"
+    HIDDEN = "hidden"
+    HELD = "held"
+    DENIED = "denied"
+    UNKNOWN = "unknown"
+    """There is no such tool."""
+    ASKED = "asked"
+    """A stateless client carries the question; its answer is another call."""
+    APPROVED_ONCE = "approved once"
+    APPROVED_FOR_SESSION = "approved for this session"
+    APPROVED_ALWAYS = "approved always"
+    DECLINED = "declined"
+    NOBODY_TO_ASK = "refused: nobody to ask"
+    NO_ANSWER = "refused: no answer"
+    CHANGED_MEANWHILE = "refused: changed meanwhile"
+    NOT_ISOLATED = "refused: not isolated"
+
+    def by(self, way: str) -> str:
+        """The same with the way the answer came."""
+        return f"{self} by {way}"
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the call went no further."""
+        match self:
+            case Ruling.ALLOWED | Ruling.ASKED | Ruling.APPROVED_ONCE | Ruling.APPROVED_FOR_SESSION:
+                return False
+            case Ruling.APPROVED_ALWAYS:
+                return False
+            case Ruling.HIDDEN | Ruling.HELD | Ruling.DENIED | Ruling.UNKNOWN | Ruling.DECLINED:
+                return True
+            case Ruling.NOBODY_TO_ASK | Ruling.NO_ANSWER | Ruling.CHANGED_MEANWHILE | Ruling.NOT_ISOLATED:
+                return True
+            case _:
+                assert_never(self)
 
 
 class IsolationLevel(StrEnum):

@@ -11,7 +11,7 @@ from toolcrib.calls.elicit import Seal, can_elicit, not_valid, without_answer
 from toolcrib.calls.marks import ROUND_S, Marks
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.kinds import Policy
+from toolcrib.core.kinds import Policy, Ruling
 
 ROUNDS_KEPT = 1000
 _ROUND = frozenset({"requestState", "inputResponses"})
@@ -28,7 +28,7 @@ def approve(desk: Approvals, seal: Seal) -> Layer:
 
         async def step(call: ToolCall) -> ToolResult:
             if await rounds.goes_on(call):
-                call.context.decision = "approved once"
+                call.context.decision = Ruling.APPROVED_ONCE
             elif call.channel.takes_input_required and can_elicit(call):
                 if seal.is_ours(call):
                     reply = await _open(seal, call, desk.marks)
@@ -37,7 +37,7 @@ def approve(desk: Approvals, seal: Seal) -> Layer:
                 elif known := await desk.recall(call.caller, reach.name):
                     call.context.decision = known
                 else:
-                    call.context.decision = "asked"
+                    call.context.decision = Ruling.ASKED
                     return seal.ask(desk.question(call, reach), call)
             else:
                 await desk.clear(call, reach)

@@ -11,6 +11,7 @@ from toolcrib.core.access import EVERYTHING, NATIVE
 from toolcrib.core.audit import CALL, CALL_BEGUN, Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import AuditUnavailable
+from toolcrib.core.kinds import Ruling
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.schema.text import printable
 
@@ -85,7 +86,7 @@ def unknown_call(call: ToolCall, code: str) -> AuditEntry:
         caller_kind=call.caller.kind,
         execution_id=call.id,
         trace_id=trace_id_of(call.meta) or next(trace_ids()),
-        decision="unknown" if call.caller.grants == EVERYTHING else "hidden",
+        decision=Ruling.UNKNOWN if call.caller.grants == EVERYTHING else Ruling.HIDDEN,
         outcome=code,
         details=facts_of(call, None),
     )

@@ -7,7 +7,7 @@ from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import EVERYTHING, Decision, Grants, Reach, decide
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import PermissionDenied
-from toolcrib.core.kinds import IsolationLevel
+from toolcrib.core.kinds import IsolationLevel, Ruling
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.isolate.levels import shortfall
 
@@ -80,7 +80,7 @@ def shelter(minimum: Mapping[SecurityLevel, IsolationLevel], isolation_of: Isola
             has = await isolation_of(subject)
             lack = "" if has is None else shortfall(level, has, minimum)
             if lack:
-                call.context.decision = "refused: not isolated"
+                call.context.decision = Ruling.NOT_ISOLATED
                 raise PermissionDenied(f"{call.name} was not run. {lack}")
             return await following(call)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from toolcrib.core.audit import CALL, CALL_BEGUN, AuditEntry
+from toolcrib.core.kinds import Ruling
 from toolcrib.stores.audit.database import GENESIS, link
 from toolcrib.stores.audit.log import AuditLog, AuditPlace
 from toolcrib.stores.sqlite_file import read_sql
@@ -136,7 +137,7 @@ def per_hour(log: AuditLog, wanted: Browse) -> dict[int, tuple[int, int]]:
     return {hour: (good, bad) for hour, good, bad in log.per_hour(wanted, NEWEST)}
 
 
-REFUSED = frozenset({"denied", "hidden", "held", "unknown", "refused"})
+REFUSED = frozenset(ruling.value for ruling in Ruling if ruling.is_refusal)
 _TIME = "SELECT body ->> 'time' FROM entry WHERE seq = ?"
 _ENDS = "SELECT min(seq), max(seq) FROM entry"
 
@@ -167,7 +168,7 @@ def sqlite_usage(log: "apsw.Connection", since_us: int) -> ToolUsage | None:
     used: dict[str, Use] = {}
     for what, calls, last in rows:
         event, decision, tool = msgspec.json.decode(what)
-        if event == CALL and tool and decision not in REFUSED:
+        if event == CALL and tool and (decision or "").partition(" by ")[0] not in REFUSED:
             known = used.get(tool, Use(0, 0))
             used[tool] = Use(known.calls + calls, max(known.last_us, _time(log, last)))
     return ToolUsage(max(since_us, _time(log, ends[0])), used)

@@ -103,7 +103,8 @@ _END = (
 _FIRST = "SELECT time FROM toolcrib.audit_entry WHERE fleet = %s ORDER BY seq LIMIT 1"
 _USES = (
     "SELECT tool, count(*), max(time) FROM toolcrib.audit_entry"
-    " WHERE fleet = %s AND time >= %s AND event = %s AND tool <> '' AND decision <> ALL(%s) GROUP BY tool"
+    " WHERE fleet = %s AND time >= %s AND event = %s AND tool <> ''"
+    " AND split_part(decision, ' by ', 1) <> ALL(%s) GROUP BY tool"
 )
 
 
