@@ -34,7 +34,7 @@ from toolcrib.crib.layers import Onlookers, find_tracer, layer_stack, make_rig, 
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import CribSettings, Parts
-from toolcrib.crib.sources import SourceMaker, attach_sources, errands_of, model_key
+from toolcrib.crib.sources import SourceMaker, attach_sources, model_key, sub_agents_of
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.sources.native.functions import NativeSource, NativeTool, define, import_tools, native_tool
@@ -157,9 +157,9 @@ async def _assemble(loaded: Loaded, backend: Backend, around: Environment, emit:
     library = LateLibrary(config.kb, around, backend, maker.workers, emit)
     library.fills_in_background = not options.one_shot
     own += without_taken(library.tools() if config.kb.enabled else [], own)
-    agents = options.sub_agents or errands_of(config.model, around.env)
-    outfit = find_outfit(loaded, backend, maker, agents)
-    own += without_taken(outfit.tools() if outfit is not None else [], own)
+    agents = options.sub_agents or sub_agents_of(config.model, around.env)
+    workspace = find_workspace(loaded, backend, maker, agents)
+    own += without_taken(workspace.tools() if workspace is not None else [], own)
     kept = await backend.results()
     if kept is not None:
         own.append(reading_tool(kept, config, own))
@@ -187,7 +187,7 @@ async def _assemble(loaded: Loaded, backend: Backend, around: Environment, emit:
         rig=rig,
         settings=CribSettings(config.list_grace_s, options.prefix, config.capacity),
         security=config.security,
-        close_last=_closing(maker, library, *([] if outfit is None else [outfit]), backend),
+        close_last=_closing(maker, library, *([] if workspace is None else [workspace]), backend),
         ledger=ledger,
         supply=find_supply(config, around, emit),
         fleet=fleet,
@@ -195,8 +195,8 @@ async def _assemble(loaded: Loaded, backend: Backend, around: Environment, emit:
     )
     crib = Crib(parts)
     crib.loaded, crib.around = loaded, around
-    if outfit is not None:
-        outfit.tooling = crib
+    if workspace is not None:
+        workspace.tooling = crib
     return await crib.open(config.servers.values())
 
 
@@ -217,7 +217,7 @@ def named_manifests(config: Config, around: Environment) -> list[Path]:
     return [around.cwd / Path(name).expanduser() for name in named if name]
 
 
-def find_outfit(
+def find_workspace(
     loaded: Loaded, backend: Backend, maker: SourceMaker, agents: SubAgents | None
 ) -> "WorkspaceTools | None":
     """The workspace of a configuration, where it is switched on; ``bash`` runs at whatever isolation is proven here."""

@@ -288,7 +288,7 @@ def model_key(config: ModelConfig, env: Mapping[str, str]) -> str:
         return ""
 
 
-def errands_of(config: ModelConfig, env: Mapping[str, str]) -> SubAgents | None:
+def sub_agents_of(config: ModelConfig, env: Mapping[str, str]) -> SubAgents | None:
     """What runs sub-agents: the configured model, or ``None``."""
     if not config.model:
         return None

@@ -44,6 +44,8 @@ from toolcrib.sources.native.running import (
 )
 from toolcrib.wire import strict
 
+_NO_PICTURE = (dict, list, int, float)  # made once: a union written in the function is made at each call
+_NUMBERS = frozenset({int, float, bool})
 _CONTENT_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 
@@ -55,9 +57,9 @@ def to_result(value: Any, *, structured: bool = False) -> ToolResult:
         return ToolResult({"content": _mend(value)})
     if value is None or isinstance(value, str):
         return ToolResult({"content": [] if value is None else [_text(value)]}, value=value)
-    if not isinstance(value, dict | list | int | float) and (picture := _picture(value)) is not None:
+    if not isinstance(value, _NO_PICTURE) and (picture := _picture(value)) is not None:
         return ToolResult({"content": [picture]}, value=value)
-    plain = _plain(value)
+    plain = value if type(value) in _NUMBERS else _plain(value)
     try:
         text = _to_text(plain)
     except UnicodeEncodeError:
