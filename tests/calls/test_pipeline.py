@@ -1,5 +1,6 @@
 """The pipeline: layers around a source, in the order they are listed."""
 
+from toolcrib.calls.layers.deadline import freshen
 from toolcrib.calls.pipeline import Layer, Step, Subject, compose
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.tool import Tool
@@ -58,3 +59,18 @@ def test_layers_are_built_once_per_tool():
     compose([layer, layer], SUBJECT, source)
 
     assert built == [("files__read", "files", "read")] * 2
+
+
+async def test_behind_each_call_the_listing_of_its_server_is_renewed_where_that_can_be():
+    """For clients that call and never list; a tool of this process has nothing to renew."""
+    renewed: list[str] = []
+
+    async def source(call: ToolCall) -> ToolResult:
+        renewed.append(call.tool)
+        return ToolResult({})
+
+    subject = Subject("files__read", "files", Tool("read"), renew=lambda: renewed.append("renew"))
+    await freshen()(subject, source)(ToolCall("files__read", "read", {}))
+
+    assert renewed == ["renew", "read"]
+    assert freshen()(SUBJECT, source) is source
