@@ -65,6 +65,7 @@ def looks(demo: Demo) -> dict[str, list[Look]]:
             Look("kb-search", "/kb?q=refund+days&mode=search", "main form button"),
             Look("kb-answer", "/kb?q=How+long+may+goods+be+returned%3F&mode=ask", "main form button"),
         ],
+        "/kb/remove": [Look("kb-remove", "/kb/remove?collection=handbook", "main form button")],
         "/kb/document": [Look("kb-document", document(demo), "main a")],
         "/{path...}": [Look("not-found", "/nowhere", "main a")],
     }

@@ -119,6 +119,13 @@ async def test_filters_hold_before_anything_is_ranked(kb, filters, names):
     assert [result["title"] for result in found["results"]] == names
 
 
+async def test_a_star_searches_every_collection(kb):
+    everywhere = await kb("hybrid_search", query="ants mushrooms", collection_ids=["*"])
+    there = await kb("hybrid_search", query="ants mushrooms", collection_ids=["animals"])
+
+    assert everywhere["results"] == there["results"] != []
+
+
 async def test_an_unknown_collection_is_an_error_with_the_nearest_name(kb):
     assert "Did you mean 'animals'?" in await kb.fails("hybrid_search", query="x", collection_ids=["animal"])
 
@@ -126,6 +133,7 @@ async def test_an_unknown_collection_is_an_error_with_the_nearest_name(kb):
 @pytest.mark.parametrize(
     "arguments",
     [{"query": "", "collection_ids": ["a"]}, {"query": "x", "collection_ids": []},
+     {"query": "x", "collection_ids": ["a"] * 11},
      {"query": "x" * 1001, "collection_ids": ["a"]}, {"query": "x", "collection_ids": ["a"], "top_k": 101},
      {"query": "x"}],
 )  # fmt: skip

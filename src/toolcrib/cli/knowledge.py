@@ -19,6 +19,7 @@ from toolcrib.core.call import SilentChannel
 from toolcrib.core.errors import EmbedderUnavailable
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import open_library
+from toolcrib.knowledge.definitions import EVERY_COLLECTION
 from toolcrib.knowledge.library import Library
 from toolcrib.project.running import assemble_configured
 from toolcrib.schema.text import printable
@@ -126,7 +127,8 @@ async def where_to_search(kb: KnowledgeCalls, options: Options) -> dict[str, Any
         "metadata": read_pairs(options.meta) or None,
     }
     given = {name: value for name, value in filters.items() if value}
-    return {"collection_ids": options.collection or known, "top_k": options.number, "filters": given or None}
+    every = [EVERY_COLLECTION] if known else []
+    return {"collection_ids": options.collection or every, "top_k": options.number, "filters": given or None}
 
 
 def _end_of_day(date: str) -> str:

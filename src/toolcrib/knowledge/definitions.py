@@ -19,8 +19,9 @@ COUNT: Schema = {"type": "integer"}
 MAYBE: Schema = {"type": ["string", "null"]}
 FREE: Schema = {"type": "object"}
 
+EVERY_COLLECTION = "*"
 COLLECTION_IDS = _list(
-    TEXT, minItems=1, maxItems=100, description="Collections to search; kb.list_collections names them"
+    TEXT, minItems=1, maxItems=10, description="Collections to search; kb.list_collections names them, * is all of them"
 )
 FILTERS = _object(
     {

@@ -89,7 +89,9 @@ class KnowledgeTools:
 
         library = await self._open()
         wanted = read_filter(arguments.get("filters"))
-        search = Search(arguments["query"], tuple(arguments["collection_ids"]), arguments.get("top_k", 10), wanted)
+        search = Search(
+            arguments["query"], await _wanted(library, arguments["collection_ids"]), arguments.get("top_k", 10), wanted
+        )
         findings = await library.search(search)
         return {
             "results": [result(found, highlights(search.query, found.text)) for found in findings.passages],
@@ -205,7 +207,12 @@ class KnowledgeTools:
 
         library = await self._open()
         wanted = read_filter(arguments.get("filters"))
-        search = Search(arguments["question"], tuple(arguments["collection_ids"]), arguments.get("top_k", 8), wanted)
+        search = Search(
+            arguments["question"],
+            await _wanted(library, arguments["collection_ids"]),
+            arguments.get("top_k", 8),
+            wanted,
+        )
         answered = await self._answerer().answer(library, search)
         return answered.to_json()
 
@@ -269,6 +276,15 @@ async def _counted(library: "Library", wanted: Sequence[str]) -> list[tuple[Coll
         if await library.store.generation() == generation:
             break
     return counted
+
+
+async def _wanted(library: "Library", ids: Sequence[str]) -> tuple[str, ...]:
+    """The collections to search."""
+    return (
+        tuple(each.id for each in await library.store.collections())
+        if definitions.EVERY_COLLECTION in ids
+        else tuple(ids)
+    )
 
 
 async def _collections(library: "Library", wanted: Sequence[str]) -> list[Collection]:

@@ -23,7 +23,6 @@ LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
 )
 ADD, REMOVE, REINDEX = "kb.add", "kb.remove", "kb.reindex"
 TOOLS = (LIST, SEARCH, ANSWER, DOCUMENT, STATS)
-MOST_COLLECTIONS = 10
 MOST_SKIPPED = 10
 BEFORE = 2_000
 """How many characters before a passage are shown with it."""
@@ -359,7 +358,7 @@ async def _index(pages: Pages, visit: PageRequest) -> dict[str, Any]:
 async def _found(pages: Pages, visit: PageRequest, values: Mapping[str, Any]) -> dict[str, Any]:
     """What a search or a question came to."""
     known = [entry["id"] for entry in values["collections"]]
-    chosen = [values["collection"]] if values["collection"] in known else known[:MOST_COLLECTIONS]
+    chosen = [values["collection"]] if values["collection"] in known else ["*"]
     is_question = values["mode"] == "ask"
     asked = {"question": values["q"]} if is_question else {"query": values["q"], "top_k": TOP_K}
     arguments = {**asked, "collection_ids": chosen}
