@@ -45,7 +45,7 @@ def run_policy(options: Options, console: Console) -> int:
     """Show the policies, or set one."""
     if options.policy is None:
         return run_once(_show(options, console))
-    if options.policy not in Policy:
+    if options.policy not in tuple(Policy):
         raise UsageError(f"There is no policy {options.policy!r}.", hint=f"It is one of {', '.join(Policy)}.")
     loaded = load_here(options)
     path = file_for(options, loaded)
