@@ -342,22 +342,8 @@ class KnowledgeReader(Protocol):
         """The documents a filter lets pass."""
 
 
-class KnowledgeStore(Protocol):
-    """Where documents, passages and their index are kept. What a method acknowledged survives a power cut."""
-
-    @property
-    def remote(self) -> RemoteIndex | None:
-        """The index that the engine searches itself; without one, segments are searched in this process."""
-
-    @property
-    def jobs(self) -> JobQueue | None:
-        """Where sources wait for whoever works on them; without one, who adds them does."""
-
-    async def generation(self) -> int:
-        """A number that grows with every change; cheap."""
-
-    async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
-        """Read several things, and compute with them, in one go beside the event loop, as they are at one moment."""
+class DocumentStore(Protocol):
+    """Collections, their documents with texts and passages, and how much there is."""
 
     async def collections(self) -> list[Collection]:
         """All collections, by id."""
@@ -401,6 +387,13 @@ class KnowledgeStore(Protocol):
     async def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
         """The documents a filter lets pass."""
 
+    async def counts(self, collection: str) -> CollectionCounts:
+        """How much it holds."""
+
+
+class SegmentStore(Protocol):
+    """The index of passages, in segments that are merged as they grow many."""
+
     async def segments(self, collections: Sequence[str] | None = None) -> list[SegmentRecord]:
         """The segments of these collections, or of all, in the order they were made."""
 
@@ -412,6 +405,10 @@ class KnowledgeStore(Protocol):
 
     async def merge(self, merging: Merging) -> bool:
         """Put one segment in place of several; not done, and false, if one of them has changed meanwhile."""
+
+
+class VectorStore(Protocol):
+    """Which vectors are missing, and those that were made and wait until all are there."""
 
     async def incomplete(self) -> list[str]:
         """Collections that lack vectors, or get others; cheap."""
@@ -439,8 +436,23 @@ class KnowledgeStore(Protocol):
     async def swap(self, swap: Swap) -> bool:
         """Bring staged vectors into the index in one step; not done, and false, if anything has changed meanwhile."""
 
-    async def counts(self, collection: str) -> CollectionCounts:
-        """How much it holds."""
+
+class KnowledgeStore(DocumentStore, SegmentStore, VectorStore, Protocol):
+    """One store of all of them, which change together. What a method acknowledged survives a power cut."""
+
+    @property
+    def remote(self) -> RemoteIndex | None:
+        """The index that the engine searches itself; without one, segments are searched in this process."""
+
+    @property
+    def jobs(self) -> JobQueue | None:
+        """Where sources wait for whoever works on them; without one, who adds them does."""
+
+    async def generation(self) -> int:
+        """A number that grows with every change; cheap."""
+
+    async def consult(self, work: Callable[[KnowledgeReader], T]) -> T:
+        """Read several things, and compute with them, in one go beside the event loop, as they are at one moment."""
 
     async def verify(self) -> list[str]:
         """What is not as it should be, in plain words; nothing if all is well."""

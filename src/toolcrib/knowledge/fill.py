@@ -17,6 +17,7 @@ from toolcrib.core.knowledge import (
     Collection,
     CollectionChange,
     CollectionCounts,
+    DocumentStore,
     Embedding,
     KnowledgeStore,
     Merging,
@@ -63,7 +64,7 @@ OnFilling = Callable[[Filling], None]
 
 
 async def choose_embedder(
-    store: KnowledgeStore, embedders: Embedders, collection: str, name: str, *, again: bool = False
+    store: DocumentStore, embedders: Embedders, collection: str, name: str, *, again: bool = False
 ) -> bool:
     """Have a collection's vectors made by another embedder from now on; whether there is anything to do."""
     known = await find_collection(store, collection)
@@ -77,7 +78,7 @@ async def choose_embedder(
     return True
 
 
-async def _put(store: KnowledgeStore, known: Collection, wanted: Collection) -> None:
+async def _put(store: DocumentStore, known: Collection, wanted: Collection) -> None:
     if wanted != known:
         await store.put_collection(wanted)
 
@@ -87,7 +88,7 @@ def _is_same(known: Embedding, wanted: Embedding) -> bool:
     return known.model == wanted.model and same_size
 
 
-async def find_collection(store: KnowledgeStore, collection: str) -> Collection:
+async def find_collection(store: DocumentStore, collection: str) -> Collection:
     """The collection; raises ``UnknownCollection``."""
     known = {each.id: each for each in await store.collections()}
     if collection not in known:
@@ -131,7 +132,7 @@ async def _fill(store: KnowledgeStore, embedders: Embedders, collection: str, on
     )
 
 
-async def _embedder_for(store: KnowledgeStore, embedders: Embedders, known: Collection) -> TextEmbedder | None:
+async def _embedder_for(store: DocumentStore, embedders: Embedders, known: Collection) -> TextEmbedder | None:
     """Who makes what is wanted; if its name means another model by now, that one, and from the beginning."""
     if known.coming is None:
         return await embedders.find(known.embedding)
@@ -175,7 +176,7 @@ async def _make(store: KnowledgeStore, embedder: TextEmbedder, known: Collection
             tell(len(some))
 
 
-async def _texts(store: KnowledgeStore, rows: Sequence[Row]) -> list[tuple[Row, str]]:
+async def _texts(store: DocumentStore, rows: Sequence[Row]) -> list[tuple[Row, str]]:
     """What is to be embedded; passages that are gone meanwhile are left out."""
     keys = {key for key, _ in rows}
     documents, texts = await store.documents_of(keys), await store.texts_of(keys)

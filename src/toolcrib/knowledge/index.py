@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
-from toolcrib.core.knowledge import KnowledgeStore, RemoteIndex, SegmentRecord, SegmentRows
+from toolcrib.core.knowledge import DocumentStore, KnowledgeStore, RemoteIndex, SegmentRecord, SegmentRows
 from toolcrib.knowledge.embedding import Embedders, QueryEmbedder
 from toolcrib.knowledge.indexing import even_out
 
@@ -139,7 +139,7 @@ class Index:
         return held
 
 
-async def check_collections(store: KnowledgeStore, wanted: Sequence[str]) -> None:
+async def check_collections(store: DocumentStore, wanted: Sequence[str]) -> None:
     """Raise ``UnknownCollection``, with the nearest names, for one that is not there."""
     known = [collection.id for collection in await store.collections()]
     for name in wanted:

@@ -13,6 +13,7 @@ from toolcrib.core.knowledge import (
     Collection,
     CollectionChange,
     DocumentInfo,
+    DocumentStore,
     KnowledgeStore,
     Outline,
     SegmentRecord,
@@ -42,7 +43,7 @@ class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     outline: Outline = msgspec.field(default_factory=Outline)
 
 
-async def export_lines(store: KnowledgeStore, collections: Sequence[str]) -> AsyncIterator[bytes]:
+async def export_lines(store: DocumentStore, collections: Sequence[str]) -> AsyncIterator[bytes]:
     """Each collection, followed by its documents."""
     for collection in await store.collections():
         if collection.id not in collections:
@@ -189,7 +190,7 @@ async def _of_segment(
             yield await _moved_arrival(here, document), held
 
 
-async def _moved_arrival(here: KnowledgeStore, document: DocumentInfo) -> Arrival:
+async def _moved_arrival(here: DocumentStore, document: DocumentInfo) -> Arrival:
     kept, passages = await here.text(document.id), await here.passages(document.id)
     places = tuple(passage.place for passage in passages)
     if kept is None:
