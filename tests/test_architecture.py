@@ -74,7 +74,7 @@ MAY_IMPORT = {
     "testing": {"core", "wire", "config", "stores", "sources", "calls", "crib"},
     "project": {"core", "config", "stores", "sources", "catalog", "calls", "crib"},
     "server/answers": {"core", "transports"},
-    "server/views": {"core", "config", "stores", "catalog", "crib"},
+    "server/views": {"core", "config", "stores", "catalog", "calls", "crib", "project"},
     "server/mcp": {"core", "wire", "config", "transports", "crib"},
     "server/identity": {"core", "config", "transports", "stores", "crib", "server/answers", "server/mcp"},
     "server/visit": {"core", "transports", "stores", "crib", "project", "server/answers", "server/identity"},

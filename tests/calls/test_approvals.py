@@ -392,7 +392,9 @@ async def test_how_long_a_call_waited_for_a_person_is_shown():
     person.say(ApprovalReply.ONCE)
     await clearing
 
-    assert [step.to_dict() for step in entry.steps] == [{"name": "approval", "startMs": 1000.0, "endMs": 3000.0}]
+    assert [msgspec.to_builtins(step.view()) for step in entry.steps] == [
+        {"name": "approval", "startMs": 1000.0, "endMs": 3000.0}
+    ]
 
 
 async def test_what_one_replica_was_told_for_a_session_holds_at_the_others():

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import msgspec
+
 from toolcrib.calls.live import CallStepTime, Live, LiveCall, message_of
 from toolcrib.core.access import Caller
 from toolcrib.core.call import CallContext, ToolCall
@@ -46,7 +48,7 @@ async def test_a_call_is_seen_while_it_runs_and_after_it_ended():
     """The same entry, completed."""
     board = Board()
     entry = board.begin(1)
-    while_running = entry.to_dict()
+    while_running = msgspec.to_builtins(entry.view())
     board.end(entry)
 
     common = {
@@ -64,7 +66,7 @@ async def test_a_call_is_seen_while_it_runs_and_after_it_ended():
         "steps": [],
     }
     assert while_running == common | {"endedAt": None, "durationMs": None, "outcome": ""}
-    assert entry.to_dict() == common | {"endedAt": 1001.0, "durationMs": 1000.0, "outcome": "success"}
+    assert msgspec.to_builtins(entry.view()) == common | {"endedAt": 1001.0, "durationMs": 1000.0, "outcome": "success"}
     assert board.live.find("c1") is entry
     assert not entry.is_running
 
@@ -115,7 +117,7 @@ async def test_a_finished_call_holds_on_to_nothing_but_words():
     board.end(entry)
 
     assert entry.task is None
-    assert "a.txt" not in repr(entry.to_dict())
+    assert "a.txt" not in repr(msgspec.to_builtins(entry.view()))
 
 
 async def test_steps_tell_what_took_the_time():
@@ -139,7 +141,7 @@ async def test_steps_tell_what_took_the_time():
         CallStepTime("queue", 3000.0, 3500.0),
         CallStepTime("tool", 3500.0, 3750.0),
     ]
-    assert entry.to_dict()["steps"][2] == {"name": "tool", "startMs": 3500.0, "endMs": 3750.0}
+    assert msgspec.to_builtins(entry.view())["steps"][2] == {"name": "tool", "startMs": 3500.0, "endMs": 3750.0}
 
 
 async def test_a_call_that_ends_while_it_waits_has_its_wait_end_with_it():
@@ -147,7 +149,7 @@ async def test_a_call_that_ends_while_it_waits_has_its_wait_end_with_it():
     board = Board()
     entry = board.begin(1)
     entry.begin("queue")
-    open_step = entry.to_dict()["steps"]
+    open_step = msgspec.to_builtins(entry.view())["steps"]
     board.pass_time(1.0)
     board.end(entry, "TOOL_TIMEOUT", "late")
 

@@ -2,20 +2,23 @@
 
 from typing import Any
 
+import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from toolcrib.calls.metrics import OTHERS, TOOLS_MAX, Metrics, exposition
+from toolcrib.core.kinds import Health
+from toolcrib.core.view import CribHealth, ServerHealth, ToolCounts
 
-SERVER = {"health": "healthy", "restarts": 2}
+SERVER = ServerHealth(Health.HEALTHY, "connected", "success", 1, False, "", "", "", 2, 0, "closed", 0.0, "")
 AUDIT = {"enabled": True, "problem": "", "written": 7, "backlog": 1, "failures": 2, "lost": 3}
 
 
-def health(**changed: Any) -> dict[str, Any]:
-    whole = {"tools": {"native": 3, "mcp": 40}, "servers": {"files": SERVER}, "audit": AUDIT}
-    return whole | {"away": {}, "parts": {"audit": "ok"}} | changed
+def health(**changed: Any) -> CribHealth:
+    whole = CribHealth(Health.HEALTHY, {}, {"audit": "ok"}, ToolCounts(3, 40), {"files": SERVER}, None, AUDIT)
+    return msgspec.structs.replace(whole, **changed)
 
 
-def read(metrics: Metrics, told: dict[str, Any] | None = None) -> dict[tuple[str, ...], float]:
+def read(metrics: Metrics, told: CribHealth | None = None) -> dict[tuple[str, ...], float]:
     """Every sample: its name and label values → its value."""
     text = exposition(metrics, told or health(), "1.2.3", 1_700_000_000.25)
     return {

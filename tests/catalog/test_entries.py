@@ -1,8 +1,11 @@
 """The catalogue as plain data."""
 
+import msgspec
+
 from toolcrib.catalog.entries import discovery_outcome, overall_health
 from toolcrib.config.lock import Record
-from toolcrib.core.kinds import DiscoveryStatus
+from toolcrib.core.kinds import DiscoveryStatus, Health
+from toolcrib.core.view import ServerHealth
 
 SHOWN = {"name": "echo", "inputSchema": {"type": "object"}}
 
@@ -43,7 +46,8 @@ def test_a_discovery_with_a_failed_server_is_a_failed_result_that_still_tells_th
 
 def test_overall_health_is_that_of_all_servers_together():
     """One of several in trouble is degraded, all of them is unhealthy, none (or no server) is healthy."""
-    well, ill = {"health": "healthy"}, {"health": "unhealthy"}
+    well = ServerHealth(Health.HEALTHY, "", "", 0, False, "", "", "", 0, 0, "", 0.0, "")
+    ill = msgspec.structs.replace(well, health=Health.UNHEALTHY)
 
     assert [overall_health(servers, {}) for servers in ({}, {"a": well}, {"a": well, "b": ill}, {"a": ill})] == [
         "healthy",

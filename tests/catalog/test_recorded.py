@@ -3,8 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from toolcrib.catalog.entries import ToolEntry
 from toolcrib.catalog.pins import accept, comparison
 from toolcrib.catalog.recorded import Named, recorded_catalog, recorded_tools
 from toolcrib.config.lock import Lock, Record, write_lock
@@ -81,9 +83,9 @@ def records_of(config: Config) -> dict[str, Record]:
     return {record.server: record for record in records}
 
 
-async def live_entries(config: Config, lock: Path, *, prefix: bool) -> list[dict[str, object]]:
+async def live_entries(config: Config, lock: Path, *, prefix: bool) -> list[ToolEntry]:
     async with open_crib(Loaded(config, lock=lock), prefix=prefix) as crib:
-        return [entry for entry in crib.entries() if entry["name"] != RESULT_READ]
+        return [entry for entry in crib.entries() if entry.name != RESULT_READ]
 
 
 @pytest.mark.parametrize("prefix", [True, False])
@@ -103,9 +105,9 @@ async def test_the_record_and_the_running_catalogue_show_the_same(tmp_path: Path
 def test_an_entry_tells_all_there_is_to_know():
     """Name, kind, server, policy, level, quarantine, and how fresh that is."""
     config = config_of()
-    entries = {entry["name"]: entry for entry in recorded_catalog(config, records_of(config)).entries()}
+    entries = {entry.name: entry for entry in recorded_catalog(config, records_of(config)).entries()}
 
-    assert entries["files__read_file"] == {
+    assert msgspec.to_builtins(entries["files__read_file"]) == {
         "name": "files__read_file",
         "description": "read_file things",
         "kind": "mcp",
@@ -117,15 +119,15 @@ def test_an_entry_tells_all_there_is_to_know():
         "discoveryStatus": "success",
         "lastDiscovered": AT,
     }
-    assert {name: (entry["policy"], entry["level"]) for name, entry in entries.items()} == {
+    assert {name: (entry.policy, entry.level) for name, entry in entries.items()} == {
         "broken__still_there": ("ask", "write"),
         "files__read_file": ("allow", "read_only"),
         "files__write_file": ("ask", "write"),
         "mail__get": ("allow", "admin"),
         "mail__send": ("deny", "admin"),
     }
-    assert entries["broken__still_there"]["discoveryStatus"] == "failed"
-    assert entries["mail__get"]["held"] == "it is new and has not been accepted yet"
+    assert entries["broken__still_there"].discovery_status == "failed"
+    assert entries["mail__get"].held == "it is new and has not been accepted yet"
 
 
 def test_native_tools_stand_beside_those_of_servers():
@@ -133,7 +135,7 @@ def test_native_tools_stand_beside_those_of_servers():
     native = Named((Tool("add", "Add numbers."), Tool("later")), frozenset({"later"}))
     entries = recorded_catalog(config_of(), {}, native).entries()
 
-    assert [(entry["name"], entry["kind"], entry["discoveryStatus"]) for entry in entries] == [
+    assert [(entry.name, entry.kind, entry.discovery_status) for entry in entries] == [
         ("add", "native", "success"),
         ("later", "native", "never"),
     ]

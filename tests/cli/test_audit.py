@@ -48,17 +48,17 @@ def test_an_entry_says_everything_a_program_wants(used: Program):
     entry = used.json("audit", "tail", "-n", "3")[0]
 
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", entry.pop("time"))
-    assert re.fullmatch(r"[0-9a-f]{32}", entry.pop("trace_id"))
+    assert re.fullmatch(r"[0-9a-f]{32}", entry.pop("traceId"))
     assert re.fullmatch(r"[0-9a-f]{64}", entry.pop("hash"))
-    assert entry.pop("execution_id")
-    assert entry.pop("duration_ms") > 0
+    assert entry.pop("executionId")
+    assert entry.pop("durationMs") > 0
     assert entry == {
         "seq": 1,
         "event": "call",
         "tool": "text_count",
         "server": "native",
         "caller": "local",
-        "caller_kind": "local",
+        "callerKind": "local",
         "level": "read_only",
         "decision": "allowed",
         "outcome": "success",

@@ -9,7 +9,13 @@ def test_show_origin_says_where_each_setting_came_from(tiny):
 
     settings = {entry["setting"]: entry for entry in tiny.json("config", "show", "--origin")}
 
-    assert settings["connect.attempts"] == {"setting": "connect.attempts", "value": 1, "origin": f"{tiny.config}:2"}
+    assert settings["connect.attempts"] == {
+        "setting": "connect.attempts",
+        "value": 1,
+        "origin": f"{tiny.config}:2",
+        "overrules": [],
+        "overruledBy": None,
+    }
     assert settings["serve.port"]["origin"] == "default"
     assert settings["servers.tiny.env.API_KEY"]["value"] == "***"
 

@@ -49,11 +49,11 @@ async def test_what_is_kept_says_when_and_by_which_way(ledgers):
     await one.write("a", ODD, False, "inbox")
     kept = kept_answers(await other.lock())
 
-    assert [(entry["tool"], entry["caller"], entry["answer"], entry["by"]) for entry in kept] == [
+    assert [(entry.tool, entry.caller, entry.answer, entry.by) for entry in kept] == [
         ("a", ODD, "deny", "inbox"),
         ("b", "ann", "allow", "terminal"),
     ]
-    assert all(entry["at"].endswith("Z") for entry in kept)
+    assert all(entry.at.endswith("Z") for entry in kept)
 
 
 async def test_forgetting_without_a_name_is_for_all_callers_and_of_nothing_leaves_the_rest(ledgers):
@@ -63,7 +63,7 @@ async def test_forgetting_without_a_name_is_for_all_callers_and_of_nothing_leave
 
     assert await one.forget("a") == ["ann", "bob"]
     assert await one.forget("a") == []
-    assert [entry["tool"] for entry in kept_answers(await one.lock())] == ["b"]
+    assert [entry.tool for entry in kept_answers(await one.lock())] == ["b"]
 
 
 async def test_answers_and_records_at_once_do_not_undo_each_other(ledgers):

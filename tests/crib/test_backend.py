@@ -69,14 +69,14 @@ async def test_a_crib_says_when_its_redis_is_away():
     with a_redis() as engine:
         config = replace(Config(), redis=RedisConfig(engine.url(), 0.5))
         async with open_crib(config) as crib:
-            before = crib.health()["fleet"]
+            before = crib.health().fleet
             engine.stop()
             with pytest.raises(CoordinationUnavailable):
                 await crib.fleet.coordination.use([Claim("tool read", Rate(1, 1.0))])
             health, samples = crib.health(), exposition(crib.metrics, crib.health(), "1", 0.0)
 
     assert (before["engine"], before["problem"]) == ("redis", "")
-    assert health["fleet"]["problem"] == "Redis cannot be used: it does not answer."
+    assert health.fleet["problem"] == "Redis cannot be used: it does not answer."
     assert 'toolcrib_fleet_up{engine="redis"} 0' in samples
 
 

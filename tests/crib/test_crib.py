@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.calls.metrics import exposition
+from toolcrib.calls.results.shown import call_result
 from toolcrib.catalog.catalog import Options
 from toolcrib.config.lock import Record
 from toolcrib.config.model import Config, ServerConfig, ToolConfig, config_hash
@@ -51,9 +52,9 @@ async def test_a_native_tool_and_a_servers_tool_are_called_the_same_way():
     async with memory_crib(files, tools=[add]) as made:
         results = [await made.crib.call("add", {"a": 1, "b": 2}), await made.crib.call("files__read", {"path": "x"})]
 
-    assert [result.to_dict() for result in results] == [
-        {"success": True, "data": 3, "error": None, "content": [{"type": "text", "text": "3"}]},
-        {"success": True, "data": "read ran", "error": None, "content": [{"type": "text", "text": "read ran"}]},
+    assert [(result.success, result.data, result.error, result.content) for result in results] == [
+        (True, 3, None, [{"type": "text", "text": "3"}]),
+        (True, "read ran", None, [{"type": "text", "text": "read ran"}]),
     ]
     assert [(call.name, call.tool, call.arguments) for call in files.calls] == [("files__read", "read", {"path": "x"})]
 
@@ -171,7 +172,7 @@ def test_a_call_never_raises(outcome, arguments, name, listing_fails):
 
     assert result.success or result.error.code in errors.TOOL_CODES
     assert repr(result)
-    assert result.to_dict()["success"] is result.success
+    assert call_result(result, "", 0.0).success is result.success
 
 
 async def test_arguments_that_are_no_object_are_the_callers_mistake():
@@ -288,7 +289,7 @@ async def test_the_layers_stand_in_their_listed_order():
         bad = await made.crib.call("home__switch", {"device_name": 5})
 
     assert (good.success, bad.error.code, len(home.calls)) == (True, "TOOL_INVALID_INPUT", 1)
-    assert made.crib.metrics.of("home__switch").to_dict()["refused"] == 1
+    assert made.crib.metrics.of("home__switch").view().refused == 1
 
 
 async def test_a_program_hears_of_the_progress_of_its_call():
@@ -515,9 +516,9 @@ async def test_the_registry_can_be_asked_and_changed():
     files = FakeSource("files", [Tool("read", "Read a file.")])
     async with memory_crib(files, config=config) as made:
         registered = made.crib.register(add)
-        before = made.crib.entries()
+        before = msgspec.to_builtins(made.crib.entries())
         await made.crib.refresh("files")
-        after, route = made.crib.entries(), made.crib.lookup("files__read")
+        after, route = msgspec.to_builtins(made.crib.entries()), made.crib.lookup("files__read")
         discovered = made.crib.shelves["files"].record.last_discovery
         removed = [made.crib.unregister("add"), made.crib.unregister("add")]
 
@@ -633,7 +634,7 @@ async def test_health_shows_servers_tools_and_calls():
     """All well."""
     async with memory_crib(FakeSource("files", ["read"]), tools=[add]) as made:
         await made.crib.call("files__read")
-        health, discovered = made.crib.health(), made.crib.shelves["files"].record.last_discovery
+        health, discovered = msgspec.to_builtins(made.crib.health()), made.crib.shelves["files"].record.last_discovery
 
     assert health["status"] == "healthy"
     assert health["tools"] == {"native": 1, "mcp": 1}
@@ -720,7 +721,7 @@ async def test_health_and_metrics_know_the_audit_log():
     """How it is doing, for whoever watches."""
     async with memory_crib(tools=[add], audit=MemoryAudit(problem="the disk is full")) as made:
         await made.crib.call("nothing")
-        health, page = made.crib.health()["audit"], exposition(made.crib.metrics, made.crib.health(), "1", 0.0)
+        health, page = made.crib.health().audit, exposition(made.crib.metrics, made.crib.health(), "1", 0.0)
 
     assert (health["enabled"], health["problem"], health["written"]) == (True, "the disk is full", 1)
     assert "toolcrib_audit_up 0\n" in page
@@ -734,8 +735,8 @@ async def test_health_is_degraded_while_any_part_is_away_and_names_it():
         await made.crib.refresh()
         health = made.crib.health()
 
-    assert (health["status"], health["away"]) == ("degraded", {"audit": "the disk is full"})
-    assert health["parts"] == {"audit": "the disk is full"}
+    assert (health.status, health.away) == ("degraded", {"audit": "the disk is full"})
+    assert health.parts == {"audit": "the disk is full"}
 
 
 async def test_health_follows_the_servers():
@@ -747,13 +748,13 @@ async def test_health_follows_the_servers():
         one_down = made.crib.health()
         files.trouble = SourceUnavailable("down too")
         await made.crib.refresh("files")
-        stale = made.crib.health()["servers"]["files"]
+        stale = made.crib.health().servers["files"]
         await made.crib.servers.apply({"other": server("other")})
-        all_down = made.crib.health()["status"]
+        all_down = made.crib.health().status
 
-    assert (one_down["status"], one_down["servers"]["other"]["health"]) == ("degraded", "unhealthy")
-    assert one_down["away"] == {"server other": "down"}
-    assert (stale["health"], stale["stale"], stale["error"], stale["tools"]) == ("degraded", True, "down too", 1)
+    assert (one_down.status, one_down.servers["other"].health) == ("degraded", "unhealthy")
+    assert one_down.away == {"server other": "down"}
+    assert (stale.health, stale.stale, stale.error, stale.tools) == ("degraded", True, "down too", 1)
     assert all_down == "unhealthy"
 
 

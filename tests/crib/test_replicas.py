@@ -56,10 +56,10 @@ async def test_health_says_which_replica_this_is_and_what_is_away():
     async with replica(common, "a") as a:
         a.fleet.engines = [SharedEngine("store", "postgresql", asyncio.Event().wait, "gone", 5.0)]
         health = a.made.crib.health()
-        told = health["fleet"]
+        told = health.fleet
         page = probe(a.made.crib, "/healthz")
 
-    assert (health["status"], health["away"]) == ("degraded", {"store": "gone"})
+    assert (health.status, health.away) == ("degraded", {"store": "gone"})
     assert (page["status"], page["away"]) == ("degraded", ["store"])
     assert (told["replica"], told["engine"]) == ("a", "memory")
     assert told["engines"] == {"store": {"engine": "postgresql", "problem": "gone", "awaySince": 5.0}}

@@ -73,7 +73,7 @@ async def test_a_programs_own_source_is_listed_called_and_closed_like_a_server()
         names = [tool.name for tool in await crib.tools()]
         good = await crib.call("shop__price", {"item": "tea"})
         failed = [await crib.call(f"shop__{name}") for name in ("price", "broken", "away")]
-        health = crib.health()["servers"]["shop"]
+        health = crib.health().servers["shop"]
         problems = crib.shelves["shop"].record.problems
 
     assert names == ["shop__away", "shop__broken", "shop__price"]
@@ -84,7 +84,7 @@ async def test_a_programs_own_source_is_listed_called_and_closed_like_a_server()
         "TOOL_UNAVAILABLE",
     ]
     assert failed[1].error.message == "shop__broken failed: ValueError: no stock"
-    assert (health["state"], shop.closed) == ("connected", 1)
+    assert (health.state, shop.closed) == ("connected", 1)
     assert problems == ("'not a name' is left out: it is not a tool's name.",)
 
 
@@ -182,7 +182,7 @@ async def test_a_listing_that_is_none_is_a_failure_of_the_source_alone():
     shop.list_tools = _plain_list
     async with open_crib(Config(), sources=[shop, Shop(PRICE, name="other")], keep_results=False) as crib:
         names = [tool.name for tool in await crib.tools()]
-        error = crib.health()["servers"]["shop"]["error"]
+        error = crib.health().servers["shop"].error
 
     assert names == ["other__price"]
     assert error == "shop failed: TypeError: list_tools gave list, not a toolcrib.Listing"

@@ -81,7 +81,7 @@ async def test_a_server_that_exits_at_start_costs_only_itself(company):
         assert failed.error.details["attempts"] == 2
         assert failed.error.details["stderr"]
         assert failed.error.details["stderr"][-1] in failed.error.message
-        assert gathering.crib.health()["status"] == "degraded"
+        assert gathering.crib.health().status == "degraded"
 
 
 async def test_a_command_that_does_not_exist_is_named(company):
@@ -122,7 +122,7 @@ async def test_rubbish_on_stdout_is_counted_and_survived(company):
         result = await gathering.bad_call()
 
         assert result.text == "hi"
-        assert gathering.crib.health()["servers"]["bad"]["stdoutNoise"] > 0
+        assert gathering.crib.health().servers["bad"].stdout_noise > 0
 
 
 DYING = ["exit_in_call", "killed_in_call", "half_answer"]
@@ -141,7 +141,7 @@ async def test_a_server_that_dies_in_a_call_leaves_the_outcome_open_and_comes_ba
             assert failed.error.details["outcome"] == "unknown", mode
             assert others == ["still here"] * 5, mode
             await gathering.crib.refresh(mode)
-        assert {gathering.crib.health()["servers"][mode]["restarts"] for mode in DYING} == {1}
+        assert {gathering.crib.health().servers[mode].restarts for mode in DYING} == {1}
 
 
 UNREADABLE = [
@@ -163,7 +163,7 @@ async def test_an_answer_that_cannot_be_read_fails_at_once_and_only_itself(compa
             failed = await gathering.bad_call(mode)
 
             assert failed.error.code == "TOOL_EXECUTION_FAILED", mode
-            assert gathering.crib.health()["servers"][mode]["state"] == "connected", mode
+            assert gathering.crib.health().servers[mode].state == "connected", mode
             assert await gathering.good_call() == "still here", mode
 
 
@@ -323,8 +323,8 @@ async def test_a_server_that_hangs_is_left_alone_after_five_calls_and_nobody_els
         assert "failed 5 times in a row and is left alone; last: it did not answer echo in time." in refused.text
         assert 0 < refused.error.details["retry_after_s"] <= 1.0
         assert await gathering.good_call() == "still here"
-        assert gathering.crib.health()["servers"]["good"]["breaker"] == "closed"
-        assert gathering.crib.health()["servers"]["bad"]["breaker"] in ("open", "half-open")
+        assert gathering.crib.health().servers["good"].breaker == "closed"
+        assert gathering.crib.health().servers["bad"].breaker in ("open", "half-open")
         assert [event.fields["server"] for event in gathering.events if event.name == "server.paused"] == ["bad"]
         await gathering.crib.refresh("bad")
         assert (await gathering.bad_call()).error.code == "TOOL_TIMEOUT"

@@ -15,6 +15,7 @@ from tests.cli.program import Program
 from tests.hostile import leaky
 from tests.server.rest.api import Api, owner_token
 
+from toolcrib.calls.results.shown import call_result
 from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.crib.assemble import open_crib
@@ -127,13 +128,13 @@ async def test_no_secret_reaches_a_program_that_uses_the_library(tmp_path, leaky
             for tool in CALLED:
                 arguments = {"a": f"{tool} with {ENV['LEAKY_ENV']}"} if server == "piped" else {}
                 result = await crib.call(f"{server}__{tool}", arguments, channel=channel)
-                seen[f"{server} {tool}"] = f"{result.to_dict()} {result.mcp} {result.error}"
+                seen[f"{server} {tool}"] = f"{call_result(result, '', 0.0)} {result.mcp} {result.error}"
             shelf = crib.shelves[server]
             seen[f"{server} state"] = repr((shelf.source.status(), shelf.source.log_lines(50), shelf.record))
             seen[f"{server} why"] = repr(crib.explain(f"{server}__tell"))
         seen["dying"] = repr(await crib.call("dying__anything"))
         seen["dying state"] = repr((crib.shelves["dying"].source.status(), crib.explain("dying__anything")))
-        seen["live"] = repr([call.to_dict() for call in (*crib.live.running(), *crib.live.recent(99))])
+        seen["live"] = repr([call.view() for call in (*crib.live.running(), *crib.live.recent(99))])
     place = AuditFile(tmp_path / "toolcrib" / "audit.db")
     seen["audit"] = repr(ask(place, lambda log: list(in_order(log))))
     seen["lock"] = (tmp_path / "toolcrib.lock").read_text()

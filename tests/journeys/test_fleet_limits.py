@@ -29,7 +29,7 @@ async def main() -> None:
             refusals = {result.error.code for result in results if not result.success}
             assert refusals <= {"TOOL_RATE_LIMITED"}, refusals
             await asyncio.sleep(0.01)
-        print(json.dumps({"ended": ended, "fleet": crib.health()["fleet"]}))
+        print(json.dumps({"ended": ended, "fleet": crib.health().fleet}))
 
 asyncio.run(main())
 """

@@ -53,12 +53,12 @@ async def test_a_node_server_works_at_every_level(fleet, proof, around, tmp_path
 
     async with open_crib(config, surroundings=around) as crib:
         result = await crib.call("everything__echo", {"message": "hi"})
-        health = crib.health()["servers"]["everything"]
+        health = crib.health().servers["everything"]
 
     if proof.holds(IsolationLevel(level)):
-        assert (result.text, health["isolation"]) == ("Echo: hi", level)
+        assert (result.text, health.isolation) == ("Echo: hi", level)
     else:
-        assert (result.error.code, health["isolation"]) == ("TOOL_UNAVAILABLE", "")
+        assert (result.error.code, health.isolation) == ("TOOL_UNAVAILABLE", "")
         assert "not proven on this machine" in result.error.message
 
 
@@ -68,9 +68,9 @@ async def test_a_node_server_runs_at_limits_unless_told_otherwise(fleet, around,
 
     async with open_crib(config, surroundings=around) as crib:
         result = await crib.call("everything__echo", {"message": "hi"})
-        health = crib.health()["servers"]["everything"]
+        health = crib.health().servers["everything"]
 
-    assert (result.text, health["isolation"]) == ("Echo: hi", "limits, untested")
+    assert (result.text, health.isolation) == ("Echo: hi", "limits, untested")
 
 
 async def test_a_file_server_reaches_what_it_was_granted_and_nothing_else(fleet, around, tmp_path):

@@ -16,7 +16,7 @@ from toolcrib.core.kinds import HoldReason
 from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.platform.gateway import NAME
-from toolcrib.server.views.servers import server_entries
+from toolcrib.server.views.servers import server_views
 
 TOKEN = "the-platform-token"
 
@@ -69,11 +69,11 @@ async def test_a_server_at_another_address_gets_no_token_before_a_person_accepts
         assert await names(crib) == []
         refused = await crib.call("mail__greet", {"name": "Ada"})
         await crib.refresh("mail")
-        entry, story = server_entries(crib)[0], crib.explain("mail__greet")
+        entry, story = server_views(crib)[0], crib.explain("mail__greet")
         assert (refused.error.code, evil.seen) == ("TOOL_PERMISSION_DENIED", [])
-        assert (entry["state"], entry["held"], story.verdict) == ("held", ["mail__greet"], "held")
+        assert (entry.state, entry.held, story.verdict) == ("held", ["mail__greet"], "held")
         assert f"It is in quarantine: {HoldReason.MOVED}." in story.reasons
-        assert "`toolcrib approve mail`" in entry["error"]
+        assert "`toolcrib approve mail`" in entry.error
         assert [event.fields["reason"] for event in heard if event.name == events.SERVER_HELD] == [HoldReason.MOVED]
 
         assert await crib.servers.approve("mail") == ["mail", "mail__greet"]

@@ -69,7 +69,7 @@ def place(tmp_path: Path) -> ProjectPlace:
 
 
 async def told(dossier: ProjectState, caller: Caller | None = None) -> dict[str, Any]:
-    document = (await dossier.read()).document(caller)
+    document = msgspec.to_builtins((await dossier.read()).document(caller))
     return msgspec.json.decode(msgspec.json.encode(document))["configuration"]
 
 
@@ -168,7 +168,7 @@ async def test_nothing_is_put_together_again_while_the_files_are_the_same(place:
     fourth = await dossier.read()
 
     assert first is second
-    assert [entry["name"] for entry in third.entries(None)] == ["files__read_file"]
+    assert [entry.name for entry in third.entries(None)] == ["files__read_file"]
     assert "new" in fourth.loaded.config.servers
     assert len({first.etag, third.etag, fourth.etag}) == 3
 
@@ -194,8 +194,8 @@ async def test_broken_files_are_an_error_or_leave_what_runs(place: ProjectPlace)
     async with open_crib(running, surroundings=place.around) as crib:
         snapshot = await ProjectState(place, running=Project(crib, running, around=place.around)).read()
 
-    assert snapshot.entries(None)[0]["name"] == "files__read_file"
-    assert snapshot.document(OWNER)["configuration"]["problems"][0].startswith(str(place.directory / "toolcrib.toml"))
+    assert snapshot.entries(None)[0].name == "files__read_file"
+    assert snapshot.document(OWNER).configuration.problems[0].startswith(str(place.directory / "toolcrib.toml"))
 
 
 async def test_records_in_a_shared_database_are_followed_and_kept_while_it_is_away(place: ProjectPlace):
@@ -216,7 +216,7 @@ async def test_records_in_a_shared_database_are_followed_and_kept_while_it_is_aw
 
     assert first is second
     assert first.entries(None) == []
-    assert [entry["name"] for entry in third.entries(None)] == ["files__read_file"]
+    assert [entry.name for entry in third.entries(None)] == ["files__read_file"]
     assert fourth.recorded is third.recorded
     assert "shared database cannot be used" in fourth.problem
 
@@ -245,15 +245,15 @@ async def test_native_tools_are_known_by_name_until_somebody_imports_them(place:
     sys.modules.pop("dossier_tools")
 
     assert not was_imported
-    assert [(entry["name"], entry["discoveryStatus"]) for entry in before] == [("add", "never")]
-    assert [(entry["name"], entry["description"]) for entry in after] == [("add_up", "Add.")]
+    assert [(entry.name, entry.discovery_status) for entry in before] == [("add", "never")]
+    assert [(entry.name, entry.description) for entry in after] == [("add_up", "Add.")]
 
 
 async def test_the_tools_of_the_knowledge_base_are_told_too(place: ProjectPlace):
     """They are there as soon as toolcrib is; nothing is opened for it."""
     (place.directory / "toolcrib.toml").write_text('[servers.files]\ncommand = "files"\n')
 
-    names = [entry["name"] for entry in (await ProjectState(place).read()).entries(None)]
+    names = [entry.name for entry in (await ProjectState(place).read()).entries(None)]
 
     assert [name for name in names if name.startswith("kb.")] == sorted(
         f"kb.{name}"

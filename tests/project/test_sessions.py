@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.cli.program import TINY
 
@@ -101,7 +102,7 @@ async def happens(session: AgentSession, kind: str) -> None:
 
 
 def names(session: AgentSession) -> list[str]:
-    return [entry["name"] for entry in session.workplace.entries(ME)]
+    return [entry.name for entry in session.workplace.entries(ME)]
 
 
 async def other_place(sessions: AgentSessions, name: str) -> ProjectPlace:
@@ -116,7 +117,7 @@ async def test_opening_a_session_starts_the_servers_and_shows_what_they_offer(be
         await happens(session, "catalog.changed")
 
         assert (at_once, names(session)) == ([], TOOLS)
-        assert all(entry["isLive"] for entry in session.workplace.entries(ME))
+        assert all(entry.is_live for entry in session.workplace.entries(ME))
         assert bench.starts() == 1
 
 
@@ -131,7 +132,7 @@ async def test_servers_that_have_not_answered_are_shown_as_the_record_knows_them
     async with bench.serving(directory) as sessions:
         session = await sessions.open(sessions.projects.place, "", ME)
         await happens(session, "catalog.changed")
-        live = {entry["name"]: (entry["isLive"], entry["discoveryStatus"]) for entry in session.workplace.entries(ME)}
+        live = {entry.name: (entry.is_live, entry.discovery_status) for entry in session.workplace.entries(ME)}
 
     assert live["hangs__old"] == (False, "discovering")
     assert live["tiny__echo"] == (True, "success")
@@ -323,7 +324,7 @@ async def test_mcp_clients_are_sessions_too(bench: Bench):
         session = sessions.find("mcp-1")
         await sessions.end(session)
 
-    assert session.to_dict() == {
+    assert msgspec.to_builtins(session.view()) == {
         "id": "mcp-1",
         "name": "client 2",
         "kind": "mcp",

@@ -72,10 +72,10 @@ async def test_a_full_disk_refuses_what_must_be_recorded_and_nothing_else(place:
             disk.mend()
             while not (after := await made.crib.call("files__save")).success:
                 assert after.error.code == "TOOL_UNAVAILABLE"
-            recovered = made.crib.health()["status"]
+            recovered = made.crib.health().status
         await audit.close()
 
-    assert (before.success, read.success, health["status"], recovered) == (True, True, "degraded", "healthy")
+    assert (before.success, read.success, health.status, recovered) == (True, True, "degraded", "healthy")
     assert refused.error.code == "TOOL_UNAVAILABLE"
     assert "Make room" in refused.error.message
     ran = [entry.tool for entry in find(place / "audit.db") if entry.outcome == "success"]

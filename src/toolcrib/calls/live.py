@@ -14,6 +14,7 @@ import msgspec
 from toolcrib.core.access import Caller
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import CallEnded, InvalidArguments, ToolcribError
+from toolcrib.core.view import View
 from toolcrib.schema.text import clean_text
 
 MESSAGE_MAX = 300
@@ -38,10 +39,43 @@ class CallStepTime:
     start_ms: float
     end_ms: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The step as plain data."""
-        end_ms = None if self.end_ms is None else round(self.end_ms, 3)
-        return {"name": self.name, "startMs": round(self.start_ms, 3), "endMs": end_ms}
+    def view(self) -> "CallStep":
+        """What can be seen of it."""
+        return CallStep(self.name, round(self.start_ms, 3), None if self.end_ms is None else round(self.end_ms, 3))
+
+
+class CallStep(View):
+    """What a call did, or waited for."""
+
+    name: str
+    start_ms: float
+    end_ms: float | None
+
+
+class CallEntry(View):
+    """One call, running or finished; of its arguments only names and kinds."""
+
+    id: str
+    tool: str
+    server: str
+    level: str
+    caller: str
+    caller_kind: str
+    session: str
+    trace_id: str
+    began_at: float
+    ended_at: float | None
+    duration_ms: float | None
+    outcome: str
+    """Empty while it runs, then ``success`` or the code of what went wrong."""
+    message: str
+    arguments: dict[str, str]
+    steps: list[CallStep]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.ended_at is None
 
 
 class LiveCall(msgspec.Struct, eq=False, gc=False):
@@ -139,25 +173,25 @@ class LiveCall(msgspec.Struct, eq=False, gc=False):
         for wait in self._waits or ():
             wait.end_ms = self._ms(at) if wait.end_ms is None else wait.end_ms
 
-    def to_dict(self) -> dict[str, Any]:
-        """The call as plain data."""
-        return {
-            "id": self.id,
-            "tool": self.tool,
-            "server": self.server,
-            "level": self.level,
-            "caller": self.caller,
-            "callerKind": self.caller_kind,
-            "session": self.session,
-            "traceId": self.trace_id,
-            "beganAt": self.began_at,
-            "endedAt": self.ended_at,
-            "durationMs": None if self._ended is None else round(self._ms(self._ended), 3),
-            "outcome": self.outcome,
-            "message": self.message,
-            "arguments": dict(self.arguments),
-            "steps": [step.to_dict() for step in self.steps],
-        }
+    def view(self) -> CallEntry:
+        """What can be seen of it."""
+        return CallEntry(
+            id=self.id,
+            tool=self.tool,
+            server=self.server,
+            level=self.level,
+            caller=self.caller,
+            caller_kind=self.caller_kind,
+            session=self.session,
+            trace_id=self.trace_id,
+            began_at=self.began_at,
+            ended_at=self.ended_at,
+            duration_ms=None if self._ended is None else round(self._ms(self._ended), 3),
+            outcome=self.outcome,
+            message=self.message,
+            arguments=dict(self.arguments),
+            steps=[step.view() for step in self.steps],
+        )
 
 
 class Live:

@@ -7,6 +7,7 @@ from itertools import accumulate
 from typing import Any
 
 from toolcrib.core.kinds import Health
+from toolcrib.core.view import CribHealth, Tally
 
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper limits of the classes that durations are counted in."""
@@ -56,25 +57,25 @@ class ToolMetrics:
         self.refusals[code] = self.refusals.get(code, 0) + 1
 
     @property
-    def health(self) -> str:
+    def health(self) -> Health:
         """``healthy``, ``degraded`` (some recent calls failed) or ``unhealthy`` (most did)."""
         failures = self.recent.bit_count()
         if failures == 0:
-            return "healthy"
-        return "unhealthy" if failures * 2 > min(self.executed, RECENT) else "degraded"
+            return Health.HEALTHY
+        return Health.UNHEALTHY if failures * 2 > min(self.executed, RECENT) else Health.DEGRADED
 
-    def to_dict(self) -> dict[str, Any]:
-        """The tally as plain data."""
-        return {
-            "executed": self.executed,
-            "failed": self.failed,
-            "timedOut": self.timed_out,
-            "refused": self.refused,
-            "totalSeconds": round(self.total_s, 6),
-            "slowestSeconds": round(self.slowest_s, 6),
-            "lastError": self.last_error,
-            "health": self.health,
-        }
+    def view(self) -> Tally:
+        """What can be seen of it."""
+        return Tally(
+            executed=self.executed,
+            failed=self.failed,
+            timed_out=self.timed_out,
+            refused=self.refused,
+            total_seconds=round(self.total_s, 6),
+            slowest_seconds=round(self.slowest_s, 6),
+            last_error=self.last_error,
+            health=self.health,
+        )
 
 
 @dataclass(slots=True)
@@ -97,7 +98,7 @@ class Metrics:
         """Count a call that found no tool."""
         self.unknown[code] = self.unknown.get(code, 0) + 1
 
-    def totals(self) -> Mapping[str, Any]:
+    def totals(self) -> dict[str, float]:
         """Sums over all tools."""
         tallies = self.tools.values()
         return {
@@ -116,7 +117,7 @@ Sample = tuple[str, Mapping[str, str], float]
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def exposition(metrics: Metrics, health: Mapping[str, Any], version: str, started_at: float) -> str:
+def exposition(metrics: Metrics, health: CribHealth, version: str, started_at: float) -> str:
     """One page of samples."""
     tallies = _limited(metrics.tools)
     families = (
@@ -127,8 +128,8 @@ def exposition(metrics: Metrics, health: Mapping[str, Any], version: str, starte
         _family("toolcrib_calls_in_flight", "gauge", "Calls under way.", [("", {}, metrics.in_flight)]),
         _family("toolcrib_call_refusals", "counter", "Calls that no tool did, by code.", _refusals(metrics)),
         *_catalogue(health),
-        *_audit(health["audit"]),
-        *(_fleet(health["fleet"]) if "fleet" in health else ()),
+        *(_audit(health.audit) if health.audit is not None else ()),
+        *(_fleet(health.fleet) if health.fleet is not None else ()),
     )
     return "".join(line for family in families for line in family)
 
@@ -196,16 +197,16 @@ def _refusals(metrics: Metrics) -> Iterator[Sample]:
     yield from (("", {"code": code}, count) for code, count in sorted(counts.items()))
 
 
-def _catalogue(health: Mapping[str, Any]) -> Iterator[Iterator[str]]:
-    servers = health["servers"]
-    ups = [("", {"server": name}, float(server["health"] == Health.HEALTHY)) for name, server in servers.items()]
-    restarts = [("", {"server": name}, server["restarts"]) for name, server in servers.items()]
-    sizes = [("", {"kind": kind}, count) for kind, count in health["tools"].items()]
+def _catalogue(health: CribHealth) -> Iterator[Iterator[str]]:
+    servers = health.servers
+    ups = [("", {"server": name}, float(server.health is Health.HEALTHY)) for name, server in servers.items()]
+    restarts = [("", {"server": name}, server.restarts) for name, server in servers.items()]
+    sizes = [("", {"kind": kind}, float(getattr(health.tools, kind))) for kind in ("native", "mcp")]
     yield _family("toolcrib_server_up", "gauge", "Whether a server can be used.", ups)
     yield _family("toolcrib_server_restarts", "counter", "How often a server was started again.", restarts)
-    parts = [("", {"part": name}, float(state == "ok")) for name, state in health["parts"].items()]
+    parts = [("", {"part": name}, float(state == "ok")) for name, state in health.parts.items()]
     yield _family("toolcrib_part_up", "gauge", "Whether a part that is needed besides servers can be used.", parts)
-    yield _family("toolcrib_healthy", "gauge", "Whether nothing is away.", [("", {}, float(not health["away"]))])
+    yield _family("toolcrib_healthy", "gauge", "Whether nothing is away.", [("", {}, float(not health.away))])
     yield _family("toolcrib_catalog_tools", "gauge", "Tools in the catalogue.", sizes)
 
 

@@ -104,14 +104,18 @@ class Catalog:
     version: int = 0
     lookalikes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Names that look like others, and which."""
+    _by_server: dict[str, list[Route]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def visible_to(self, grants: Grants) -> list[Route]:
         """The routes a caller with these grants is shown."""
         return [route for route in self.routes.values() if decide(grants, route.reach).is_listed]
 
     def of_server(self, server: str) -> list[Route]:
-        """The routes to one server."""
-        return [route for route in self.routes.values() if route.server == server]
+        """The routes to one server; native tools are under the empty name."""
+        if not self._by_server:
+            for route in self.routes.values():
+                self._by_server.setdefault(route.server, []).append(route)
+        return self._by_server.get(server, [])
 
     def counts(self) -> tuple[int, int]:
         """How many native and how many MCP tools there are."""

@@ -1,15 +1,19 @@
-"""The catalogue and its servers as plain data, for whoever shows them; reading them starts nothing."""
+"""What can be seen of the catalogue and its servers; reading them starts nothing."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Literal, Protocol
+
+import msgspec
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.records import ServerShelf, barred_words
 from toolcrib.config.lock import Record
 from toolcrib.core.access import Grants, may_know_server
 from toolcrib.core.call import ErrorInfo, ToolResult
-from toolcrib.core.kinds import DiscoveryStatus, Health, LinkState
+from toolcrib.core.kinds import DiscoveryStatus, Health, HoldReason, LinkState, Policy
 from toolcrib.core.source import Missing
+from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.view import ServerHealth, View
 from toolcrib.schema.text import printable
 
 
@@ -25,57 +29,74 @@ class KnownServer(Protocol):
         """How that stands."""
 
 
-def tool_entry(route: Route, shelf: KnownServer | None) -> dict[str, Any]:
+class ToolEntry(View):
     """One tool: what it is, where it comes from, and how fresh that knowledge is."""
-    return {
-        "name": route.name,
-        "description": route.tool.description,
-        "kind": "mcp" if route.server else "native",
-        "server": route.server or None,
-        "originalName": route.original_name,
-        "policy": route.policy,
-        "level": route.tool.security_level,
-        "held": route.held,
-        "discoveryStatus": shelf.status if shelf else DiscoveryStatus.SUCCESS,
-        "lastDiscovered": (shelf.record.last_discovery or None) if shelf else None,
-    }
+
+    name: str
+    description: str
+    kind: Literal["native", "mcp"]
+    server: str | None
+    original_name: str
+    policy: Policy
+    level: SecurityLevel
+    held: HoldReason | None
+    """Why it is in quarantine."""
+    discovery_status: DiscoveryStatus
+    last_discovered: str | None
 
 
-def server_health(shelf: ServerShelf, breaker: Mapping[str, Any]) -> dict[str, Any]:
+def tool_entry(route: Route, shelf: KnownServer | None) -> ToolEntry:
+    """What can be seen of one tool."""
+    return ToolEntry(
+        name=route.name,
+        description=route.tool.description,
+        kind="mcp" if route.server else "native",
+        server=route.server or None,
+        original_name=route.original_name,
+        policy=route.policy,
+        level=route.tool.security_level,
+        held=route.held,
+        discovery_status=shelf.status if shelf else DiscoveryStatus.SUCCESS,
+        last_discovered=(shelf.record.last_discovery or None) if shelf else None,
+    )
+
+
+def server_health(shelf: ServerShelf, breaker: str, retry_after_s: float) -> ServerHealth:
     """How one server is doing, with how its breaker stands."""
     status = shelf.source.status()
     broken = shelf.record.status is DiscoveryStatus.FAILED or status.state is LinkState.FAILING
-    is_well = not broken and breaker["breaker"] == "closed"
-    return {
-        "health": Health.HEALTHY if is_well else Health.DEGRADED if shelf.is_known else Health.UNHEALTHY,
-        "state": status.state,
-        "discovery": shelf.status,
-        "tools": len(shelf.tools),
-        "stale": broken and shelf.is_known,
-        "lastDiscovery": shelf.record.last_discovery,
-        "error": status.error or (shelf.record.error if broken else ""),
-        "era": status.era,
-        "restarts": status.restarts,
-        "stdoutNoise": status.stdout_noise,
-        **breaker,
-        "isolation": status.isolation,
-    }
+    is_well = not broken and breaker == "closed"
+    return ServerHealth(
+        health=Health.HEALTHY if is_well else Health.DEGRADED if shelf.is_known else Health.UNHEALTHY,
+        state=status.state,
+        discovery=shelf.status,
+        tools=len(shelf.tools),
+        stale=broken and shelf.is_known,
+        last_discovery=shelf.record.last_discovery,
+        error=status.error or (shelf.record.error if broken else ""),
+        era=status.era,
+        restarts=status.restarts,
+        stdout_noise=status.stdout_noise,
+        breaker=breaker,
+        retry_after_seconds=retry_after_s,
+        isolation=status.isolation,
+    )
 
 
-def overall_health(servers: Mapping[str, Mapping[str, Any]], away: Mapping[str, str]) -> Health:
+def overall_health(servers: Mapping[str, ServerHealth], away: Mapping[str, str]) -> Health:
     """``healthy``; ``degraded`` when some server is not or a part is away; ``unhealthy`` when no server is of use."""
-    states = [server["health"] for server in servers.values()]
-    if states and all(state == Health.UNHEALTHY for state in states):
+    states = [server.health for server in servers.values()]
+    if states and all(state is Health.UNHEALTHY for state in states):
         return Health.UNHEALTHY
-    return Health.DEGRADED if away or any(state != Health.HEALTHY for state in states) else Health.HEALTHY
+    return Health.DEGRADED if away or any(state is not Health.HEALTHY for state in states) else Health.HEALTHY
 
 
-def away_parts(parts: Mapping[str, str], servers: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def away_parts(parts: Mapping[str, str], servers: Mapping[str, ServerHealth]) -> dict[str, str]:
     """What cannot be used as it should, by name, and why; ``parts`` are those that have a problem or none."""
     broken = {
-        f"server {name}": server["error"] or "It is left alone for a while."
+        f"server {name}": server.error or "It is left alone for a while."
         for name, server in servers.items()
-        if server["health"] != Health.HEALTHY
+        if server.health is not Health.HEALTHY
     }
     return {name: problem for name, problem in parts.items() if problem} | broken
 
@@ -84,7 +105,7 @@ def discovery_outcome(records: Mapping[str, Record]) -> ToolResult:
     """What a discovery came to, as a result; failed if any server could not be asked."""
     found = {
         "registered": sum(len(record.tools) for record in records.values() if record.status is DiscoveryStatus.SUCCESS),
-        "servers": {name: _told(record) for name, record in sorted(records.items())},
+        "servers": {name: msgspec.to_builtins(discovery_of(record)) for name, record in sorted(records.items())},
     }
     failed = [record for _, record in sorted(records.items()) if record.status is DiscoveryStatus.FAILED]
     error = None
@@ -94,8 +115,17 @@ def discovery_outcome(records: Mapping[str, Record]) -> ToolResult:
     return ToolResult({"content": [], "structuredContent": found, "isError": bool(failed)}, error=error)
 
 
-def _told(record: Record) -> dict[str, Any]:
-    return {"status": record.status, "tools": len(record.tools), "error": record.error or None}
+class Discovery(View):
+    """What came of asking a server for its tools."""
+
+    status: DiscoveryStatus
+    tools: int
+    error: str | None
+
+
+def discovery_of(record: Record) -> Discovery:
+    """What is on record of the last time."""
+    return Discovery(record.status, len(record.tools), record.error or None)
 
 
 REASON_MAX = 300

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.entries import KnownServer, tool_entry
+from toolcrib.catalog.entries import KnownServer, ToolEntry, tool_entry
 from toolcrib.catalog.merge import Offering, configured_view, merge, native_view
 from toolcrib.catalog.pins import comparison, held_tools, keep_definitions
 from toolcrib.config.lock import Record
@@ -116,18 +118,15 @@ class Recorded:
     servers: Mapping[str, KnownServer] = field(default_factory=dict)
     unseen: frozenset[str] = frozenset()
 
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[ToolEntry]:
         """Every tool with its kind, policy and discovery, as the running catalogue shows it; not toolcrib's own."""
         return [self.entry(route) for route in offered(self.catalog.routes.values())]
 
-    def entry(self, route: Route) -> dict[str, Any]:
+    def entry(self, route: Route) -> ToolEntry:
         """One of them."""
         entry = tool_entry(route, self.servers.get(route.server))
-        return (
-            entry | {"discoveryStatus": DiscoveryStatus.NEVER}
-            if not route.server and route.name in self.unseen
-            else entry
-        )
+        is_unseen = not route.server and route.name in self.unseen
+        return msgspec.structs.replace(entry, discovery_status=DiscoveryStatus.NEVER) if is_unseen else entry
 
 
 def recorded_catalog(

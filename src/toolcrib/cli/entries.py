@@ -4,14 +4,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, assert_never
+from typing import assert_never
 
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import OK, exit_code
 from toolcrib.cli.opening import discover
 from toolcrib.core.kinds import DiscoveryStatus, ServerState
 from toolcrib.crib.crib import Crib
-from toolcrib.server.views.servers import server_entries
+from toolcrib.server.views.servers import ServerView, server_views
 from toolcrib.stores.files import writing
 
 STATE_STYLES: Mapping[str, tuple[str, ...]] = {
@@ -25,9 +25,9 @@ STATE_STYLES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def what_to_do(entry: Mapping[str, Any]) -> str:
+def what_to_do(view: ServerView) -> str:
     """The next step for a server that is not in order."""
-    name, state = entry["name"], ServerState(entry["state"])
+    name, state = view.name, view.state
     match state:
         case ServerState.DISABLED:
             step = f"toolcrib servers enable {name}"
@@ -36,19 +36,19 @@ def what_to_do(entry: Mapping[str, Any]) -> str:
         case ServerState.HELD:
             step = f"in quarantine: toolcrib approve {name}"
         case ServerState.ASKING:
-            step = f"trying again: {entry['error']}" if entry["error"] else "still starting; the log will tell"
+            step = f"trying again: {view.error}" if view.error else "still starting; the log will tell"
         case ServerState.FAILED | ServerState.STALE:
             step = f"toolcrib servers logs {name}"
-        case ServerState.OK if entry["held"]:
-            step = f"{len(entry['held'])} in quarantine: toolcrib diff {name}"
+        case ServerState.OK if view.held:
+            step = f"{len(view.held)} in quarantine: toolcrib diff {name}"
         case ServerState.OK:
-            step = f"{len(entry['problems'])} left out: toolcrib doctor" if entry["problems"] else ""
+            step = f"{len(view.problems)} left out: toolcrib doctor" if view.problems else ""
         case _:
             assert_never(state)
     return step
 
 
-def print_servers(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+def print_servers(console: Console, views: Sequence[ServerView]) -> None:
     """The one table: server, tools, approximate tokens, state, what to do."""
     columns = (
         Column("SERVER", styles=("bold",)),
@@ -57,35 +57,29 @@ def print_servers(console: Console, entries: Sequence[Mapping[str, Any]]) -> Non
         Column("STATE", coloured=STATE_STYLES),
         Column("WHAT TO DO", flexible=True),
     )
-    rows = [_row(entry) for entry in entries]
-    if len(entries) > 1:
-        total = {key: sum(entry[key] for entry in entries) for key in ("tools", "tokens")}
-        rows.append(("total", str(total["tools"]), f"{total['tokens']:,}", "", ""))
+    rows = [(view.name, str(view.tools), f"{view.tokens:,}", str(view.state), what_to_do(view)) for view in views]
+    if len(views) > 1:
+        rows.append(("total", str(sum(v.tools for v in views)), f"{sum(v.tokens for v in views):,}", "", ""))
     print_table(console, columns, rows)
-    say_errors(console, entries)
+    say_errors(console, views)
 
 
-def say_errors(console: Console, entries: Sequence[Mapping[str, Any]]) -> None:
+def say_errors(console: Console, views: Sequence[ServerView]) -> None:
     """Below a table, what is wrong with the servers that are not in order."""
-    for entry in entries:
-        if entry["error"] and entry["state"] != ServerState.ASKING:
+    for view in views:
+        if view.error and view.state is not ServerState.ASKING:
             console.out.flush()
-            named = entry["error"] if repr(entry["name"]) in entry["error"] else f"{entry['name']}: {entry['error']}"
-            console.say(named, "yellow")
-
-
-def _row(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    return entry["name"], str(entry["tools"]), f"{entry['tokens']:,}", entry["state"], what_to_do(entry)
+            console.say(view.error if repr(view.name) in view.error else f"{view.name}: {view.error}", "yellow")
 
 
 async def ask_and_show(crib: Crib, console: Console, names: list[str], *, as_json: bool = False) -> int:
     """Ask these servers, show how each did; a failure shows in the exit code."""
     await discover(crib, console, names)
-    entries = [entry for entry in server_entries(crib) if entry["name"] in names]
+    views = [view for view in server_views(crib) if view.name in names]
     if as_json:
-        console.print_json(entries)
+        console.print_json(views)
     else:
-        print_servers(console, entries)
+        print_servers(console, views)
     failed = [name for name in names if crib.shelves[name].record.status is DiscoveryStatus.FAILED]
     return exit_code("TOOL_UNAVAILABLE", crib.shelves[failed[0]].source.status().details) if failed else OK
 

@@ -21,7 +21,7 @@ from toolcrib.project.project import Project
 from toolcrib.project.running import open_project
 from toolcrib.server.app import EmitBoth, ServerSettings
 from toolcrib.server.serve import Serving, authenticate, serve_project
-from toolcrib.server.views.servers import native_entry
+from toolcrib.server.views.servers import native_view
 from toolcrib.transports.process.environment import forbid_inspection
 
 
@@ -149,7 +149,7 @@ async def open_watched(
 
 async def check_names(crib: Crib, console: Console) -> None:
     """Without prefixes every name must be unique; that is only known once all servers were asked."""
-    if len(crib.shelves) + bool(native_entry(crib)) > 1:
+    if len(crib.shelves) + bool(native_view(crib)) > 1:
         await wait_with_status(console, crib.current(), lambda: asking(crib))
     refuse_clashes(crib.catalog)
 

@@ -1,8 +1,9 @@
 """Where each setting came from, for ``toolcrib config show --origin``; secrets are masked."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from toolcrib.config.merge import section_of
 from toolcrib.config.model import DEFAULT, Config, ServerConfig, ToolConfig
@@ -12,18 +13,20 @@ from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.config.sections import EmbedderConfig, ProfileConfig
 from toolcrib.config.tables import EMBEDDER_KEYS, PROFILE_KEYS, PROFILE_TOOL_KEYS, SERVER_KEYS, SETTINGS, TOOL_KEYS
 from toolcrib.core.limits import Rate
+from toolcrib.core.view import View
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """One setting: its name in the file, its value, and its place (``file:line``, environment, flag, default)."""
+class Explained(View):
+    """One setting as it counts, secrets masked."""
 
     setting: str
+    """Its name in the file."""
     value: Any
     origin: str
-    overrules: tuple[str, ...] = ()
+    """A file and line, the environment, a flag, or ``default``."""
+    overrules: list[str] = msgspec.field(default_factory=list)
     """Milder values of a rule that do not count, each with its place."""
-    overruled_by: str = ""
+    overruled_by: str | None = None
     """The stricter rule of another place because of which it does not count."""
 
 
@@ -36,18 +39,18 @@ def explain(config: Config) -> tuple[Explained, ...]:
 
 
 def _explained(config: Config, name: str, value: Any) -> Explained:
-    milder = tuple(f"{_text(lost.value)} ({lost.origin})" for lost in config.overruled.get(name, ()))
+    milder = [f"{_text(lost.value)} ({lost.origin})" for lost in config.overruled.get(name, ())]
     return Explained(name, value, str(config.origins.get(name, DEFAULT)), milder, _stricter_than(config, name, value))
 
 
-def _stricter_than(config: Config, name: str, value: Any) -> str:
+def _stricter_than(config: Config, name: str, value: Any) -> str | None:
     """What another place says of all that a pattern or name of ``security.policies`` stands for, if it is stricter."""
     pattern = next((key for key in config.security.policies if dotted((*_POLICIES, key)) == name), None)
     if pattern is None:
-        return ""
+        return None
     said = [(policy_said(place, pattern, *_parts(pattern)), place.where) for place in config.security.places]
     stricter = [f"{found[0]} ({where})" for found, where in said if found and is_stricter_policy(found[0], value)]
-    return stricter[-1] if stricter else ""
+    return stricter[-1] if stricter else None
 
 
 _POLICIES = ("security", "policies")

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.kinds import DiscoveryStatus
+from toolcrib.core.view import KeptAnswer
 
 VERSION = 1
 AHEAD_S = 60.0
@@ -267,10 +268,10 @@ class LockStore(Protocol):
         """What is different after every change."""
 
 
-def kept_answers(lock: Lock) -> list[dict[str, str]]:
-    """The answers as plain data, by tool and caller."""
+def kept_answers(lock: Lock) -> list[KeptAnswer]:
+    """The answers, by tool and caller."""
     return [
-        {"tool": tool, "caller": caller, "answer": "allow" if kept.allow else "deny", "at": kept.at, "by": kept.by}
+        KeptAnswer(tool, caller, "allow" if kept.allow else "deny", kept.at, kept.by)
         for tool, by_caller in sorted(lock.approvals.items())
         for caller, kept in sorted(by_caller.items())
     ]

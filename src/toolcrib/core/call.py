@@ -259,22 +259,6 @@ class ToolResult(msgspec.Struct, eq=False):
         """All text blocks, joined by newlines."""
         return "\n".join(str(block.get("text", "")) for block in self.content if block.get("type") == "text")
 
-    def to_dict(self) -> dict[str, Any]:
-        """``success``, ``data``, ``error`` and the content, for JSON output."""
-        error = self.error
-        return {
-            "success": self.success,
-            "data": self.json_data if self.success else None,
-            "error": error
-            and {
-                "code": error.code,
-                "message": error.message,
-                "retryable": error.retryable,
-                "details": dict(error.details),
-            },
-            "content": list(self.content),
-        }
-
     def __repr__(self) -> str:
         return f"ToolResult(success={self.success}, {self.error.code if self.error else self.text[:60]!r})"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.kinds import DiscoveryStatus, LinkState
@@ -91,13 +91,10 @@ class ServerSource(ToolSource, Protocol):
         """The last lines the server wrote to stderr."""
 
 
-class Missing(NamedTuple):
-    """One server of which no tools are known."""
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A server whose tools are not in the list because nobody knows them yet, or any more."""
 
     server: str
     status: DiscoveryStatus
     reason: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return self._asdict()

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from itertools import dropwhile
 from typing import Any
 
+import msgspec
+
 from toolcrib.calls.approvals import ApprovalQuestion
 from toolcrib.calls.live import Live, LiveCall
 from toolcrib.core import events
@@ -160,7 +162,7 @@ class Folding:
             self._second, self._told = now, 0
         if self._told < CALLS_PER_S:
             self._told += 1
-            self._publish(CALL, call.to_dict())
+            self._publish(CALL, msgspec.to_builtins(call.view()))
             return
         self._folded += 1
         if self._timer is None:

@@ -15,7 +15,7 @@ from toolcrib.calls.pipeline import Step, compose
 from toolcrib.calls.results.shown import encode_result
 from toolcrib.catalog.catalog import Catalog, DialectOffer, Options, Route, offer_routes
 from toolcrib.catalog.current import Current
-from toolcrib.catalog.entries import away_parts, discovery_outcome, overall_health, tool_entry
+from toolcrib.catalog.entries import ToolEntry, away_parts, discovery_outcome, overall_health, tool_entry
 from toolcrib.catalog.explain import Explanation, explain_name
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.search import USUAL, RankedTool, ToolSearch
@@ -29,6 +29,7 @@ from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
 from toolcrib.core.events import Event
 from toolcrib.core.source import Listing
 from toolcrib.core.tool import Tool
+from toolcrib.core.view import CribHealth, ToolCounts
 from toolcrib.crib.finding import Finder
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.servers import Parts, Servers, not_open
@@ -147,8 +148,8 @@ class Crib:
         looked_at = (await self.current()).visible_to(caller.grants) if among is None else among
         return await self.search.find(self.catalog, query, limit, looked_at)
 
-    def entries(self) -> list[dict[str, Any]]:
-        """Every tool with its kind, policy and discovery, as plain data; starts nothing."""
+    def entries(self) -> list[ToolEntry]:
+        """Every tool with its kind, policy and discovery; starts nothing."""
         return [tool_entry(route, self.shelves.get(route.server)) for route in self.catalog.routes.values()]
 
     def lookup(self, name: str) -> Route | None:
@@ -287,21 +288,20 @@ class Crib:
         shelf = self.shelves.get(server)
         return shelf is None or self.servers.fresh.is_stale(shelf)
 
-    def health(self) -> dict[str, Any]:
-        """The state of the registry, its servers and tools, as plain data."""
+    def health(self) -> CribHealth:
+        """The state of the registry, its servers and tools."""
         servers, parts = self.servers.health(), self.parts()
-        native, mcp = self.catalog.counts()
         away = away_parts(parts, servers)
-        return {
-            "status": overall_health(servers, away),
-            "away": away,
-            "parts": {name: problem or "ok" for name, problem in parts.items()},
-            "tools": {"native": native, "mcp": mcp},
-            "servers": servers,
-            "calls": self.metrics.totals(),
-            "audit": asdict(self.audit.status()),
-            **self._fleet_health(),
-        }
+        return CribHealth(
+            status=overall_health(servers, away),
+            away=away,
+            parts={name: problem or "ok" for name, problem in parts.items()},
+            tools=ToolCounts(*self.catalog.counts()),
+            servers=servers,
+            calls=self.metrics.totals(),
+            audit=asdict(self.audit.status()),
+            fleet=self._fleet_health(),
+        )
 
     def parts(self) -> dict[str, str]:
         """What it needs besides its servers (audit log, shared store, coordination), and why each cannot be used."""
@@ -311,14 +311,14 @@ class Crib:
             shared = self.fleet.troubles()
         return ({"audit": audit.problem} if audit.enabled else {}) | shared
 
-    def _fleet_health(self) -> dict[str, Any]:
+    def _fleet_health(self) -> dict[str, Any] | None:
         if self.fleet is not None:
-            return {"fleet": self.fleet.health()}
-        return {} if self.coordination is None else {"fleet": asdict(self.coordination.status())}
+            return self.fleet.health()
+        return None if self.coordination is None else asdict(self.coordination.status())
 
-    async def show(self, result: ToolResult, more: Mapping[str, Any]) -> bytes:
+    async def show(self, result: ToolResult, execution_id: str, duration_ms: float) -> bytes:
         """A result as JSON for people's programs; a large one is decoded by a helper."""
-        return await encode_result(self._parts.rig.helpers, result, more)
+        return await encode_result(self._parts.rig.helpers, result, execution_id, duration_ms)
 
     async def close(self) -> None:
         """Stop everything; safe to call twice."""

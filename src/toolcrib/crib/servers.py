@@ -28,6 +28,7 @@ from toolcrib.core.errors import InternalError, UnknownServer, UnknownTool
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import join_name
 from toolcrib.core.source import LocalSource, ServerSource
+from toolcrib.core.view import ServerHealth
 from toolcrib.crib.replicas import Fleet
 from toolcrib.crib.sources import AttachedSource
 from toolcrib.isolate.helpers import Helpers
@@ -172,10 +173,10 @@ class Servers:
             raise UnknownServer(name, known=list(self.shelves))
         return shelf
 
-    def health(self) -> dict[str, dict[str, Any]]:
-        """How each enabled one is doing, as plain data."""
+    def health(self) -> dict[str, ServerHealth]:
+        """How each enabled one is doing."""
         breakers = self._rig.breakers
-        return {name: server_health(shelf, breakers.health(name)) for name, shelf in sorted(self.shelves.items())}
+        return {name: server_health(shelf, *breakers.standing(name)) for name, shelf in sorted(self.shelves.items())}
 
     # Asking them
 

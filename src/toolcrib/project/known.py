@@ -14,21 +14,23 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import msgspec
 
 from toolcrib.catalog.catalog import Catalog, Route
-from toolcrib.catalog.entries import KnownServer
+from toolcrib.catalog.entries import KnownServer, ToolEntry
 from toolcrib.catalog.recorded import Named, Recorded, offered, recorded_catalog
-from toolcrib.config.explain import explain
+from toolcrib.config.explain import Explained, explain
 from toolcrib.config.lock import LockStore, Record
 from toolcrib.config.model import Config, ServerConfig, is_bare
 from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_url
 from toolcrib.core.access import Caller, decide, matches, may_operate
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
+from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.view import View
 from toolcrib.crib.backend import open_lock
 from toolcrib.crib.knowledge import kb_tools
 from toolcrib.crib.loading import Loaded, config_files, load
@@ -37,9 +39,60 @@ from toolcrib.sources.native.functions import import_tools, native_tool
 from toolcrib.stores.projects import name_of
 
 Stamp = tuple[object, ...]
-Document = dict[str, Any]
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class ConfiguredProject(View):
+    """Whose configuration it is."""
+
+    id: str
+    name: str
+    is_served: bool
+    directory: str | None
+    files: list[str]
+    """Where the configuration is written; only for operators."""
+
+
+class ConfiguredServer(View):
+    """One server, and what its last discovery came to."""
+
+    name: str
+    description: str
+    enabled: bool
+    kind: Literal["command", "url"]
+    tools: int
+    discovery_status: DiscoveryStatus
+    last_discovered: str | None
+    runs: str | None
+    """What is started or reached, without secrets; only for operators, as all that follows."""
+    error: str | None
+    era: str | None
+    origin: str | None
+
+
+class AvailableTool(ToolEntry, omit_defaults=True):
+    """One tool, and how fresh that knowledge is."""
+
+    is_live: bool | None = None
+    """In a session, whether its server answered in this run; if not, it is shown as the record knows it."""
+
+
+class Configuration(View):
+    """What a project is configured to offer, or offers while it runs."""
+
+    project: ConfiguredProject
+    settings: list[Explained]
+    """Only for operators."""
+    problems: list[str]
+    servers: list[ConfiguredServer]
+    available_tools: list[AvailableTool]
+
+
+class ConfigurationView(View):
+    """The configuration of a project, from its files alone, or of a session."""
+
+    configuration: Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,37 +151,37 @@ class Snapshot:
         """What changes whenever the configuration does."""
         return b'"%b"' % hashlib.sha256(self.encoded).hexdigest()[:32].encode()
 
-    def document(self, caller: Caller | None, tools: Sequence[Document] | None = None) -> Document:
+    def document(self, caller: Caller | None, tools: list[AvailableTool] | None = None) -> ConfigurationView:
         """What a caller may see of it (``None``: everything), with the tools of a session if they are given."""
         config = self.loaded.config
         sees_all = caller is None or may_operate(caller, SecurityLevel.ADMIN)
-        available = self.entries(caller) if tools is None else tools
-        return {
-            "configuration": {
-                "project": self.about(full=sees_all),
-                "settings": _settings(config) if sees_all else [],
-                "problems": [*config.problems, *([self.problem] if self.problem else [])] if sees_all else [],
-                "servers": self.servers(caller, full=sees_all),
-                "availableTools": available,
-            }
-        }
+        return ConfigurationView(
+            Configuration(
+                project=self.about(full=sees_all),
+                settings=list(explain(config)) if sees_all else [],
+                problems=[*config.problems, *([self.problem] if self.problem else [])] if sees_all else [],
+                servers=self.servers(caller, full=sees_all),
+                available_tools=self.entries(caller) if tools is None else tools,
+            )
+        )
 
-    def about(self, *, full: bool) -> Document:
+    def about(self, *, full: bool) -> ConfiguredProject:
         """Which project it is; where it is concerns only who looks after it."""
         place = self.place
-        return {
-            "id": place.id,
-            "name": place.name,
-            "isServed": place.is_served,
-            "directory": str(place.directory) if full else None,
-            "files": [str(path) for path in self.loaded.files] if full else [],
-        }
+        return ConfiguredProject(
+            id=place.id,
+            name=place.name,
+            is_served=place.is_served,
+            directory=str(place.directory) if full else None,
+            files=[str(path) for path in self.loaded.files] if full else [],
+        )
 
-    def entries(self, caller: Caller | None) -> list[Document]:
+    def entries(self, caller: Caller | None) -> list[AvailableTool]:
         """The tools: every one that is on record, or those a caller may use."""
-        return [self.recorded.entry(route) for route in shown_to(caller, self.recorded.catalog)]
+        entries = map(self.recorded.entry, shown_to(caller, self.recorded.catalog))
+        return [AvailableTool(**msgspec.structs.asdict(entry)) for entry in entries]
 
-    def servers(self, caller: Caller | None, *, full: bool) -> list[Document]:
+    def servers(self, caller: Caller | None, *, full: bool) -> list[ConfiguredServer]:
         """The servers, by name; what they run concerns only who looks after them."""
         counts = Counter(route.server for route in shown_to(caller, self.recorded.catalog))
         return [
@@ -146,35 +199,22 @@ def shown_to(caller: Caller | None, catalog: Catalog) -> list[Route]:
     return [route for route in routes if decide(caller.grants, route.reach).is_listed]
 
 
-def _settings(config: Config) -> list[Document]:
-    return [
-        {
-            "setting": one.setting,
-            "value": one.value,
-            "origin": one.origin,
-            "overrules": list(one.overrules),
-            "overruledBy": one.overruled_by or None,
-        }
-        for one in explain(config)
-    ]
-
-
-def _server(server: ServerConfig, known: KnownServer | None, tools: int, *, full: bool) -> Document:
+def _server(server: ServerConfig, known: KnownServer | None, tools: int, *, full: bool) -> ConfiguredServer:
     record = known.record if known is not None else Record(server.name)
     origin = f"{server.origin}:{server.line}" if server.line else server.origin
-    return {
-        "name": server.name,
-        "description": server.description,
-        "enabled": server.enabled,
-        "kind": "url" if server.url is not None else "command",
-        "tools": tools,
-        "discoveryStatus": known.status if known is not None else record.status,
-        "lastDiscovered": record.last_discovery or None,
-        "runs": _runs(server) if full else None,
-        "error": record.error or None if full else None,
-        "era": record.era or None if full else None,
-        "origin": origin if full else None,
-    }
+    return ConfiguredServer(
+        name=server.name,
+        description=server.description,
+        enabled=server.enabled,
+        kind="url" if server.url is not None else "command",
+        tools=tools,
+        discovery_status=known.status if known is not None else record.status,
+        last_discovered=record.last_discovery or None,
+        runs=_runs(server) if full else None,
+        error=record.error or None if full else None,
+        era=record.era or None if full else None,
+        origin=origin if full else None,
+    )
 
 
 def _runs(server: ServerConfig) -> str:

@@ -14,6 +14,7 @@ from toolcrib.config.model import Config, ServerConfig, config_hash
 from toolcrib.config.parse import parse
 from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError, UnknownServer
+from toolcrib.core.view import KeptAnswer
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.layers import audit_place
 from toolcrib.crib.loading import Loaded, config_files, load
@@ -126,7 +127,7 @@ class Project:
         """Where the audit log is, whether it is switched on or not."""
         return audit_place(self.config, self.around)
 
-    async def answers(self) -> list[dict[str, str]]:
+    async def answers(self) -> list[KeptAnswer]:
         """What people answered once and for all."""
         ledger = self.crib.ledger
         return [] if ledger is None else kept_answers(await ledger.lock())

@@ -8,7 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from msgspec import Meta, structs
 
 from toolcrib.calls.approvals import ApprovalAnswer, ApprovalQuestion, Surface
 from toolcrib.catalog.recorded import Recorded
@@ -23,7 +25,17 @@ from toolcrib.core.tool import Tool
 from toolcrib.crib.assemble import BuildOptions, assemble
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import load
-from toolcrib.project.known import Document, ProjectPlace, ProjectState, Snapshot, Stamp, elsewhere, shown_to, stamp_of
+from toolcrib.project.known import (
+    AvailableTool,
+    ConfigurationView,
+    ProjectPlace,
+    ProjectState,
+    Snapshot,
+    Stamp,
+    elsewhere,
+    shown_to,
+    stamp_of,
+)
 from toolcrib.project.project import Project
 from toolcrib.sources.native.functions import NativeTool
 from toolcrib.stores.projects import KnownProject, ProjectFile, UnknownProject
@@ -112,6 +124,7 @@ class Projects:
 
 HAPPENINGS_KEPT = 500
 CATALOG_CHANGED = "catalog.changed"
+HAPPENINGS = ("server.created", "server.changed", "server.removed", CATALOG_CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +132,9 @@ class Happening:
     """One thing that happened to the servers or the tools of a project."""
 
     id: int
-    kind: str
-    """``server.created``, ``server.changed``, ``server.removed`` or ``catalog.changed``."""
+    kind: Annotated[str, Meta(extra_json_schema={"enum": list(HAPPENINGS)})]
     at: str
-    server: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return {"id": self.id, "kind": self.kind, "at": self.at, "server": self.server or None}
+    server: str | None = None
 
 
 Sees = Callable[[frozenset[str]], bool]
@@ -162,13 +170,13 @@ class Journal:
         before, now = self._tools, self._listed()
         self._tools = now
         changed = (name for name in before.keys() | now.keys() if before.get(name) is not now.get(name))
-        self._note(CATALOG_CHANGED, "", frozenset(changed))
+        self._note(CATALOG_CHANGED, None, frozenset(changed))
 
     def _note_server(self, event: Event) -> None:
         server = str(event.fields["server"])
         self._note(event.name, server, frozenset({server}))
 
-    def _note(self, kind: str, server: str, concerned: frozenset[str]) -> None:
+    def _note(self, kind: str, server: str | None, concerned: frozenset[str]) -> None:
         self.last += 1
         self._counts[concerned] += 1
         at = timestamp(datetime.fromtimestamp(self._wall(), UTC))
@@ -252,16 +260,16 @@ class Workplace:
         """The project as it runs; servers that have not answered yet are shown as the record knows them."""
         return Snapshot(self.place, self.project.loaded, Recorded(self.crib.catalog, self.crib.shelves))
 
-    def entries(self, caller: Caller | None) -> list[Document]:
+    def entries(self, caller: Caller | None) -> list[AvailableTool]:
         """The tools a caller may use, and whether each comes from a server that answered in this run."""
         live = {name for name, shelf in self.crib.shelves.items() if shelf.is_compared}
         shown = self.snapshot().recorded
         return [
-            shown.entry(route) | {"isLive": not route.server or route.server in live}
+            AvailableTool(**structs.asdict(shown.entry(route)), is_live=not route.server or route.server in live)
             for route in shown_to(caller, self.crib.catalog)
         ]
 
-    def document(self, caller: Caller) -> Document:
+    def document(self, caller: Caller) -> ConfigurationView:
         """The configuration as it counts right now, with these tools."""
         return self.snapshot().document(caller, self.entries(caller))
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from toolcrib.config.lock import timestamp
 from toolcrib.core.access import Caller
@@ -18,7 +18,8 @@ from toolcrib.core.clocks import Clock, elapsed
 from toolcrib.core.errors import CallerError, RateLimited
 from toolcrib.core.events import Emit, Event, Stay
 from toolcrib.core.tasks import TaskScope
-from toolcrib.project.known import Document, ProjectPlace
+from toolcrib.core.view import View
+from toolcrib.project.known import ProjectPlace
 from toolcrib.project.projects import Projects, Workplace, open_workplace
 
 MOST_SESSIONS = 256
@@ -60,6 +61,28 @@ class SessionElsewhere(CallerError):
         )
 
 
+class ProjectRef(View):
+    """The project a session works in."""
+
+    id: str
+    name: str
+
+
+class SessionSummary(View):
+    """One agent at work."""
+
+    id: str
+    name: str
+    kind: Literal["mcp", "rest"]
+    """How it came: an MCP client, or opened over REST."""
+    project: ProjectRef
+    caller: str
+    era: str | None
+    """The protocol revision of an MCP client."""
+    opened_at: str
+    last_used: str
+
+
 @dataclass(slots=True)
 class AgentSession:
     """One agent at work."""
@@ -79,23 +102,23 @@ class AgentSession:
     running: int = field(default=0)
 
     @property
-    def kind(self) -> str:
-        """``mcp`` or ``rest``."""
+    def kind(self) -> Literal["mcp", "rest"]:
+        """How it came."""
         return "rest" if self.stay is None else "mcp"
 
-    def to_dict(self) -> Document:
-        """As plain data."""
+    def view(self) -> SessionSummary:
+        """What can be seen of it."""
         place = self.workplace.place
-        return {
-            "id": self.id,
-            "name": self.name,
-            "kind": self.kind,
-            "project": {"id": place.id, "name": place.name},
-            "caller": self.caller.id,
-            "era": self.stay.era if self.stay is not None else None,
-            "openedAt": _shown(self.opened_at),
-            "lastUsed": _shown(self.last_used),
-        }
+        return SessionSummary(
+            id=self.id,
+            name=self.name,
+            kind=self.kind,
+            project=ProjectRef(place.id, place.name),
+            caller=self.caller.id,
+            era=self.stay.era if self.stay is not None else None,
+            opened_at=_shown(self.opened_at),
+            last_used=_shown(self.last_used),
+        )
 
 
 class AgentSessions:

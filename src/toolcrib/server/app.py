@@ -240,8 +240,8 @@ def probe_routes(crib: Crib, usual: Caller, is_draining: Callable[[], bool] = ne
     def alive() -> tuple[int, bytes, bytes]:
         health = crib.health()
         # Whoever comes without a token learns that servers are away, not which ones there are.
-        away = sorted({"servers" if part.startswith("server ") else part for part in health["away"]})
-        told = {"status": health["status"], "version": VERSION, "away": away}
+        away = sorted({"servers" if part.startswith("server ") else part for part in health.away})
+        told = {"status": health.status, "version": VERSION, "away": away}
         return 200, msgspec.json.encode(told), _JSON
 
     def ready() -> tuple[int, bytes, bytes]:

@@ -44,7 +44,7 @@ class Bench:
 
     @property
     def state(self) -> str:
-        return self.breakers.health("files")["breaker"]
+        return self.breakers.standing("files")[0]
 
     async def call(self, answer: object = "fine", timeout_s: float | None = None) -> object:
         """What comes of a call that the server answers like this."""
@@ -305,10 +305,10 @@ async def test_the_pause_of_one_server_never_hits_another():
     assert [len(files.calls), len(other.calls)] == [5, 7]
     assert [result.success for result in (*failed, *well)] == [False] * 7 + [True] * 7
     assert failed[6].error.details["retry_after_s"] == 1.0
-    assert health["status"] == "degraded"
-    shown = {name: (server["health"], server["breaker"]) for name, server in health["servers"].items()}
+    assert health.status == "degraded"
+    shown = {name: (server.health, server.breaker) for name, server in health.servers.items()}
     assert shown == {"files": ("degraded", "open"), "other": ("healthy", "closed")}
-    assert 0 < health["servers"]["files"]["retryAfterSeconds"] <= 1.0
+    assert 0 < health.servers["files"].retry_after_seconds <= 1.0
 
 
 async def test_a_refresh_forgives():
@@ -322,7 +322,7 @@ async def test_a_refresh_forgives():
         files.answers["read"] = "back"
         await made.crib.refresh("files")
         result = await made.crib.call("files__read")
-        breaker_now = made.crib.health()["servers"]["files"]["breaker"]
+        breaker_now = made.crib.health().servers["files"].breaker
 
     assert (result.text, breaker_now) == ("back", "closed")
 

@@ -23,7 +23,7 @@ def test_the_fifth_failure_in_a_row_opens_it():
     five = [breaker.fail("gone.", 0.0) for _ in range(5)]
 
     assert four + five == [False] * 8 + [True]
-    assert breaker.to_dict(0.0) == {"breaker": "open", "retryAfterSeconds": 1.0}
+    assert breaker.standing(0.0) == ("open", 1.0)
 
 
 def test_after_the_pause_one_call_is_let_through_and_no_other_meanwhile():
@@ -85,7 +85,7 @@ def test_a_forgiven_breaker_is_not_opened_by_the_try_that_was_under_way():
     breakers.forgive("nobody")
     breaker.fail("gone.", 2.0, was_try=True)
 
-    assert (breakers.health("files"), breaker.failures) == ({"breaker": "closed", "retryAfterSeconds": 0.0}, 1)
+    assert (breakers.standing("files"), breaker.failures) == (("closed", 0.0), 1)
 
 
 EVENTS = st.sampled_from(["fail", "succeed", "call", "lost", "nothing"])

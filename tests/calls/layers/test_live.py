@@ -3,6 +3,7 @@
 import asyncio
 import threading
 
+import msgspec
 import pytest
 
 from toolcrib.calls.approvals import ApprovalReply
@@ -78,7 +79,7 @@ async def test_every_call_is_seen_however_it_ends():
     assert live.of_tool("files__fail")[0].message == "It did not work."
     assert live.of_tool("add")[0].server == "native"
     assert live.of_tool("ghost")[0].arguments == {"path": "string 6"}
-    shown = repr([call.to_dict() for call in live.recent()])
+    shown = repr([call.view() for call in live.recent()])
     assert "hunter2" not in shown
     assert "secret" not in shown
 
@@ -231,7 +232,7 @@ async def test_an_answered_call_shows_how_long_it_waited_for_the_answer():
 
     (call,) = live.recent()
     assert call.outcome == "success"
-    assert [step.to_dict() for step in call.steps] == [
+    assert [msgspec.to_builtins(step.view()) for step in call.steps] == [
         {"name": "approval", "startMs": 0.0, "endMs": 3000.0},
         {"name": "tool", "startMs": 3000.0, "endMs": 3000.0},
     ]

@@ -42,7 +42,7 @@ class Watched:
         [entry], [shown], event = self.log.noted, self.live.recent(), self.events[-1]
         return {
             "log": (entry.outcome, entry.duration_ms),
-            "live": (shown.outcome, shown.to_dict()["durationMs"]),
+            "live": (shown.outcome, shown.view().duration_ms),
             "events": (event.fields["code"] or "success", event.fields["seconds"] * 1000),
         }
 
@@ -169,7 +169,7 @@ async def test_a_call_of_a_hidden_tool_leaves_what_one_of_no_tool_leaves():
     assert watched.metrics.of("srv__work").executed == 0
     assert watched.metrics.unknown == {UnknownTool.code: 1}
     assert watched.events[-1].fields["seconds"] == 0.0
-    assert watched.live.recent()[0].to_dict()["durationMs"] == 0.0
+    assert watched.live.recent()[0].view().duration_ms == 0.0
 
 
 @pytest.mark.parametrize(("servers", "shown"), [(("srv",), ("srv", "write")), (("other",), ("", ""))])

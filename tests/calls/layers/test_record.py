@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from toolcrib.calls.layers.observe import Told, Watchers, count_raised, observe, slow
@@ -44,7 +45,7 @@ class Recorded:
 
     @property
     def tally(self) -> dict:
-        return self.metrics.tools["srv__work"].to_dict()
+        return msgspec.to_builtins(self.metrics.tools["srv__work"].view())
 
 
 def finished(code: str, level: str, seconds: float = 0.25) -> Event:

@@ -18,7 +18,7 @@ async def test_a_large_result_is_shown_by_a_helper_as_a_small_one_is_here(error)
     for size in (10, QUICK_BYTES):
         parts = {"content": [{"type": "text", "text": "x" * size}], "structuredContent": {"n": [1]}}
         result = ToolResult(raw=msgspec.json.encode(parts), error=error)
-        shown.append(msgspec.json.decode(await encode_result(helpers, result, {"executionId": "7", "durationMs": 1.5})))
+        shown.append(msgspec.json.decode(await encode_result(helpers, result, "7", 1.5)))
         shown[-1]["content"][0]["text"] = shown[-1]["content"][0]["text"].replace("x" * size, "whole")
     started = helpers.started
     await helpers.close()
@@ -36,5 +36,5 @@ async def test_one_that_takes_too_long_is_given_up():
     result = ToolResult(raw=b'{"content":[],"structuredContent":{"n":[%b1]}}' % (b"{}," * 2_000_000))
 
     with pytest.raises(ToolFailed, match="The call was carried out"):
-        await encode_result(helpers, result, {"executionId": "7", "durationMs": 1.5})
+        await encode_result(helpers, result, "7", 1.5)
     await helpers.close()

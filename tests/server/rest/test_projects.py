@@ -282,7 +282,7 @@ async def test_other_projects_concern_only_who_looks_after_the_whole(house: Hous
     listed = await house.ask(who, "GET", "/projects")
     found = await house.ask(who, "GET", f"/projects/{house.other_id}/configuration")
 
-    shown = {"id": house.id, "name": "mine", "isServed": True, "directory": None, "lastUsed": None}
+    shown = {"id": house.id, "name": "mine", "isServed": True, "directory": None, "file": None, "lastUsed": None}
     assert listed.json == {"projects": [shown]}
     assert found.status == 404
 

@@ -105,8 +105,8 @@ def test_what_a_function_returned_arrives_as_it_is_and_as_json_can_carry_it(valu
     result = to_result(value)
 
     assert result.data is value
-    assert result.to_dict()["data"] == shown
-    assert type(result.to_dict()["data"]) is type(shown)
+    assert result.json_data == shown
+    assert type(result.json_data) is type(shown)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_note_behind_the_text_does_not_change_what_was_returned():
     result = to_result([1])
     noted = ToolResult({"content": [*result.content, *text("Note.")]}, value=result.value)
 
-    assert (noted.data, noted.to_dict()["data"]) == ([1], [1])
+    assert (noted.data, noted.json_data) == ([1], [1])
 
 
 def test_a_tool_that_promised_structured_data_gives_it_for_any_value():

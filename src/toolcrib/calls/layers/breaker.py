@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
@@ -88,10 +87,10 @@ class Breaker:
         self._until = now + self._pause_s
         return not self.is_closed
 
-    def to_dict(self, now: float) -> dict[str, Any]:
-        """For the health page."""
+    def standing(self, now: float) -> tuple[str, float]:
+        """Its state, and for how many seconds it still keeps calls away."""
         wait_s = self.wait_s(now)
-        return {"breaker": self.state(now), "retryAfterSeconds": retry_after_s(wait_s) if wait_s else 0.0}
+        return self.state(now), retry_after_s(wait_s) if wait_s else 0.0
 
 
 class Breakers:
@@ -113,9 +112,9 @@ class Breakers:
         if server in self._breakers:
             self._breakers[server].succeed()
 
-    def health(self, server: str) -> dict[str, Any]:
-        """How the breaker of a server stands."""
-        return self.of(server).to_dict(self.clock())
+    def standing(self, server: str) -> tuple[str, float]:
+        """The state of a server's breaker, and for how many seconds it still keeps calls away."""
+        return self.of(server).standing(self.clock())
 
 
 FAULTS = (SourceUnavailable, ProtocolError, CallTimeout)

@@ -1,12 +1,12 @@
-"""A call's result as REST shows it; a large one is put together by a helper, for it has to be decoded."""
+"""A call's result as people's programs get it; a large one is put together by a helper, for it has to be decoded."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from toolcrib.core.call import ErrorInfo, ToolResult
 from toolcrib.core.errors import ToolFailed
+from toolcrib.core.view import View
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema.check import QUICK_BYTES
 
@@ -15,26 +15,47 @@ CARRIED_OUT = "The call was carried out. Ask for less at once, or call the tool 
 SHOW = f"{__name__}:show_beside"
 
 
-async def encode_result(helpers: Helpers, result: ToolResult, more: Mapping[str, Any]) -> bytes:
-    """The result with what else there is to say of the call."""
+class CallResult(View, omit_defaults=True, kw_only=True):
+    """What came of a call that ran."""
+
+    success: bool
+    data: Any
+    """The useful part: structured content if there is any, otherwise the text."""
+    error: ErrorInfo | None
+    content: list[dict[str, Any]]
+    structured_content: Any = None
+    duration_ms: float
+    execution_id: str
+    """Under which the log and the audit log know the call."""
+
+
+def call_result(result: ToolResult, execution_id: str, duration_ms: float) -> CallResult:
+    """What can be seen of a result."""
+    return CallResult(
+        success=result.success,
+        data=result.json_data if result.success else None,
+        error=result.error,
+        content=[dict(block) for block in result.content],
+        structured_content=result.structured,
+        duration_ms=round(duration_ms, 3),
+        execution_id=execution_id,
+    )
+
+
+async def encode_result(helpers: Helpers, result: ToolResult, execution_id: str, duration_ms: float) -> bytes:
+    """The same as JSON."""
     if result.raw is None or len(result.raw) <= QUICK_BYTES:
-        return _encode({**_show(result), **more})
+        return _encode(call_result(result, execution_id, duration_ms))
+    rest = _encode((result.error, execution_id, duration_ms, result.has_json_text))
     try:
-        return await helpers.run(SHOW, (result.raw, _encode((result.error, more, result.has_json_text))))
+        return await helpers.run(SHOW, (result.raw, rest))
     except TookTooLong:
         raise ToolFailed("The result is too much work to show here.", hint=CARRIED_OUT) from None
 
 
 def show_beside(raw: bytes, rest: bytes) -> bytes:
     """The same in a helper process."""
-    error, more, has_json_text = msgspec.json.decode(rest, type=tuple[ErrorInfo | None, dict[str, Any], bool])
-    return _encode(_show(ToolResult(raw=raw, error=error, value=[] if has_json_text else msgspec.UNSET)) | more)
-
-
-def _show(result: ToolResult) -> dict[str, Any]:
-    shown = result.to_dict()
-    if result.error is None:
-        del shown["error"]
-    if result.structured is not None:
-        shown["structuredContent"] = result.structured
-    return shown
+    given = msgspec.json.decode(rest, type=tuple[ErrorInfo | None, str, float, bool])
+    error, execution_id, duration_ms, has_json_text = given
+    result = ToolResult(raw=raw, error=error, value=[] if has_json_text else msgspec.UNSET)
+    return _encode(call_result(result, execution_id, duration_ms))

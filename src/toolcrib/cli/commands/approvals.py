@@ -2,8 +2,9 @@
 
 import asyncio
 import sys
-from typing import Any
 from urllib.parse import quote
+
+import msgspec
 
 from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.cli.asking import ask, describe
@@ -17,6 +18,7 @@ from toolcrib.cli.running import run_once
 from toolcrib.config.lock import kept_answers
 from toolcrib.core.errors import PermissionDenied, SourceUnavailable, did_you_mean
 from toolcrib.server.rest.approvals import PATH
+from toolcrib.server.views.calls import ApprovalList, QuestionEntry, QuestionList
 
 WAITING = (Column("ID", styles=("bold",)), Column("TOOL"), Column("CALLER"), Column("ARGUMENTS", flexible=True))
 KEPT = (Column("TOOL", styles=("bold",)), Column("CALLER"), Column("ANSWER"), Column("SINCE"), Column("BY"))
@@ -39,14 +41,14 @@ async def _list(options: Options, console: Console) -> int:
     async with ledger_here(options) as ledger:
         kept = [] if ledger is None else kept_answers(await ledger.lock())
     if options.json:
-        console.print_json({"waiting": waiting, "kept": kept})
+        console.print_json(ApprovalList(waiting, kept))
         return OK
     if waiting:
-        rows = [(entry["id"], entry["tool"], entry["caller"], str(entry["arguments"])) for entry in waiting]
+        rows = [(entry.id, entry.tool, entry.caller, str(entry.arguments)) for entry in waiting]
         print_table(console, WAITING, rows)
         console.print()
     if kept:
-        print_table(console, KEPT, [tuple(entry.values()) for entry in kept])
+        print_table(console, KEPT, [msgspec.structs.astuple(entry) for entry in kept])
     if waiting is None:
         console.say("No toolcrib is serving here, so no question waits.", "dim")
     if not waiting and not kept:
@@ -54,13 +56,13 @@ async def _list(options: Options, console: Console) -> int:
     return OK
 
 
-async def _waiting(options: Options) -> list[dict[str, Any]] | None:
+async def _waiting(options: Options) -> list[QuestionEntry] | None:
     try:
         remote = open_remote(options)
     except SourceUnavailable:
         return None
     try:
-        found: list[dict[str, Any]] = (await remote.send("GET", PATH))["questions"]
+        found = msgspec.convert(await remote.send("GET", PATH), QuestionList).questions
     except SourceUnavailable:
         return None
     finally:
@@ -89,22 +91,22 @@ async def _watch(options: Options, console: Console) -> int:
     console.say(f"Waiting for questions from {remote.url}; Ctrl-C ends.", "dim")
     try:
         while True:
-            found = await remote.send("GET", f"{PATH}?wait={WAIT_S}")
-            for question in found["questions"]:
+            found = msgspec.convert(await remote.send("GET", f"{PATH}?wait={WAIT_S}"), QuestionList)
+            for question in found.questions:
                 if not await _answer(remote, question, console):
                     return OK
     finally:
         await remote.close()
 
 
-async def _answer(remote: Remote, question: dict[str, Any], console: Console) -> bool:
+async def _answer(remote: Remote, question: QuestionEntry, console: Console) -> bool:
     """Ask the person and pass the answer on; false when the terminal was closed."""
-    lines = describe(question["tool"], question["level"], question["caller"], question["arguments"])
+    lines = describe(question.tool, question.level, question.caller, question.arguments)
     reply = await ask(console, sys.stdin.fileno(), lines)
     if reply is None:
         return False
     try:
-        await remote.send("POST", f"{PATH}/{question['id']}", {"answer": reply})
+        await remote.send("POST", f"{PATH}/{question.id}", {"answer": reply})
     except PermissionDenied as error:
         console.say(str(error), "yellow")
     return True

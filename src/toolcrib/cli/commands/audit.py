@@ -14,7 +14,7 @@ from toolcrib.cli.opening import load_here
 from toolcrib.config.references import Environment
 from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.crib.layers import audit_place
-from toolcrib.server.views.tools import as_document, iso, moment_us, verdict
+from toolcrib.server.views.audit import audit_item, audit_verdict, iso, moment_us
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
 from toolcrib.stores.audit.note import NotedPlace
 from toolcrib.stores.audit.reading import AuditQuery, Stored, in_order, latest
@@ -74,7 +74,7 @@ def since_us(text: str | None) -> int | None:
 
 def as_line(entry: Stored) -> str:
     """An entry as one line of JSON, with nothing in it that a terminal might obey."""
-    return escaped(msgspec.json.encode(as_document(entry)).decode())
+    return escaped(msgspec.json.encode(audit_item(entry)).decode())
 
 
 def print_entries(console: Console, entries: Sequence[Stored]) -> None:
@@ -134,7 +134,7 @@ def run_tail(options: Options, console: Console) -> int:
     with open_log(options) as log:
         entries = latest(log, AuditQuery(), max(options.number, 1))
         if options.json and not options.follow:
-            console.print_json([as_document(entry) for entry in entries])
+            console.print_json([audit_item(entry) for entry in entries])
         elif options.json:
             for entry in entries:
                 console.print(as_line(entry))
@@ -181,7 +181,7 @@ def run_search(options: Options, console: Console) -> int:
     with open_log(options) as log:
         entries = latest(log, query, max(options.number, 1))
     if options.json:
-        console.print_json([as_document(entry) for entry in entries])
+        console.print_json([audit_item(entry) for entry in entries])
     elif entries:
         print_entries(console, entries)
     else:
@@ -219,7 +219,7 @@ def run_verify(options: Options, console: Console) -> int:
     with telling_why(options):
         finding = place.verify(noted)
     if options.json:
-        console.print_json(verdict(finding))
+        console.print_json(audit_verdict(finding))
     else:
         _show(finding, noted, console)
     return OK if finding.fault is None else FAILURE

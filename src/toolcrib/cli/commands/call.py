@@ -1,11 +1,13 @@
 """``toolcrib call``: run one tool and print what it says."""
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from toolcrib.calls.results.shown import call_result
 from toolcrib.cli.asking import attach_terminal
 from toolcrib.cli.console import Console
 from toolcrib.cli.content import lines_of, read_arguments
@@ -54,10 +56,10 @@ async def _call(options: Options, console: Console) -> int:
         await _make_known(window, console, options.tool)
         arguments = read_arguments(options.words, options.input_json, _schema(window, options.tool))
         call = window.request(options.tool, arguments, channel=_Progress(console), timeout_s=options.timeout)
-        running = window.run(call)
-        result = await wait_with_status(console, running, f"calling {options.tool}")
+        began = time.perf_counter()
+        result = await wait_with_status(console, window.run(call), f"calling {options.tool}")
         if options.json:
-            console.print_json(result.to_dict())
+            console.print_json(call_result(result, call.id, (time.perf_counter() - began) * 1000))
         else:
             _show(result, options, console)
         if result.error is None:

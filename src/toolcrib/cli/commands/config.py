@@ -27,21 +27,12 @@ def run_show(options: Options, console: Console) -> int:
     """Show what toolcrib would use here."""
     settings = explain(load_here(options).config)
     if options.json:
-        console.print_json([_entry(entry, with_origin=options.origin) for entry in settings])
+        console.print_json(settings)
         return OK
     rows = [(entry.setting, _text(entry.value), _place(entry)) for entry in settings]
     shown = len(COLUMNS) if options.origin else len(COLUMNS) - 1
     print_table(console, COLUMNS[:shown], [row[:shown] for row in rows])
     return OK
-
-
-def _entry(entry: Explained, *, with_origin: bool) -> dict[str, Any]:
-    shown = {"setting": entry.setting, "value": entry.value}
-    if not with_origin:
-        return shown
-    milder = {"overrules": list(entry.overrules)} if entry.overrules else {}
-    stricter = {"overruledBy": entry.overruled_by} if entry.overruled_by else {}
-    return shown | {"origin": entry.origin} | milder | stricter
 
 
 def _place(entry: Explained) -> str:

@@ -1,9 +1,9 @@
 """``toolcrib cost``: what servers, tools and profiles cost in tokens, what is used, and what to leave out."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from toolcrib.catalog.accounting import Cost
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import OK, UsageError
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
@@ -12,7 +12,21 @@ from toolcrib.cli.running import run_once
 from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.crib.layers import audit_place
-from toolcrib.server.views.costs import DAYS, CostQuery, cost_report, profiles_of, span, summary, usage_of
+from toolcrib.server.views.costs import (
+    DAYS,
+    ConfusablePair,
+    CostQuery,
+    CostReport,
+    ProfileProposal,
+    ServerCost,
+    ToolCost,
+    UsageView,
+    cost_report,
+    profiles_of,
+    span,
+    summary,
+    usage_of,
+)
 from toolcrib.stores.audit.reading import ToolUsage
 
 DEAREST = 10
@@ -22,8 +36,6 @@ examples:
   toolcrib cost
   toolcrib cost --days 7 --all
   toolcrib cost --json | jq -r .proposal.toml"""
-
-Report = Mapping[str, Any]
 
 
 def add_cost_arguments(parser: Parser) -> None:
@@ -62,22 +74,20 @@ async def _tell(options: Options, console: Console) -> int:
     return OK
 
 
-def _print_report(console: Console, report: Report, usage: ToolUsage | None, *, every_tool: bool) -> None:
-    _print_servers(console, report["servers"])
-    if report["profiles"]:
+def _print_report(console: Console, report: CostReport, usage: ToolUsage | None, *, every_tool: bool) -> None:
+    _print_servers(console, report.servers)
+    if report.profiles:
         _titled(console, "Profiles")
-        print_table(console, _COSTS, [_cells(row, "name", "tools", "tokens") for row in report["profiles"]])
-    shown = report["tools"] if every_tool else report["tools"][:DEAREST]
-    _titled(
-        console, "Tools" if len(shown) == len(report["tools"]) else f"The {len(shown)} dearest tools (--all: every)"
-    )
+        print_table(console, _COSTS, [_cells(row, "name", "tools", "tokens") for row in report.profiles])
+    shown = report.tools if every_tool else report.tools[:DEAREST]
+    _titled(console, "Tools" if len(shown) == len(report.tools) else f"The {len(shown)} dearest tools (--all: every)")
     print_table(console, _TOOLS, [_cells(row, "name", "tokens", "calls") for row in shown])
-    if usage is None:
+    if usage is None or report.usage is None:
         _titled(console, "Nothing is known of what is used: there is no audit log yet, or none that can be read.")
     else:
-        _print_use(console, report, span(usage, report["usage"]["days"]))
-    _print_pairs(console, report["confusable"])
-    _print_proposal(console, report["proposal"])
+        _print_use(console, report.usage, span(usage, report.usage.days))
+    _print_pairs(console, report.confusable)
+    _print_proposal(console, report.proposal)
 
 
 _SERVERS = (
@@ -92,37 +102,38 @@ _TOOLS = (Column("TOOL", styles=("bold",)), *_SERVERS[2:4])
 _PAIRS = (Column("SCORE", right=True), Column("TOOLS", styles=("bold",)), Column("WHY", flexible=True))
 
 
-def _print_servers(console: Console, servers: Sequence[Report]) -> None:
+def _print_servers(console: Console, servers: Sequence[ServerCost]) -> None:
     console.print()
     print_table(console, _SERVERS, [_cells(row, "name", "tools", "tokens", "calls", "unused") for row in servers])
 
 
-def _cells(row: Report, *keys: str) -> tuple[str, ...]:
-    return tuple("" if row[key] is None else f"{row[key]:,}" if isinstance(row[key], int) else row[key] for key in keys)
+def _cells(row: ServerCost | ToolCost | Cost, *names: str) -> tuple[str, ...]:
+    values = [getattr(row, name) for name in names]
+    return tuple("" if value is None else f"{value:,}" if isinstance(value, int) else value for value in values)
 
 
-def _print_use(console: Console, report: Report, span_told: str) -> None:
-    used, unused = report["usage"]["used"], report["usage"]["unused"]
+def _print_use(console: Console, usage: UsageView, span_told: str) -> None:
+    used, unused = usage.used, usage.unused
     if not used:
         _titled(console, f"No tool was called in the last {span_told}.")
     elif unused:
-        _titled(console, f"Not used in {span_told}: {len(unused)} tools, ~{report['usage']['unusedTokens']:,} tokens")
+        _titled(console, f"Not used in {span_told}: {len(unused)} tools, ~{usage.unused_tokens:,} tokens")
         more = f" … and {len(unused) - DEAREST} more" if len(unused) > DEAREST else ""
         console.print(f"  {', '.join(unused[:DEAREST])}{more}")
 
 
-def _print_pairs(console: Console, pairs: Sequence[Report]) -> None:
+def _print_pairs(console: Console, pairs: Sequence[ConfusablePair]) -> None:
     if pairs:
         _titled(console, "Easily taken for one another (1.00: nothing tells them apart)")
-        rows = [(f"{pair['score']:.2f}", " ~ ".join(pair["tools"]), pair["why"]) for pair in pairs]
+        rows = [(f"{pair.score:.2f}", " ~ ".join(pair.tools), pair.why) for pair in pairs]
         print_table(console, _PAIRS, rows)
 
 
-def _print_proposal(console: Console, proposal: Report | None) -> None:
+def _print_proposal(console: Console, proposal: ProfileProposal | None) -> None:
     if proposal is not None:
-        share = 100 * proposal["saved"] // max(1, proposal["saved"] + proposal["tokens"])
-        _titled(console, f"A profile of what was used would save ~{proposal['saved']:,} tokens ({share} %):")
-        console.print(proposal["toml"].rstrip())
+        share = 100 * proposal.saved // max(1, proposal.saved + proposal.tokens)
+        _titled(console, f"A profile of what was used would save ~{proposal.saved:,} tokens ({share} %):")
+        console.print(proposal.toml.rstrip())
 
 
 def _titled(console: Console, title: str) -> None:

@@ -1,7 +1,5 @@
 """``toolcrib diff`` and ``approve``: what changed in tools in quarantine, and taking them out. Starts nothing."""
 
-from typing import Any
-
 from toolcrib.catalog.catalog import Route
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import OK, UsageError
@@ -10,7 +8,7 @@ from toolcrib.cli.opening import open_here
 from toolcrib.cli.running import run_once
 from toolcrib.crib.crib import Crib
 from toolcrib.schema.text import printable
-from toolcrib.server.views.tools import change_of, check_seen, diff_lines, held_routes, missing_tool
+from toolcrib.server.views.tools import PinChange, change_of, check_seen, held_routes, missing_tool
 
 COLOURS = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
 
@@ -48,11 +46,11 @@ def _held(crib: Crib, names: list[str]) -> list[Route]:
     return held_routes(crib, names)
 
 
-def _print(change: dict[str, Any], console: Console) -> None:
-    console.print(f"{console.paint(change['name'], 'bold')}: {change['reason']}")
-    for line in diff_lines(change["old"], change["new"]):
+def _print(change: PinChange, console: Console) -> None:
+    console.print(f"{console.paint(change.name, 'bold')}: {change.reason}")
+    for line in change.diff:
         console.print("  " + console.paint(printable(line), *COLOURS.get(line[:1], ())))
-    console.print(f"  → accept it: toolcrib approve {change['name']} --seen {change['seen']}")
+    console.print(f"  → accept it: toolcrib approve {change.name} --seen {change.seen}")
     console.print()
 
 

@@ -85,11 +85,11 @@ def _check_effect(options: Options) -> None:
 
 async def _show(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
-        rows = [row for row in policy_entries(crib) if options.name in (None, row["name"], row["server"])]
+        rows = [row for row in policy_entries(crib) if options.name in (None, row.name, row.server)]
     if options.json:
         console.print_json(rows)
     elif rows:
-        shown = [(row["name"], row["level"], "held" if row["held"] else row["policy"], row["why"]) for row in rows]
+        shown = [(row.name, row.level, "held" if row.held else row.policy, row.why) for row in rows]
         print_table(console, COLUMNS, shown)
     else:
         console.say("No such tool is known; patterns are only for setting. See `toolcrib ls`.")

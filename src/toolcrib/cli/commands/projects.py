@@ -1,13 +1,13 @@
 """``toolcrib projects``: the directories toolcrib was run in, and forgetting one."""
 
 import os
-from typing import Any
 
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.failures import OK
 from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.server.views.projects import project_entry
 from toolcrib.stores.paths import state_directory
-from toolcrib.stores.projects import KnownProject, ProjectFile
+from toolcrib.stores.projects import ProjectFile
 
 COLUMNS = (Column("NAME", styles=("bold",)), Column("ID"), Column("LAST USED"), Column("DIRECTORY", flexible=True))
 
@@ -29,17 +29,6 @@ def run_ls(options: Options, console: Console) -> int:
     else:
         console.say("No project is known yet. Run `toolcrib up` in one.")
     return OK
-
-
-def project_entry(project: KnownProject) -> dict[str, Any]:
-    """A project as ``--json`` shows it."""
-    return {
-        "id": project.id,
-        "name": project.name,
-        "directory": project.directory,
-        "file": project.chosen or None,
-        "lastUsed": project.last_used,
-    }
 
 
 def add_rm_arguments(parser: Parser) -> None:

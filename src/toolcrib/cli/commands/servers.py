@@ -20,7 +20,7 @@ from toolcrib.core.names import check_server_name
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import edit_file, file_of
 from toolcrib.schema.text import printable
-from toolcrib.server.views.servers import server_entries
+from toolcrib.server.views.servers import ServerLog, log_lines, server_views
 from toolcrib.stores.files import read_text
 
 COLUMNS = (
@@ -48,13 +48,13 @@ async def _list(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         if options.probe:
             await discover(crib, console, sorted(crib.shelves))
-        entries = server_entries(crib)
+        views = server_views(crib)
     if options.json:
-        console.print_json(entries)
-    elif entries:
-        rows = [(e["name"], e["state"], str(e["tools"]), e["lastDiscovered"] or "never", e["runs"]) for e in entries]
+        console.print_json(views)
+    elif views:
+        rows = [(v.name, v.state, str(v.tools), v.last_discovered or "never", v.runs or "") for v in views]
         print_table(console, COLUMNS, rows)
-        say_errors(console, entries)
+        say_errors(console, views)
     else:
         console.say("No server is configured. Add one: toolcrib servers add NAME -- command args…")
     return OK
@@ -237,11 +237,10 @@ def run_logs(options: Options, console: Console) -> int:
 async def _show(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         record = (await discover(crib, console, [options.name]))[options.name]
-        source = crib.shelves[options.name].source
-        details = source.status().details
-        lines = list(source.log_lines(options.lines)) or list(details.get("stderr", ()))
+        details = crib.shelves[options.name].source.status().details
+        lines = log_lines(crib, options.name, options.lines)
     if options.json:
-        console.print_json(lines)
+        console.print_json(ServerLog(options.name, lines))
     for line in [] if options.json else lines:
         console.print(printable(line))
     if not lines:

@@ -1,10 +1,8 @@
 """``toolcrib ls``, ``find``, ``show`` and ``why``: the tools, one of them, and why it is here or not."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from toolcrib.catalog.catalog import FORMATS, Route, offer_routes, signature_of
-from toolcrib.catalog.entries import tool_entry
 from toolcrib.catalog.explain import Explanation, ToolVerdict
 from toolcrib.catalog.search import MOST, USUAL, RankedTool
 from toolcrib.cli.console import Column, Console, one_line, print_table
@@ -19,8 +17,8 @@ from toolcrib.core.kinds import DiscoveryStatus, Policy, ServerState
 from toolcrib.core.tool import Tool
 from toolcrib.crib.crib import Crib
 from toolcrib.schema.text import printable
-from toolcrib.server.views.servers import is_unasked, server_entries
-from toolcrib.server.views.tools import explained, missing_tool
+from toolcrib.server.views.servers import is_unasked, server_views
+from toolcrib.server.views.tools import found_tool, listed_tool, missing_tool, tool_detail
 
 COLUMNS = (Column("TOOL", styles=("bold",)), Column("DESCRIPTION", flexible=True))
 LS_EXAMPLES = """\
@@ -61,7 +59,7 @@ async def _list(options: Options, console: Console) -> int:
         if options.format:
             _show_definitions(console, routes, options.format)
         elif options.json:
-            console.print_json([_entry(crib, route) for route in routes])
+            console.print_json([listed_tool(crib, route) for route in routes])
         else:
             _show(console, routes)
         _show_absent(crib, console, options.server)
@@ -74,10 +72,6 @@ def _show_definitions(console: Console, routes: list[Route], format: str) -> Non
     console.print_json(list(offer.definitions))
     for name, reason in offer.left_out.items():
         console.say(f"{name} is left out: {reason}.", "dim")
-
-
-def _entry(crib: Crib, route: Route) -> dict[str, Any]:
-    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": route.tokens}
 
 
 def _check_server(crib: Crib, name: str | None) -> None:
@@ -111,13 +105,13 @@ def _first_line(text: str) -> str:
 
 def _show_absent(crib: Crib, console: Console, server: str | None) -> None:
     """Say which servers are missing from the list, and what to do about it."""
-    entries = [entry for entry in server_entries(crib) if server in (None, entry["name"])]
-    say_errors(console, entries)
-    for entry in entries:
-        if entry["state"] in (ServerState.NEVER, ServerState.DISABLED):
-            verb = "refresh" if entry["state"] == ServerState.NEVER else "enable"
-            note = "not asked yet" if entry["state"] == ServerState.NEVER else "disabled"
-            console.say(f"{entry['name']}: {note}. Run `toolcrib servers {verb} {entry['name']}`.", "dim")
+    views = [view for view in server_views(crib) if server in (None, view.name)]
+    say_errors(console, views)
+    for view in views:
+        if view.state in (ServerState.NEVER, ServerState.DISABLED):
+            verb = "refresh" if view.state is ServerState.NEVER else "enable"
+            note = "not asked yet" if view.state is ServerState.NEVER else "disabled"
+            console.say(f"{view.name}: {note}. Run `toolcrib servers {verb} {view.name}`.", "dim")
     if has_only_builtin(crib):
         console.say("These are the built-in tools. Add a server: toolcrib servers add NAME -- command args…", "dim")
 
@@ -157,15 +151,10 @@ async def _find(options: Options, console: Console) -> int:
         await discover_unasked(crib, console)
         hits = await window.find(" ".join(options.words), options.limit)
         if options.json:
-            console.print_json([_found_entry(crib, hit) for hit in hits])
+            console.print_json([found_tool(crib, hit) for hit in hits])
         else:
             _show_found(hits, console)
         return OK if hits else NOT_FOUND
-
-
-def _found_entry(crib: Crib, hit: RankedTool) -> dict[str, Any]:
-    entry = tool_entry(hit.route, crib.shelves.get(hit.route.server))
-    return entry | {"score": hit.score, "signature": signature_of(hit.route)}
 
 
 def _show_found(hits: list[RankedTool], console: Console) -> None:
@@ -193,7 +182,7 @@ HINTS = {
 def add_show_arguments(parser: Parser) -> None:
     """What it takes."""
     parser.add_argument("tool", metavar="TOOL", help="the tool's name, as `toolcrib ls` shows it")
-    add_json(parser, "the MCP definition")
+    add_json(parser, "the tool with its whole definition")
     add_common(parser)
 
 
@@ -209,7 +198,7 @@ async def _show_one(options: Options, console: Console) -> int:
         if route is None:
             raise missing_tool(crib, options.tool)
         if options.json:
-            console.print_json(route.to_mcp())
+            console.print_json(tool_detail(crib, route, for_operator=True))
         else:
             _print(route, crib, console)
     return OK
@@ -284,7 +273,7 @@ async def _explain(options: Options, console: Console) -> int:
     async with open_window(options, console) as window:
         story = window.explain(options.tool)
     if options.json:
-        console.print_json(explained(story))
+        console.print_json(story)
     else:
         _print_why(story, console)
     return NOT_FOUND if story.verdict is ToolVerdict.MISSING else OK

@@ -17,7 +17,7 @@ from toolcrib.core.kinds import ServerState
 from toolcrib.crib.crib import Crib
 from toolcrib.server.serve import Serving
 from toolcrib.server.views.costs import DAYS, summary, usage_of
-from toolcrib.server.views.servers import native_entry, server_entries
+from toolcrib.server.views.servers import ServerView, native_view, server_views
 
 UP_EXAMPLES = """\
 examples:
@@ -92,27 +92,25 @@ async def _settled(crib: Crib, console: Console, stop: asyncio.Event) -> bool:
 
 
 def _show(serving: Serving, troubles: dict[str, str], options: Options, console: Console, *, cost: str) -> None:
-    entries = [*native_entry(serving.crib), *server_entries(serving.crib)]
-    for entry in entries:
-        entry["error"] = entry["error"] or (
-            troubles.get(entry["name"]) if entry["state"] == ServerState.ASKING else None
-        )
+    views = [*native_view(serving.crib), *server_views(serving.crib)]
+    for view in views:
+        view.error = view.error or (troubles.get(view.name) if view.state is ServerState.ASKING else None)
     if options.json:
-        console.print_json(_document(serving, entries))
+        console.print_json(_document(serving, views))
         return
     _show_origin(serving, console)
-    print_servers(console, entries)
+    print_servers(console, views)
     console.print(f"{cost}: toolcrib cost")
     for line in connection_lines(serving, console):
         console.print(line)
 
 
-def _document(serving: Serving, entries: list[dict[str, Any]]) -> dict[str, Any]:
+def _document(serving: Serving, views: list[ServerView]) -> dict[str, Any]:
     return {
         "url": serving.url,
         "token": serving.token.origin if serving.token else None,
         "files": [str(path) for path in serving.loaded.files],
-        "servers": entries,
+        "servers": views,
         "client": client_entry(serving),
     }
 

@@ -79,7 +79,7 @@ class ToolListing:
         """The result of ``tools/list``; a list that lacks servers names them, and is not to be kept for long."""
         listing = self._encoded.get((modern, missing))
         if listing is None:
-            meta = encode({messages.META_MISSING: [found.to_dict() for found in missing]}) if missing else b""
+            meta = encode({messages.META_MISSING: missing}) if missing else b""
             listing = messages.listing_result(self._tools, modern=modern, meta=meta)
             if len(self._encoded) >= ENCODED_MAX:
                 self._encoded.clear()

@@ -4,25 +4,22 @@
 with ``{"answer": "once"}`` answers. Both need a token: whoever asked can never be the one who answers.
 """
 
-import asyncio
 import math
-import time
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from toolcrib.calls.approvals import ApprovalReply
-from toolcrib.calls.inbox import Inbox, Waiting
+from toolcrib.calls.inbox import Inbox
 from toolcrib.core.access import may_approve
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, not_found
 from toolcrib.server.rest.about import About, Param
-from toolcrib.server.rest.shapes import Approved, PinList
-from toolcrib.server.rest.watch_shapes import Answered, KeptAnswers, QuestionList
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.tools import change_of, check_seen, diff_lines, held_routes
+from toolcrib.server.views.calls import Answered, KeptAnswers, QuestionList, question_entry
+from toolcrib.server.views.tools import Approved, PinList, change_of, check_seen, held_routes
 from toolcrib.server.visit import PageRequest, ServedProject
 
 PATH = "/api/v1/approvals"
@@ -32,7 +29,7 @@ LONGEST_WAIT_S = 60.0
 class ReplyBody(msgspec.Struct, forbid_unknown_fields=True):
     """An answer to one question."""
 
-    answer: Literal["once", "session", "always", "no"]
+    answer: ApprovalReply
 
 
 def approval_routes(premises: ServedProject) -> list[RouteSpec]:
@@ -44,12 +41,14 @@ def _inbox_routes(inbox: Inbox) -> list[RouteSpec]:
 
     async def look(visit: PageRequest) -> HttpAnswer:
         _need_approver(visit)
-        return json_answer({"questions": [shown(entry) for entry in await inbox.look(visit.caller, _wait_s(visit))]})
+        waiting = await inbox.look(visit.caller, _wait_s(visit))
+        return json_answer(QuestionList([question_entry(entry) for entry in waiting]))
 
     async def answer(visit: PageRequest) -> HttpAnswer:
         _need_approver(visit)
-        reply = await answer_question(inbox, visit, visit.params["id"], visit.json(ReplyBody).answer)
-        return json_answer({"id": visit.params["id"], "answer": reply})
+        reply = visit.json(ReplyBody).answer
+        await answer_question(inbox, visit, visit.params["id"], reply)
+        return json_answer(Answered(visit.params["id"], reply))
 
     wait = Param("wait", f"seconds to wait for something to arrive, up to {LONGEST_WAIT_S:g}", _SECONDS)
     about = About(
@@ -71,7 +70,7 @@ _SECONDS = {"type": "number", "minimum": 0, "default": 0}
 def _answer_routes(premises: ServedProject) -> list[RouteSpec]:
     async def ls(visit: PageRequest) -> HttpAnswer:
         _need_approver(visit)
-        return json_answer({"answers": await premises.project.answers()})
+        return json_answer(KeptAnswers(await premises.project.answers()))
 
     async def forget(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
@@ -92,17 +91,15 @@ def _answer_routes(premises: ServedProject) -> list[RouteSpec]:
     ]
 
 
-async def answer_question(inbox: Inbox, visit: PageRequest, question_id: str, given: str) -> ApprovalReply:
+async def answer_question(inbox: Inbox, visit: PageRequest, question_id: str, reply: ApprovalReply) -> None:
     """Answer for the person who visits, as far as that person may."""
     found = inbox.find(question_id)
     if found is None:
         raise HttpProblem(404, "RESOURCE_NOT_FOUND", "No such question waits for an answer (any more).")
     if not may_approve(visit.caller, found.question.caller):
         raise HttpProblem(403, "HTTP_FORBIDDEN", "Whoever asked cannot answer: use another token.")
-    reply = ApprovalReply(given)
     if not await inbox.answer_anywhere(question_id, reply, visit.caller):
         raise HttpProblem(409, "HTTP_CONFLICT", "Somebody else answered first.")
-    return reply
 
 
 def _need_approver(visit: PageRequest) -> None:
@@ -121,22 +118,6 @@ def _wait_s(visit: PageRequest) -> float:
     return min(LONGEST_WAIT_S, wait_s)
 
 
-def shown(entry: Waiting) -> dict[str, Any]:
-    """A question as plain data."""
-    question = entry.question
-    waited_s = asyncio.get_running_loop().time() - entry.asked_at
-    return {
-        "id": question.id,
-        "tool": question.tool,
-        "server": question.server,
-        "level": question.level,
-        "caller": question.caller,
-        "arguments": question.arguments,
-        "askedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - waited_s)),
-        "secondsLeft": round(max(0.0, question.timeout_s - waited_s), 1),
-    }
-
-
 PINS_PATH = "/api/v1/pins"
 
 
@@ -152,8 +133,7 @@ def pin_routes(premises: ServedProject) -> list[RouteSpec]:
 
     async def ls(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
-        changes = [change_of(premises.crib, route) for route in held_routes(premises.crib)]
-        return json_answer({"pins": [_with_diff(change) for change in changes]})
+        return json_answer(PinList([change_of(premises.crib, route) for route in held_routes(premises.crib)]))
 
     async def approve(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
@@ -168,7 +148,7 @@ def pin_routes(premises: ServedProject) -> list[RouteSpec]:
             )
         except PermissionDenied as error:
             raise HttpProblem(409, "HTTP_CONFLICT", str(error)) from None
-        return json_answer({"approved": accepted})
+        return json_answer(Approved(accepted))
 
     about = About(
         "Accept a tool as it is now",
@@ -183,7 +163,3 @@ def pin_routes(premises: ServedProject) -> list[RouteSpec]:
         RouteSpec("GET", PINS_PATH, ls, About("List what is in quarantine", "pins", PinList, problems=(403,))),
         RouteSpec("POST", f"{PINS_PATH}/{{tool}}/approve", approve, about),
     ]
-
-
-def _with_diff(change: dict[str, Any]) -> dict[str, Any]:
-    return change | {"diff": list(diff_lines(change["old"], change["new"]))}

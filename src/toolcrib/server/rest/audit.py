@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from toolcrib.core.access import AUDIT
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer
 from toolcrib.server.rest.about import About, Param, count
-from toolcrib.server.rest.watch_shapes import AuditPage, AuditVerdict
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.tools import as_document, moment_us, verdict
+from toolcrib.server.views.audit import AuditPage, AuditVerdict, audit_item, audit_verdict, moment_us
 from toolcrib.server.visit import PageRequest, ServedProject
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
 from toolcrib.stores.audit.reading import AuditQuery, ask, latest
@@ -19,12 +18,6 @@ MOST = 1_000
 USUAL = 100
 LONGEST_PATTERN = 200
 T = TypeVar("T")
-_CAMEL = {
-    "caller_kind": "callerKind",
-    "execution_id": "executionId",
-    "trace_id": "traceId",
-    "duration_ms": "durationMs",
-}
 
 
 def audit_routes(premises: ServedProject) -> list[RouteSpec]:
@@ -34,14 +27,12 @@ def audit_routes(premises: ServedProject) -> list[RouteSpec]:
         _need_auditor(visit)
         query, limit = _query(visit), max(1, visit.number("limit", USUAL, MOST))
         found = await ask_log(premises, lambda log: latest(log, query, limit))
-        entries = [_shown(as_document(entry)) for entry in reversed(found)]
-        more = entries[-1]["seq"] if len(entries) == limit else None
-        return json_answer({"entries": entries, "nextBefore": more})
+        more = found[0].seq if len(found) == limit else None
+        return json_answer(AuditPage([audit_item(entry) for entry in reversed(found)], more))
 
     async def check(visit: PageRequest) -> HttpAnswer:
         _need_auditor(visit)
-        found = verdict(await _telling_why(premises, premises.project.audit_log.verify))
-        return json_answer(found | {"unfinished": [_shown(entry) for entry in found["unfinished"]]})
+        return json_answer(audit_verdict(await _telling_why(premises, premises.project.audit_log.verify)))
 
     problems = (403, 404, 422, 503)
     about = About("Read the audit log", "audit", AuditPage, "The newest first.", params=PARAMS, problems=problems)
@@ -97,7 +88,3 @@ async def _telling_why(premises: ServedProject, work: Callable[[], T]) -> T:
     except NoAuditLog:
         why = "The first call makes it." if premises.project.config.audit.enabled else "It is switched off."
         raise HttpProblem(404, "RESOURCE_NOT_FOUND", f"There is no audit log. {why}") from None
-
-
-def _shown(document: dict[str, Any]) -> dict[str, Any]:
-    return {_CAMEL.get(key, key): value for key, value in document.items()}

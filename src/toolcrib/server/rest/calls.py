@@ -6,16 +6,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from toolcrib.calls.live import LiveCall
-from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.calls.live import CallEntry, LiveCall
+from toolcrib.calls.results.shown import CallResult
+from toolcrib.core.access import Caller
+from toolcrib.core.call import ErrorInfo, ToolCall
 from toolcrib.core.errors import InternalError, ToolFailed
 from toolcrib.crib.crib import Crib
 from toolcrib.server.answers import STATUSES, HttpAnswer, HttpProblem, json_answer, json_bytes, not_found
 from toolcrib.server.rest.about import About, Param, count
-from toolcrib.server.rest.shapes import CallResult
 from toolcrib.server.rest.tools import PATH as TOOLS_PATH
-from toolcrib.server.rest.watch_shapes import CallEntry, CallList, Cancelled
 from toolcrib.server.router import RouteSpec
+from toolcrib.server.views.calls import CallList, Cancelled
 from toolcrib.server.visit import PageRequest, ServedProject
 
 PATH = "/api/v1/calls"
@@ -32,17 +33,17 @@ def call_routes(premises: ServedProject) -> list[RouteSpec]:
         live = premises.crib.live
         found = live.recent(MOST * 2) if live is not None else []
         shown = [call for call in found if _may_see(visit, call) and tool in (None, call.tool)]
-        return json_answer({"calls": [call.to_dict() for call in shown[:limit]]})
+        return json_answer(CallList([call.view() for call in shown[:limit]]))
 
     async def show(visit: PageRequest) -> HttpAnswer:
-        return json_answer(_known_call(premises, visit).to_dict())
+        return json_answer(_known_call(premises, visit).view())
 
     async def cancel(visit: PageRequest) -> HttpAnswer:
         call = _known_call(premises, visit)
         live = premises.crib.live
         if live is None or not live.cancel(call.id):
             raise HttpProblem(409, "HTTP_CONFLICT", "This call has ended already.")
-        return json_answer({"id": call.id, "cancelled": True})
+        return json_answer(Cancelled(call.id))
 
     params = (Param("tool", "only calls of this tool"), Param("limit", f"how many at most, up to {MOST}", count(USUAL)))
     detail = "One's own; for operators, everybody's. Of arguments only names and kinds are shown."
@@ -85,15 +86,7 @@ def calling_routes(premises: ServedProject) -> list[RouteSpec]:
     """The route that calls a tool; whoever goes away while it runs has called it off."""
 
     async def call(visit: PageRequest) -> HttpAnswer:
-        body = visit.json(CallBody)
-        began = time.perf_counter()
-        name = visit.params["name"]
-        made = premises.crib.request(name, body.arguments, visit.caller, timeout_s=body.timeout_seconds)
-        result = await premises.crib.run(made)
-        if result.error is not None and _never_ran(result.error, made):
-            raise _refused(result.error, made.id)
-        took_ms = round((time.perf_counter() - began) * 1000, 3)
-        return await show_result(premises.crib, result, {"durationMs": took_ms, "executionId": made.id})
+        return await answer_call(premises.crib, visit, visit.caller)
 
     about = About(
         "Call a tool",
@@ -110,12 +103,17 @@ def calling_routes(premises: ServedProject) -> list[RouteSpec]:
     return [RouteSpec("POST", f"{TOOLS_PATH}/{{name}}/call", call, about)]
 
 
-async def show_result(crib: Crib, result: ToolResult, more: dict[str, Any]) -> HttpAnswer:
-    """What a call came to; one whose result is too much work to show was carried out all the same."""
+async def answer_call(crib: Crib, visit: PageRequest, caller: Caller) -> HttpAnswer:
+    """Call the tool an address names; one whose result is too much work to show was carried out all the same."""
+    body, began = visit.json(CallBody), time.perf_counter()
+    made = crib.request(visit.params["name"], body.arguments, caller, timeout_s=body.timeout_seconds)
+    result = await crib.run(made)
+    if result.error is not None and _never_ran(result.error, made):
+        raise _refused(result.error, made.id)
     try:
-        return json_bytes(await crib.show(result, more))
+        return json_bytes(await crib.show(result, made.id, (time.perf_counter() - began) * 1000))
     except ToolFailed as error:
-        raise HttpProblem(502, error.code, str(error), executionId=more["executionId"]) from None
+        raise HttpProblem(502, error.code, str(error), executionId=made.id) from None
 
 
 def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:

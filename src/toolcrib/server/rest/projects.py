@@ -1,32 +1,32 @@
 """Projects and sessions over REST: what each is configured to offer, who works where, and what changed meanwhile."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Annotated
 
+from msgspec import Meta, structs
+
+from toolcrib.calls.results.shown import CallResult
 from toolcrib.core.access import matches, may_operate
-from toolcrib.core.call import ErrorInfo, ToolCall
-from toolcrib.core.errors import ConfigError, InternalError
+from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.project.known import ProjectPlace, Snapshot
-from toolcrib.project.sessions import AgentSession, AgentSessions, UnknownSession, working
-from toolcrib.server.answers import JSON, STATUSES, HttpAnswer, HttpProblem, json_answer
+from toolcrib.core.view import View
+from toolcrib.project.known import ConfigurationView, ProjectPlace, Snapshot
+from toolcrib.project.sessions import AgentSession, AgentSessions, SessionSummary, UnknownSession, working
+from toolcrib.server.answers import JSON, HttpAnswer, HttpProblem, json_answer
 from toolcrib.server.rest.about import About, Param, count
-from toolcrib.server.rest.calls import show_result
-from toolcrib.server.rest.project_shapes import (
-    ConfigurationView,
+from toolcrib.server.rest.calls import CallBody, answer_call
+from toolcrib.server.router import RouteSpec
+from toolcrib.server.views.projects import (
     HappeningList,
-    LiveConfigurationView,
-    NewSession,
+    ProjectDetail,
     ProjectList,
     ProjectView,
-    SessionCall,
-    SessionCallResult,
+    SessionDetail,
     SessionList,
     SessionView,
+    project_entry,
 )
-from toolcrib.server.router import RouteSpec
 from toolcrib.server.visit import PageRequest, ServedProject
 from toolcrib.stores.projects import UnknownProject
 
@@ -41,10 +41,10 @@ def session_routes(sessions: AgentSessions) -> list[RouteSpec]:
 
     async def look(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
-        return json_answer({"sessions": shown_sessions(visit, sessions)})
+        return json_answer(SessionList(shown_sessions(visit, sessions)))
 
     async def show(visit: PageRequest) -> HttpAnswer:
-        return json_answer({"session": session_entry(await find_session(visit, sessions), visit)})
+        return json_answer(SessionView(_session(await find_session(visit, sessions), visit)))
 
     async def configuration(visit: PageRequest) -> HttpAnswer:
         session = await find_session(visit, sessions)
@@ -59,7 +59,10 @@ def session_routes(sessions: AgentSessions) -> list[RouteSpec]:
 
     async def call(visit: PageRequest) -> HttpAnswer:
         session = await find_session(visit, sessions)
-        return await working(session, _call(visit, session))
+        if session.stay is not None:
+            raise HttpProblem(409, "HTTP_CONFLICT", "This session belongs to an MCP client: open one of your own.")
+        caller = replace(visit.caller, session=session.id)
+        return await working(session, answer_call(session.workplace.crib, visit, caller))
 
     return [
         RouteSpec("GET", SESSIONS_PATH, look, LIST_SESSIONS),
@@ -78,7 +81,7 @@ SHOW_SESSION = About("Show one session and what it can use", SESSIONS_TAG, Sessi
 SESSION_CONFIGURATION = About(
     "Show what a session can use, with the settings that count",
     SESSIONS_TAG,
-    LiveConfigurationView,
+    ConfigurationView,
     "Prefers what really runs; a server that has not answered yet is shown as the record knows it.",
     problems=(404,),
 )
@@ -96,9 +99,9 @@ END = About("End a session", SESSIONS_TAG, status=204, problems=(404,))
 CALL = About(
     "Call a tool in a session",
     SESSIONS_TAG,
-    SessionCallResult,
+    CallResult,
     "A tool that fails has a result, with `success` false. A call that never ran is a problem.",
-    body=SessionCall,
+    body=CallBody,
     example={"arguments": {"text": "hello"}, "timeoutSeconds": 10},
     problems=(403, 404, 409, 415, 422, 429, 502, 503, 504),
 )
@@ -120,32 +123,27 @@ async def find_session(visit: PageRequest, sessions: AgentSessions) -> AgentSess
     return await sessions.use(wanted)
 
 
-def shown_sessions(visit: PageRequest, sessions: AgentSessions, project: str | None = None) -> list[dict[str, Any]]:
+def shown_sessions(visit: PageRequest, sessions: AgentSessions, project: str | None = None) -> list[SessionSummary]:
     """The sessions that concern the visitor, of one project or of all."""
     return [
-        session.to_dict()
+        session.view()
         for session in sessions.all()
         if may_see(visit, session) and project in (None, session.workplace.place.id)
     ]
 
 
-def session_entry(session: AgentSession, visit: PageRequest) -> dict[str, Any]:
+def _session(session: AgentSession, visit: PageRequest) -> SessionDetail:
     """One session, with the tools the visitor can use in it right now."""
-    return session.to_dict() | {
-        "lastEvent": session.workplace.journal.latest(_sees(visit)),
-        "availableTools": session.workplace.entries(visit.caller),
-    }
+    latest, tools = session.workplace.journal.latest(_sees(visit)), session.workplace.entries(visit.caller)
+    return SessionDetail(**structs.asdict(session.view()), last_event=latest, available_tools=tools)
 
 
-async def _happenings(visit: PageRequest, session: AgentSession) -> dict[str, Any]:
+async def _happenings(visit: PageRequest, session: AgentSession) -> HappeningList:
     """What happened after an id, as far as it concerns the visitor; waits for something if nothing has."""
     journal, after, sees = session.workplace.journal, visit.number("after", 0, NEWEST), _sees(visit)
     await working(session, journal.wait(after, visit.number("wait", 0, LONGEST_WAIT_S), sees))
-    return {
-        "events": [one.to_dict() for one in journal.after(after, sees, session.since)],
-        "last": journal.latest(sees),
-        "missed": after < journal.forgotten(sees) and session.since < journal.forgotten(),
-    }
+    missed = after < journal.forgotten(sees) and session.since < journal.forgotten()
+    return HappeningList(list(journal.after(after, sees, session.since)), journal.latest(sees), missed)
 
 
 def _sees(visit: PageRequest) -> Callable[[frozenset[str]], bool]:
@@ -154,36 +152,15 @@ def _sees(visit: PageRequest) -> Callable[[frozenset[str]], bool]:
     return lambda servers: any(matches(server, patterns) for server in servers)
 
 
-async def _call(visit: PageRequest, session: AgentSession) -> HttpAnswer:
-    if session.stay is not None:
-        raise HttpProblem(409, "HTTP_CONFLICT", "This session belongs to an MCP client: open one of your own.")
-    body = visit.json(SessionCall)
-    caller = replace(visit.caller, session=session.id)
-    crib = session.workplace.crib
-    made = crib.request(visit.params["name"], body.arguments, caller, timeout_s=body.timeout_seconds)
-    began = time.perf_counter()
-    result = await crib.run(made)
-    if result.error is not None and _never_ran(result.error, made):
-        raise _refused(result.error, made.id)
-    more: dict[str, Any] = {"durationMs": round((time.perf_counter() - began) * 1000, 3), "executionId": made.id}
-    return await show_result(crib, result, more if result.error else {"error": None} | more)
-
-
-def _never_ran(error: ErrorInfo, call: ToolCall) -> bool:
-    """Whether the tool had no part in the failure."""
-    return error.code == InternalError.code or (not call.context.sent and error.code in STATUSES)
-
-
-def _refused(error: ErrorInfo, call_id: str) -> HttpProblem:
-    more: dict[str, Any] = {"retryable": error.retryable, "executionId": call_id, "details": dict(error.details)}
-    retry_after_s = error.details.get("retry_after_s")
-    if isinstance(retry_after_s, int | float):
-        more["retryAfterSeconds"] = retry_after_s
-    return HttpProblem(STATUSES.get(error.code, 500), error.code, error.message, **more)
-
-
 PATH = "/api/v1/projects"
 TAG = "projects"
+NAME_MAX = 100
+
+
+class NewSession(View, forbid_unknown_fields=True):
+    """What a session is to be called."""
+
+    name: Annotated[str, Meta(max_length=NAME_MAX)] = ""
 
 
 def project_routes(premises: ServedProject) -> list[RouteSpec]:
@@ -196,12 +173,12 @@ def project_routes(premises: ServedProject) -> list[RouteSpec]:
     async def look(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
         places = await projects.places() if sees_others(visit) else [projects.place]
-        return json_answer({"projects": [_entry(place, visit) for place in places]})
+        return json_answer(ProjectList([project_entry(place, full=sees_others(visit)) for place in places]))
 
     async def show(visit: PageRequest) -> HttpAnswer:
         place = await find_place(visit, sessions)
         snapshot = await read_files(visit, sessions, place)
-        return json_answer({"project": _entry(place, visit) | _counts(snapshot, visit, sessions)})
+        return json_answer(ProjectView(_project(snapshot, visit, sessions)))
 
     async def configuration(visit: PageRequest) -> HttpAnswer:
         place = await find_place(visit, sessions)
@@ -209,7 +186,7 @@ def project_routes(premises: ServedProject) -> list[RouteSpec]:
 
     async def look_at_sessions(visit: PageRequest) -> HttpAnswer:
         place = await find_place(visit, sessions)
-        return json_answer({"sessions": shown_sessions(visit, sessions, place.id)})
+        return json_answer(SessionList(shown_sessions(visit, sessions, place.id)))
 
     async def open_session(visit: PageRequest) -> HttpAnswer:
         place = await find_place(visit, sessions)
@@ -217,7 +194,7 @@ def project_routes(premises: ServedProject) -> list[RouteSpec]:
             visit.need_operator(SecurityLevel.SYSTEM)
         name = visit.json(NewSession).name if visit.request.body else ""
         session = await sessions.open(place, name, visit.caller)
-        return json_answer({"session": session_entry(session, visit)}, 201)
+        return json_answer(SessionView(_session(session, visit)), 201)
 
     return [
         RouteSpec("GET", PATH, look, LIST),
@@ -295,21 +272,10 @@ def is_same(given: bytes | None, etag: bytes) -> bool:
     return etag in known or b"*" in known
 
 
-def _entry(place: ProjectPlace, visit: PageRequest) -> dict[str, Any]:
-    is_operator = sees_others(visit)
-    return {
-        "id": place.id,
-        "name": place.name,
-        "isServed": place.is_served,
-        "directory": str(place.directory) if is_operator else None,
-        "lastUsed": place.last_used if is_operator else None,
-    }
-
-
-def _counts(snapshot: Snapshot, visit: PageRequest, sessions: AgentSessions) -> dict[str, Any]:
-    servers = snapshot.servers(visit.caller, full=False)
-    return {
-        "servers": len(servers),
-        "tools": len(snapshot.entries(visit.caller)),
-        "sessions": len(shown_sessions(visit, sessions, snapshot.place.id)),
-    }
+def _project(snapshot: Snapshot, visit: PageRequest, sessions: AgentSessions) -> ProjectDetail:
+    return ProjectDetail(
+        **structs.asdict(project_entry(snapshot.place, full=sees_others(visit))),
+        servers=len(snapshot.servers(visit.caller, full=False)),
+        tools=len(snapshot.entries(visit.caller)),
+        sessions=len(shown_sessions(visit, sessions, snapshot.place.id)),
+    )

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, structs
 
+from toolcrib.catalog.entries import discovery_of
 from toolcrib.config.lock import Record
 from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig
@@ -13,12 +14,23 @@ from toolcrib.config.parse import parse_server
 from toolcrib.config.secrets import MASK
 from toolcrib.core.access import matches
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.view import ServerHealth
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, not_found
 from toolcrib.server.rest.about import About, Param, count
-from toolcrib.server.rest.shapes import LevelWord, PolicyWord, ServerDetail, ServerList, ServerLog, ServerOutcome
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.servers import log_lines, server_entries, server_entry, shown_config
+from toolcrib.server.views.servers import (
+    ServerDetail,
+    ServerList,
+    ServerLog,
+    ServerOutcome,
+    ServerView,
+    log_lines,
+    server_view,
+    server_views,
+    shown_config,
+)
 from toolcrib.server.visit import PageRequest, ServedProject
 
 ServerName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$", max_length=64)]
@@ -44,8 +56,8 @@ class NewServer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     headers: dict[str, str] | None = None
     description: str | None = None
     enabled: bool | None = None
-    policy: PolicyWord | None = None
-    level: LevelWord | None = None
+    policy: Policy | None = None
+    level: SecurityLevel | None = None
     rate: str | None = None
     parallel: int | None = None
     call_timeout: Duration | None = None
@@ -75,8 +87,8 @@ class ServerChange(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     headers: dict[str, str | None] | UnsetType | None = UNSET
     description: str | UnsetType | None = UNSET
     enabled: bool | UnsetType | None = UNSET
-    policy: PolicyWord | UnsetType | None = UNSET
-    level: LevelWord | UnsetType | None = UNSET
+    policy: Policy | UnsetType | None = UNSET
+    level: SecurityLevel | UnsetType | None = UNSET
     rate: str | UnsetType | None = UNSET
     parallel: int | UnsetType | None = UNSET
     call_timeout: Duration | UnsetType | None = UNSET
@@ -130,17 +142,18 @@ def server_routes(premises: ServedProject) -> list[RouteSpec]:
 def _reading(premises: ServedProject) -> list[RouteSpec]:
     async def ls(visit: PageRequest) -> HttpAnswer:
         visit.need_known()
-        entries = [entry for entry in server_entries(premises.crib) if may_see(visit, entry["name"])]
-        return json_answer({"servers": [_for(visit, entry) for entry in entries]})
+        return json_answer(
+            ServerList([_for(visit, view) for view in server_views(premises.crib) if may_see(visit, view.name)])
+        )
 
     async def show(visit: PageRequest) -> HttpAnswer:
-        return json_answer(detail(premises, visit, known_server(premises, visit)))
+        return json_answer(_detail(premises, visit, known_server(premises, visit)))
 
     async def logs(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         name, lines = known_server(premises, visit), visit.number("lines", USUAL_LINES, MOST_LINES)
         found = log_lines(premises.crib, name, lines) if name in premises.crib.shelves else []
-        return json_answer({"server": name, "lines": found})
+        return json_answer(ServerLog(name, found))
 
     lines = Param("lines", f"how many at most, up to {MOST_LINES}", count(USUAL_LINES))
     return [
@@ -167,7 +180,7 @@ def _changing(premises: ServedProject) -> list[RouteSpec]:
         visit.need_operator()
         body = visit.json(NewServer)
         need_right_to_set(premises, visit, body.table(), body.command is not None)
-        if server_entry(premises.crib, body.name) is not None:
+        if server_view(premises.crib, body.name) is not None:
             raise HttpProblem(
                 409, "HTTP_CONFLICT", f"There is already a server {body.name!r}. Change it, or remove it."
             )
@@ -299,39 +312,42 @@ def need_right_to_set(
         raise HttpProblem(403, "HTTP_FORBIDDEN", detail)
 
 
-def detail(premises: ServedProject, visit: PageRequest, name: str) -> dict[str, Any]:
+def _detail(premises: ServedProject, visit: PageRequest, name: str) -> ServerDetail:
     """One server with all that its caller may know."""
     crib = premises.crib
-    entry = server_entry(crib, name) or {}
+    view = server_view(crib, name)
+    if view is None:  # it is switched on or off this very moment
+        raise not_found("server", name, "GET /api/v1/servers lists them.")
     shelf = crib.shelves.get(name)
     routes = crib.catalog.of_server(name)
     shown = routes if visit.is_operator() else [r for r in crib.catalog.visible_to(visit.caller.grants) if r in routes]
     config = shelf.config if shelf else crib.disabled.get(name)
-    health = crib.health()["servers"].get(name)
-    return _for(visit, entry) | {
-        "toolNames": [route.name for route in shown],
-        "health": health and shown_health(visit, health),
-        "config": shown_config(config) if visit.is_operator() and config is not None else None,
-    }
+    health = crib.servers.health().get(name)
+    return ServerDetail(
+        **structs.asdict(_for(visit, view)),
+        tool_names=[route.name for route in shown],
+        health=health and shown_health(visit, health),
+        config=shown_config(config) if visit.is_operator() and config is not None else None,
+    )
 
 
-def _for(visit: PageRequest, entry: dict[str, Any]) -> dict[str, Any]:
+def _for(visit: PageRequest, view: ServerView) -> ServerView:
     """What went wrong quotes what a server wrote and where it is; that is for operators, as its log is."""
     if visit.is_operator():
-        return entry
-    return entry | {"runs": None, "origin": None, "error": None, "problems": [], "held": []}
+        return view
+    return structs.replace(view, runs=None, origin=None, error=None, problems=[], held=[])
 
 
-def shown_health(visit: PageRequest, health: dict[str, Any]) -> dict[str, Any]:
+def shown_health(visit: PageRequest, health: ServerHealth) -> ServerHealth:
     """How a server is doing, as far as the visitor may know."""
-    return health if visit.is_operator() else health | {"error": ""}
+    return health if visit.is_operator() else structs.replace(health, error="")
 
 
 def _outcome(
     premises: ServedProject, visit: PageRequest, name: str, record: Record | None, *, status: int = 200
 ) -> HttpAnswer:
-    told = record and {"status": record.status, "tools": len(record.tools), "error": record.error or None}
-    return json_answer({"server": detail(premises, visit, name), "discovery": told}, status)
+    discovery = None if record is None else discovery_of(record)
+    return json_answer(ServerOutcome(_detail(premises, visit, name), discovery), status)
 
 
 async def _write_down(premises: ServedProject, visit: PageRequest, name: str, decision: str, **details: Any) -> None:

@@ -12,17 +12,41 @@ from toolcrib.core.access import AUDIT, METRICS, NATIVE, OWNER_ID
 from toolcrib.core.clocks import elapsed
 from toolcrib.core.events import TOPICS, News
 from toolcrib.core.names import is_own
+from toolcrib.core.view import CribHealth, Tally, ToolCounts, View
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, with_pauses
 from toolcrib.server.identity.sign_in import LINK_S
 from toolcrib.server.rest.about import About, Param, count
 from toolcrib.server.rest.servers import may_see, shown_health
-from toolcrib.server.rest.watch_shapes import CostReport, HealthView, MetricsView, SignInLink, VersionView
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.costs import DAYS, CostQuery, cost_report, profiles_of, usage_of
+from toolcrib.server.views.costs import DAYS, CostQuery, CostReport, cost_report, profiles_of, usage_of
 from toolcrib.server.visit import PageRequest, ServedProject
 from toolcrib.stores.audit.reading import ToolUsage
 from toolcrib.transports.http.server import Exchange
 from toolcrib.version import VERSION
+
+
+class MetricsView(View):
+    """The tallies of all tools that were called."""
+
+    totals: dict[str, float]
+    in_flight: int
+    unknown: dict[str, int]
+    tools: dict[str, Tally]
+    uptime_seconds: float
+
+
+class VersionView(View):
+    """Which toolcrib this is."""
+
+    name: str
+    version: str
+
+
+class SignInLink(View):
+    """An address that signs the owner in to the page, once."""
+
+    url: str
+    expires_in_seconds: int
 
 
 def state_routes(premises: ServedProject) -> list[RouteSpec]:
@@ -37,42 +61,33 @@ def state_routes(premises: ServedProject) -> list[RouteSpec]:
         if METRICS not in (visit.caller.grants.capabilities or ()):
             visit.need_operator()
         found = premises.crib.metrics
-        tools = {name: tally.to_dict() for name, tally in sorted(found.tools.items())}
+        tools = {name: tally.view() for name, tally in sorted(found.tools.items())}
         uptime_s = round(elapsed() - premises.started_s, 1)
-        tallies = {"totals": found.totals(), "inFlight": found.in_flight, "unknown": found.unknown, "tools": tools}
-        return json_answer({**tallies, "uptimeSeconds": uptime_s})
+        return json_answer(MetricsView(found.totals(), found.in_flight, found.unknown, tools, uptime_s))
 
     async def version(visit: PageRequest) -> HttpAnswer:
         del visit
-        return json_answer({"name": "toolcrib", "version": VERSION})
+        return json_answer(VersionView("toolcrib", VERSION))
 
     return [
-        RouteSpec("GET", "/api/v1/health", health, About("Show how everything is doing", "state", HealthView)),
+        RouteSpec("GET", "/api/v1/health", health, About("Show how everything is doing", "state", CribHealth)),
         RouteSpec("GET", "/api/v1/metrics", metrics, About("Show the tallies", "state", MetricsView, problems=(403,))),
         RouteSpec("GET", "/api/v1/version", version, About("Show the version", "state", VersionView, is_open=True)),
     ]
 
 
-def _health(premises: ServedProject, visit: PageRequest) -> dict[str, Any]:
+def _health(premises: ServedProject, visit: PageRequest) -> CribHealth:
     """What a caller may know of it: its own servers, its own tools; the rest is for operators."""
     crib = premises.crib
     whole = crib.health()
     if visit.is_operator():
         return whole
-    servers = {name: shown_health(visit, one) for name, one in whole["servers"].items() if may_see(visit, name)}
+    servers = {name: shown_health(visit, one) for name, one in whole.servers.items() if may_see(visit, name)}
     routes = crib.catalog.visible_to(visit.caller.grants)
     native = sum(1 for route in routes if not route.server)
-    counts = {"native": native, "mcp": len(routes) - native}
     away = away_parts(crib.parts(), servers)
-    return {
-        "status": overall_health(servers, away),
-        "away": away,
-        "parts": whole["parts"],
-        "tools": counts,
-        "servers": servers,
-        "calls": None,
-        "audit": None,
-    }
+    counts = ToolCounts(native, len(routes) - native)
+    return CribHealth(overall_health(servers, away), away, whole.parts, counts, servers, calls=None, audit=None)
 
 
 PATH = "/api/v1/costs"
@@ -152,7 +167,7 @@ def sign_in_routes(premises: ServedProject) -> list[RouteSpec]:
         if visit.caller.id != OWNER_ID or visit.signed_in is not None:
             raise HttpProblem(403, "HTTP_FORBIDDEN", "Only the owner's own token can sign somebody in.")
         premises.sign_ins.make_token()
-        return json_answer({"url": premises.sign_ins.make_link(), "expiresInSeconds": int(LINK_S)}, 201)
+        return json_answer(SignInLink(premises.sign_ins.make_link(), int(LINK_S)), 201)
 
     detail = "It works once, for an hour. Only the owner's own token can ask for it."
     about = About("Make a link to sign in to the page", "sign-in", SignInLink, detail, status=201, problems=(403,))

@@ -2,37 +2,39 @@
 
 import asyncio
 from fnmatch import fnmatchcase
-from typing import Any, get_args
 
 import msgspec
 
 from toolcrib.catalog import search
-from toolcrib.catalog.catalog import FORMATS, MCP, Route, offer_routes, signature_of
-from toolcrib.catalog.entries import known_to, missing_servers, tool_entry
-from toolcrib.catalog.pins import fingerprint
+from toolcrib.catalog.catalog import FORMATS, MCP, Route, offer_routes
+from toolcrib.catalog.entries import known_to, missing_servers
 from toolcrib.core.audit import AuditEntry
+from toolcrib.core.kinds import Policy
+from toolcrib.core.source import Missing
+from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.crib import Crib
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, not_found
 from toolcrib.server.rest.about import About, Param, count
-from toolcrib.server.rest.shapes import (
+from toolcrib.server.router import RouteSpec
+from toolcrib.server.views.tools import (
     DefinitionList,
-    LevelWord,
     Policies,
     PolicyView,
-    PolicyWord,
     ToolDetail,
     ToolList,
+    found_tool,
+    listed_tool,
+    policy_entries,
+    tool_detail,
 )
-from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.tools import definition_now, explained, policy_entries
 from toolcrib.server.visit import PageRequest, ServedProject
 
 PATH = "/api/v1/tools"
 DEFINITIONS = "/api/v1/definitions"
 MOST = 1_000
 USUAL = 100
-LEVELS: tuple[str, ...] = get_args(LevelWord)
-POLICIES: tuple[str, ...] = get_args(PolicyWord)
+LEVELS = tuple(map(str, SecurityLevel))
+POLICIES = tuple(map(str, Policy))
 
 
 def tool_routes(premises: ServedProject) -> list[RouteSpec]:
@@ -46,11 +48,12 @@ def tool_routes(premises: ServedProject) -> list[RouteSpec]:
         limit, after = max(1, visit.number("limit", USUAL, MOST)), visit.query.get("cursor", "")
         rest = [route for route in found if route.name > after]
         more = rest[limit - 1].name if len(rest) > limit else None
-        page = [_entry(crib, route) for route in rest[:limit]]
-        return json_answer({"tools": page, "total": len(found), "nextCursor": more, "missing": _missing(crib, visit)})
+        page = [listed_tool(crib, route) for route in rest[:limit]]
+        return json_answer(ToolList(page, len(found), more, _missing(crib, visit)))
 
     async def show(visit: PageRequest) -> HttpAnswer:
-        return json_answer(_detail(premises.crib, visit, known_tool(premises.crib, visit)))
+        route = known_tool(premises.crib, visit)
+        return json_answer(tool_detail(premises.crib, route, for_operator=visit.is_operator()))
 
     async def definitions(visit: PageRequest) -> HttpAnswer:
         return json_answer(await asyncio.to_thread(_definitions, premises.crib, visit))
@@ -92,27 +95,26 @@ DEFINED = About(
 )
 
 
-def _definitions(crib: Crib, visit: PageRequest) -> dict[str, Any]:
+def _definitions(crib: Crib, visit: PageRequest) -> DefinitionList:
     form, server = visit.query.get("format", MCP), visit.query.get("server")
     if form not in FORMATS:
         raise HttpProblem(422, "TOOL_INVALID_INPUT", f"`format` must be one of {', '.join(FORMATS)}.")
     routes = crib.catalog.visible_to(visit.caller.grants)
     offer = offer_routes([route for route in routes if server in (None, route.server or "native")], form)
-    return {"format": form, "definitions": offer.definitions, "names": offer.names.originals, "leftOut": offer.left_out}
+    return DefinitionList(form, list(offer.definitions), dict(offer.names.originals), dict(offer.left_out))
 
 
-async def _ranked(crib: Crib, visit: PageRequest, among: list[Route]) -> dict[str, Any]:
+async def _ranked(crib: Crib, visit: PageRequest, among: list[Route]) -> ToolList:
     """The best answers to ``query`` on one page."""
     limit = max(1, visit.number("limit", search.USUAL, search.MOST))
     hits = await crib.find(visit.query["query"], limit, among=among)
-    tools = [_entry(crib, hit.route) | {"score": hit.score, "signature": signature_of(hit.route)} for hit in hits]
-    return {"tools": tools, "total": len(tools), "nextCursor": None, "missing": _missing(crib, visit)}
+    return ToolList([found_tool(crib, hit) for hit in hits], len(hits), None, _missing(crib, visit))
 
 
-def _missing(crib: Crib, visit: PageRequest) -> list[dict[str, Any]]:
+def _missing(crib: Crib, visit: PageRequest) -> list[Missing]:
     """The servers whose tools are not in the list because nobody knows them."""
     found = missing_servers(crib.shelves)
-    return [one.to_dict() for one in (found if visit.is_operator() else known_to(found, visit.caller.grants))]
+    return list(found if visit.is_operator() else known_to(found, visit.caller.grants))
 
 
 def visible(crib: Crib, visit: PageRequest) -> list[Route]:
@@ -143,35 +145,6 @@ def _fits(route: Route, visit: PageRequest) -> bool:
     return all(word in text for word in query.get("q", "").casefold().split())
 
 
-def _entry(crib: Crib, route: Route) -> dict[str, Any]:
-    return tool_entry(route, crib.shelves.get(route.server)) | {"tokens": route.tokens}
-
-
-def _detail(crib: Crib, visit: PageRequest, route: Route) -> dict[str, Any]:
-    tool, is_operator = route.tool, visit.is_operator()
-    tally = crib.metrics.tools.get(route.name)
-    return _entry(crib, route) | {
-        "title": tool.title,
-        "inputSchema": tool.input_schema,
-        "outputSchema": tool.output_schema,
-        "annotations": tool.annotations,
-        "version": tool.version,
-        "category": tool.category,
-        "capabilities": sorted(tool.capabilities),
-        "pin": _pin(crib, route),
-        "why": explained(crib.explain(route.name)) if is_operator else None,
-        "tally": tally.to_dict() if is_operator and tally is not None else None,
-    }
-
-
-def _pin(crib: Crib, route: Route) -> dict[str, Any]:
-    shelf = crib.shelves.get(route.server)
-    pin = shelf.record.pins.get(route.original_name) if shelf else None
-    state = "held" if route.held else "none" if pin is None else "accepted"
-    now = fingerprint(definition_now(crib, route)) if shelf else None
-    return {"state": state, "hash": now, "accepted": pin.at if pin else None}
-
-
 POLICIES_PATH = "/api/v1/policies"
 LONGEST = 200
 _SIGNS = "_-.*?[]!"
@@ -180,7 +153,7 @@ _SIGNS = "_-.*?[]!"
 class PolicyBody(msgspec.Struct, forbid_unknown_fields=True):
     """What to do about calls."""
 
-    policy: PolicyWord
+    policy: Policy
 
 
 def policy_routes(premises: ServedProject) -> list[RouteSpec]:
@@ -189,13 +162,12 @@ def policy_routes(premises: ServedProject) -> list[RouteSpec]:
     async def ls(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         security = premises.project.config.security
-        tools = policy_entries(premises.crib)
-        return json_answer({"default": security.policy, "patterns": dict(security.policies), "tools": tools})
+        return json_answer(Policies(security.policy, dict(security.policies), policy_entries(premises.crib)))
 
     async def show(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
         found = _view(premises, visit.params["pattern"])
-        if not found["tools"] and found["policy"] is None:
+        if not found.tools and found.policy is None:
             raise not_found("policy", visit.params["pattern"], "GET /api/v1/policies lists what holds.")
         return json_answer(found)
 
@@ -236,11 +208,11 @@ def _checked(pattern: str) -> str:
     return pattern
 
 
-def _view(premises: ServedProject, pattern: str) -> dict[str, object]:
+def _view(premises: ServedProject, pattern: str) -> PolicyView:
     tools = [
         entry
         for entry in policy_entries(premises.crib)
-        if pattern in (entry["name"], entry["server"]) or fnmatchcase(entry["name"], pattern)
+        if pattern in (entry.name, entry.server) or fnmatchcase(entry.name, pattern)
     ]
     written = premises.project.config.security.policies
-    return {"pattern": pattern, "policy": written.get(pattern, written.get(f"{pattern}__*")), "tools": tools}
+    return PolicyView(pattern, written.get(pattern, written.get(f"{pattern}__*")), tools)

@@ -3,17 +3,18 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from toolcrib.catalog.accounting import by_server, cost_of, dead_weight, dearest_first, place_of, propose
+from toolcrib.catalog.accounting import Cost, by_server, cost_of, dead_weight, dearest_first, place_of, propose
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.profile import dress
 from toolcrib.config.sections import ProfileConfig
 from toolcrib.core.access import EVERYTHING, Grants
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.tasks import TaskScope
-from toolcrib.server.views.tools import iso
+from toolcrib.core.view import View
+from toolcrib.server.views.audit import iso
 from toolcrib.stores.audit.log import AuditPlace
 from toolcrib.stores.audit.reading import ToolUsage
 
@@ -81,52 +82,111 @@ class RecentUsage:
         self._known = await asyncio.to_thread(usage_of, self._place(), DAYS)
 
 
-def cost_report(routes: Sequence[Route], asked: CostQuery) -> dict[str, Any]:
-    """The whole account as plain data."""
+class CostTotal(View):
+    """All tools together."""
+
+    tools: int
+    tokens: int
+
+
+class ServerCost(View):
+    """The tools of one server; `native` and `toolcrib` stand for those of this process."""
+
+    name: str
+    tools: int
+    tokens: int
+    calls: int | None
+    unused: int | None
+
+
+class ToolCost(View):
+    """One tool."""
+
+    name: str
+    server: str
+    tokens: int
+    calls: int | None
+    last_used: str | None
+
+
+class UsageView(View):
+    """What was called, as far as the audit log goes back."""
+
+    days: int
+    since: str
+    covered_days: float
+    used: int
+    unused: list[str]
+    unused_tokens: int
+
+
+class ConfusablePair(View):
+    """Two tools that are easily taken for one another; at a score of 1 nothing tells them apart."""
+
+    tools: list[str]
+    score: float
+    why: str
+
+
+class ProfileProposal(View):
+    """A profile of what was used, with what it would save."""
+
+    name: str
+    tools: list[str]
+    tokens: int
+    saved: int
+    toml: str
+
+
+class CostReport(View):
+    """What the tools cost, the dearest first."""
+
+    total: CostTotal
+    servers: list[ServerCost]
+    tools: list[ToolCost]
+    profiles: list[Cost]
+    usage: UsageView | None
+    confusable: list[ConfusablePair]
+    proposal: ProfileProposal | None
+
+
+def cost_report(routes: Sequence[Route], asked: CostQuery) -> CostReport:
+    """The whole account."""
     used = asked.usage.tools if asked.usage is not None else None
-    return {
-        "total": _summed(routes),
-        "servers": [_server(name, held, used) for name, held in by_server(routes).items()],
-        "tools": [_tool(route, asked.usage) for route in dearest_first(routes)],
-        "profiles": [asdict(cost_of(name, shown)) for name, shown in asked.profiles.items()],
-        "usage": None if asked.usage is None else _usage(routes, asked.usage, asked.days),
-        "confusable": _confusable(routes, asked.pairs) if asked.pairs else [],
-        "proposal": None if used is None else _proposal(routes, used),
-    }
+    whole = cost_of("", routes)
+    return CostReport(
+        total=CostTotal(whole.tools, whole.tokens),
+        servers=[_server(name, held, used) for name, held in by_server(routes).items()],
+        tools=[_tool(route, asked.usage) for route in dearest_first(routes)],
+        profiles=[cost_of(name, shown) for name, shown in asked.profiles.items()],
+        usage=None if asked.usage is None else _usage(routes, asked.usage, asked.days),
+        confusable=_confusable(routes, asked.pairs) if asked.pairs else [],
+        proposal=None if used is None else _proposal(routes, used),
+    )
 
 
-def _summed(routes: Sequence[Route]) -> dict[str, int]:
-    cost = cost_of("", routes)
-    return {"tools": cost.tools, "tokens": cost.tokens}
-
-
-def _server(name: str, routes: Sequence[Route], used: Mapping[str, Any] | None) -> dict[str, Any]:
+def _server(name: str, routes: Sequence[Route], used: Mapping[str, Any] | None) -> ServerCost:
     calls = None if used is None else sum(used[route.name].calls for route in routes if route.name in used)
     unused = None if used is None else len(dead_weight(routes, used))
-    return {**asdict(cost_of(name, routes)), "calls": calls, "unused": unused}
+    return ServerCost(name, len(routes), cost_of(name, routes).tokens, calls, unused)
 
 
-def _tool(route: Route, usage: ToolUsage | None) -> dict[str, Any]:
+def _tool(route: Route, usage: ToolUsage | None) -> ToolCost:
     use = usage.tools.get(route.name) if usage is not None else None
-    return {
-        "name": route.name,
-        "server": place_of(route),
-        "tokens": route.tokens,
-        "calls": None if usage is None else use.calls if use else 0,
-        "lastUsed": iso(use.last_us) if use else None,
-    }
+    calls = None if usage is None else use.calls if use else 0
+    return ToolCost(route.name, place_of(route), route.tokens, calls, iso(use.last_us) if use else None)
 
 
-def _usage(routes: Sequence[Route], usage: ToolUsage, days: int) -> dict[str, Any]:
+def _usage(routes: Sequence[Route], usage: ToolUsage, days: int) -> UsageView:
     unused = dead_weight(routes, usage.tools)
-    return {
-        "days": days,
-        "since": iso(usage.since_us),
-        "coveredDays": round(covered_days(usage, days), 1),
-        "used": sum(route.name in usage.tools for route in routes),
-        "unused": [route.name for route in unused],
-        "unusedTokens": cost_of("", unused).tokens,
-    }
+    return UsageView(
+        days=days,
+        since=iso(usage.since_us),
+        covered_days=round(covered_days(usage, days), 1),
+        used=sum(route.name in usage.tools for route in routes),
+        unused=[route.name for route in unused],
+        unused_tokens=cost_of("", unused).tokens,
+    )
 
 
 def covered_days(usage: ToolUsage, days: int) -> float:
@@ -134,18 +194,17 @@ def covered_days(usage: ToolUsage, days: int) -> float:
     return min(float(days), max(0.0, (time.time_ns() // 1000 - usage.since_us) / DAY_US))
 
 
-def _confusable(routes: Sequence[Route], count: int) -> list[dict[str, Any]]:
+def _confusable(routes: Sequence[Route], count: int) -> list[ConfusablePair]:
     from toolcrib.catalog.confusable import find_confusable  # late: loads numpy
 
-    return [
-        {"tools": [pair.first, pair.second], "score": pair.score, "why": pair.why}
-        for pair in find_confusable(routes, count)
-    ]
+    return [ConfusablePair([pair.first, pair.second], pair.score, pair.why) for pair in find_confusable(routes, count)]
 
 
-def _proposal(routes: Sequence[Route], used: Mapping[str, Any]) -> dict[str, Any] | None:
+def _proposal(routes: Sequence[Route], used: Mapping[str, Any]) -> ProfileProposal | None:
     found = propose(routes, used)
-    return None if found is None else {**asdict(found), "tools": list(found.tools), "toml": found.to_toml()}
+    if found is None:
+        return None
+    return ProfileProposal(found.name, list(found.tools), found.tokens, found.saved, found.to_toml())
 
 
 def summary(routes: Sequence[Route], usage: ToolUsage | None, days: int = DAYS) -> str:

@@ -1,78 +1,122 @@
 """Servers: their states, what they run, and their configuration without its secrets."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
+from msgspec import structs
+
+from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.entries import Discovery
 from toolcrib.catalog.records import ServerShelf, barred_words
+from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, config_hash
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.config.tables import SERVER_KEYS
 from toolcrib.core.kinds import DiscoveryStatus, ServerState
 from toolcrib.core.limits import Rate
 from toolcrib.core.names import is_own
+from toolcrib.core.view import ServerHealth, View
 from toolcrib.crib.crib import Crib
 
 
-def server_entries(crib: Crib) -> list[dict[str, Any]]:
+class ServerView(View):
+    """One configured server."""
+
+    name: str
+    description: str
+    kind: Literal["command", "url"]
+    state: ServerState
+    """``stale``: an old listing, the last discovery failed; ``never``: nobody has asked it yet."""
+    runs: str | None
+    """What is started or reached, without secrets; only for operators."""
+    origin: str | None
+    """Where it is configured; only for operators."""
+    tools: int
+    tokens: int
+    """Roughly what its definitions cost a model's context."""
+    discovery_status: DiscoveryStatus | None
+    last_discovered: str | None
+    error: str | None
+    """Why the last discovery failed: what happened, its last words, and what to try."""
+    problems: list[str]
+    held: list[str]
+    """Its tools in quarantine."""
+    era: str | None
+
+
+class ServerList(View):
+    """The servers a caller may know of."""
+
+    servers: list[ServerView]
+
+
+class ServerDetail(ServerView):
+    """One server with all that is known of it."""
+
+    tool_names: list[str]
+    health: ServerHealth | None
+    config: dict[str, Any] | None
+    """What is configured, by the keys of toolcrib.toml, secrets masked; only for operators."""
+
+
+class ServerOutcome(View):
+    """A server after a change, and what came of asking it, if it was asked."""
+
+    server: ServerDetail
+    discovery: Discovery | None
+
+
+class ServerLog(View):
+    """The end of what a server wrote to stderr, without its secrets."""
+
+    server: str
+    lines: list[str]
+
+
+def server_views(crib: Crib) -> list[ServerView]:
     """Every configured server by name."""
-    enabled = {name: _enabled_entry(crib, shelf) for name, shelf in crib.shelves.items()}
-    disabled = {name: _entry(server, ServerState.DISABLED) for name, server in crib.disabled.items()}
-    return [entry for _, entry in sorted((enabled | disabled).items())]
+    return [view for name in sorted({*crib.shelves, *crib.disabled}) if (view := server_view(crib, name)) is not None]
 
 
-def server_entry(crib: Crib, name: str) -> dict[str, Any] | None:
+def server_view(crib: Crib, name: str) -> ServerView | None:
     """One configured server."""
     if name in crib.shelves:
-        return _enabled_entry(crib, crib.shelves[name])
-    return _entry(crib.disabled[name], ServerState.DISABLED) if name in crib.disabled else None
+        shelf = crib.shelves[name]
+        return _view(shelf.config, state_of(shelf), crib.catalog.of_server(name), shelf)
+    return _view(crib.disabled[name], ServerState.DISABLED) if name in crib.disabled else None
 
 
-def _enabled_entry(crib: Crib, shelf: ServerShelf) -> dict[str, Any]:
-    routes = crib.catalog.of_server(shelf.config.name)
-    record = shelf.record
-    return _entry(shelf.config, state_of(shelf)) | {
-        "tools": len(routes),
-        "tokens": sum(route.tokens for route in routes),
-        "discoveryStatus": shelf.status,
-        "lastDiscovered": record.last_discovery or None,
-        "error": barred_words(shelf)
-        if shelf.barred
-        else record.error
-        if record.status is DiscoveryStatus.FAILED
-        else None,
-        "problems": list(record.problems),
-        "held": sorted(route.name for route in routes if route.held),
-        "era": record.era or None,
-    }
-
-
-def _entry(server: ServerConfig, state: ServerState) -> dict[str, Any]:
-    return {
-        "name": server.name,
-        "state": state,
-        "runs": runs(server),
-        "origin": f"{server.origin}:{server.line}" if server.line else server.origin,
-        "tools": 0,
-        "tokens": 0,
-        "discoveryStatus": None,
-        "lastDiscovered": None,
-        "error": None,
-        "problems": [],
-        "held": [],
-        "era": None,
-    }
-
-
-def native_entry(crib: Crib) -> list[dict[str, Any]]:
+def native_view(crib: Crib) -> list[ServerView]:
     """The native tools as one more row, if there are any beside toolcrib's own."""
-    routes = [route for route in crib.catalog.routes.values() if not route.server and not is_own(route.name)]
-    tokens = sum(route.tokens for route in routes)
-    row = _entry(ServerConfig("native"), ServerState.OK) | {
-        "tools": len(routes),
-        "tokens": tokens,
-        "runs": "in this process",
-    }
-    return [row] if routes else []
+    routes = [route for route in crib.catalog.of_server("") if not is_own(route.name)]
+    return (
+        [structs.replace(_view(ServerConfig("native"), ServerState.OK, routes), runs="in this process")]
+        if routes
+        else []
+    )
+
+
+def _view(
+    server: ServerConfig, state: ServerState, routes: Sequence[Route] = (), shelf: ServerShelf | None = None
+) -> ServerView:
+    record = shelf.record if shelf is not None else Record(server.name)
+    error = record.error if record.status is DiscoveryStatus.FAILED else None
+    return ServerView(
+        name=server.name,
+        description=server.description,
+        kind="command" if server.url is None else "url",
+        state=state,
+        runs=runs(server),
+        origin=f"{server.origin}:{server.line}" if server.line else server.origin,
+        tools=len(routes),
+        tokens=sum(route.tokens for route in routes),
+        discovery_status=shelf.status if shelf is not None else None,
+        last_discovered=record.last_discovery or None,
+        error=barred_words(shelf) if shelf is not None and shelf.barred else error,
+        problems=list(record.problems),
+        held=sorted(route.name for route in routes if route.held),
+        era=record.era or None,
+    )
 
 
 def state_of(shelf: ServerShelf) -> ServerState:

@@ -1,22 +1,23 @@
-"""Tools: why one is here or not, what changed in it, and what may be done with it."""
+"""Tools: what can be seen of one, why it is here or not, what changed in it, and what may be done with it."""
 
 import difflib
-import re
-import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+from msgspec import structs
 
-from toolcrib.catalog.catalog import Route
+from toolcrib.catalog.catalog import Route, signature_of
+from toolcrib.catalog.entries import ToolEntry, tool_entry
 from toolcrib.catalog.explain import Explanation, ToolVerdict
 from toolcrib.catalog.pins import fingerprint
+from toolcrib.catalog.search import RankedTool
 from toolcrib.core.errors import PermissionDenied, ToolcribError, UnknownTool
-from toolcrib.core.tool import to_mcp
+from toolcrib.core.kinds import Policy
+from toolcrib.core.source import Missing
+from toolcrib.core.tool import SecurityLevel, to_mcp
+from toolcrib.core.view import Tally, View
 from toolcrib.crib.crib import Crib
-from toolcrib.stores.audit.reading import Stored
-from toolcrib.stores.audit.verify import Finding
 
 SEEN_LENGTH = 12
 
@@ -32,25 +33,141 @@ def missing_tool(crib: Crib, name: str) -> ToolcribError:
     return unknown
 
 
-def explained(story: Explanation) -> dict[str, Any]:
-    """Why a name is what it is."""
-    facts = dict(story.facts)
-    reasons = list(story.reasons)
-    return {"name": story.name, "verdict": story.verdict, "reasons": reasons, "todo": story.todo, "facts": facts}
+class ListedTool(ToolEntry, omit_defaults=True, kw_only=True):
+    """One tool of a list, with how well it answers a query if there was one."""
+
+    tokens: int
+    score: float | None = None
+    """From 0 to 1."""
+    signature: str | None = None
+    """One line to call it from."""
 
 
-def policy_entries(crib: Crib) -> list[dict[str, str]]:
+class ToolList(View):
+    """One page of the tools: by name, or the best answers to `query`; and which servers it lacks the tools of."""
+
+    tools: list[ListedTool]
+    total: int
+    next_cursor: str | None
+    missing: list[Missing]
+
+
+class DefinitionList(View):
+    """The tools as a provider wants them."""
+
+    format: str
+    definitions: list[dict[str, Any]]
+    names: dict[str, str]
+    """The names in the definitions, and the tools' own."""
+    left_out: dict[str, str]
+    """Tools the provider would refuse, and why."""
+
+
+class PinState(View):
+    """What was accepted of a tool, and whether it still is that."""
+
+    state: Literal["accepted", "held", "none"]
+    hash: str | None
+    accepted: str | None
+
+
+class ToolDetail(ToolEntry):
+    """One tool with its whole definition."""
+
+    tokens: int
+    title: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None
+    annotations: dict[str, Any]
+    version: str
+    category: str
+    capabilities: list[str]
+    pin: PinState
+    why: Explanation | None
+    """Only for operators."""
+    tally: Tally | None
+    """Only for operators."""
+
+
+def listed_tool(crib: Crib, route: Route) -> ListedTool:
+    """One tool of a list."""
+    return ListedTool(**_entry(crib, route))
+
+
+def found_tool(crib: Crib, hit: RankedTool) -> ListedTool:
+    """One answer to a query."""
+    return ListedTool(**_entry(crib, hit.route), score=hit.score, signature=signature_of(hit.route))
+
+
+def _entry(crib: Crib, route: Route) -> dict[str, Any]:
+    return structs.asdict(tool_entry(route, crib.shelves.get(route.server))) | {"tokens": route.tokens}
+
+
+def tool_detail(crib: Crib, route: Route, *, for_operator: bool) -> ToolDetail:
+    """Everything of one tool."""
+    tool, tally = route.tool, crib.metrics.tools.get(route.name)
+    return ToolDetail(
+        **_entry(crib, route),
+        title=tool.title,
+        input_schema=dict(tool.input_schema),
+        output_schema=None if tool.output_schema is None else dict(tool.output_schema),
+        annotations=dict(tool.annotations),
+        version=tool.version,
+        category=tool.category,
+        capabilities=sorted(tool.capabilities),
+        pin=_pin(crib, route),
+        why=crib.explain(route.name) if for_operator else None,
+        tally=tally.view() if for_operator and tally is not None else None,
+    )
+
+
+def _pin(crib: Crib, route: Route) -> PinState:
+    shelf = crib.shelves.get(route.server)
+    pin = shelf.record.pins.get(route.original_name) if shelf else None
+    now = fingerprint(definition_now(crib, route)) if shelf else None
+    return PinState("held" if route.held else "none" if pin is None else "accepted", now, pin.at if pin else None)
+
+
+class PolicyEntry(View):
+    """What holds for one tool, and why."""
+
+    name: str
+    server: str
+    level: SecurityLevel
+    policy: Policy
+    held: str
+    why: str
+
+
+class Policies(View):
+    """What may be called."""
+
+    default: Policy
+    patterns: dict[str, Policy]
+    tools: list[PolicyEntry]
+
+
+class PolicyView(View):
+    """What is written for a pattern, and what holds for the tools it stands for."""
+
+    pattern: str
+    policy: Policy | None
+    """What the patterns of the configuration say; ``null`` where it stands in the table of its server."""
+    tools: list[PolicyEntry]
+
+
+def policy_entries(crib: Crib) -> list[PolicyEntry]:
     """What holds for each tool, and why."""
     return [
-        {
-            "name": entry["name"],
-            "server": entry["server"] or "",
-            "level": entry["level"],
-            "policy": entry["policy"],
-            "held": entry["held"] or "",
-            "why": entry["held"] or str(crib.explain(entry["name"]).facts["policyReason"]),
-        }
-        for entry in crib.entries()
+        PolicyEntry(
+            name=route.name,
+            server=route.server,
+            level=route.tool.security_level,
+            policy=route.policy,
+            held=route.held or "",
+            why=route.held or str(crib.explain(route.name).facts["policyReason"]),
+        )
+        for route in crib.catalog.routes.values()
     ]
 
 
@@ -60,19 +177,45 @@ def held_routes(crib: Crib, names: Sequence[str] = ()) -> list[Route]:
     return [route for route in held if not names or route.name in names or route.server in names]
 
 
-def change_of(crib: Crib, route: Route) -> dict[str, Any]:
+class PinChange(View):
+    """A tool in quarantine: what was accepted, and what it is now."""
+
+    name: str
+    reason: str
+    accepted: str | None
+    old: dict[str, Any] | None
+    new: dict[str, Any]
+    diff: list[str]
+    seen: str
+    """Send it with the approval: it says what was looked at."""
+
+
+class PinList(View):
+    """What is in quarantine."""
+
+    pins: list[PinChange]
+
+
+class Approved(View):
+    """The tools that are accepted now."""
+
+    approved: list[str]
+
+
+def change_of(crib: Crib, route: Route) -> PinChange:
     """What was accepted of a tool in quarantine, what it is now, and the word that says one has seen that."""
     pin = crib.shelves[route.server].record.pins.get(route.original_name)
     now = definition_now(crib, route)
-    before = None if pin is None else pin.definition if pin.definition is not None else now
-    return {
-        "name": route.name,
-        "reason": route.held,
-        "accepted": pin.at if pin else None,
-        "old": before,
-        "new": now,
-        "seen": fingerprint(now)[:SEEN_LENGTH],
-    }
+    before = None if pin is None else dict(pin.definition) if pin.definition is not None else now
+    return PinChange(
+        name=route.name,
+        reason=route.held or "",
+        accepted=pin.at if pin else None,
+        old=before,
+        new=now,
+        diff=list(_diff_lines(before, now)),
+        seen=fingerprint(now)[:SEEN_LENGTH],
+    )
 
 
 def definition_now(crib: Crib, route: Route) -> Any:
@@ -89,7 +232,7 @@ def check_seen(crib: Crib, route: Route, seen: str) -> None:
         )
 
 
-def diff_lines(old: Any, new: Any) -> Iterator[str]:
+def _diff_lines(old: Any, new: Any) -> Iterator[str]:
     """What changed between two definitions, line by line."""
     before, after = (_text(value).splitlines() if value else [] for value in (old, new))
     found = difflib.unified_diff(before, after, lineterm="", n=2)
@@ -98,48 +241,3 @@ def diff_lines(old: Any, new: Any) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=2).decode()
-
-
-_AGO = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(s|m|h|d)", re.ASCII)
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def moment_us(text: str) -> int:
-    """Microseconds since 1970, from ``1h`` ago or an ISO date; without a zone it is local time."""
-    if found := _AGO.fullmatch(text.strip()):
-        ago = timedelta(**{_UNITS[found[2]]: float(found[1])})
-        return max(0, int((time.time() - ago.total_seconds()) * 1_000_000))
-    try:
-        moment = datetime.fromisoformat(text.strip()).astimezone(UTC)
-    except OverflowError:
-        raise ValueError("a time no calendar has") from None
-    return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def iso(time_us: int) -> str:
-    """A stored time as ISO 8601, in UTC; one no calendar has as the number it is."""
-    try:
-        return (_EPOCH + timedelta(microseconds=time_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    except OverflowError:
-        return str(time_us)
-
-
-def as_document(entry: Stored) -> dict[str, Any]:
-    """An entry for programs: number and time first, only what was written."""
-    fields = msgspec.to_builtins(entry)
-    return {"seq": entry.seq, "time": iso(entry.time)} | {
-        name: value for name, value in fields.items() if name not in ("seq", "time")
-    }
-
-
-def verdict(finding: Finding) -> dict[str, Any]:
-    """What a walk along the chain found."""
-    fault = finding.fault
-    return {
-        "status": "clean" if fault is None else "changed",
-        "entries": finding.entries,
-        "head": str(finding.head),
-        "fault": fault and {"seq": fault.seq, "kind": fault.kind, "message": fault.words},
-        "unfinished": [as_document(entry) for entry in finding.unfinished],
-    }

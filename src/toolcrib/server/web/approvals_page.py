@@ -8,8 +8,9 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.events import APPROVAL, CATALOG, MISSED, News
 from toolcrib.schema.text import printable
 from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
-from toolcrib.server.rest.approvals import answer_question, shown
+from toolcrib.server.rest.approvals import answer_question
 from toolcrib.server.router import RouteSpec
+from toolcrib.server.views.calls import QuestionEntry, question_entry
 from toolcrib.server.views.tools import change_of, held_routes
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on, stream_news
@@ -46,7 +47,8 @@ def approvals_routes(pages: Pages) -> list[RouteSpec]:
         given = visit.form().get("answer", "")
         if given not in REPLIES:
             raise HttpProblem(422, "TOOL_INVALID_INPUT", f"An answer is one of {', '.join(sorted(REPLIES))}.")
-        reply = await answer_question(pages.premises.crib.inbox, visit, visit.params["id"], given)
+        reply = ApprovalReply(given)
+        await answer_question(pages.premises.crib.inbox, visit, visit.params["id"], reply)
         return go_on("/approvals", "refused" if reply is ApprovalReply.NO else "allowed")
 
     async def forget(visit: PageRequest) -> HttpAnswer:
@@ -81,18 +83,14 @@ async def _inbox(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     changes = [change_of(crib, route) for route in held[:HELD_SHOWN]]
     return {
         "is_approver": is_approver,
-        "questions": [_question(shown(entry)) for entry in waiting],
-        "kept": [entry | {"href": tool_address(entry["tool"])} for entry in kept[:KEPT_SHOWN]],
+        "questions": [_question(question_entry(entry)) for entry in waiting],
+        "kept": [(entry, tool_address(entry.tool)) for entry in kept[:KEPT_SHOWN]],
         "kept_total": len(kept),
-        "held": [
-            change | {"href": tool_address(change["name"]), "changes": changes_between(change["old"], change["new"])}
-            for change in changes
-        ],
+        "held": [(change, tool_address(change.name), changes_between(change.old, change.new)) for change in changes],
         "held_total": len(held),
     }
 
 
-def _question(entry: dict[str, Any]) -> dict[str, Any]:
-    """A question; what the arguments hide is made visible, because a person decides by them."""
-    arguments = shortened(printable(as_json(entry["arguments"])))
-    return entry | {"arguments": arguments, "href": tool_address(entry["tool"]), "has_any": bool(entry["arguments"])}
+def _question(entry: QuestionEntry) -> tuple[QuestionEntry, str, str]:
+    """A question and its tool's page; what the arguments hide is made visible, because a person decides by them."""
+    return entry, tool_address(entry.tool), shortened(printable(as_json(entry.arguments)))

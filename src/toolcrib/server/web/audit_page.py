@@ -16,7 +16,7 @@ from toolcrib.schema.text import printable
 from toolcrib.server.answers import HttpAnswer, not_found
 from toolcrib.server.rest.audit import ask_log
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.tools import as_document, iso, moment_us
+from toolcrib.server.views.audit import audit_item, iso, moment_us
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages
 from toolcrib.server.web.schema_parts import as_json
@@ -194,7 +194,7 @@ def _shown(found: list[Linked], seq: int) -> dict[str, Any]:
     return {
         "row": _row(entry.entry),
         "entry": entry.entry,
-        "document": printable(as_json(as_document(entry.entry))),
+        "document": printable(as_json(audit_item(entry.entry))),
         "details": [(printable(str(key)), printable(_told(value))) for key, value in entry.entry.details.items()],
         "chain": [{"row": _row(linked.entry), "is_whole": linked.is_whole} for linked in found],
         "is_whole": entry.is_whole,
@@ -215,7 +215,7 @@ async def _export(pages: Pages, visit: PageRequest) -> None:
     exchange.start_stream(200, b"application/jsonl", (NO_STORE, named, *GUARDING))
     try:
         while entries:
-            lines = [msgspec.json.encode(as_document(entry)) + b"\n" for entry in entries]
+            lines = [msgspec.json.encode(audit_item(entry)) + b"\n" for entry in entries]
             exchange.write(b"".join(lines))
             await exchange.drain()
             entries = await ask_log(pages.premises, partial(following, after=entries[-1].seq, count=BATCH))

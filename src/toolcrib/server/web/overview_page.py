@@ -18,7 +18,7 @@ from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.costs import RecentUsage, unused_line
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, me_of
-from toolcrib.server.web.server_rows import Costs, ServerRow, server_rows
+from toolcrib.server.web.server_rows import ServerRow, server_rows
 from toolcrib.server.web.words import count, duration, sentence, short
 
 EVERY_S = 10.0
@@ -105,7 +105,7 @@ class Todo:
     action: str
 
 
-def overview_routes(pages: Pages, samples: Samples, costs: Costs, recent: RecentUsage) -> list[RouteSpec]:
+def overview_routes(pages: Pages, samples: Samples, recent: RecentUsage) -> list[RouteSpec]:
     """The one page."""
 
     async def show(visit: PageRequest) -> HttpAnswer:
@@ -115,14 +115,14 @@ def overview_routes(pages: Pages, samples: Samples, costs: Costs, recent: Recent
             mine = crib.catalog.visible_to(visit.caller.grants)
             return pages.render(visit, "overview_guest.html", tools=mine[:100], total=len(mine))
         idle = unused_line(crib.catalog.visible_to(visit.caller.grants), recent.look())
-        return pages.render(visit, "overview.html", idle=idle, **_values(pages, visit, samples, costs))
+        return pages.render(visit, "overview.html", idle=idle, **_values(pages, visit, samples))
 
     return [RouteSpec("GET", "/", show)]
 
 
-def _values(pages: Pages, visit: PageRequest, samples: Samples, costs: Costs) -> dict[str, Any]:
+def _values(pages: Pages, visit: PageRequest, samples: Samples) -> dict[str, Any]:
     crib = pages.premises.crib
-    rows, counted = server_rows(crib, costs), costs.of(crib.catalog)
+    rows, native = server_rows(crib), sum(route.tokens for route in crib.catalog.of_server(""))
     own = sum(1 for name, route in crib.catalog.routes.items() if not route.server and not is_own(name))
     return {
         "rows": rows,
@@ -130,11 +130,11 @@ def _values(pages: Pages, visit: PageRequest, samples: Samples, costs: Costs) ->
         "wanted": sum(row.state is not ServerState.DISABLED for row in rows),
         "native": own,
         "tools": len(crib.catalog.routes),
-        "tokens": sum(cost.tokens for cost in counted.values()),
+        "tokens": sum(row.tokens for row in rows) + native,
         "hour": samples.hour(),
         "in_flight": crib.metrics.in_flight,
         "todos": list(_todos(pages, visit, rows))[:MOST_TODOS],
-        "cost_bars": _cost_bars(rows, counted[""].tokens if "" in counted else 0),
+        "cost_bars": _cost_bars(rows, native),
         "slow_bars": _slow_bars(pages, crib),
         "failing": _failing(pages, crib),
         "is_fresh": not rows,
@@ -154,8 +154,8 @@ def _todos(pages: Pages, visit: PageRequest, rows: Sequence[ServerRow]) -> Itera
         if row.state in (ServerState.FAILED, ServerState.STALE):
             yield Todo("bad", "alert", f"{row.name} is not available", sentence(row.trouble), row.href, "See why")
     for row in rows:
-        if row.cost.held:
-            held = f"{count(row.cost.held, 'tool')} of {row.name} in quarantine"
+        if row.held:
+            held = f"{count(len(row.held), 'tool')} of {row.name} in quarantine"
             about = "What they say of themselves has changed since you accepted them."
             yield Todo("warn", "shield", held, about, row.href, "Look")
     for problem in pages.premises.project.config.problems:
@@ -183,8 +183,8 @@ def _if_there(pages: Pages, path: str) -> str:
 def _cost_bars(rows: Sequence[ServerRow], native: int) -> list[Any]:
     from toolcrib.server.web.charts import Bar
 
-    costly = sorted((row for row in rows if row.cost.tokens), key=lambda row: -row.cost.tokens)
-    bars = [Bar(row.name, row.cost.tokens, short(row.cost.tokens), row.href) for row in costly]
+    costly = sorted((row for row in rows if row.tokens), key=lambda row: -row.tokens)
+    bars = [Bar(row.name, row.tokens, short(row.tokens), row.href) for row in costly]
     bars += [Bar("native", native, short(native))] if native else []
     rest = sum(bar.value for bar in bars[MOST:])
     return [*bars[:MOST], *([Bar(f"{len(bars) - MOST} others", rest, short(rest))] if rest else [])]

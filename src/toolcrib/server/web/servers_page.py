@@ -17,7 +17,7 @@ from toolcrib.server.router import Respond, RouteSpec
 from toolcrib.server.views.servers import log_lines
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on, note_server
-from toolcrib.server.web.server_rows import LOOKS, Costs, ServerRow, server_row, server_rows
+from toolcrib.server.web.server_rows import LOOKS, ServerRow, server_row, server_rows
 from toolcrib.server.web.words import sentence
 
 ROWS = 100
@@ -25,24 +25,24 @@ MOST_ROWS = 10_000
 LOG_LINES = 100
 
 
-def servers_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
+def servers_routes(pages: Pages) -> list[RouteSpec]:
     """The table, and the page of one server."""
 
     async def show_all(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
-        return pages.render(visit, "servers/list.html", **_listed(pages, visit, costs))
+        return pages.render(visit, "servers/list.html", **_listed(pages, visit))
 
     async def show_one(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
-        row = known_server(pages, visit, costs)
+        row = known_server(pages, visit)
         return pages.render(visit, "servers/one.html", **_one(pages, visit, row))
 
     return [RouteSpec("GET", "/servers", show_all), RouteSpec("GET", "/servers/{name}", show_one)]
 
 
-def known_server(pages: Pages, visit: PageRequest, costs: Costs) -> ServerRow:
+def known_server(pages: Pages, visit: PageRequest) -> ServerRow:
     """The server an address names."""
-    row = server_row(pages.premises.crib, costs, visit.params["name"])
+    row = server_row(pages.premises.crib, visit.params["name"])
     if row is None:
         raise not_found("server", visit.params["name"], "It may have been removed.")
     return row
@@ -53,9 +53,9 @@ def config_of(pages: Pages, name: str) -> ServerConfig | None:
     return pages.premises.project.config.servers.get(name)
 
 
-def _listed(pages: Pages, visit: PageRequest, costs: Costs) -> dict[str, Any]:
+def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     wanted, state = visit.query.get("q", "").strip().lower()[:100], visit.query.get("state", "")
-    rows = server_rows(pages.premises.crib, costs)
+    rows = server_rows(pages.premises.crib)
     fitting = [row for row in rows if _fits(row, wanted) and (not state or row.state == state)]
     shown = visit.number("shown", ROWS, MOST_ROWS) or ROWS
     return {
@@ -70,7 +70,7 @@ def _listed(pages: Pages, visit: PageRequest, costs: Costs) -> dict[str, Any]:
 
 
 def _fits(row: ServerRow, wanted: str) -> bool:
-    return not wanted or any(wanted in text.lower() for text in (row.name, row.runs, row.description))
+    return not wanted or any(wanted in text.lower() for text in (row.name, row.runs or "", row.description))
 
 
 def _one(pages: Pages, visit: PageRequest, row: ServerRow) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def entry_seen(shelf: ServerShelf) -> str:
 
 def _autopsy(row: ServerRow, details: Mapping[str, Any]) -> dict[str, Any] | None:
     """Why a server is not there, in parts: what happened, its last words, and what to try."""
-    if not row.error:
+    if not row.error or row.state is ServerState.HELD:
         return None
     story, _, advice = row.trouble.partition(" Try: ")
     words = [printable(str(line)) for line in details.get("stderr", ())]
@@ -147,23 +147,23 @@ Deed = Callable[[Project, str], Awaitable[str]]
 """Does something to a server; the word for what came of it."""
 
 
-def deed_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
+def deed_routes(pages: Pages) -> list[RouteSpec]:
     """The buttons of a server's page."""
 
     async def ask_to_remove(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
-        return pages.render(visit, "servers/remove.html", row=known_server(pages, visit, costs))
+        return pages.render(visit, "servers/remove.html", row=known_server(pages, visit))
 
     async def remove(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
-        name = known_server(pages, visit, costs).name
+        name = known_server(pages, visit).name
         await note_server(pages, visit, "removed", name)
         await pages.premises.project.remove(name)
         return go_on("/servers", "removed", name)
 
     async def approve(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
-        row, seen = known_server(pages, visit, costs), visit.form().get("seen", "")
+        row, seen = known_server(pages, visit), visit.form().get("seen", "")
         crib = pages.premises.crib
 
         def check() -> None:
@@ -182,14 +182,14 @@ def deed_routes(pages: Pages, costs: Costs) -> list[RouteSpec]:
         RouteSpec("GET", "/servers/{name}/remove", ask_to_remove),
         RouteSpec("POST", "/servers/{name}/remove", remove),
         RouteSpec("POST", "/servers/{name}/approve", approve),
-        *(RouteSpec("POST", f"/servers/{{name}}/{word}", _doing(pages, costs, deed)) for word, deed in deeds.items()),
+        *(RouteSpec("POST", f"/servers/{{name}}/{word}", _doing(pages, deed)) for word, deed in deeds.items()),
     ]
 
 
-def _doing(pages: Pages, costs: Costs, deed: Deed) -> Respond:
+def _doing(pages: Pages, deed: Deed) -> Respond:
     async def respond(visit: PageRequest) -> HttpAnswer:
         visit.need_operator()
-        row = known_server(pages, visit, costs)
+        row = known_server(pages, visit)
         if row.state is ServerState.DISABLED and deed in (_refresh, _restart):
             raise HttpProblem(409, "HTTP_CONFLICT", f"Server {row.name!r} is switched off. Switch it on first.")
         if (decision := DECISIONS.get(deed)) is not None:

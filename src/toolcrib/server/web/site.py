@@ -20,7 +20,6 @@ from toolcrib.server.web.kb_page import kb_routes
 from toolcrib.server.web.overview_page import Samples, overview_routes
 from toolcrib.server.web.render import PLACES, Pages, compile_templates, me_of
 from toolcrib.server.web.server_form_page import form_routes
-from toolcrib.server.web.server_rows import Costs
 from toolcrib.server.web.servers_page import deed_routes, servers_routes
 from toolcrib.server.web.settings_page import settings_routes, token_routes
 from toolcrib.server.web.sign_in_page import session_routes, sign_in_routes
@@ -134,13 +133,12 @@ def web_router(premises: ServedProject, entering: Entering, emit: Emit) -> Route
 
 def web_routes(pages: Pages, samples: Samples, recent: RecentUsage) -> list[RouteSpec]:
     """Every page; a new one is added here."""
-    costs = Costs()
     return [
         *sign_in_routes(pages),
         *palette_routes(pages),
-        *overview_routes(pages, samples, costs, recent),
-        *servers_routes(pages, costs),
-        *deed_routes(pages, costs),
+        *overview_routes(pages, samples, recent),
+        *servers_routes(pages),
+        *deed_routes(pages),
         *form_routes(pages),
         *import_routes(pages),
         *connect_routes(pages),

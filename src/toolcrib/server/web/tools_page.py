@@ -16,7 +16,7 @@ from toolcrib.crib.crib import Crib
 from toolcrib.schema.check import compile_check
 from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.tools import SEEN_LENGTH, change_of, check_seen, explained
+from toolcrib.server.views.tools import SEEN_LENGTH, change_of, check_seen, listed_tool
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.call_rows import call_row, may_see
 from toolcrib.server.web.render import Pages, go_on
@@ -133,7 +133,7 @@ def tools_routes(pages: Pages) -> list[RouteSpec]:
         visit.need_known()
         crib, name = pages.premises.crib, visit.params["name"]
         if crib.lookup(name) is None and visit.is_operator() and name in crib.catalog.left_out:
-            return pages.render(visit, "tools/left_out.html", name=name, story=explained(crib.explain(name)), **_RULES)
+            return pages.render(visit, "tools/left_out.html", name=name, story=crib.explain(name), **_RULES)
         route = known_tool(crib, visit)
         return render_tool(pages, visit, route, first_try(route, visit.query))
 
@@ -171,15 +171,9 @@ async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
 def _row(pages: Pages, route: Route) -> dict[str, Any]:
     tally = pages.premises.crib.metrics.tools.get(route.name)
     return {
-        "name": route.name,
+        "tool": listed_tool(pages.premises.crib, route),
         "href": tool_address(route.name),
         "about": _brief(route.tool.description),
-        "server": route.server or NATIVE,
-        "is_native": not route.server,
-        "level": str(route.tool.security_level),
-        "policy": route.policy,
-        "held": route.held,
-        "tokens": route.tokens,
         "calls": tally.executed if tally else 0,
         "health": tally.health if tally else "",
     }
@@ -212,9 +206,9 @@ def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, 
         tokens=route.tokens,
         hints=_hints(route),
         pin=shelf.record.pins.get(route.original_name) if shelf else None,
-        story=explained(crib.explain(route.name)) if is_operator else None,
+        story=crib.explain(route.name) if is_operator else None,
         change=change,
-        changes=changes_between(change["old"], change["new"]) if change else [],
+        changes=changes_between(change.old, change.new) if change else [],
         tally=tally,
         durations=_durations(tally.durations) if tally else ([], []),
         calls=[call_row(call, crib.live) for call in calls if may_see(visit, call)][:CALLS_SHOWN],

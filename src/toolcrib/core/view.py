@@ -1,0 +1,81 @@
+"""What can be seen of something is a typed value, made once: REST encodes it, OpenAPI is derived from it, ``--json``
+prints it, and the page reads it."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from toolcrib.core.kinds import Health
+
+
+class View(msgspec.Struct, rename="camel"):
+    """A value whose names are written in camelCase."""
+
+
+class ServerHealth(View):
+    """How one server is doing."""
+
+    health: Health
+    state: str
+    discovery: str
+    tools: int
+    stale: bool
+    last_discovery: str
+    error: str
+    era: str
+    restarts: int
+    stdout_noise: int
+    breaker: str
+    retry_after_seconds: float
+    """How long its breaker still keeps calls away."""
+    isolation: str
+
+
+class ToolCounts(View):
+    """How many tools there are."""
+
+    native: int
+    mcp: int
+
+
+class CribHealth(View, omit_defaults=True):
+    """How toolcrib and the servers a caller may know of are doing."""
+
+    status: Health
+    """`degraded` while anything in `away` is."""
+    away: dict[str, str]
+    """What cannot be used as it should (`store`, `coordination`, `audit`, `server NAME`), and why."""
+    parts: dict[str, str]
+    """What toolcrib needs besides its servers: `ok`, or the problem."""
+    tools: ToolCounts
+    servers: dict[str, ServerHealth]
+    calls: dict[str, float] | None
+    """Only for operators."""
+    audit: dict[str, Any] | None
+    """Only for operators."""
+    fleet: dict[str, Any] | None = None
+    """Which replica this is, and how what it shares is doing; only where there are any, and for operators."""
+
+
+class Tally(View):
+    """What was run, and how it went."""
+
+    executed: int
+    failed: int
+    timed_out: int
+    refused: int
+    total_seconds: float
+    slowest_seconds: float
+    last_error: str
+    health: Health
+
+
+class KeptAnswer(View):
+    """What a person answered once and for all."""
+
+    tool: str
+    caller: str
+    answer: Annotated[str, Meta(extra_json_schema={"enum": ["allow", "deny"]})]
+    at: str
+    by: str
