@@ -14,7 +14,7 @@ from toolcrib.cli.opening import load_here
 from toolcrib.config.references import Environment
 from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.crib.layers import audit_place
-from toolcrib.server.views.audit import audit_item, audit_verdict, iso, moment_us
+from toolcrib.server.views.calls import audit_item, audit_verdict, iso, moment_us
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
 from toolcrib.stores.audit.note import NotedPlace
 from toolcrib.stores.audit.reading import AuditQuery, Stored, in_order, latest

@@ -8,7 +8,7 @@ from toolcrib.core.access import AUDIT
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer
 from toolcrib.server.rest.about import About, Param, count
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.audit import AuditPage, AuditVerdict, audit_item, audit_verdict, moment_us
+from toolcrib.server.views.calls import AuditPage, AuditVerdict, audit_item, audit_verdict, moment_us
 from toolcrib.server.visit import PageRequest, ServedProject
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
 from toolcrib.stores.audit.reading import AuditQuery, ask, latest

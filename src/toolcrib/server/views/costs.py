@@ -14,7 +14,7 @@ from toolcrib.core.access import EVERYTHING, Grants
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.view import View
-from toolcrib.server.views.audit import iso
+from toolcrib.server.views.calls import iso
 from toolcrib.stores.audit.log import AuditPlace
 from toolcrib.stores.audit.reading import ToolUsage
 

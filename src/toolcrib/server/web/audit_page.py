@@ -16,7 +16,7 @@ from toolcrib.schema.text import printable
 from toolcrib.server.answers import HttpAnswer, not_found
 from toolcrib.server.rest.audit import ask_log
 from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.audit import audit_item, iso, moment_us
+from toolcrib.server.views.calls import audit_item, iso, moment_us
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages
 from toolcrib.server.web.schema_parts import as_json

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from toolcrib.server.views.audit import iso, moment_us
+from toolcrib.server.views.calls import iso, moment_us
 
 
 def test_a_time_is_so_long_ago_or_a_date():
