@@ -57,7 +57,7 @@ def test_every_command_that_reads_the_log_reads_the_shared_one(machines):
 
     again = one.run("audit", "verify", "--head", head)
     lines = [json.loads(line) for line in two.run("audit", "export").stdout.splitlines()]
-    used = {tool["name"]: tool["calls"] for tool in one.json("tokens")["tools"]}
+    used = {tool["name"]: tool["calls"] for tool in one.json("cost")["tools"]}
     told = two.run("doctor")
 
     assert before.returncode == 7

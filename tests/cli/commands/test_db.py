@@ -60,7 +60,7 @@ async def test_an_answer_kept_by_one_machine_is_shown_and_forgotten_by_the_other
     database = PgDatabase(store_settings)
     await PgLedger(database).write("tiny__echo", "ann", True, "terminal")
     await database.close()
-    before = two.json("approvals", "ls")["kept"]
+    before = two.json("approvals", "ls")["answers"]
     forgotten = two.run("approvals", "forget", "tiny__echo")
     unknown = one.run("approvals", "forget", "tiny__echo")
 
