@@ -27,7 +27,7 @@ from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.network import Network
 from toolcrib.crib.assemble import open_crib
 from toolcrib.crib.knowledge import make_embedder, make_library
-from toolcrib.crib.sources import SourceMaker, errands_of
+from toolcrib.crib.sources import SourceMaker, sub_agents_of
 from toolcrib.knowledge.survey import Adding, Page
 from toolcrib.platform.supply import PlatformSupply
 from toolcrib.server.identity.authentication import AuthContext, make_authentication
@@ -78,7 +78,7 @@ async def of_an_agent(config, around):
 
 
 async def of_an_errand(config, around):
-    errands = errands_of(ModelConfig(model="m", url=OUT), for_network(around, config).env)
+    errands = sub_agents_of(ModelConfig(model="m", url=OUT), for_network(around, config).env)
     return str(await _error(errands.run(SubAgentTask("look"), NoTools())))
 
 
