@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 QUOTED_MAX = 5
 CHARACTERS_MAX = 1200
-ENOUGH = 0.58
+ENOUGH = 0.5
 """The share of a question's words, by weight, that what is quoted must have with the headings it stands under."""
 NEAR_BEST, ELSEWHERE = 0.6, 0.8
 """How good, compared to the best statement, must be what is quoted from the same passage, and from others."""
