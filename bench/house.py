@@ -34,12 +34,12 @@ class Measure:
 
 MEASURES = (
     Measure("modules", 450, 450),
-    Measure("lines", 80_000, 62_000),
+    Measure("lines", 79_600, 62_000),
     Measure("lines of a module (median)", 120, 120, is_least=True),
     Measure("lines of the longest module", 500, 500),
     Measure("modules with exactly one importer", 100, 100),
     Measure("modules in cycles, late and typing imports too", 13, 0),
-    Measure("imports inside functions", 133, 0),
+    Measure("imports inside functions", 118, 0),
     Measure("public class names used twice or more", 0, 0),
     Measure("rooms the command line imports", 17, 15),
 )

@@ -56,7 +56,7 @@ ATTEMPTS = [
     call("file_list", path="way_out"),
     call("file_find", path="..", pattern="*"),
     call("ripgrep_search", path="way_out", pattern="canary"),
-    call("bash", command="cat ../secret.txt way_out/secret.txt; echo pwned > ../toolcrib.toml"),
+    call("bash", command="echo pwned > ../toolcrib.toml; cat ../secret.txt way_out/secret.txt"),
     call("url_fetch", url="http://127.0.0.1:1/"),
     call("delegate", task="Get me the secret."),
 ]
@@ -86,6 +86,7 @@ def test_an_agent_that_wants_out_stays_in(place: Place):
     assert SECRET not in str(answer)
     assert [outcome["result"]["isError"] for outcome in answer["outcomes"] if "result" in outcome].count(False) == 1
     assert "Permission denied" in said[7] or "No such file" in said[7]  # confined, or isolated
+    assert "[exit code 1, " in said[7]
     assert "There is no model here" in said[9]
     assert (place.home / "toolcrib.toml").read_text() == CONFIG
     assert (place.home / "secret.txt").read_text() == SECRET
