@@ -50,7 +50,7 @@ def test_layers_are_built_once_per_tool():
     built: list[tuple[str, str, str]] = []
 
     def layer(subject: Subject, following: Step) -> Step:
-        built.append((subject.name, subject.server, subject.tool.name))
+        built.append((subject.name, subject.server, subject.offer.name))
         return following
 
     async def source(call: ToolCall) -> ToolResult:

@@ -179,7 +179,7 @@ def version(name: str, number: int) -> dict:
 
 def seen(record: Record, tools: list[dict], how: Comparison = HOW) -> Record:
     """The record after a discovery that found these tools."""
-    return replace(record, tools=tuple(tools), pins=settle(record, tools, how))
+    return replace(record, tools=tuple(tools), pins=settle(record, {tool["name"]: tool for tool in tools}, how))
 
 
 def first(how: Comparison = HOW) -> Record:
@@ -248,7 +248,7 @@ def test_a_lock_that_somebody_edited_holds_no_surprises():
     record = replace(first(), tools=({}, {"name": 5}, version("a", 1)))
 
     assert held_tools(record, HOW) == {}
-    assert settle(record, [version("a", 1)], HOW)["a"].definition is None
+    assert settle(record, {"a": version("a", 1)}, HOW)["a"].definition is None
 
 
 LISTINGS = st.lists(
@@ -382,7 +382,7 @@ def test_a_server_that_never_shows_the_same_tools_is_no_longer_believed_unasked(
     tools = tuple({"name": name} for name in ("last", "one_more"))
     record = Record("files", DiscoveryStatus.SUCCESS, tools, "now", pins=pins)
 
-    settled = replace(record, pins=settle(record, tools, how))
+    settled = replace(record, pins=settle(record, {tool["name"]: tool for tool in tools}, how))
     accepted = accept(settled, ["one_more"], how)
 
     assert settled.pins.keys() == {*pins, "last"}
@@ -396,7 +396,7 @@ def test_a_pin_that_does_not_fit_its_own_definition_says_only_the_name(definitio
     pin = replace(first().pins["a"], definition=definition)
     record = Record("srv", pins={"a": pin})
 
-    assert settle(record, [version("a", 2)], HOW)["a"].definition == {"name": "a"}
+    assert settle(record, {"a": version("a", 2)}, HOW)["a"].definition == {"name": "a"}
 
 
 def test_what_another_process_accepted_as_well_is_shown_as_we_know_it():

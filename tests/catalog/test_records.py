@@ -276,7 +276,7 @@ def test_tools_are_compared_with_their_pins_only_where_something_may_be_differen
     wrong = Pin("another hash", quarantine.comparison(shelf).identity, "then")
     shelf.record = replace(shelf.record, pins={"read": wrong} if is_pinned else {})
 
-    pins = quarantine.settle(shelf, [READ], is_new)
+    pins = quarantine.settle(shelf, {READ["name"]: READ}, is_new)
 
     assert (pins != shelf.record.pins, shelf.is_compared) == (is_looked_at, True)
 

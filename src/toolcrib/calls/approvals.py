@@ -142,13 +142,13 @@ class Approvals:
 
     async def clear(self, call: ToolCall, reach: Reach) -> None:
         """Return if the call may happen; raises ``PermissionDenied`` if not."""
-        known = await self.recall(call.caller, reach.name)
+        known = await self.recall(call.caller, reach.key)
         if known:
             call.context.decision = known
             return
         surfaces = [surface for surface in self.surfaces if surface.reaches(call)]
         if not surfaces:
-            raise self._refused(call, Ruling.NOBODY_TO_ASK, _nobody(reach.name))
+            raise self._refused(call, Ruling.NOBODY_TO_ASK, _nobody(reach.key))
         live = call.context.live
         if live is not None:
             live.begin("approval")
@@ -176,7 +176,7 @@ class Approvals:
         """What a person is asked."""
         shown = self.settings.redact(call.arguments)
         return ApprovalQuestion(
-            call.id, reach.name, reach.server, reach.level, call.caller.id, shown, self.settings.timeout_s
+            call.id, reach.key, reach.server, reach.level, call.caller.id, shown, self.settings.timeout_s
         )
 
     async def _ask(
@@ -209,7 +209,7 @@ class Approvals:
 
     async def take(self, call: ToolCall, reach: Reach, answer: ApprovalAnswer | None, way: str) -> None:
         """Let an answer count, and write it down before it does."""
-        caller, tool = call.caller, reach.name
+        caller, tool = call.caller, reach.key
         if answer is None or answer.reply is ApprovalReply.NO:
             decision = Ruling.NO_ANSWER if answer is None else Ruling.DECLINED.by(way)
             await self.audit.commit(_entry(call, tool, decision, answer))

@@ -154,7 +154,7 @@ class Seal:
 
     def _sign(self, call: ToolCall, text: str) -> str:
         arguments = msgspec.json.encode(call.arguments, order="sorted")
-        subject = msgspec.json.encode((call.caller.id, call.caller.session, call.name, text))
+        subject = msgspec.json.encode((call.caller.id, call.caller.session, call.kind, call.name, text))
         return hmac.new(self._key, subject + hashlib.sha256(arguments).digest(), hashlib.sha256).hexdigest()
 
 

@@ -4,37 +4,43 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from toolcrib.core.access import NATIVE, Reach
 from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import Offer, RequestKind, offer_key
 
 Step = Callable[[ToolCall], Awaitable[ToolResult]]
 """What is called is awaited at once: a step that has nothing to do afterwards returns what the next one returns."""
 
 
 class Subject:
-    """The tool a chain of layers is built for: its definition and the name it is exposed under."""
+    """What a chain of layers is built for: an offer, the name it is exposed under, and what is asked of it."""
 
-    __slots__ = ("name", "reach", "renew", "server", "tool")
+    __slots__ = ("kind", "name", "offer", "reach", "renew", "server")
 
     def __init__(
         self,
         name: str,
         server: str,
-        tool: Tool,
+        offer: Offer,
         reach: Reach | None = None,
         renew: Callable[[], None] | None = None,
+        kind: RequestKind = RequestKind.CALL,
     ) -> None:
-        self.name, self.server, self.tool = name, server, tool
-        self.reach = reach or Reach(name, server or NATIVE, tool.security_level, tool.capabilities)
+        self.name, self.server, self.offer, self.kind = name, server, offer, kind
+        self.reach = reach or Reach(name, server or NATIVE, offer.security_level, offer.capabilities)
         self.renew = renew
-        """Has its server asked for its tools again, in the background, if the last answer is too old."""
+        """Has its server asked for what it offers again, in the background, if the last answer is too old."""
+
+    @property
+    def key(self) -> str:
+        """What it is counted and approved by: a tool's exposed name; of others, the kind and the exposed name."""
+        return offer_key(self.offer.kind, self.name)
 
 
 Layer = Callable[[Subject, Step], Step]
-"""Given a tool and the next step, the step to take instead; the next step itself when there is nothing to do."""
+"""Given an offer and the next step, the step to take instead; the next step itself when there is nothing to do."""
 
 
 def compose(layers: Sequence[Layer], subject: Subject, source: Step) -> Step:
-    """Wrap ``source`` for one tool, once; the first layer listed sees each call first."""
+    """Wrap ``source`` for one offer, once; the first layer listed sees each request first."""
     step = source
     for layer in reversed(layers):
         step = layer(subject, step)

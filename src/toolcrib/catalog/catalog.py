@@ -1,9 +1,9 @@
-"""The catalog: one immutable value that knows every tool and its way to its source."""
+"""The catalog: one immutable value that knows all that is offered, and its way to its source."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -11,7 +11,7 @@ from toolcrib.core.access import NATIVE, Grants, Reach, decide
 from toolcrib.core.errors import CallerError, did_you_mean
 from toolcrib.core.kinds import HoldReason, Policy
 from toolcrib.core.source import ToolSource
-from toolcrib.core.tool import Tool, to_mcp
+from toolcrib.core.tool import ASKED_OF, Offer, OfferKind, RequestKind, Tool, offer_key, to_mcp
 from toolcrib.schema.arguments import value_hints
 from toolcrib.schema.dialects import DIALECTS, dialect_of
 from toolcrib.schema.dialects.names import NameTable
@@ -21,12 +21,12 @@ from toolcrib.schema.signature import count_tokens, signature
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a call to an exposed name goes."""
+    """Where a request for an exposed name goes."""
 
     name: str
     server: str
-    """Empty for native tools."""
-    tool: Tool
+    """Empty for what is offered by this process itself."""
+    offer: Offer
     source: ToolSource
     policy: Policy = Policy.ALLOW
     held: HoldReason | None = None
@@ -38,17 +38,28 @@ class Route:
     _tokens: int = field(init=False, repr=False, compare=False, default=-1)
 
     def __post_init__(self) -> None:
-        tool = self.tool
-        place, reads = self.server or NATIVE, tool.reads_results
+        offer = self.offer
         reach = Reach(
-            self.real or self.name, place, tool.security_level, tool.capabilities, self.policy, self.held, reads
+            self.real or self.name,
+            self.server or NATIVE,
+            offer.security_level,
+            offer.capabilities,
+            self.policy,
+            self.held,
+            offer.reads_results,
+            offer.kind,
         )
         object.__setattr__(self, "reach", reach)
 
     @property
+    def tool(self) -> Tool:
+        """What is offered, where that is known to be a tool."""
+        return cast("Tool", self.offer)
+
+    @property
     def original_name(self) -> str:
-        """The source's own name for the tool."""
-        return self.tool.name
+        """The source's own name for it."""
+        return self.offer.name
 
     def complete(self, parameter: str, start: str = "") -> list[str]:
         """Values that would fit a parameter and begin with ``start``."""
@@ -67,7 +78,7 @@ class Route:
 
     def to_mcp(self) -> dict[str, Any]:
         """The definition under its exposed name."""
-        return to_mcp(self.tool, self.name)
+        return to_mcp(self.offer, self.name)
 
 
 class LeftOutKind(Enum):
@@ -99,16 +110,33 @@ class Catalog:
     """All routes, in the order of their names."""
 
     routes: Mapping[str, Route] = field(default_factory=dict)
+    """To tools, by exposed name."""
     left_out: Mapping[str, LeftOut] = field(default_factory=dict)
     """Names that are not offered, and why."""
     version: int = 0
     lookalikes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Names that look like others, and which."""
+    others: Mapping[str, Route] = field(default_factory=dict)
+    """To resources, templates and prompts, by ``offer_key`` of the exposed name."""
     _by_server: dict[str, list[Route]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
-    def visible_to(self, grants: Grants) -> list[Route]:
-        """The routes a caller with these grants is shown."""
-        return [route for route in self.routes.values() if decide(grants, route.reach).is_listed]
+    def visible_to(self, grants: Grants, kind: OfferKind = OfferKind.TOOL) -> list[Route]:
+        """The routes to what a caller with these grants is shown."""
+        if kind is OfferKind.TOOL:
+            return [route for route in self.routes.values() if decide(grants, route.reach).is_listed]
+        routes = (route for route in self.others.values() if route.offer.kind is kind)
+        return [route for route in routes if decide(grants, route.reach).is_listed]
+
+    def find(self, kind: RequestKind, name: str) -> Route | None:
+        """Where such a request for an exposed name goes, if anywhere."""
+        if kind is RequestKind.CALL:
+            return self.routes.get(name)
+        found = (self.others.get(offer_key(offered, name)) for offered in ASKED_OF[kind])
+        return next((route for route in found if route is not None), None)
+
+    def by_key(self, key: str) -> Route | None:
+        """The route with that ``Reach.key``, if there is one."""
+        return self.routes.get(key) or self.others.get(key)
 
     def of_server(self, server: str) -> list[Route]:
         """The routes to one server; native tools are under the empty name."""

@@ -23,7 +23,7 @@ from toolcrib.core import events
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import HoldReason
 from toolcrib.core.source import LocalSource, ToolSource
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class _Made:
     """Routes, and what they were made of."""
 
     source: ToolSource
-    tools: Sequence[Tool]
+    offers: Sequence[Offer]
     config: ServerConfig | None
     held: Mapping[str, HoldReason]
     routes: SourceRoutes
 
-    def fits(self, tools: Sequence[Tool], shelf: ServerShelf | None) -> bool:
+    def fits(self, offers: Sequence[Offer], shelf: ServerShelf | None) -> bool:
         """Whether they would be made the same again.
 
-        Tools are compared by identity: definitions that differ in 1 and true are equal to Python, not to a model.
+        Offers are compared by identity: definitions that differ in 1 and true are equal to Python, not to a model.
         """
-        if tools is not self.tools and (len(tools) != len(self.tools) or not all(map(is_, tools, self.tools))):
+        if offers is not self.offers and (len(offers) != len(self.offers) or not all(map(is_, offers, self.offers))):
             return False
         if shelf is None:
             return True
@@ -67,19 +67,22 @@ class RouteCache:
         return [kept.routes for kept in made.values()]
 
     def _of_native(self, security: SecurityConfig) -> _Made:
-        tools, kept = self._native.listing.tools, self._made.get("")
-        if kept is not None and kept.fits(tools, None):
+        listing, kept = self._native.listing, self._made.get("")
+        offers = listing.offers
+        if kept is not None and kept.fits(offers, None):
             return kept
-        offer = Offering(self._native, tools, native_view(security))
-        return _Made(self._native, tools, None, {}, native_routes(offer))
+        offering = Offering(self._native, listing.tools, native_view(security), others=listing.others)
+        return _Made(self._native, offers, None, {}, native_routes(offering))
 
     def _of_server(self, shelf: ServerShelf, security: SecurityConfig) -> _Made:
         kept = self._made.get(shelf.config.name)
-        if kept is not None and kept.fits(shelf.tools, shelf):
+        offers = shelf.offers
+        if kept is not None and kept.fits(offers, shelf):
             return kept
-        offer = Offering(shelf.source, shelf.tools, configured_view(shelf.config, security), shelf.held)
-        made = server_routes(offer, prefix=self._prefix)
-        return _Made(shelf.source, shelf.tools, shelf.config, shelf.held, made)
+        view = configured_view(shelf.config, security)
+        offering = Offering(shelf.source, shelf.tools, view, shelf.held, shelf.others)
+        made = server_routes(offering, prefix=self._prefix)
+        return _Made(shelf.source, offers, shelf.config, shelf.held, made)
 
 
 MOST_IMITATIONS_TOLD = 20
@@ -118,7 +121,7 @@ class Current:
         old, catalog = self.catalog, self._merged(shelves)
         if first and not self._prefix:
             refuse_clashes(catalog)
-        if not first and catalog.routes == old.routes:
+        if not first and catalog.routes == old.routes and catalog.others == old.others:
             self.catalog = replace(catalog, version=old.version, lookalikes=old.lookalikes)
             return
         self.catalog = replace(catalog, lookalikes=self._lookalikes.follow(old.routes, catalog.routes))

@@ -111,12 +111,12 @@ def follow_record(shelf: ServerShelf, stored: Record | None, adopt: Callable[[Se
     is_of_use = _is_newer(found, shelf.record) and found.status is DiscoveryStatus.SUCCESS
     if shelf.config.is_own or not is_of_use:
         return False
-    before = (shelf.tools, shelf.held, shelf.is_known, shelf.record.status)
+    before = (shelf.tools, shelf.others, shelf.held, shelf.is_known, shelf.record.status)
     shelf.record = shelf.stored = found
     adopt(shelf, found)
     shelf.is_compared = shelf.is_compared or bool(shelf.config.url)
     shelf.settled.set()
-    return before != (shelf.tools, shelf.held, shelf.is_known, DiscoveryStatus.SUCCESS)
+    return before != (shelf.tools, shelf.others, shelf.held, shelf.is_known, DiscoveryStatus.SUCCESS)
 
 
 def _is_newer(found: Record, ours: Record) -> bool:

@@ -10,7 +10,7 @@ from toolcrib.config.model import ServerConfig
 from toolcrib.config.rules import as_place, is_stricter_policy, level_said, policy_said
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.kinds import Policy
-from toolcrib.core.tool import SecurityLevel, Tool
+from toolcrib.core.tool import Offer, OfferKind, SecurityLevel
 
 READ_ONLY, WRITE, ADMIN, SYSTEM = SecurityLevel
 
@@ -72,7 +72,7 @@ class ToolRules:
         self._own, self._places = as_place(server, security), security.places
         self._general = Policed(Policy(security.policy), "")
 
-    def level(self, name: str, tool: Tool) -> Leveled:
+    def level(self, name: str, tool: Offer) -> Leveled:
         """The level of a tool under its exposed name; where several files give it one, the highest counts."""
         said = level_said(self._own, name, self._server, tool.name)
         found = self._by_source(tool) if said is None else Leveled(*said, is_configured=True)
@@ -83,9 +83,11 @@ class ToolRules:
         is_own = (self._server, tool.name) in self._own.tool_levels or name in self._own.levels
         return found if self._is_native or is_own else _heeding_claims(found, tool.annotations)
 
-    def _by_source(self, tool: Tool) -> Leveled:
+    def _by_source(self, tool: Offer) -> Leveled:
         if self._is_native:
             return Leveled(tool.security_level, "stated by the native tool itself")
+        if tool.kind is not OfferKind.TOOL:
+            return Leveled(tool.security_level, f"a {tool.kind} only reads")
         named = level_of_name(tool.name)
         if self._is_own and (tool.security_level is READ_ONLY or tool.security_level.rank >= named.level.rank):
             return Leveled(tool.security_level, "stated by the program's own source")
@@ -105,7 +107,7 @@ class ToolRules:
         return found
 
 
-def level_of(name: str, tool: Tool, server: ServerConfig | None, security: SecurityConfig) -> Leveled:
+def level_of(name: str, tool: Offer, server: ServerConfig | None, security: SecurityConfig) -> Leveled:
     """The level of a single tool."""
     return ToolRules(server, security).level(name, tool)
 

@@ -12,10 +12,10 @@ from toolcrib.core.kinds import HoldReason, Policy
 from toolcrib.core.limits import ToolLimits
 from toolcrib.core.names import join_name
 from toolcrib.core.source import ToolSource
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import Offer, OfferKind, Tool, offer_key
 
-View = Callable[[str, Tool], tuple[Tool, Policy]]
-"""From an exposed name and a tool to the tool as it is shown, and its policy (``disable`` hides it)."""
+View = Callable[[str, Offer], tuple[Offer, Policy]]
+"""From an exposed name and an offer to the offer as it is shown, and its policy (``disable`` hides it)."""
 
 _DISABLED = LeftOut(LeftOutKind.DISABLED, "disabled in the configuration")
 CAPACITY = 10_000
@@ -29,14 +29,25 @@ class Offering:
     tools: Sequence[Tool]
     view: View | None = None
     held: Mapping[str, HoldReason] = field(default_factory=dict)
-    """The source's names for tools in quarantine, and why."""
+    """What is in quarantine, by its key at the source, and why."""
+    others: Sequence[Offer] = ()
 
-    def route(self, name: str, server: str, tool: Tool) -> Route | None:
-        """The way to one tool under its exposed name; ``None`` if it shall not be offered."""
-        shown, policy = self.view(name, tool) if self.view else (tool, Policy.ALLOW)
+    def route(self, name: str, server: str, offer: Offer) -> Route | None:
+        """The way to one offer under its exposed name; ``None`` if it shall not be offered."""
+        shown, policy = self.view(name, offer) if self.view else (offer, Policy.ALLOW)
         if policy == Policy.DISABLE:
             return None
-        return Route(name, server, shown, self.source, policy, self.held.get(tool.name))
+        return Route(name, server, shown, self.source, policy, self.held.get(offer.key))
+
+    def other_routes(self, server: str, *, prefix: bool) -> dict[str, Route]:
+        """The ways to what are no tools, by key; of two with one name the first stays."""
+        routes: dict[str, Route] = {}
+        for offer in sorted(self.others, key=lambda offer: offer.name):
+            name = join_name(server, offer.name) if prefix else offer.name
+            route = self.route(name, server, offer)
+            if route is not None:
+                routes.setdefault(offer_key(offer.kind, name), route)
+        return routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +58,16 @@ class SourceRoutes:
     routes: Mapping[str, Route]
     """By exposed name, in the order of the source's own names."""
     left_out: Mapping[str, LeftOut]
+    others: Mapping[str, Route] = field(default_factory=dict)
+    """To what are no tools, by key."""
 
 
 def native_routes(offer: Offering) -> SourceRoutes:
     """The routes to native tools, which keep their names."""
     offered = {tool.name: offer.route(tool.name, "", tool) for tool in offer.tools}
     routes = {name: route for name, route in offered.items() if route is not None}
-    return SourceRoutes("", routes, {name: _DISABLED for name, route in offered.items() if route is None})
+    left_out = {name: _DISABLED for name, route in offered.items() if route is None}
+    return SourceRoutes("", routes, left_out, offer.other_routes("", prefix=False))
 
 
 def server_routes(offer: Offering, *, prefix: bool) -> SourceRoutes:
@@ -68,7 +82,7 @@ def server_routes(offer: Offering, *, prefix: bool) -> SourceRoutes:
             left_out[join_name(server, tool.name)] = _conflict(server, routes[name])
         else:
             routes[name] = route
-    return SourceRoutes(server, routes, left_out)
+    return SourceRoutes(server, routes, left_out, offer.other_routes(server, prefix=prefix))
 
 
 def merge(
@@ -85,14 +99,17 @@ def merge(
 
 def join_routes(native: SourceRoutes, servers: Iterable[SourceRoutes], capacity: int, version: int) -> Catalog:
     """One catalog of what all sources have, by the same rules."""
-    routes, left_out = dict(native.routes), dict(native.left_out)
+    routes, left_out, others = dict(native.routes), dict(native.left_out), dict(native.others)
     for part in sorted(servers, key=lambda part: part.server):
         left_out.update(part.left_out)
         if len(routes) + len(part.routes) <= capacity and routes.keys().isdisjoint(part.routes):
             routes.update(part.routes)  # nearly always so, and a hundred times faster than one by one
         else:
             _add_server(part, routes, left_out, capacity)
-    return Catalog({name: routes[name] for name in sorted(routes)}, left_out, version)
+        if part.others:
+            others = {**part.others, **others}  # who comes first keeps a shared name
+    by_name = {name: routes[name] for name in sorted(routes)}
+    return Catalog(by_name, left_out, version, others={key: others[key] for key in sorted(others)})
 
 
 def _add_server(part: SourceRoutes, routes: dict[str, Route], left_out: dict[str, LeftOut], capacity: int) -> None:
@@ -138,9 +155,9 @@ def configured_view(server: ServerConfig, security: SecurityConfig) -> View:
     """Give each tool of a server the level, limits and translations that hold for it."""
     rules, plain_limits = ToolRules(server, security), ToolLimits(None, server.rate, server.parallel)
 
-    def view(name: str, tool: Tool) -> tuple[Tool, Policy]:
-        wishes, leveled = server.tools.get(tool.name, PLAIN), rules.level(name, tool)
-        known = BUILT_IN_PARAMETERS.get(tool.name)
+    def view(name: str, tool: Offer) -> tuple[Offer, Policy]:
+        wishes = server.tools.get(tool.name, PLAIN) if tool.kind is OfferKind.TOOL else PLAIN
+        leveled, known = rules.level(name, tool), BUILT_IN_PARAMETERS.get(tool.name)
         shown = replace(
             tool,
             timeout_s=wishes.timeout_s or tool.timeout_s or server.call_timeout_s,
@@ -160,7 +177,7 @@ def native_view(security: SecurityConfig) -> View:
     """Native tools state their own level; patterns of the configuration may override level and policy."""
     rules = ToolRules(None, security)
 
-    def view(name: str, tool: Tool) -> tuple[Tool, Policy]:
+    def view(name: str, tool: Offer) -> tuple[Offer, Policy]:
         level = rules.level(name, tool).level
         shown = tool if level is tool.security_level else replace(tool, security_level=level)
         if tool.reads_results and name not in security.policies:

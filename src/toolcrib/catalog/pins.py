@@ -67,7 +67,7 @@ def _sort_key(item: Any) -> bytes:
     return msgspec.json.encode(item, order="sorted")
 
 
-def is_alike(known: Sequence[Definition], found: Sequence[Definition]) -> bool:
+def is_alike(known: object, found: object) -> bool:
     """Whether definitions that compare equal are written the same, too: to Python 1 is true, to a model it is not."""
     return msgspec.json.encode(known, order="sorted") == msgspec.json.encode(found, order="sorted")
 
@@ -86,28 +86,27 @@ def comparison(server: ServerConfig, mode: PinMode, now: str) -> Comparison:
     return Comparison(identity_hash(server), mode, now)
 
 
-def settle(record: Record, tools: Sequence[Definition], how: Comparison) -> dict[str, Pin]:
+def settle(record: Record, offers: Mapping[str, Definition], how: Comparison) -> dict[str, Pin]:
     """The pins of a server after a discovery: what was accepted stays as it was, what is new is pinned at first sight.
 
-    A pin whose tool looks different now, or is gone, keeps the accepted definition; one that looks as before has none.
+    A pin whose offer looks different now, or is gone, keeps the accepted definition; one that looks as before has none.
     """
     pins = keep_definitions(record)
-    for tool in tools:
-        name = tool["name"]
-        pin, found = pins.get(name), fingerprint(tool)
+    for name, shown in offers.items():
+        pin, found = pins.get(name), fingerprint(shown)
         if pin is None:
             if how.mode == PinMode.FIRST and len(pins) < PINS_MAX:
                 pins[name] = Pin(found, how.identity, how.now)
         elif pin.hash == found:
             pins[name] = replace(pin, definition=None)
-        elif pin.definition is None or pin.definition == tool:  # a lock in which pin and tool do not fit
+        elif pin.definition is None or pin.definition == shown:  # a lock in which pin and offer do not fit
             pins[name] = replace(pin, definition={"name": name})
     return pins
 
 
 def keep_definitions(record: Record) -> dict[str, Pin]:
     """The pins of a record that is about to be dropped, each with what was accepted."""
-    known = _by_name(record)
+    known = by_key(record)
     return {
         name: pin if pin.definition is not None or name not in known else replace(pin, definition=known[name])
         for name, pin in record.pins.items()
@@ -125,7 +124,7 @@ def held_tools(record: Record, how: Comparison) -> dict[str, HoldReason]:
             unpinned = HoldReason.TOO_MANY if len(record.pins) >= PINS_MAX else None
         case _:
             assert_never(how.mode)
-    found = {name: _why_held(record.pins.get(name), unpinned, how) for name in _by_name(record)}
+    found = {name: _why_held(record.pins.get(name), unpinned, how) for name in by_key(record)}
     return {name: reason for name, reason in found.items() if reason is not None}
 
 
@@ -139,9 +138,9 @@ def why_barred(server: ServerConfig, record: Record, others: Mapping[str, Record
     return HoldReason.NEW if any(other.entry.startswith(LISTED_IN_MANIFEST) for other in others.values()) else None
 
 
-def _by_name(record: Record) -> dict[str, Definition]:
-    """The tools of a record; the lock is a file that gets edited, so some may have lost their name."""
-    return {tool["name"]: tool for tool in record.tools if isinstance(tool.get("name"), str)}
+def by_key(record: Record) -> dict[str, Definition]:
+    """What a record knows to be offered; the lock is a file that gets edited, so tools may have lost their name."""
+    return {**{tool["name"]: tool for tool in record.tools if isinstance(tool.get("name"), str)}, **record.others}
 
 
 def _why_held(pin: Pin | None, unpinned: HoldReason | None, how: Comparison) -> HoldReason | None:
@@ -154,7 +153,7 @@ def _why_held(pin: Pin | None, unpinned: HoldReason | None, how: Comparison) -> 
 
 def accept(record: Record, names: Sequence[str], how: Comparison) -> Record:
     """The record with these tools accepted as they are now."""
-    tools = _by_name(record)
+    tools = by_key(record)
     accepted = {name: Pin(fingerprint(tools[name]), how.identity, how.now) for name in names if name in tools}
     return replace(record, pins={**record.pins, **accepted})
 
@@ -164,8 +163,8 @@ def join_pins(stored: Record | None, ours: Record, how: Comparison) -> Record:
     if stored is None:
         return ours
     others = {name: pin for name, pin in stored.pins.items() if not _is_same(pin, ours.pins.get(name))}
-    tools = [tool for name, tool in _by_name(ours).items() if name in others]
-    seen = settle(replace(stored, pins=others), tools, how) if others else {}
+    offers = {name: shown for name, shown in by_key(ours).items() if name in others}
+    seen = settle(replace(stored, pins=others), offers, how) if others else {}
     return replace(ours, pins={**ours.pins, **seen}, entry=stored.entry or ours.entry)
 
 

@@ -44,7 +44,8 @@ def dress(whole: Catalog, profile: ProfileConfig, version: int) -> Dressed:
         routes[shown] = route if change is _AS_IT_IS and shown == route.name else _changed(route, shown, change)
         if change.fixed or change.hidden:
             fixed[shown], withheld[shown] = change.fixed, frozenset((*change.fixed, *change.hidden))
-    return Dressed(Catalog(dict(sorted(routes.items())), left_out, version), fixed, withheld)
+    others = {key: route for key, route in whole.others.items() if not _why_not(route, profile, _AS_IT_IS)}
+    return Dressed(Catalog(dict(sorted(routes.items())), left_out, version, others=others), fixed, withheld)
 
 
 def _taken(shown: str, routes: Mapping[str, Route]) -> str:
@@ -58,7 +59,7 @@ def real_name(route: Route) -> str:
 
 def _why_not(route: Route, profile: ProfileConfig, change: ProfileTool) -> str:
     """Why a tool is not part of a profile; empty if it is."""
-    if route.tool.reads_results:
+    if route.offer.reads_results:
         return ""  # who is given a large result must be able to read it
     place = route.server or NATIVE
     if not matches(place, profile.servers):
@@ -68,7 +69,7 @@ def _why_not(route: Route, profile: ProfileConfig, change: ProfileTool) -> str:
     pattern = next((pattern for pattern in profile.without if fnmatchcase(route.name, pattern)), None)
     if pattern is not None:
         return f"the pattern {pattern!r} of its without fits"
-    return next(_misfits(route.tool.input_schema, change), "")
+    return next(_misfits(route.offer.input_schema, change), "")
 
 
 def _misfits(schema: JsonObject, change: ProfileTool) -> Iterator[str]:
@@ -88,7 +89,7 @@ def _changed(route: Route, shown: str, change: ProfileTool) -> Route:
         description=change.description or route.tool.description,
         input_schema=_without(route.tool.input_schema, {*change.fixed, *change.hidden}),
     )
-    return replace(route, name=shown, tool=tool, real=route.name)
+    return replace(route, name=shown, offer=tool, real=route.name)
 
 
 def _without(schema: JsonObject, names: set[str]) -> JsonObject:

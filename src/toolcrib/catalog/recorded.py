@@ -4,6 +4,7 @@ The running Crib puts its catalogue together from the same parts, so for the sam
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
 from toolcrib.core.names import RESULT_READ, is_tool_name
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import SecurityLevel, Tool, from_mcp
+from toolcrib.core.tool import Offer, OfferKind, SecurityLevel, Tool, from_mcp, other_from_mcp
 
 
 def fitting_record(server: ServerConfig, record: Record | None) -> Record:
@@ -39,9 +40,19 @@ def recorded_tools(record: Record) -> tuple[Tool, ...]:
     return tuple(from_mcp(shown) for shown in record.tools if _is_usable(shown))
 
 
+def recorded_others(record: Record) -> tuple[Offer, ...]:
+    """The same of its resources, templates and prompts."""
+    found: list[Offer] = []
+    for key, shown in record.others.items() if record.last_discovery else ():
+        with suppress(ValueError, KeyError):  # no such kind, or no name
+            found.append(other_from_mcp(OfferKind(key.partition(" ")[0]), shown))
+    return tuple(found)
+
+
 def is_known(record: Record) -> bool:
     """Whether the server was listed successfully at least once, even if it had no tools."""
-    return bool(record.last_discovery) and (record.status is DiscoveryStatus.SUCCESS or bool(record.tools))
+    has_offers = bool(record.tools or record.others)
+    return bool(record.last_discovery) and (record.status is DiscoveryStatus.SUCCESS or has_offers)
 
 
 def _is_usable(shown: Mapping[str, Any]) -> bool:
@@ -85,10 +96,11 @@ class RecordedServer:
     def offering(self, config: Config) -> Offering:
         """What it brings to the catalogue."""
         view = configured_view(self.config, config.security)
-        return Offering(Absent(self.config.name), recorded_tools(self.record), view, self.held(config.security.pins))
+        tools, others = recorded_tools(self.record), recorded_others(self.record)
+        return Offering(Absent(self.config.name), tools, view, self.held(config.security.pins), others)
 
     def held(self, mode: PinMode) -> Mapping[str, HoldReason]:
-        """Its tools in quarantine, and why."""
+        """What of it is in quarantine, by key, and why."""
         return held_tools(self.record, comparison(self.config, mode, ""))
 
 

@@ -24,7 +24,7 @@ from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import DiscoveryStatus, HoldReason, PinMode
 from toolcrib.core.source import ServerSource
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import Offer, Tool
 
 
 class RecordStore(Protocol):
@@ -45,13 +45,15 @@ class ServerShelf:
     source: ServerSource
     record: Record
     tools: tuple[Tool, ...] = ()
+    others: tuple[Offer, ...] = ()
+    """Its resources, templates and prompts."""
     fresh_until: float = 0.0
     is_known: bool = False
-    """Whether ``tools`` come from a discovery of this very configuration."""
+    """Whether ``tools`` and ``others`` come from a discovery of this very configuration."""
     stored: Record = field(init=False)
     """What the record store holds of it."""
     held: Mapping[str, HoldReason] = field(default_factory=dict)
-    """Its tools in quarantine, and why."""
+    """What of it is in quarantine, by key, and why."""
     barred: HoldReason | None = None
     """Why the server itself is in quarantine: it is not connected to, so that it gets no token."""
     is_compared: bool = False
@@ -62,6 +64,11 @@ class ServerShelf:
 
     def __post_init__(self) -> None:
         self.stored = self.record
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """All that it offers; the tools themselves where there is nothing else."""
+        return (*self.tools, *self.others) if self.others else self.tools
 
     @property
     def status(self) -> DiscoveryStatus:
@@ -185,14 +192,14 @@ class Quarantine:
         """Whether the tools of a server are pinned."""
         return shelf.config.pins or self.mode
 
-    def settle(self, shelf: ServerShelf, definitions: Sequence[Definition], is_new: bool) -> Mapping[str, Pin]:
+    def settle(self, shelf: ServerShelf, offers: Mapping[str, Definition], is_new: bool) -> Mapping[str, Pin]:
         """The pins after a discovery; hashing is not for nothing, so what is as it was is not hashed again.
 
         The first discovery of a run looks at everything: the lock is a file, and files get edited and merged.
         """
         first, shelf.is_compared = not shelf.is_compared, True
-        if first or is_new or any(shown["name"] not in shelf.record.pins for shown in definitions):
-            return settle(shelf.record, definitions, self.comparison(shelf))
+        if first or is_new or not offers.keys() <= shelf.record.pins.keys():
+            return settle(shelf.record, offers, self.comparison(shelf))
         return shelf.record.pins
 
     def bar(self, shelf: ServerShelf, record: Record, others: Mapping[str, Record]) -> None:
@@ -202,7 +209,9 @@ class Quarantine:
     def held(self, shelf: ServerShelf) -> dict[str, HoldReason]:
         """Its tools that are in quarantine now; all of them if the server itself is."""
         held = held_tools(shelf.record, self.comparison(shelf))
-        return {tool.name: held.get(tool.name, shelf.barred) for tool in shelf.tools} if shelf.barred else held
+        if shelf.barred is None:
+            return held
+        return {offer.key: held.get(offer.key, shelf.barred) for offer in shelf.offers}
 
     def hold(self, shelf: ServerShelf) -> bool:
         """Find out what is in quarantine now, and tell of what was not before; whether anything is different."""

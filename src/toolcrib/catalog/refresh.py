@@ -9,7 +9,7 @@ from typing import cast
 
 from toolcrib.catalog.flights import ChangePauses, Flight, Flights, follow_record
 from toolcrib.catalog.pins import is_alike
-from toolcrib.catalog.recorded import fitting_record, is_known, recorded_tools
+from toolcrib.catalog.recorded import fitting_record, is_known, recorded_others, recorded_tools
 from toolcrib.catalog.records import Quarantine, RecordStore, ServerShelf, Storing, barred_words
 from toolcrib.config.lock import Record, age_s, timestamp
 from toolcrib.config.model import ServerConfig, config_hash
@@ -72,8 +72,8 @@ class Refresher:
         return shelf
 
     def _adopt(self, shelf: ServerShelf, record: Record) -> None:
-        shelf.tools = recorded_tools(record)
-        shelf.source.adopt(Listing(shelf.tools, era=record.era))
+        shelf.tools, shelf.others = recorded_tools(record), recorded_others(record)
+        shelf.source.adopt(Listing(shelf.tools, era=record.era, others=shelf.others))
         shelf.is_known = is_known(record)
         shelf.held = self.quarantine.held(shelf)
         if record.status is DiscoveryStatus.SUCCESS:
@@ -224,7 +224,13 @@ class Refresher:
 
     async def _note_success(self, shelf: ServerShelf, listing: Listing) -> Record:
         definitions = tuple(to_mcp(tool) for tool in listing.tools)
-        is_new = not shelf.is_known or shelf.tools != listing.tools or not is_alike(shelf.record.tools, definitions)
+        others = {offer.key: to_mcp(offer) for offer in listing.others}
+        by_key = {tool.name: shown for tool, shown in zip(listing.tools, definitions, strict=True)} | others
+        is_same = (
+            shelf.is_known
+            and (shelf.tools, shelf.others) == (listing.tools, listing.others)
+            and is_alike((shelf.record.tools, shelf.record.others), (definitions, others))
+        )
         shelf.fresh_until = self._loop.time() + self._ttl_s(shelf, listing.ttl_s)
         shelf.record = Record(
             shelf.config.name,
@@ -235,12 +241,13 @@ class Refresher:
             era=listing.era,
             ttl_s=listing.ttl_s,
             problems=listing.problems,
-            pins=self.quarantine.settle(shelf, definitions, is_new),
+            pins=self.quarantine.settle(shelf, by_key, not is_same),
             entry=shelf.record.entry or shelf.config.entry,
+            others=others,
         )
-        if is_new:  # else what was made of the old ones need not be made again
-            shelf.tools, shelf.is_known = listing.tools, True
-        is_new = self.quarantine.hold(shelf) or is_new
+        if not is_same:  # else what was made of the old ones need not be made again
+            shelf.tools, shelf.others, shelf.is_known = listing.tools, listing.others, True
+        is_new = self.quarantine.hold(shelf) or not is_same
         self._emit(
             Event(events.DISCOVERY_SERVER_SUCCESS, fields={"server": shelf.config.name, "tools": len(listing.tools)})
         )

@@ -62,9 +62,11 @@ class Record:
     """How long the server itself says its listing holds."""
     problems: tuple[str, ...] = ()
     pins: Mapping[str, Pin] = field(default_factory=dict)
-    """By the server's own name for the tool."""
+    """By the offer's key at the server: a tool's own name."""
     entry: str = ""
     """Of a server that a platform lists: its ``ServerConfig.entry`` as it was accepted."""
+    others: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Resources, templates and prompts in MCP's shape, by key."""
 
 
 Answers = Mapping[str, Mapping[str, StandingAnswer]]
@@ -104,6 +106,7 @@ class _StoredRecord(msgspec.Struct, forbid_unknown_fields=True):
     tools: tuple[dict[str, Any], ...] = ()
     pins: dict[str, _StoredPin] | UnsetType = UNSET
     entry: str | UnsetType = UNSET
+    others: dict[str, dict[str, Any]] | UnsetType = UNSET
 
 
 class _StoredLock(msgspec.Struct, forbid_unknown_fields=True):
@@ -192,6 +195,7 @@ def _to_record(name: str, stored: _StoredRecord) -> Record:
         problems=stored.problems,
         pins={name: Pin(pin.hash, pin.identity, pin.at, pin.definition) for name, pin in (stored.pins or {}).items()},
         entry=stored.entry or "",
+        others=stored.others or {},
     )
 
 
@@ -224,6 +228,7 @@ def _to_stored(record: Record) -> _StoredRecord:
         tools=tuple(_in_order(tool) for tool in sorted(record.tools, key=_name)),
         pins={name: _to_stored_pin(record.pins[name]) for name in sorted(record.pins)} or UNSET,
         entry=record.entry or UNSET,
+        others={key: _in_order(record.others[key]) for key in sorted(record.others)} or UNSET,
     )
 
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, assert_never
 
 from toolcrib.core.kinds import HoldReason, Policy
-from toolcrib.core.tool import SecurityLevel
+from toolcrib.core.tool import OfferKind, SecurityLevel, offer_key
 
 NATIVE = "native"
 """What the native tools of this process are called where a server is named."""
@@ -56,10 +56,10 @@ LOCAL_USER = Caller("local", grants=EVERYTHING)
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a caller must be granted to use a tool."""
+    """What a caller must be granted to use an offer."""
 
     name: str
-    """The exposed name."""
+    """The exposed name, which patterns go by: whatever the kind, a rule for ``github__*`` holds."""
     server: str = NATIVE
     level: SecurityLevel = SecurityLevel.WRITE
     capabilities: frozenset[str] = frozenset()
@@ -69,6 +69,12 @@ class Reach:
     """Why the tool is in quarantine; ``None`` if it is not."""
     reads_results: bool = False
     """Whether it only reads what its caller was given before."""
+    kind: OfferKind = OfferKind.TOOL
+
+    @property
+    def key(self) -> str:
+        """What people's answers go by: a prompt that was allowed for good is not the tool of the same name."""
+        return offer_key(self.kind, self.name)
 
 
 class Decision(StrEnum):

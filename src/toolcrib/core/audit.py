@@ -7,7 +7,9 @@ from typing import Any, Protocol
 import msgspec
 
 CALL = "call"
-CALL_BEGUN = "call.begun"
+BEGUN = ".begun"
+"""What is added to the word for a request while it is not known how it ends."""
+CALL_BEGUN = CALL + BEGUN
 GAP = "audit.gap"
 CUT = "audit.cut"
 
@@ -17,7 +19,8 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     the configuration says so, and then redacted."""
 
     event: str
-    """``call`` (how it ended), ``call.begun``, ``approval``, ``pin``, ``token``, ``policy``, ``server``, ``start``,
+    """``call``, ``read``, ``get``, ``complete`` (how a request ended), each with ``.begun`` before, ``approval``,
+    ``pin``, ``token``, ``policy``, ``server``, ``start``,
     ``audit.gap`` (some entries could not be written), ``audit.cut`` (the end of the log was gone)."""
     tool: str = ""
     server: str = ""

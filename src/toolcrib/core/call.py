@@ -1,4 +1,4 @@
-"""One use of a tool: the call, its way back to whoever made it, and the result."""
+"""One request: what is asked of an offer, its way back to whoever asked, and the result."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from toolcrib.core.access import LOCAL_USER, Caller
 from toolcrib.core.errors import NotImplementedHere, ToolcribError, is_retryable
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import RequestKind, Tool
 
 
 class BackChannel(Protocol):
@@ -142,13 +142,16 @@ class CallContext(msgspec.Struct):
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A request to run one tool. Never changed: a layer that wants another (repaired arguments) passes on a new one,
-    and what layers learn is in the context, which they share."""
+    """A request for one offer: to run a tool, to read a resource, to get a prompt, to complete an argument.
+
+    Never changed: a layer that wants another (repaired arguments) passes on a new one, and what layers learn is in the
+    context, which they share.
+    """
 
     name: str
     """The exposed name the caller used."""
     tool: str
-    """The source's own name for the tool; empty until the name was looked up."""
+    """The source's own name for it; empty until the name was looked up."""
     arguments: dict[str, Any]
     id: str = ""
     caller: Caller = LOCAL_USER
@@ -158,6 +161,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     """The request's ``_meta`` object, minus what the protocol reserves."""
     more: Mapping[str, Any] = {}
     """Further request fields that toolcrib does not interpret (``inputResponses``, ``requestState``)."""
+    kind: RequestKind = RequestKind.CALL
     context: CallContext = msgspec.field(default_factory=CallContext)
 
     def encode_arguments(self) -> bytes:

@@ -133,14 +133,14 @@ class CallerError(ToolcribError):
 
 
 class UnknownTool(CallerError):
-    """No tool of that name is in the catalog."""
+    """No tool of that name is in the catalog, nor a resource, template or prompt where one was asked for."""
 
     code = "TOOL_NOT_FOUND"
 
-    def __init__(self, name: str, *, known: Sequence[str] = ()) -> None:
+    def __init__(self, name: str, *, known: Sequence[str] = (), kind: str = "tool") -> None:
         similar = nearest(name, known)
         hint = _ask(similar) or "Run `toolcrib ls` to see what is there."
-        super().__init__(f"No tool named {name[:COMPARED_MAX]!r}.", hint=hint, details={"similar": similar})
+        super().__init__(f"No {kind} named {name[:COMPARED_MAX]!r}.", hint=hint, details={"similar": similar})
 
 
 class UnknownServer(CallerError):

@@ -1,4 +1,4 @@
-"""Everything that offers tools: it can list, and it can call."""
+"""Everything that offers something: it can list, and it can answer requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.kinds import DiscoveryStatus, LinkState
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import Offer, Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,26 +17,34 @@ class Listing:
     ttl_s: float | None = None
     """How long the source itself says this holds; ``None`` when it does not say."""
     problems: tuple[str, ...] = ()
-    """Tools that were left out, and why."""
+    """What was left out, and why."""
     era: str = ""
     """The protocol revision the source was found to speak; empty for native sources."""
+    others: tuple[Offer, ...] = ()
+    """Resources, resource templates and prompts."""
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """All of it; the tools themselves where there is nothing else, so that they can be compared by identity."""
+        return (*self.tools, *self.others) if self.others else self.tools
 
 
 class ToolSource(Protocol):
-    """A place tools come from."""
+    """A place offers come from: native functions, an MCP server, the knowledge base, a program's own."""
 
     @property
     def name(self) -> str:
-        """The prefix of its tools; empty for native tools."""
+        """The prefix of what it offers; empty for what is in this process."""
 
     async def list_tools(self) -> Listing:
-        """Ask for the tools; connects or starts what is needed."""
+        """Ask for what it offers; connects or starts what is needed."""
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
-        """Run one tool; failure of the tool is a result, failure to reach it an exception."""
+        """Answer a request (``call.kind`` says what is asked) for what it listed; a tool's failure is a result, failure
+        to reach it an exception."""
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called when the source says that its tools changed."""
+        """Have ``listener`` called when what it offers changed."""
 
     async def close(self) -> None:
         """Let go of everything; safe to call twice."""

@@ -1,9 +1,9 @@
-"""What a tool is: one frozen definition, the same for native functions and MCP servers."""
+"""What a source offers: tools, resources, resource templates and prompts, each one frozen definition."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import UNSET
 
@@ -59,37 +59,94 @@ class Example:
     """What the tool gives for them, as JSON; checked against its output schema, and by ``testing.run_examples``."""
 
 
+class OfferKind(StrEnum):
+    """What is offered."""
+
+    TOOL = "tool"
+    RESOURCE = "resource"
+    TEMPLATE = "template"
+    PROMPT = "prompt"
+
+
+class RequestKind(StrEnum):
+    """What is asked of an offer; the audit log knows a request by this word."""
+
+    CALL = "call"
+    READ = "read"
+    GET = "get"
+    COMPLETE = "complete"
+
+
+ASKED_OF: Mapping[RequestKind, tuple[OfferKind, ...]] = {
+    RequestKind.CALL: (OfferKind.TOOL,),
+    RequestKind.READ: (OfferKind.RESOURCE, OfferKind.TEMPLATE),
+    RequestKind.GET: (OfferKind.PROMPT,),
+    RequestKind.COMPLETE: (OfferKind.PROMPT, OfferKind.TEMPLATE),
+}
+"""Which offers a request can be for, in the order they are looked for."""
+
+
+def offer_key(kind: OfferKind, name: str) -> str:
+    """What tells an offer from all others of its source, or of the catalogue: a tool's name, which has no spaces, or
+    the kind and the name."""
+    return name if kind is OfferKind.TOOL else f"{kind} {name}"
+
+
 @dataclass(frozen=True, slots=True)
-class Tool:
-    """A definition as its source gave it; ``name`` is the source's own, unprefixed one."""
+class Offer:
+    """A definition as its source gave it, with what the configuration says of it."""
+
+    kind: ClassVar[OfferKind]
 
     name: str
+    """What its source knows it by, unprefixed: the name of a tool or prompt, the URI of a resource or template."""
     description: str = ""
     input_schema: JsonObject = field(default_factory=lambda: OPEN_OBJECT)
+    """What the arguments of a request must fit."""
     output_schema: JsonObject | None = None
     title: str = ""
     annotations: JsonObject = field(default_factory=dict)
     extra: JsonObject = field(default_factory=dict)
     """Fields of the source's definition that toolcrib does not interpret; they pass through untouched."""
-    version: str = ""
-    category: str = ""
-    security_level: SecurityLevel = SecurityLevel.WRITE
+    _: KW_ONLY
+    security_level: SecurityLevel = SecurityLevel.READ_ONLY
     capabilities: frozenset[str] = frozenset()
-    examples: tuple[Example, ...] = ()
     timeout_s: float | None = None
-    deprecation: Deprecation | None = None
-    completions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    renames: Mapping[str, str] = field(default_factory=dict)
-    """Parameter names the user wants translated: what a model writes → what the source wants."""
     replayable: bool | None = None
-    """What the user says of running it twice; ``None`` leaves it to the tool's own word."""
+    """What the user says of asking twice; ``None`` leaves it to the source's own word."""
     limits: ToolLimits = UNLIMITED
-    """How often, and how often at once, the user lets it be called."""
+    """How often, and how often at once, the user lets it be asked for."""
     result_limit: int | None = None
     """Results of more bytes than this are kept; zero is no limit, ``None`` leaves it to the configuration."""
-
+    renames: Mapping[str, str] = field(default_factory=dict)
+    """Parameter names the user wants translated: what a model writes → what the source wants."""
     reads_results: bool = False
     """Whether it is toolcrib's own way to read large results; not for anybody else to set."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from all other offers of its source."""
+        return offer_key(self.kind, self.name)
+
+    @property
+    def is_replayable(self) -> bool:
+        """Whether asking twice does no more than asking once, by the user's or else its source's word."""
+        return self.replayable is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Offer):
+    """Something that can be called."""
+
+    kind: ClassVar[OfferKind] = OfferKind.TOOL
+
+    _: KW_ONLY
+    security_level: SecurityLevel = SecurityLevel.WRITE
+    version: str = ""
+    category: str = ""
+    examples: tuple[Example, ...] = ()
+    deprecation: Deprecation | None = None
+    completions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_replayable(self) -> bool:
@@ -99,28 +156,55 @@ class Tool:
         return self.annotations.get("readOnlyHint") is True or self.annotations.get("idempotentHint") is True
 
 
-def to_mcp(tool: Tool, name: str | None = None) -> dict[str, Any]:
-    """The definition as MCP's ``tools/list`` shows it, under ``name`` if another one is exposed."""
-    shown: dict[str, Any] = {"name": name or tool.name}
-    if tool.title:
-        shown["title"] = tool.title
-    if tool.description:
-        shown["description"] = tool.description
-    shown["inputSchema"] = tool.input_schema
-    if tool.output_schema is not None:
-        shown["outputSchema"] = tool.output_schema
-    if tool.annotations:
-        shown["annotations"] = tool.annotations
-    shown.update(tool.extra)
-    return shown
+@dataclass(frozen=True, slots=True)
+class Resource(Offer):
+    """Something that can be read; its name is its URI, the label that MCP calls name is in ``extra``."""
+
+    kind: ClassVar[OfferKind] = OfferKind.RESOURCE
 
 
+@dataclass(frozen=True, slots=True)
+class ResourceTemplate(Offer):
+    """Many resources at once; its name is a URI template."""
+
+    kind: ClassVar[OfferKind] = OfferKind.TEMPLATE
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt(Offer):
+    """Messages to begin with, made from arguments; its ``input_schema`` says which."""
+
+    kind: ClassVar[OfferKind] = OfferKind.PROMPT
+
+
+_NAMED_BY = {
+    OfferKind.TOOL: "name",
+    OfferKind.RESOURCE: "uri",
+    OfferKind.TEMPLATE: "uriTemplate",
+    OfferKind.PROMPT: "name",
+}
 _MCP_FIELDS = frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations"})
+
+
+def to_mcp(offer: Offer, name: str | None = None) -> dict[str, Any]:
+    """The definition as MCP's lists show it, under ``name`` if another one is exposed."""
+    shown: dict[str, Any] = {_NAMED_BY[offer.kind]: name or offer.name}
+    if offer.title:
+        shown["title"] = offer.title
+    if offer.description:
+        shown["description"] = offer.description
+    if offer.kind is OfferKind.TOOL:
+        shown["inputSchema"] = offer.input_schema
+    if offer.output_schema is not None:
+        shown["outputSchema"] = offer.output_schema
+    if offer.annotations:
+        shown["annotations"] = offer.annotations
+    shown.update(offer.extra)
+    return shown
 
 
 def from_mcp(shown: Mapping[str, Any]) -> Tool:
     """The tool behind one entry of ``tools/list``; nothing a server says of itself lowers its security level."""
-    annotations = shown.get("annotations")
     output = shown.get("outputSchema")
     return Tool(
         name=str(shown["name"]),
@@ -128,10 +212,46 @@ def from_mcp(shown: Mapping[str, Any]) -> Tool:
         description=_text(shown.get("description")),
         input_schema=shown.get("inputSchema") or OPEN_OBJECT,
         output_schema=output if isinstance(output, Mapping) else None,
-        annotations=annotations if isinstance(annotations, Mapping) else {},
+        annotations=_object(shown.get("annotations")),
         extra={key: value for key, value in shown.items() if key not in _MCP_FIELDS},
     )
 
 
+_OTHERS: Mapping[OfferKind, type[Offer]] = {
+    OfferKind.RESOURCE: Resource,
+    OfferKind.TEMPLATE: ResourceTemplate,
+    OfferKind.PROMPT: Prompt,
+}
+
+
+def other_from_mcp(kind: OfferKind, shown: Mapping[str, Any]) -> Offer:
+    """The resource, template or prompt behind an entry of its list; raises ``KeyError`` for one without a name."""
+    named_by = _NAMED_BY[kind]
+    return _OTHERS[kind](
+        name=str(shown[named_by]),
+        title=_text(shown.get("title")),
+        description=_text(shown.get("description")),
+        input_schema=_prompt_schema(shown.get("arguments")) if kind is OfferKind.PROMPT else OPEN_OBJECT,
+        annotations=_object(shown.get("annotations")),
+        extra={
+            key: value for key, value in shown.items() if key not in (named_by, "title", "description", "annotations")
+        },
+    )
+
+
+def _prompt_schema(arguments: object) -> JsonObject:
+    """What the arguments of a prompt must fit: they are texts, and some must be there."""
+    named = [one for one in arguments if isinstance(one, Mapping)] if isinstance(arguments, list) else []
+    return {
+        "type": "object",
+        "properties": {str(one.get("name")): {"type": "string"} for one in named},
+        "required": [str(one.get("name")) for one in named if one.get("required") is True],
+    }
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _object(value: object) -> JsonObject:
+    return value if isinstance(value, Mapping) else {}

@@ -28,13 +28,14 @@ from toolcrib.core.call import SILENT, BackChannel, CallProgress, OnProgress, Pr
 from toolcrib.core.errors import InternalError, InvalidArguments, ToolcribError
 from toolcrib.core.events import Event
 from toolcrib.core.source import Listing
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import Offer, OfferKind, RequestKind, Tool
 from toolcrib.core.view import CribHealth, ToolCounts
 from toolcrib.crib.finding import Finder
 from toolcrib.crib.loading import Loaded
 from toolcrib.crib.servers import Parts, Servers, not_open
 
 NOTHING: Mapping[str, Any] = {}
+OTHER_KINDS = tuple(kind for kind in OfferKind if kind is not OfferKind.TOOL)
 
 
 class Crib:
@@ -48,9 +49,9 @@ class Crib:
         )
         self._current.on_change(self._forget_steps)
         self._finder: Finder | None = None
-        self._steps: dict[str, tuple[str, Step]] = {}
-        self._stepped: Mapping[str, Route] = {}
-        """The routes that the steps were composed for."""
+        self._steps: dict[RequestKind, dict[str, tuple[str, Step]]] = {kind: {} for kind in RequestKind}
+        self._stepped = Catalog()
+        """What the steps were composed for."""
         self._run_id = f"{time.time_ns() // 1_000_000:x}{secrets.token_hex(3)}"  # replicas start at the same moment
         self._numbers = itertools.count(1)
         self.loaded, self.around = Loaded(Config()), Environment()
@@ -136,6 +137,13 @@ class Crib:
             self._emit(Event(events.TOOLS_LEFT_OUT, "warning", {"format": format, "tools": dict(offer.left_out)}))
         return offer
 
+    async def offers(
+        self, kind: OfferKind, *, grace_s: float | None = None, caller: Caller = LOCAL_USER
+    ) -> list[Offer]:
+        """What a caller may use of one kind, under the names to ask for it by."""
+        routes = (await self.current(grace_s)).visible_to(caller.grants, kind)
+        return [replace(route.offer, name=route.name) for route in routes]
+
     async def current(self, grace_s: float | None = None) -> Catalog:
         """The catalog, after asking those servers that must be asked; waits at most the grace."""
         await self.servers.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
@@ -177,8 +185,11 @@ class Crib:
         return self._current.on_change(listener)
 
     def _forget_steps(self) -> None:
-        old, new = self._stepped, self.catalog.routes
-        self._steps = {name: found for name, found in self._steps.items() if new.get(name) == old.get(name)}
+        old, new = self._stepped, self.catalog
+        self._steps = {
+            kind: {name: found for name, found in steps.items() if new.find(kind, name) == old.find(kind, name)}
+            for kind, steps in self._steps.items()
+        }
         self._stepped = new
 
     # Calls
@@ -206,6 +217,23 @@ class Crib:
             return ToolResult.failed(unfit)
         return await self.run(self.request(name, dict(given), caller, channel, timeout_s))
 
+    async def read(self, name: str, *, caller: Caller = LOCAL_USER, timeout_s: float | None = None) -> ToolResult:
+        """Read a resource by its exposed name; failure is a result."""
+        return await self.run(self.request(name, {}, caller, timeout_s=timeout_s, kind=RequestKind.READ))
+
+    async def get(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
+        caller: Caller = LOCAL_USER,
+        timeout_s: float | None = None,
+    ) -> ToolResult:
+        """Get a prompt by its exposed name; failure is a result."""
+        return await self.run(
+            self.request(name, dict(arguments or {}), caller, timeout_s=timeout_s, kind=RequestKind.GET)
+        )
+
     def _careful(self, listener: OnProgress, name: str) -> OnProgress:
         """A listener whose own faults are told, and cost nobody else anything."""
 
@@ -226,18 +254,17 @@ class Crib:
         timeout_s: float | None = None,
         meta: Mapping[str, Any] = NOTHING,
         more: Mapping[str, Any] = NOTHING,
+        kind: RequestKind = RequestKind.CALL,
     ) -> ToolCall:
         """A request for ``run``, with an id that no other has."""
-        found = self._steps.get(name)
-        tool = "" if found is None else found[0]
-        return ToolCall(
-            name, tool, arguments, f"{self._run_id}-{next(self._numbers)}", caller, channel, timeout_s, meta, more
-        )
+        found = self._steps[kind].get(name)
+        tool, number = "" if found is None else found[0], f"{self._run_id}-{next(self._numbers)}"
+        return ToolCall(name, tool, arguments, number, caller, channel, timeout_s, meta, more, kind)
 
     async def run(self, call: ToolCall) -> ToolResult:
         """Run what ``request`` made; the one place where trouble becomes a result."""
         try:
-            tool, step = self._steps.get(call.name) or await self._find_step(call)
+            tool, step = self._steps[call.kind].get(call.name) or await self._find_step(call)
             return await step(call if call.tool == tool else msgspec.structs.replace(call, tool=tool))
         except ToolcribError as error:
             return ToolResult.failed(error)
@@ -256,18 +283,18 @@ class Crib:
         return ToolResult.failed(error)
 
     async def _find_step(self, call: ToolCall) -> tuple[str, Step]:
-        """The layers of a tool that is called for the first time, composed once."""
+        """The layers for an offer that is asked for the first time, composed once."""
         if self._finder is None or not self.servers.is_open:
             raise not_open()
-        if call.name not in self.catalog.routes:
+        if self.catalog.find(call.kind, call.name) is None:
             await self.servers.find(call.timeout_s)
         route = await self._finder.find(call)
-        step = compose(self._parts.layers, self._finder.subject_of(route), route.source.call_tool)
-        found = self._steps[call.name] = route.tool.name, step
+        step = compose(self._parts.layers, self._finder.subject_of(route, call.kind), route.source.call_tool)
+        found = self._steps[call.kind][call.name] = route.offer.name, step
         return found
 
-    def _reach_now(self, name: str) -> Reach | None:
-        route = self.lookup(name)
+    def _reach_now(self, key: str) -> Reach | None:
+        route = self.catalog.by_key(key)
         return route.reach if route is not None else None
 
     # Servers at run time
@@ -345,13 +372,15 @@ class CribSource:
 
     async def list_tools(self) -> Listing:
         """What the other Crib may use: all of its tools that are neither denied nor in quarantine."""
-        return Listing(tuple(await self._crib.tools()))
+        tools = tuple(await self._crib.tools())
+        others = [offer for kind in OTHER_KINDS for offer in await self._crib.offers(kind)]
+        return Listing(tools, others=tuple(others))
 
     async def call_tool(self, call: ToolCall) -> ToolResult:
         """Run one; the other Crib has compared the caller's grants, which speak of its names, with the tool."""
         caller, outer = replace(call.caller, grants=EVERYTHING), call.context
         inner = self._crib.request(
-            call.tool, call.arguments, caller, call.channel, call.timeout_s, call.meta, call.more
+            call.tool, call.arguments, caller, call.channel, call.timeout_s, call.meta, call.more, call.kind
         )
         inner.context.withheld, inner.context.tooling = outer.withheld, outer.tooling
         try:

@@ -12,12 +12,13 @@ from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.refresh import Refresher
 from toolcrib.core import events
-from toolcrib.core.access import EVERYTHING, Caller, may_know
+from toolcrib.core.access import EVERYTHING, may_know
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import CallCancelled, CallTimeout, InvalidName, SourceUnavailable, ToolcribError, UnknownTool
 from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import split_name
+from toolcrib.core.tool import ASKED_OF, RequestKind
 from toolcrib.crib.servers import Rig
 
 
@@ -32,20 +33,20 @@ class Finder:
 
         A server that cannot be asked keeps what was accepted of it.
         """
-        route = self._catalog().routes.get(call.name)
+        route = self._catalog().find(call.kind, call.name)
         shelf = self._fresh.shelves.get(route.server) if route is not None else None
         if shelf is not None and not shelf.is_compared:
             with suppress(TimeoutError):
                 async with asyncio.timeout(call.timeout_s):
                     await self._fresh.compare(shelf)
-            route = self._catalog().routes.get(call.name)
+            route = self._catalog().find(call.kind, call.name)
         return route if route is not None else await self._search(call)
 
-    def subject_of(self, route: Route) -> Subject:
-        """The tool that a chain of layers is to be built for."""
+    def subject_of(self, route: Route, kind: RequestKind) -> Subject:
+        """The offer that a chain of layers is to be built for."""
         shelf = self._fresh.shelves.get(route.server)
         renew = None if shelf is None else partial(self._fresh.renew_if_stale, shelf)
-        return Subject(route.name, route.server, route.tool, route.reach, renew)
+        return Subject(route.name, route.server, route.offer, route.reach, renew, kind)
 
     async def _search(self, call: ToolCall) -> Route:
         """The call's own limit holds for finding its tool, too; what comes of it is told like any call."""
@@ -54,7 +55,7 @@ class Finder:
             raise refused
         try:
             async with asyncio.timeout(call.timeout_s):
-                return await self._discover_for(call.name, call.caller)
+                return await self._discover_for(call)
         except TimeoutError:
             late = CallTimeout(f"{call.name} was not found within {call.timeout_s:g} s: its server is still starting.")
             self._tell_not_begun(call, late)
@@ -83,14 +84,15 @@ class Finder:
         if self._rig.live is not None:
             self._rig.live.note(call, clean_name(call.name, 200), error, shape_of(call.arguments))
 
-    async def _discover_for(self, name: str, caller: Caller) -> Route:
-        """A tool nobody has seen yet may belong to a server nobody has asked yet."""
+    async def _discover_for(self, call: ToolCall) -> Route:
+        """What nobody has seen yet may belong to a server nobody has asked yet."""
+        name, caller = call.name, call.caller
         unknown = [shelf for shelf in self._possible_shelves(name) if not shelf.is_known]
         asking = [asyncio.ensure_future(self._fresh.first_record(shelf)) for shelf in unknown]
         try:
             for finding in asyncio.as_completed(asking):
                 record = await finding
-                if name in self._catalog().routes:
+                if self._catalog().find(call.kind, name) is not None:
                     break
                 if record.status is DiscoveryStatus.FAILED and self._prefix:
                     status = self._fresh.shelves[record.server].source.status()
@@ -99,11 +101,13 @@ class Finder:
             for task in asking:
                 task.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-        route = self._catalog().routes.get(name)
+        route = self._catalog().find(call.kind, name)
         if route is None:
             # Who may not know of all tools hears of none, so no similar name is looked for.
-            known = self._catalog().visible_to(EVERYTHING) if caller.grants == EVERYTHING else ()
-            raise UnknownTool(name, known=[route.name for route in known])
+            catalog, may_know_all = self._catalog(), caller.grants == EVERYTHING
+            kinds = ASKED_OF[call.kind] if may_know_all else ()
+            known = [route.name for kind in kinds for route in catalog.visible_to(EVERYTHING, kind)]
+            raise UnknownTool(name, known=known, kind=ASKED_OF[call.kind][0])
         return route
 
     def _possible_shelves(self, name: str) -> list[ServerShelf]:

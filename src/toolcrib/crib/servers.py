@@ -221,24 +221,24 @@ class Servers:
     async def approve(
         self, *names: str, by: Caller = LOCAL_USER, still: Callable[[], None] = lambda: None
     ) -> list[str]:
-        """Take tools (or, by the names of servers, all that is held of them) out of quarantine; what was taken out.
+        """Take offers (or, by the names of servers, all that is held of them) out of quarantine; what was taken out.
 
         ``still`` is asked in the last moment, and raises if they are no longer what was looked at.
         """
-        routes = self._current.catalog.routes
-        held = {name: route for name, route in routes.items() if route.held}
+        routes = {**self._current.catalog.routes, **self._current.catalog.others}
+        held = {key: route for key, route in routes.items() if route.held}
         for name in names:
             if name not in routes and name not in self.shelves:
                 raise UnknownTool(name, known=list(held) or list(routes))
-        wanted = [route for route in held.values() if route.name in names or route.server in names]
+        wanted = [route for key, route in held.items() if key in names or route.server in names]
         barred = [name for name in names if name in self.shelves and self.shelves[name].barred]
         for server in sorted({*barred, *(route.server for route in wanted)}):
             accepted = [route for route in wanted if route.server == server]
-            for tool in [route.name for route in accepted] or [""]:
+            for tool in [route.reach.key for route in accepted] or [""]:
                 await self._rig.log.commit(AuditEntry("pin", tool, server, by.id, by.kind, decision="accepted"))
             still()
-            await self.fresh.accept(server, [route.original_name for route in accepted])
-        return [*barred, *(route.name for route in wanted)]
+            await self.fresh.accept(server, [route.offer.key for route in accepted])
+        return [*barred, *(route.reach.key for route in wanted)]
 
     # Other servers than before
 

@@ -239,7 +239,7 @@ class SourceMaker:
         if server is not None:
             resolved = resolve_server(server, self._around.env)
             return None if server.url is not None else await self.bounds.level_of(resolved)
-        wish = None if subject.server else self.native_wishes.get(subject.tool.name)
+        wish = None if subject.server else self.native_wishes.get(subject.offer.name)
         return IsolationLevel.NONE if wish is None else await self.bounds.prover.settle(wish)
 
     async def close(self) -> None:

@@ -25,7 +25,7 @@ from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller, Grants, decide,
 from toolcrib.core.call import SILENT, BackChannel, ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, InvalidArguments, ToolcribError, UnknownTool, did_you_mean
 from toolcrib.core.source import Missing
-from toolcrib.core.tool import Tool
+from toolcrib.core.tool import RequestKind, Tool
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.meta import META, MetaCalls, MetaTool
 from toolcrib.schema.arguments import Renamer
@@ -220,7 +220,7 @@ class ProfileView:
         """Run a call by a name that this window shows."""
         if self._is_plain:
             return self.crib.run(call)
-        if call.name in META and self.mode_for(client) != "all":
+        if call.name in META and call.kind is RequestKind.CALL and self.mode_for(client) != "all":
             return self._meta.run(call)
         return self.run_real(call)
 
@@ -229,7 +229,7 @@ class ProfileView:
         if self._settings.profile is None:
             return await self.crib.run(call)
         try:
-            route = self.catalog.routes.get(call.name) or (await self.current()).routes.get(call.name)
+            route = self.catalog.find(call.kind, call.name) or (await self.current()).find(call.kind, call.name)
             if route is None:
                 raise self.unknown(call.name, call.caller)
             real, given = self._real(call, route)
@@ -241,6 +241,8 @@ class ProfileView:
     def _real(self, call: ToolCall, route: Route) -> tuple[ToolCall, dict[str, Any]]:
         """The call as one of the real tool; and what was given, by the names the server knows."""
         dressed, name, context = self._dressed, real_name(route), call.context
+        if call.kind is not RequestKind.CALL:
+            return msgspec.structs.replace(call, name=name), call.arguments
         given = _as_sent(call.arguments, self.crib.lookup(name) or route)
         context.tooling = _Lent(self, route.name)
         context.withheld = dressed.withheld.get(route.name, frozenset())

@@ -83,14 +83,14 @@ def test_an_author_can_say_everything_about_a_tool():
         "Find it",
         {"readOnlyHint": True, "openWorldHint": False},
         {},
-        "2.1",
-        "search",
-        SecurityLevel.READ_ONLY,
-        frozenset({"kb"}),
-        (Example({"q": "a"}), Example({"q": "b"}, "another")),
-        3,
-        Deprecation("old", "kb.search"),
-        {"q": ("a", "b")},
+        version="2.1",
+        category="search",
+        security_level=SecurityLevel.READ_ONLY,
+        capabilities=frozenset({"kb"}),
+        examples=(Example({"q": "a"}), Example({"q": "b"}, "another")),
+        timeout_s=3,
+        deprecation=Deprecation("old", "kb.search"),
+        completions={"q": ("a", "b")},
     )
 
 

@@ -34,7 +34,7 @@ def approve(desk: Approvals, seal: Seal) -> Layer:
                     reply = await _open(seal, call, desk.marks)
                     call = without_answer(call)
                     await desk.take(call, reach, ApprovalAnswer(reply) if reply is not None else None, "client")
-                elif known := await desk.recall(call.caller, reach.name):
+                elif known := await desk.recall(call.caller, reach.key):
                     call.context.decision = known
                 else:
                     call.context.decision = Ruling.ASKED
@@ -98,7 +98,7 @@ def _named(asked: bytes) -> str:
 
 def _digest(call: ToolCall) -> bytes:
     """Who calls what with which arguments; taken before the layers below change these."""
-    identity = (call.caller.id, call.caller.session, call.name, call.arguments)
+    identity = (call.caller.id, call.caller.session, call.kind, call.name, call.arguments)
     return hashlib.sha256(msgspec.json.encode(identity, order="sorted")).digest()
 
 

@@ -10,6 +10,7 @@ from toolcrib.core import events
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import InvalidArguments
 from toolcrib.core.events import Emit, Event, drop
+from toolcrib.core.tool import RequestKind
 from toolcrib.isolate.helpers import Helpers, TookTooLong
 from toolcrib.schema import check as judge
 from toolcrib.schema.arguments import Renamer, apply_defaults
@@ -30,7 +31,9 @@ def arguments(on_unchecked: OnUnchecked, helpers: Helpers, emit: Emit = drop) ->
     """
 
     def layer(subject: Subject, following: Step) -> Step:
-        schema = subject.tool.input_schema
+        if subject.kind is RequestKind.COMPLETE:  # its arguments are about those of the offer, which may be half typed
+            return following
+        schema = subject.offer.input_schema
         check = compile_check(schema)
         if check.gap:
             on_unchecked(subject.name, f"arguments {check.gap}")
@@ -64,7 +67,7 @@ async def _check_beside(
 ) -> ToolResult:
     """Run the call if a helper finds its arguments fit; nothing is repaired in so many of them."""
     try:
-        wrong = await helpers.run(judge.ARGUMENTS, (_encode(subject.tool.input_schema), encoded), subject.server)
+        wrong = await helpers.run(judge.ARGUMENTS, (_encode(subject.offer.input_schema), encoded), subject.server)
     except TookTooLong:
         words = "the arguments are too costly to check against the tool's input schema."
         raise InvalidArguments(f"{call.name}: {words}", hint="Send less at once.") from None
@@ -86,7 +89,7 @@ def _written(call: ToolCall, check: SchemaCheck) -> bytes:
 
 def _repair(call: ToolCall, subject: Subject, check: SchemaCheck) -> ToolCall | None:
     """The call with arguments that fit, and what was done to them noted; ``None`` if there is no way."""
-    found = repair(subject.tool.input_schema, call.arguments, check.accepts)
+    found = repair(subject.offer.input_schema, call.arguments, check.accepts)
     if found is None or not call.context.withheld.isdisjoint(found[0].keys() - call.arguments.keys()):
         return None
     repaired, call.context.repairs = found
@@ -109,7 +112,7 @@ def normalise(emit: Emit) -> Layer:
     def layer(subject: Subject, following: Step) -> Step:
         if not subject.server:
             return following
-        renamer = Renamer.for_schema(subject.tool.input_schema, subject.tool.renames)
+        renamer = Renamer.for_schema(subject.offer.input_schema, subject.offer.renames)
         if renamer is None:
             return following
 

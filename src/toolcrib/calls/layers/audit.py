@@ -8,7 +8,7 @@ import msgspec
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import EVERYTHING, NATIVE
-from toolcrib.core.audit import CALL, CALL_BEGUN, Audit, AuditEntry, NoAudit
+from toolcrib.core.audit import BEGUN, Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.kinds import Ruling
@@ -47,14 +47,15 @@ def witness(log: Audit) -> Layer:
     """Write down what is about to happen, and wait until that is safe; tools that only read are not held up."""
 
     def layer(subject: Subject, following: Step) -> Step:
-        if isinstance(log, NoAudit) or subject.tool.security_level is SecurityLevel.READ_ONLY:
+        if isinstance(log, NoAudit) or subject.offer.security_level is SecurityLevel.READ_ONLY:
             return following
-        server, level = subject.server or NATIVE, str(subject.tool.security_level)
+        server, level = subject.server or NATIVE, str(subject.offer.security_level)
+        event = str(subject.kind) + BEGUN
 
         async def step(call: ToolCall) -> ToolResult:
             caller, context = call.caller, call.context
             entry = AuditEntry(
-                CALL_BEGUN,
+                event,
                 call.name,
                 server,
                 caller.id,
@@ -80,7 +81,7 @@ def unknown_call(call: ToolCall, code: str) -> AuditEntry:
     """The entry of a call whose tool was not found, or that its caller may not know of: nothing tells the two apart,
     except where the caller may know of everything."""
     return AuditEntry(
-        CALL,
+        str(call.kind),
         tool=clean_name(call.name, 200),
         caller=call.caller.id,
         caller_kind=call.caller.kind,

@@ -171,7 +171,7 @@ class BreakerWatch:
     """Judges how the calls of one tool ended, for the breaker of its server."""
 
     def __init__(self, subject: Subject, breakers: Breakers, emit: Emit) -> None:
-        self._server, self._usual_s = subject.server, subject.tool.timeout_s or 0.0
+        self._server, self._usual_s = subject.server, subject.offer.timeout_s or 0.0
         self._clock, self._emit = breakers.clock, emit
         self.breaker = breakers.of(subject.server)
 

@@ -20,7 +20,7 @@ def deadline(default_s: float) -> Layer:
     alarms = Alarms()
 
     def layer(subject: Subject, following: Step) -> Step:
-        usual_s = subject.tool.timeout_s or default_s
+        usual_s = subject.offer.timeout_s or default_s
 
         async def step(call: ToolCall) -> ToolResult:
             timeout_s = call.timeout_s or usual_s
@@ -132,7 +132,7 @@ def replay(sleep: Sleep = asyncio.sleep) -> Layer:
     def layer(subject: Subject, following: Step) -> Step:
         if not subject.server:
             return following
-        may_repeat = subject.tool.is_replayable
+        may_repeat = subject.offer.is_replayable
 
         async def step(call: ToolCall) -> ToolResult:
             try:

@@ -194,10 +194,10 @@ class FleetBook:
         if not subject.server:
             gate = self._own.gate(subject)
             return gate, native(gate, following)
-        if subject.tool.limits.parallel is None:
+        if subject.offer.limits.parallel is None:
             gate = self._own.gate(subject)
             return gate, placed(gate, self._breakers, subject.server, following)
-        shared = self._shared_gate(subject.server, subject.tool.limits.parallel)
+        shared = self._shared_gate(subject.server, subject.offer.limits.parallel)
         return shared, _shared(shared, self._breakers, subject.server, following)
 
     def _shared_gate(self, server: str, places: int) -> FleetGate:
@@ -210,8 +210,9 @@ class FleetBook:
 
     def claims(self, subject: Subject) -> Claims | None:
         """What a call of the subject uses; ``None`` if nothing of it is counted."""
-        limits, caller_rate = subject.tool.limits, self._common.caller_rate
-        named = ((f"server {subject.server}", limits.server_rate), (f"tool {subject.name}", limits.rate))
+        limits, caller_rate = subject.offer.limits, self._common.caller_rate
+        own = f"{subject.offer.kind} {subject.name}"
+        named = ((f"server {subject.server}", limits.server_rate), (own, limits.rate))
         fixed = tuple(Claim(key, rate) for key, rate in named if rate is not None)
         if caller_rate is not None:
             return lambda call: (Claim(f"caller {call.caller.id}", caller_rate), *fixed)

@@ -11,6 +11,7 @@ from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import Emit
 from toolcrib.core.names import RESULT_READ
+from toolcrib.core.tool import RequestKind
 from toolcrib.isolate.helpers import Helpers
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
     """Results up to the limit pass untouched; what cannot be kept passes whole, and is told."""
 
     def layer(subject: Subject, following: Step) -> Step:
-        limit = settings.limit if subject.tool.result_limit is None else subject.tool.result_limit
-        if not limit or (subject.name == RESULT_READ and not subject.server):
+        limit = settings.limit if subject.offer.result_limit is None else subject.offer.result_limit
+        # What a program reads or gets was asked for by its user, not by a model that it would be too much for.
+        if not limit or subject.kind is not RequestKind.CALL or (subject.name == RESULT_READ and not subject.server):
             return following
 
         def trade() -> "Trade":

@@ -28,7 +28,7 @@ def start(common: CommonLimits, clock: Clock) -> Layer:
     """Count a call anew that was let in a while ago; ``clock`` is that of the limits."""
 
     def layer(subject: Subject, following: Step) -> Step:
-        limits = subject.tool.limits
+        limits = subject.offer.limits
         if limits.rate is None and limits.server_rate is None and common.caller_rate is None:
             return following
 
@@ -201,7 +201,7 @@ class LimitBook:
 
     def gate(self, subject: Subject) -> Gate:
         """The places of the subject's server, as many as are configured now."""
-        places = subject.tool.limits.parallel or self._common.parallel
+        places = subject.offer.limits.parallel or self._common.parallel
         gate = self._gates.get(subject.server)
         if gate is None:
             place = f"server {subject.server!r}" if subject.server else "this process"
@@ -212,10 +212,10 @@ class LimitBook:
 
     def admission(self, subject: Subject) -> Admission | None:
         """What counts a call of the subject, or refuses it; ``None`` if there is nothing to count."""
-        limits = subject.tool.limits
+        limits = subject.offer.limits
         fixed = {
             "server": self._window(f"server {subject.server}", limits.server_rate),
-            "tool": self._window(f"tool {subject.name}", limits.rate),
+            "tool": self._window(f"{subject.offer.kind} {subject.name}", limits.rate),
         }
         kinds = {window: kind for kind, window in fixed.items() if window is not None}
         if self._callers is None and not kinds:

@@ -23,7 +23,7 @@ from toolcrib.calls.metrics import Metrics, ToolMetrics
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core import events
 from toolcrib.core.access import EVERYTHING, NATIVE, Decision, Grants, decide
-from toolcrib.core.audit import CALL, Audit, AuditEntry, NoAudit
+from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import CallEnded, CallerError, CallTimeout, InvalidArguments, PermissionDenied, ToolcribError
 from toolcrib.core.events import Emit, Event
@@ -143,6 +143,7 @@ class _Watch:
         "_abouts",
         "_clock",
         "_emit",
+        "_event",
         "_known",
         "_live",
         "_log",
@@ -157,10 +158,11 @@ class _Watch:
     def __init__(self, subject: Subject, watchers: Watchers, told: Told) -> None:
         self._emit, self._log, self._live = watchers.emit, watchers.log, watchers.live
         self._told, self._clock = told, told.clock
-        self._about = subject.server or NATIVE, str(subject.tool.security_level)
+        self._about = subject.server or NATIVE, str(subject.offer.security_level)
         self._reach, self._abouts = subject.reach, dict[Grants, About]()
-        self._known = plain_names(subject.tool.input_schema)
-        self._metrics, self._tally = watchers.metrics, watchers.metrics.of(subject.name)
+        self._known = plain_names(subject.offer.input_schema)
+        self._metrics, self._tally = watchers.metrics, watchers.metrics.of(subject.key)
+        self._event = str(subject.kind)
         self._tells_success = events.hears(watchers.emit, "debug")
         self._writes = not isinstance(watchers.log, NoAudit)
 
@@ -245,7 +247,7 @@ class _Watch:
         if context.repairs:
             context.facts["repairs"] = told_repairs(context.repairs)
         entry = AuditEntry(
-            CALL,
+            self._event,
             call.name,
             server,
             caller.id,

@@ -1,5 +1,6 @@
 """Permit: who may not reach a tool gets no further, and learns no more than that."""
 
+import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache, partial
 
@@ -53,14 +54,14 @@ def refuse(decision: Decision, reach: Reach) -> PermissionDenied:
     if decision is Decision.HIDDEN:
         return not_open()
     if decision is Decision.HELD:
+        named = shlex.quote(reach.key)
         return PermissionDenied(
             f"{reach.name} is in quarantine: {reach.held}.",
-            hint=f"A person must look at it (`toolcrib diff {reach.name}`) and accept it"
-            f" (`toolcrib approve {reach.name}`).",
+            hint=f"A person must look at it (`toolcrib diff {named}`) and accept it (`toolcrib approve {named}`).",
         )
     return PermissionDenied(
         f"{reach.name} is denied by the configuration.",
-        hint=f"A person can allow it: `toolcrib policy {reach.name} allow`.",
+        hint=f"A person can allow it: `toolcrib policy {shlex.quote(reach.name)} allow`.",
     )
 
 
@@ -72,7 +73,7 @@ def shelter(minimum: Mapping[SecurityLevel, IsolationLevel], isolation_of: Isola
     """Refuse what would run with less isolation than its level needs."""
 
     def layer(subject: Subject, following: Step) -> Step:
-        level = subject.tool.security_level
+        level = subject.offer.security_level
         if level not in minimum:
             return following
 

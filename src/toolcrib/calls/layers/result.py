@@ -25,7 +25,7 @@ def result(on_unchecked: OnUnchecked, helpers: Helpers) -> Layer:
     """
 
     def layer(subject: Subject, following: Step) -> Step:
-        schema = subject.tool.output_schema
+        schema = subject.offer.output_schema
         if schema is None:
             return following
         check = compile_check(schema)
@@ -69,7 +69,7 @@ def _judge(outcome: ToolResult, check: SchemaCheck, *, is_foreign: bool) -> str:
 async def _judge_beside(helpers: Helpers, subject: Subject, outcome: ToolResult) -> str:
     """The same, by a helper."""
     try:
-        parts = _encode(subject.tool.output_schema), outcome.raw or b"{}"
+        parts = _encode(subject.offer.output_schema), outcome.raw or b"{}"
         wrong = await helpers.run(judge.RESULT, parts, subject.server)
     except TookTooLong:
         return "is too costly to check against its own output schema."

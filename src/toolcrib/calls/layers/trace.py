@@ -3,7 +3,7 @@
 The caller's trace context comes in the request's ``_meta``, the span's own goes on to the server the same way.
 """
 
-from typing import Any
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer
@@ -14,8 +14,14 @@ from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.core.access import NATIVE
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ToolcribError
+from toolcrib.core.tool import RequestKind
 
-METHOD = "tools/call"
+METHODS = {
+    RequestKind.CALL: "tools/call",
+    RequestKind.READ: "resources/read",
+    RequestKind.GET: "prompts/get",
+    RequestKind.COMPLETE: "completion/complete",
+}
 TOOL_ERROR = "tool_error"
 """What the convention wants for a result that says ``isError``."""
 
@@ -27,14 +33,13 @@ def trace(tracer: Tracer) -> Layer:
     propagator = TraceContextTextMapPropagator()
 
     def layer(subject: Subject, following: Step) -> Step:
-        name = f"{METHOD} {subject.name}"
+        method = METHODS[subject.kind]
+        name = f"{method} {subject.name}"
         attributes = {
-            "mcp.method.name": METHOD,
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": subject.name,
-            "gen_ai.tool.type": "extension" if subject.server else "function",
+            "mcp.method.name": method,
+            **_named(subject),
             "toolcrib.server": subject.server or NATIVE,
-            "toolcrib.level": str(subject.tool.security_level),
+            "toolcrib.level": str(subject.offer.security_level),
         }
 
         async def step(call: ToolCall) -> ToolResult:
@@ -58,6 +63,23 @@ def trace(tracer: Tracer) -> Layer:
         return step
 
     return layer
+
+
+def _named(subject: Subject) -> dict[str, str]:
+    """The conventional names of what is asked for."""
+    match subject.kind:
+        case RequestKind.CALL:
+            return {
+                "gen_ai.operation.name": "execute_tool",
+                "gen_ai.tool.name": subject.name,
+                "gen_ai.tool.type": "extension" if subject.server else "function",
+            }
+        case RequestKind.READ:
+            return {"mcp.resource.uri": subject.name}
+        case RequestKind.GET | RequestKind.COMPLETE:
+            return {"gen_ai.prompt.name": subject.name}
+        case _:
+            assert_never(subject.kind)
 
 
 def _begin(span: Span, call: ToolCall, propagator: TraceContextTextMapPropagator) -> ToolCall:

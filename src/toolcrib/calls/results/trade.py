@@ -35,7 +35,7 @@ class Trade:
         handle = await self._keep(call, raw)
         if handle is None:
             return outcome
-        schema = self._subject.tool.output_schema
+        schema = self._subject.offer.output_schema
         wanted = ShownAs(
             self._kept(handle, len(raw)), None if schema is None else dict(schema), outcome.error is not None
         )
