@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from toolcrib import open_crib, tool
-from toolcrib.sources.native.functions import NativeSource
+from toolcrib.sources.native.source import NativeSource
 
 
 def fresh(number: int) -> Callable[..., list[str]]:

@@ -2,7 +2,7 @@
 
 from toolcrib.catalog.catalog import Catalog, Route
 from toolcrib.core.tool import Example, Tool
-from toolcrib.sources.native.functions import NativeSource
+from toolcrib.sources.native.source import NativeSource
 
 SOURCE = NativeSource()
 

@@ -3,7 +3,7 @@
 from toolcrib.catalog.catalog import Route
 from toolcrib.catalog.confusable import LOOKED_AT, find_confusable
 from toolcrib.core.tool import Tool
-from toolcrib.sources.native.functions import NativeSource
+from toolcrib.sources.native.source import NativeSource
 
 SOURCE = NativeSource()
 

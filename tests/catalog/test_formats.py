@@ -5,7 +5,7 @@ import pytest
 from toolcrib.catalog.catalog import FORMATS, Options, Route, offer_routes
 from toolcrib.core.errors import CallerError
 from toolcrib.core.tool import Tool, from_mcp
-from toolcrib.sources.native.functions import NativeSource
+from toolcrib.sources.native.source import NativeSource
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "x-vendor": {"kept": True}}
 SHOWN = {

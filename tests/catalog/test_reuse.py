@@ -13,7 +13,8 @@ from toolcrib.config.lock import Record
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.sections import PlaceRules, SecurityConfig
 from toolcrib.core.tool import SecurityLevel, Tool
-from toolcrib.sources.native.functions import NativeSource, native_tool
+from toolcrib.sources.native.functions import native_tool
+from toolcrib.sources.native.source import NativeSource
 from toolcrib.testing import FakeSource
 
 SERVERS = ("a", "fi1es", "files")

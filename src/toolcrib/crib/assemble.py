@@ -37,7 +37,8 @@ from toolcrib.crib.servers import CribSettings, Parts
 from toolcrib.crib.sources import SourceMaker, attach_sources, model_key, sub_agents_of
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import IsolationWanted
-from toolcrib.sources.native.functions import NativeSource, NativeTool, define, import_tools, native_tool
+from toolcrib.sources.native.functions import NativeTool, define, import_tools, native_tool
+from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.local import Backend
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.stores.results import ResultStore

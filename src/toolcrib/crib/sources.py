@@ -34,8 +34,8 @@ from toolcrib.sources.mcp.redactor import Redactor
 from toolcrib.sources.mcp.source import McpSource
 from toolcrib.sources.mcp.stdio_link import StdioLink
 from toolcrib.sources.mcp.supervise import Supervisor, SupervisorSettings
-from toolcrib.sources.native.functions import NativeTool, to_failure, to_result
-from toolcrib.sources.native.running import in_workers
+from toolcrib.sources.native.functions import NativeTool, to_result
+from toolcrib.sources.native.source import in_workers, to_failure
 from toolcrib.transports.process.environment import child_environment
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec

@@ -17,7 +17,8 @@ from toolcrib.crib.crib import Crib
 from toolcrib.crib.layers import layer_stack, make_rig
 from toolcrib.crib.replicas import Fleet
 from toolcrib.crib.servers import CribSettings, Parts
-from toolcrib.sources.native.functions import NativeSource, NativeTool
+from toolcrib.sources.native.functions import NativeTool
+from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.lockfile import MemoryRecords
 from toolcrib.testing.source import FakeSource
 

@@ -21,7 +21,8 @@ from toolcrib.core.errors import (
 )
 from toolcrib.core.events import Event
 from toolcrib.core.tool import Deprecation, Example, SecurityLevel, Tool
-from toolcrib.sources.native.functions import NativeSource, define, native_tool, tool
+from toolcrib.sources.native.functions import define, native_tool, tool
+from toolcrib.sources.native.source import NativeSource
 
 
 def add(a: int, b: int = 2) -> int:

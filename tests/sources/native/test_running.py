@@ -12,7 +12,8 @@ from toolcrib import open_crib, tool
 from toolcrib.config.references import Environment
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import DefinitionError, SourceUnavailable
-from toolcrib.sources.native.functions import MARK, NativeSource, native_tool
+from toolcrib.sources.native.functions import MARK, native_tool
+from toolcrib.sources.native.source import NativeSource
 
 
 @pytest.fixture(scope="session")

@@ -1,25 +1,28 @@
 """Keep: a result too large for a model is put aside whole, and the model gets a preview with a handle to read on."""
 
+import asyncio
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from toolcrib.calls.pipeline import Layer, Step, Subject
-from toolcrib.core.call import ToolCall, ToolResult
-from toolcrib.core.errors import ToolcribError
-from toolcrib.core.events import Emit
+from toolcrib.calls.results.document import ResultDocument, encode, fit
+from toolcrib.calls.results.preview import META, Kept
+from toolcrib.calls.results.show import SHOW, ShownAs, show, show_nothing
+from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
+from toolcrib.core.errors import ResultNotKept, ToolcribError
+from toolcrib.core.events import Emit, Event
 from toolcrib.core.names import RESULT_READ
 from toolcrib.core.tool import RequestKind
-from toolcrib.isolate.helpers import Helpers
-
-if TYPE_CHECKING:
-    from toolcrib.calls.results.trade import Trade
+from toolcrib.isolate.helpers import Helpers, TookTooLong
+from toolcrib.schema.check import QUICK_BYTES
 
 BYTES_PER_CHARACTER = 6
 """At most, in JSON: a control character is written as ``\\u0000``."""
 ENVELOPE = 128
+ERROR_SHOWN = 2000
 
 
 class ResultKeeper(Protocol):
@@ -46,22 +49,19 @@ def keep(results: ResultKeeper, settings: KeepSettings, emit: Emit, helpers: Hel
         if not limit or subject.kind is not RequestKind.CALL or (subject.name == RESULT_READ and not subject.server):
             return following
 
-        def trade() -> "Trade":
-            from toolcrib.calls.results.trade import Trade  # late: most programs never see a large result
-
-            return Trade(results, KeepSettings(limit, settings.keep_s), emit, subject, helpers)
+        trade = Trade(results, KeepSettings(limit, settings.keep_s), emit, subject, helpers)
 
         async def step(call: ToolCall) -> ToolResult:
             try:
                 outcome = await following(call)
             except ToolcribError as error:
                 if _weigh_error(error) > limit:
-                    await trade().shorten_error(call, error)
+                    await trade.shorten_error(call, error)
                 raise
             raw = outcome.raw
             if (len(raw) if raw is not None else _weigh(outcome, limit)) <= limit:
                 return outcome
-            return await trade().result(call, outcome)
+            return await trade.result(call, outcome)
 
         return step
 
@@ -100,3 +100,76 @@ def _weigh_error(error: ToolcribError) -> int:
         return len(error.message) + (len(msgspec.json.encode(error.details)) if error.details else 0)
     except (TypeError, ValueError):
         return len(error.message)
+
+
+class Trade:
+    """Trades large results of one tool."""
+
+    def __init__(
+        self, results: ResultKeeper, settings: KeepSettings, emit: Emit, subject: Subject, helpers: Helpers
+    ) -> None:
+        self._results, self._settings, self._emit, self._subject = results, settings, emit, subject
+        self._helpers = helpers
+
+    async def result(self, call: ToolCall, outcome: ToolResult) -> ToolResult:
+        """The preview; the result itself if it cannot be kept, or is a question rather than a result."""
+        raw = encode(outcome.mcp) if outcome.raw is None else outcome.raw
+        document = await asyncio.to_thread(ResultDocument, raw)
+        if document.result_type == "input_required":
+            return outcome
+        handle = await self._keep(call, raw)
+        if handle is None:
+            return outcome
+        schema = self._subject.offer.output_schema
+        wanted = ShownAs(
+            self._kept(handle, len(raw)), None if schema is None else dict(schema), outcome.error is not None
+        )
+        shown = ToolResult(raw=await self._show(raw, wanted))
+        if outcome.error is not None:
+            told = {META: wanted.kept.meta}
+            shown.error = ErrorInfo(outcome.error.code, shown.content[0]["text"], outcome.error.retryable, told)
+        return shown
+
+    async def _show(self, raw: bytes, wanted: ShownAs) -> bytes:
+        """The encoded preview; one of much is put together by a helper."""
+        if len(raw) <= QUICK_BYTES:
+            return await asyncio.to_thread(show, raw, encode(wanted))
+        try:
+            return await self._helpers.run(SHOW, (raw, encode(wanted)), self._subject.server)
+        except TookTooLong:
+            return show_nothing(wanted)
+
+    async def shorten_error(self, call: ToolCall, error: ToolcribError) -> None:
+        """An error that says too much keeps its class and code, and says the rest by handle."""
+        raw = _encode_error(error)
+        handle = await self._keep(call, raw)
+        if handle is None:
+            return
+        kept = self._kept(handle, len(raw))
+        error.message = fit(error.message, min(ERROR_SHOWN, kept.limit // 4))
+        error.hint = f'All it said: {RESULT_READ} {{"handle": "{handle}"}}. {error.hint}'.rstrip()
+        small = {key: value for key, value in error.details.items() if isinstance(value, int | float)}
+        error.details = small | {META: kept.meta}
+
+    async def _keep(self, call: ToolCall, raw: bytes) -> str | None:
+        told = {"tool": call.name, "id": call.id, "caller": call.caller.id, "bytes": len(raw)}
+        try:
+            handle = await self._results.keep(raw, call.caller.id, call.name)
+        except ResultNotKept as error:
+            self._emit(Event("result.not_kept", "warning", told | {"error": str(error)}))
+            return None
+        self._emit(Event("result.kept", "debug", told))
+        return handle
+
+    def _kept(self, handle: str, size: int) -> Kept:
+        return Kept(handle, self._subject.name, size, self._settings.limit, self._settings.keep_s)
+
+
+def _encode_error(error: ToolcribError) -> bytes:
+    """An error as a result that can be kept; of one that is no JSON (a lone surrogate, say), the message alone."""
+    told = {"content": [{"type": "text", "text": error.message}], "isError": True}
+    try:
+        return encode(told | {"structuredContent": error.details})
+    except (TypeError, ValueError):
+        told["content"] = [{"type": "text", "text": error.message.encode(errors="replace").decode()}]
+        return encode(told)

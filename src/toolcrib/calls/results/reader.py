@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any, Protocol
 
+from toolcrib.calls.results.document import ResultDocument
+from toolcrib.calls.results.reading import ReadRequest, answer
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import InvalidArguments
 
@@ -52,7 +54,4 @@ class ResultReader:
 
 
 def _answer(raw: bytes, limit: int, handle: str, part: dict[str, Any]) -> list[dict[str, Any]]:
-    from toolcrib.calls.results.document import ResultDocument  # late: most programs never read on
-    from toolcrib.calls.results.reading import ReadRequest, answer
-
     return answer(ResultDocument(raw), ReadRequest(handle, **part), limit)

@@ -4,19 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.sections import IsolationConfig
 from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.isolate.levels import IsolationWanted, ResourceLimits
+from toolcrib.isolate.plan import Host, confine
+from toolcrib.isolate.proof import Prover, state_path
 from toolcrib.transports.process.spawn import Spawner
 from toolcrib.transports.process.spec import ProcessSpec
-
-if TYPE_CHECKING:  # loaded when the first server is started, or the first level asked for
-    from toolcrib.isolate.plan import Host
-    from toolcrib.isolate.proof import Prover
 
 UNTESTED = "limits, untested"
 """What servers get that ask for nothing: the limits are set, but no self-test was run for their sake."""
@@ -29,23 +26,17 @@ class Isolator:
         self._spawner, self._env, self._settings, self._version = spawner, env, settings, version
 
     @cached_property
-    def host(self) -> "Host":
+    def host(self) -> Host:
         """This machine."""
-        from toolcrib.isolate.plan import Host
-
         return Host.here(self._env)
 
     @cached_property
-    def prover(self) -> "Prover":
+    def prover(self) -> Prover:
         """Who knows what is proven on it."""
-        from toolcrib.isolate.proof import Prover, state_path
-
         return Prover(self._spawner, self.host, state_path(self._env), self._version)
 
     async def around(self, spec: ProcessSpec, server: ServerConfig) -> ProcessSpec:
         """The server's process within its bounds; raises ``SourceUnavailable`` if they cannot be had here."""
-        from toolcrib.isolate.plan import confine
-
         wish = self._wish(server)
         if not self._needs_proof(server):
             return replace(confine(spec, wish, self.host), isolation=UNTESTED)

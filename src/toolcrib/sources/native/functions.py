@@ -1,7 +1,5 @@
 """Native tools: plain Python functions, sync or async, described by their signature."""
 
-import asyncio
-import functools
 import importlib
 import inspect
 from base64 import b64encode
@@ -14,34 +12,20 @@ import msgspec
 
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import (
-    CallCancelled,
     ConfigError,
     DefinitionError,
     InvalidExample,
     InvalidSchema,
-    SourceError,
-    SourceUnavailable,
-    ToolcribError,
     ToolFailed,
-    UnknownTool,
     did_you_mean,
 )
-from toolcrib.core.events import Emit, Event, drop
-from toolcrib.core.source import Listing
+from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel
 from toolcrib.core.tool import Category, Deprecation, Example, JsonObject, SecurityLevel, Tool
-from toolcrib.isolate.levels import IsolationWanted
+from toolcrib.isolate.levels import WORKER_LIMITS, IsolationWanted
 from toolcrib.schema.arguments import apply_defaults
 from toolcrib.schema.check import SchemaCheck, compile_check
 from toolcrib.schema.from_signature import SignatureSchema, signature_schema
 from toolcrib.schema.problems import describe
-from toolcrib.sources.native.running import (
-    RunIsolated,
-    ToolThreads,
-    has_listener,
-    isolation_wish,
-    refuse_isolated,
-    reporting,
-)
 from toolcrib.wire import strict
 
 _NO_PICTURE = (dict, list, int, float)  # made once: a union written in the function is made at each call
@@ -129,7 +113,6 @@ Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 
 MARK = "__toolcrib_tool__"
-CAPACITY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,158 +264,6 @@ def native_tool(function: Function | NativeTool) -> NativeTool:
     return marked if isinstance(marked, NativeTool) else define(function)
 
 
-class NativeSource:
-    """The functions registered in this process, each version of each tool under its name."""
-
-    name = ""
-
-    def __init__(
-        self,
-        functions: Sequence[Function | NativeTool] = (),
-        *,
-        emit: Emit = drop,
-        capacity: int = CAPACITY,
-        run_isolated: RunIsolated = refuse_isolated,
-    ) -> None:
-        self._tools: dict[str, NativeTool] = {}
-        self._capacity = capacity
-        self._run_isolated = run_isolated
-        self._emit = emit
-        self._listeners: list[Callable[[], None]] = []
-        self._threads = ToolThreads(self._abandoned)
-        for function in functions:
-            self.register(function)
-
-    def register(self, function: Function | NativeTool) -> Tool:
-        """Add a tool; a taken name is replaced with a warning, another version of it stands beside."""
-        entry = native_tool(function)
-        previous = self._tools.get(entry.tool.name)
-        self._check_room(entry.tool, previous)
-        if previous is not None and previous.tool.version != entry.tool.version:
-            self._keep_version(previous)
-        elif previous is not None and previous.function is not entry.function:
-            self._emit(Event("tools.registry.replaced", "warning", {"tool": entry.tool.name}))
-        self._tools[entry.tool.name] = entry
-        self._changed()
-        return entry.tool
-
-    def _check_room(self, tool: Tool, previous: NativeTool | None) -> None:
-        is_new = previous is None or previous.tool.version != tool.version
-        if is_new and len(self._tools) >= self._capacity:
-            reason = f"there are {len(self._tools)} tools already, and no more than {self._capacity} may be registered."
-            raise DefinitionError(tool.name, "capacity", reason, hint="Unregister some, or raise [catalog] capacity.")
-
-    def _keep_version(self, entry: NativeTool) -> None:
-        """Keep an older version callable as ``name@version``."""
-        pinned = f"{entry.tool.name}@{entry.tool.version}"
-        self._tools[pinned] = replace(entry, tool=replace(entry.tool, name=pinned))
-
-    def unregister(self, name: str) -> bool:
-        """Remove a tool; whether there was one."""
-        removed = self._tools.pop(name, None) is not None
-        if removed:
-            self._changed()
-        return removed
-
-    def _changed(self) -> None:
-        for listener in self._listeners:
-            listener()
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called whenever a tool comes or goes."""
-        self._listeners.append(listener)
-
-    @property
-    def listing(self) -> Listing:
-        """The tools right now; nothing has to be asked."""
-        return Listing(tuple(_shown(entry.tool) for entry in self._tools.values()))
-
-    async def list_tools(self) -> Listing:
-        """The tools right now."""
-        return self.listing
-
-    async def call_tool(self, call: ToolCall) -> ToolResult:
-        """Run the function; whatever it raises is a failed result, worded for a model."""
-        entry = self._tools.get(call.tool)
-        if entry is None:
-            raise UnknownTool(call.tool, known=list(self._tools))
-        call.context.sent = True
-        try:
-            run = self._run_reporting if has_listener(call.channel) else self._run
-            return to_result(await run(entry, call), structured=entry.tool.output_schema is not None)
-        except ToolcribError:
-            raise
-        except asyncio.CancelledError:
-            if _is_being_cancelled():
-                raise
-            raise CallCancelled(f"{call.name} cancelled itself.") from None
-        except (Exception, SystemExit, BaseExceptionGroup) as error:
-            self._emit(Event("call.raised", "error", {"tool": call.name, "id": call.id, "error": repr(error)}))
-            raise to_failure(call.name, error) from error
-
-    async def _run_reporting(self, entry: NativeTool, call: ToolCall) -> Any:
-        with reporting(call.channel):
-            return await self._run(entry, call)
-
-    async def _run(self, entry: NativeTool, call: ToolCall) -> Any:
-        if entry.isolation is not None:
-            return await self._run_isolated(entry, call)
-        function = _bound(entry, call)
-        if entry.is_async:
-            return await function()
-        value = await self._threads.run(functools.partial(_finish, function), call)
-        if inspect.isasyncgen(value):
-            return [item async for item in value]
-        return await value if inspect.isawaitable(value) else value
-
-    def _abandoned(self, call: ToolCall) -> None:
-        fields = {"tool": call.name, "id": call.id}
-        self._emit(Event("tool.thread.abandoned", "warning", fields))
-
-    async def close(self) -> None:
-        """Nothing to let go of: threads end with what they run, or with the program."""
-
-
-def _finish(function: Callable[[], Any]) -> Any:
-    """Run the function to its end, in the thread it was given; a future cannot carry a ``StopIteration``."""
-    try:
-        value = function()
-        return list(value) if inspect.isgenerator(value) else value
-    except StopIteration as error:
-        raise RuntimeError("StopIteration") from error
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _bound(entry: NativeTool, call: ToolCall) -> Callable[[], Any]:
-    if entry.signature is None:
-        return functools.partial(entry.function, call.arguments)
-    arguments = entry.signature.bind(call.arguments)
-    if entry.signature.call_parameter:
-        arguments[entry.signature.call_parameter] = call
-    return functools.partial(entry.function, **arguments)
-
-
-def to_failure(name: str, error: BaseException) -> SourceError:
-    """What a tool raised, as an error with a code, worded for a model."""
-    cause = str(error) or type(error).__name__
-    if isinstance(error, ConnectionError | TimeoutError):
-        return SourceUnavailable(f"{name}: the service behind this tool is unavailable ({cause}). Try again later.")
-    return ToolFailed(f"{name} failed: {type(error).__name__}: {error}".removesuffix(": "))
-
-
-def _shown(definition: Tool) -> Tool:
-    """The definition with its deprecation said where a model reads it."""
-    if definition.deprecation is None:
-        return definition
-    instead = f" Use {definition.deprecation.use_instead} instead." if definition.deprecation.use_instead else ""
-    note = f"Deprecated: {definition.deprecation.reason}{instead}"
-    return replace(definition, description=f"{definition.description}\n\n{note}".strip())
-
-
 def import_tools(path: str) -> list[Callable[..., Any]]:
     """The function ``module:function`` names, or every ``@tool`` function of ``module``."""
     module_name, _, attribute = path.partition(":")
@@ -448,3 +279,43 @@ def import_tools(path: str) -> list[Callable[..., Any]]:
             raise ConfigError(f"native: {module_name!r} has no function {attribute!r}.")
         return [getattr(module, attribute)]
     return [entry for entry in vars(module).values() if callable(entry) and hasattr(entry, MARK)]
+
+
+def isolation_wish(function: Callable[..., Any], name: str, options: NativeToolOptions) -> IsolationWanted | None:
+    """What an author asks for with ``isolated``, ``isolation`` and the grants; ``None`` if nothing."""
+    wanted = options.isolation or (IsolationLevel.CONFINED if options.isolated else IsolationLevel.NONE)
+    known: tuple[IsolationChoice, ...] = (*IsolationLevel, AUTO)
+    if wanted not in known:
+        raise DefinitionError(name, "isolation", f"{wanted!r} is not one of {', '.join(known)}.")
+    level = known[known.index(wanted)]
+    if level is IsolationLevel.NONE:
+        return None
+    _check_importable(function, name)
+    limits = replace(WORKER_LIMITS, memory_bytes=options.memory_bytes or WORKER_LIMITS.memory_bytes)
+    read, write = _paths(options.read), _paths(options.write)
+    return IsolationWanted(level, read, write, options.network, tuple(options.loopback), limits)
+
+
+def _paths(paths: Sequence[Any]) -> tuple[str, ...]:
+    return tuple(str(path) for path in paths)
+
+
+def _check_importable(function: Callable[..., Any], name: str) -> None:
+    """Its worker finds a function by its name in its module, as anybody else would."""
+    module, qualname = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    if module == "__main__":
+        reason = "a worker cannot import what is defined in the program itself (__main__)."
+    elif not qualname.isidentifier() or inspect.ismethod(function):
+        reason = (
+            f"a worker cannot import {qualname or type(function).__name__!r}, which is not at the top of its module."
+        )
+    elif _takes_call(function):
+        reason = "a worker cannot be given the ToolCall, which belongs to this process."
+    else:
+        return
+    raise DefinitionError(name, "isolation", reason, hint="Use a plain function of a module, or drop isolated.")
+
+
+def _takes_call(function: Callable[..., Any]) -> bool:
+    annotations = getattr(function, "__annotations__", {})
+    return any(each is ToolCall or each == ToolCall.__name__ for each in annotations.values())
