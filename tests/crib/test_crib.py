@@ -817,7 +817,7 @@ async def test_whoever_waits_when_it_closes_gets_an_answer():
 async def test_a_crib_that_was_never_opened_says_so():
     """What to do instead."""
     async with memory_crib() as made:
-        unopened = type(made.crib)(made.crib._parts)
+        unopened = type(made.crib)(made.crib._parts, ())
 
     with pytest.raises(InternalError, match="not open"):
         await unopened.tools()

@@ -1,20 +1,31 @@
 """The layers: which there are, and in which order calls meet them."""
 
 import time
-from dataclasses import replace
 
 import pytest
 from opentelemetry.trace import NoOpTracer
 
 from toolcrib.calls.approvals import MemoryAnswers
+from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.live import Live
 from toolcrib.calls.pipeline import Step, Subject
 from toolcrib.config.model import Config
+from toolcrib.core.audit import NoAudit
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.errors import ConfigError, PermissionDenied
 from toolcrib.core.events import drop
 from toolcrib.crib.assemble import open_crib
-from toolcrib.crib.layers import Onlookers, layer_stack, make_rig
+from toolcrib.crib.layers import layer_stack, make_approvals
+from toolcrib.crib.servers import Parts
+from toolcrib.sources.native.source import NativeSource
+from toolcrib.stores.lockfile import MemoryRecords
+from toolcrib.testing import FakeSource
+
+
+def some_parts(live: Live | None = None) -> Parts:
+    inbox = Inbox(time.monotonic)
+    desk = make_approvals(Config(), drop, MemoryAnswers(), NoAudit(), inbox)
+    return Parts(NativeSource(), lambda server: FakeSource(server.name), MemoryRecords(), desk, inbox, live=live)
 
 
 def test_the_layers_are_listed_in_the_order_a_call_meets_them():
@@ -22,7 +33,7 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
     named before checked, checked before sent; a server in trouble is left alone before it is asked again;
     limits hold once more right before it runs.
     """
-    layers = layer_stack(Config(), make_rig(Config(), lambda event: None, MemoryAnswers()))
+    layers = layer_stack(Config(), some_parts())
 
     assert [layer.__qualname__.partition(".")[0] for layer in layers] == [
         "observe",
@@ -44,9 +55,9 @@ def test_the_layers_are_listed_in_the_order_a_call_meets_them():
 
 def test_calls_that_are_watched_are_seen_before_anything_is_refused_and_again_at_their_source():
     """First of all, and where their tool's own time begins."""
-    rig = replace(make_rig(Config(), drop, MemoryAnswers()), live=Live(time.time, time.perf_counter))
+    parts = some_parts(Live(time.time, time.perf_counter))
 
-    names = [layer.__qualname__.partition(".")[0] for layer in layer_stack(Config(), rig)]
+    names = [layer.__qualname__.partition(".")[0] for layer in layer_stack(Config(), parts)]
 
     assert names[:2] == ["observe", "permit"]
     assert names[-2:] == ["freshen", "at_source"]
@@ -54,11 +65,7 @@ def test_calls_that_are_watched_are_seen_before_anything_is_refused_and_again_at
 
 async def test_traces_that_are_wanted_come_with_a_layer_of_their_own():
     """Outermost, around everything."""
-    onlookers = Onlookers(tracer=NoOpTracer())
-
-    rig = make_rig(Config(), drop, MemoryAnswers())
-
-    assert layer_stack(Config(), rig, onlookers)[0].__qualname__ == "trace.<locals>.layer"
+    assert layer_stack(Config(), some_parts(), tracer=NoOpTracer())[0].__qualname__ == "trace.<locals>.layer"
 
 
 def double(number: int) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from toolcrib.calls.approvals import MemoryAnswers
+from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
 from toolcrib.calls.pipeline import Layer
@@ -30,10 +31,10 @@ from toolcrib.core.source import ToolSource
 from toolcrib.crib.backend import find_backend, replica_name
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import LateLibrary
-from toolcrib.crib.layers import Onlookers, find_tracer, layer_stack, make_rig, noted, open_audit
+from toolcrib.crib.layers import find_tracer, layer_stack, make_approvals, noted, open_audit
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
-from toolcrib.crib.servers import CribSettings, Parts
+from toolcrib.crib.servers import Parts
 from toolcrib.crib.sources import SourceMaker, attach_sources, model_key, sub_agents_of
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import IsolationWanted
@@ -167,34 +168,33 @@ async def _assemble(loaded: Loaded, backend: Backend, around: Environment, emit:
     maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
     native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
     ledger = backend.lock(loaded.lock)
-    log = open_audit(config, noted(backend), emit)
-    onlookers = Onlookers(maker.redact if config.audit.values else None, find_tracer(config, around.env))
+    log, inbox = open_audit(config, noted(backend), emit), Inbox(time.monotonic)
     fleet = await join_fleet(backend, replica_name(config), emit)
     marks = Marks(fleet.coordination, await backend.secret()) if fleet is not None else None
-    rig = make_rig(config, emit, ledger or MemoryAnswers(), log, marks)
-    watched = Live(time.time, time.perf_counter, hide=maker.hide) if options.live else None
-    rig = replace(
-        rig,
-        results=None if options.one_shot else kept,
-        live=watched,
-        fleet=backend.coordination,
-        helpers=maker.helpers,
-    )
     parts = Parts(
         native=native,
         make_source=maker,
         records=ledger or MemoryRecords(),
-        layers=layer_stack(config, rig, onlookers, maker.isolation_of, options.layers),
-        rig=rig,
-        settings=CribSettings(config.list_grace_s, options.prefix, config.capacity),
+        desk=make_approvals(config, emit, ledger or MemoryAnswers(), log, inbox, marks),
+        inbox=inbox,
+        emit=emit,
+        log=log,
+        results=None if options.one_shot else kept,
+        live=Live(time.time, time.perf_counter, hide=maker.hide) if options.live else None,
+        coordination=backend.coordination,
+        helpers=maker.helpers,
         security=config.security,
-        close_last=_closing(maker, library, *([] if workspace is None else [workspace]), backend),
+        list_grace_s=config.list_grace_s,
+        prefix=options.prefix,
+        capacity=config.capacity,
         ledger=ledger,
         supply=find_supply(config, around, emit),
         fleet=fleet,
         attached=attached,
+        close_last=_closing(maker, library, *([] if workspace is None else [workspace]), backend),
     )
-    crib = Crib(parts)
+    redact, tracer = maker.redact if config.audit.values else None, find_tracer(config, around.env)
+    crib = Crib(parts, layer_stack(config, parts, options.layers, maker.isolation_of, redact, tracer))
     crib.loaded, crib.around = loaded, around
     if workspace is not None:
         workspace.tooling = crib

@@ -11,7 +11,7 @@ from typing import Any, Self
 import msgspec
 
 from toolcrib.calls.layers.audit import unknown_call
-from toolcrib.calls.pipeline import Step, compose
+from toolcrib.calls.pipeline import Layer, Step, compose
 from toolcrib.calls.results.shown import encode_result
 from toolcrib.catalog.catalog import Catalog, DialectOffer, Options, Route, offer_routes
 from toolcrib.catalog.current import Current
@@ -41,12 +41,9 @@ OTHER_KINDS = tuple(kind for kind in OfferKind if kind is not OfferKind.TOOL)
 class Crib:
     """One catalogue and one call path over many sources; as a source itself, see ``as_source``."""
 
-    def __init__(self, parts: Parts) -> None:
-        rig, settings = parts.rig, parts.settings
-        self._parts, self._emit = parts, rig.emit
-        self._current = Current(
-            parts.native, parts.security, rig.emit, prefix=settings.prefix, capacity=settings.capacity
-        )
+    def __init__(self, parts: Parts, layers: Sequence[Layer]) -> None:
+        self._parts, self._layers, self._emit = parts, layers, parts.emit
+        self._current = Current(parts.native, parts.security, parts.emit, prefix=parts.prefix, capacity=parts.capacity)
         self._current.on_change(self._forget_steps)
         self._finder: Finder | None = None
         self._steps: dict[RequestKind, dict[str, tuple[str, Step]]] = {kind: {} for kind in RequestKind}
@@ -56,23 +53,23 @@ class Crib:
         self._numbers = itertools.count(1)
         self.loaded, self.around = Loaded(Config()), Environment()
         """The configuration it was made from, and where; for the server."""
-        self.has_prefixes = settings.prefix
+        self.has_prefixes = parts.prefix
         """Whether tools are named with their server."""
         self.servers = Servers(parts, self._current)
         """The configured servers: refresh, restart, add, change, remove."""
         self.search = ToolSearch()
         """The index that tools are found by."""
-        self.desk = rig.desk
+        self.desk = parts.desk
         """Approvals: terminal, client and inbox attach here to ask people."""
-        self.inbox = rig.inbox
+        self.inbox = parts.inbox
         """Approval questions that wait for a person."""
-        self.live = rig.live
+        self.live = parts.live
         """Running and recent calls; ``None`` where there is no live view."""
-        self.audit = rig.log
+        self.audit = parts.log
         """Where calls and security decisions are written down."""
-        self.metrics = rig.metrics
+        self.metrics = parts.metrics
         """The tallies of all calls."""
-        self.coordination = rig.fleet
+        self.coordination = parts.coordination
         """The other replicas, where there are any."""
         self.fleet = parts.fleet
         """The replicas that this one shares its state with, if it does."""
@@ -83,8 +80,8 @@ class Crib:
         """Know the servers, with what earlier runs found out about them; none is started."""
         self.desk.current = self._reach_now
         await self.servers.open(servers)
-        fresh, prefix = self.servers.fresh, self._parts.settings.prefix
-        self._finder = Finder(fresh, lambda: self.catalog, self._parts.rig, prefix=prefix)
+        fresh = self.servers.fresh
+        self._finder = Finder(fresh, lambda: self.catalog, self._parts)
         if self.fleet is not None:
             await self.fleet.open(fresh, self.inbox)
         return self
@@ -146,7 +143,7 @@ class Crib:
 
     async def current(self, grace_s: float | None = None) -> Catalog:
         """The catalog, after asking those servers that must be asked; waits at most the grace."""
-        await self.servers.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
+        await self.servers.need(self._parts.list_grace_s if grace_s is None else grace_s)
         return self.catalog
 
     async def find(
@@ -289,7 +286,7 @@ class Crib:
         if self.catalog.find(call.kind, call.name) is None:
             await self.servers.find(call.timeout_s)
         route = await self._finder.find(call)
-        step = compose(self._parts.layers, self._finder.subject_of(route, call.kind), route.source.call_tool)
+        step = compose(self._layers, self._finder.subject_of(route, call.kind), route.source.call_tool)
         found = self._steps[call.kind][call.name] = route.offer.name, step
         return found
 
@@ -345,7 +342,7 @@ class Crib:
 
     async def show(self, result: ToolResult, execution_id: str, duration_ms: float) -> bytes:
         """A result as JSON for people's programs; a large one is decoded by a helper."""
-        return await encode_result(self._parts.rig.helpers, result, execution_id, duration_ms)
+        return await encode_result(self._parts.helpers, result, execution_id, duration_ms)
 
     async def close(self) -> None:
         """Stop everything; safe to call twice."""
@@ -357,7 +354,7 @@ class Crib:
                 await self.fleet.close()
         finally:
             await asyncio.gather(self.servers.close(), self._parts.native.close(), return_exceptions=True)
-            await self._parts.rig.helpers.close()
+            await self._parts.helpers.close()
             if self._parts.close_last is not None:
                 await self._parts.close_last()
             await self.audit.close()

@@ -19,14 +19,14 @@ from toolcrib.core.events import Event
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import split_name
 from toolcrib.core.tool import ASKED_OF, RequestKind
-from toolcrib.crib.servers import Rig
+from toolcrib.crib.servers import Parts
 
 
 class Finder:
     """Finds the route of a tool that is called for the first time."""
 
-    def __init__(self, refresher: Refresher, catalog: Callable[[], Catalog], rig: Rig, *, prefix: bool) -> None:
-        self._fresh, self._catalog, self._rig, self._prefix = refresher, catalog, rig, prefix
+    def __init__(self, refresher: Refresher, catalog: Callable[[], Catalog], parts: Parts) -> None:
+        self._fresh, self._catalog, self._parts = refresher, catalog, parts
 
     async def find(self, call: ToolCall) -> Route:
         """The route, after its server was asked once in this run: what an earlier run accepted may have changed since.
@@ -64,7 +64,7 @@ class Finder:
             self.note_unknown(call, CallCancelled("The caller gave up before the tool was found."))
             raise
         except UnknownTool as error:
-            self._rig.emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
+            self._parts.emit(Event("call.unknown", "warning", {"tool": call.name[:200]}))
             told = error if call.caller.grants == EVERYTHING else not_open()
             self.note_unknown(call, told)
             raise told from None
@@ -74,15 +74,15 @@ class Finder:
 
     def _tell_not_begun(self, call: ToolCall, error: ToolcribError) -> None:
         fields = {"tool": call.name, "id": call.id, "caller": call.caller.id, "seconds": 0.0, "code": error.code}
-        self._rig.emit(Event(events.CALL_FINISHED, "warning", fields))
+        self._parts.emit(Event(events.CALL_FINISHED, "warning", fields))
         self.note_unknown(call, error)
 
     def note_unknown(self, call: ToolCall, error: ToolcribError) -> None:
         """What never reaches the layers leaves an entry, too."""
-        self._rig.metrics.count_unknown(error.code)
-        self._rig.log.note(unknown_call(call, error.code))
-        if self._rig.live is not None:
-            self._rig.live.note(call, clean_name(call.name, 200), error, shape_of(call.arguments))
+        self._parts.metrics.count_unknown(error.code)
+        self._parts.log.note(unknown_call(call, error.code))
+        if self._parts.live is not None:
+            self._parts.live.note(call, clean_name(call.name, 200), error, shape_of(call.arguments))
 
     async def _discover_for(self, call: ToolCall) -> Route:
         """What nobody has seen yet may belong to a server nobody has asked yet."""
@@ -94,7 +94,7 @@ class Finder:
                 record = await finding
                 if self._catalog().find(call.kind, name) is not None:
                     break
-                if record.status is DiscoveryStatus.FAILED and self._prefix:
+                if record.status is DiscoveryStatus.FAILED and self._parts.prefix:
                     status = self._fresh.shelves[record.server].source.status()
                     raise SourceUnavailable(record.error, details=status.details)
         finally:
@@ -112,7 +112,7 @@ class Finder:
 
     def _possible_shelves(self, name: str) -> list[ServerShelf]:
         shelves = self._fresh.shelves
-        if not self._prefix:
+        if not self._parts.prefix:
             return list(shelves.values())
         try:
             shelf = shelves.get(split_name(name)[0])

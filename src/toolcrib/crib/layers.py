@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from toolcrib.calls.approvals import AnswerBook, Approvals, ApprovalSettings
@@ -13,7 +13,7 @@ from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.layers.approve import approve
 from toolcrib.calls.layers.arguments import arguments, normalise
 from toolcrib.calls.layers.audit import witness
-from toolcrib.calls.layers.breaker import Breakers, breaker
+from toolcrib.calls.layers.breaker import breaker
 from toolcrib.calls.layers.deadline import deadline, freshen, replay
 from toolcrib.calls.layers.fleet_limit import fleet_limit
 from toolcrib.calls.layers.keep import KeepSettings, keep
@@ -22,7 +22,6 @@ from toolcrib.calls.layers.observe import Told, Watchers, at_source, observe
 from toolcrib.calls.layers.permit import IsolationOf, permit, shelter
 from toolcrib.calls.layers.result import result
 from toolcrib.calls.marks import Marks
-from toolcrib.calls.metrics import Metrics
 from toolcrib.calls.pipeline import Layer, Step, Subject
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
@@ -33,33 +32,12 @@ from toolcrib.core.errors import ConfigError, ToolcribError, ToolFailed
 from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.kinds import IsolationLevel
 from toolcrib.crib.backend import find_backend
-from toolcrib.crib.servers import Rig
+from toolcrib.crib.servers import Parts
 from toolcrib.stores.audit.note import HeadNote, NotedPlace
 from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.local import Backend
 from toolcrib.stores.paths import witness_directory
 from toolcrib.version import VERSION
-
-
-@dataclass(frozen=True, slots=True)
-class Onlookers:
-    """What the layers that only look on need besides the log."""
-
-    redact: Callable[[str], str] | None = None
-    """Takes the secrets out of arguments whose values shall be in the log; ``None`` keeps values out of it."""
-    tracer: Any = None
-    """An OpenTelemetry tracer."""
-
-    def spans(self) -> list[Layer]:
-        """The layer that opens a span around all others, if there is a tracer."""
-        if self.tracer is None:
-            return []
-        from toolcrib.calls.layers.trace import trace
-
-        return [trace(self.tracer)]
-
-
-NOBODY = Onlookers()
 
 
 def audit_place(config: Config, around: Environment) -> NotedPlace:
@@ -123,15 +101,12 @@ def _is_hinted(env: Mapping[str, str]) -> bool:
     return bool(exporter or env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or env.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"))
 
 
-def make_rig(
-    config: Config, emit: Emit, answers: AnswerBook, log: Audit | None = None, marks: Marks | None = None
-) -> Rig:
-    """What the layers of one Crib share."""
-    inbox = Inbox(time.monotonic)
+def make_approvals(
+    config: Config, emit: Emit, answers: AnswerBook, log: Audit, inbox: Inbox, marks: Marks | None = None
+) -> Approvals:
+    """What asks people: by the client, or in the inbox."""
     settings = ApprovalSettings(config.security.ask_timeout_s)
-    audit_log = log or NoAudit()
-    desk = Approvals(answers, settings, audit_log, emit=emit, surfaces=[ClientSurface(), inbox], marks=marks)
-    return Rig(emit, Metrics(), Breakers(time.monotonic), desk, inbox, audit_log)
+    return Approvals(answers, settings, log, emit=emit, surfaces=[ClientSurface(), inbox], marks=marks)
 
 
 async def nowhere(subject: Subject) -> IsolationLevel | None:
@@ -142,38 +117,51 @@ async def nowhere(subject: Subject) -> IsolationLevel | None:
 
 def layer_stack(
     config: Config,
-    rig: Rig,
-    onlookers: Onlookers = NOBODY,
-    isolation_of: IsolationOf = nowhere,
+    parts: Parts,
     own: Sequence[Layer] = (),
+    isolation_of: IsolationOf = nowhere,
+    redact: Callable[[str], str] | None = None,
+    tracer: Any = None,
 ) -> list[Layer]:
-    """What every call passes, first to last; ``own`` are the program's, which see only what may be run."""
+    """What every request passes, first to last; ``own`` are the program's, which see only what may be run.
+
+    ``redact`` takes the secrets out of arguments whose values shall be in the audit log; without it none are. With a
+    ``tracer`` of OpenTelemetry, there is a span around all other layers.
+    """
 
     def unchecked(tool: str, reason: str) -> None:
-        rig.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
+        parts.emit(Event("tool.unchecked", "warning", {"tool": tool, "reason": reason}))
 
-    clock = time.perf_counter if rig.live is None else rig.live.clock
-    told = Told(clock, redact=onlookers.redact, slow_s=config.slow_call_s)
+    clock = time.perf_counter if parts.live is None else parts.live.clock
+    told = Told(clock, redact=redact, slow_s=config.slow_call_s)
     return [
-        *onlookers.spans(),
-        observe(Watchers(rig.metrics, rig.emit, rig.log, rig.live), told),
+        *_spans(tracer),
+        observe(Watchers(parts.metrics, parts.emit, parts.log, parts.live), told),
         permit(),
         shelter(config.isolation.minimum, isolation_of),
-        approve(rig.desk, make_seal(config.security.ask_timeout_s, rig.desk.secret)),
+        approve(parts.desk, make_seal(config.security.ask_timeout_s, parts.desk.secret)),
         deadline(config.call_timeout_s),
-        _limiting(config, rig),
-        witness(rig.log),
-        *_keeping(config, rig),
-        normalise(rig.emit),
-        arguments(unchecked, rig.helpers, rig.emit),
-        result(unchecked, rig.helpers),
+        _limiting(config, parts),
+        witness(parts.log),
+        *_keeping(config, parts),
+        normalise(parts.emit),
+        arguments(unchecked, parts.helpers, parts.emit),
+        result(unchecked, parts.helpers),
         *own_layers(own),
-        breaker(rig.breakers, rig.emit),
+        breaker(parts.breakers, parts.emit),
         replay(),
-        start(config.limits, rig.breakers.clock),
+        start(config.limits, parts.breakers.clock),
         freshen(),
-        *([] if rig.live is None else [at_source()]),
+        *([] if parts.live is None else [at_source()]),
     ]
+
+
+def _spans(tracer: Any) -> list[Layer]:
+    if tracer is None:
+        return []
+    from toolcrib.calls.layers.trace import trace  # needs the extra otel
+
+    return [trace(tracer)]
 
 
 def own_layers(layers: Sequence[Layer]) -> list[Layer]:
@@ -211,15 +199,15 @@ def make_seal(lifetime_s: float, secret: bytes) -> Seal:
     return Seal(Moments() if secret else elapsed, lifetime_s, secret)
 
 
-def _limiting(config: Config, rig: Rig) -> Layer:
+def _limiting(config: Config, parts: Parts) -> Layer:
     """With other replicas, limits hold over all of them."""
-    if rig.fleet is None:
-        return limit(config.limits, rig.breakers)
-    return fleet_limit(config.limits, rig.breakers, rig.fleet)
+    if parts.coordination is None:
+        return limit(config.limits, parts.breakers)
+    return fleet_limit(config.limits, parts.breakers, parts.coordination)
 
 
-def _keeping(config: Config, rig: Rig) -> list[Layer]:
+def _keeping(config: Config, parts: Parts) -> list[Layer]:
     """Without a place for them, no result is too large."""
-    if rig.results is None:
+    if parts.results is None:
         return []
-    return [keep(rig.results, KeepSettings(config.results.limit, config.results.keep_s), rig.emit, rig.helpers)]
+    return [keep(parts.results, KeepSettings(config.results.limit, config.results.keep_s), parts.emit, parts.helpers)]

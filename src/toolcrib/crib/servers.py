@@ -1,7 +1,8 @@
-"""The servers of a Crib while it runs, what a Crib is made of, and what its layers share."""
+"""The servers of a Crib while it runs, and what a Crib is made of."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,6 @@ from toolcrib.calls.layers.breaker import Breakers
 from toolcrib.calls.layers.keep import ResultKeeper
 from toolcrib.calls.live import Live
 from toolcrib.calls.metrics import Metrics
-from toolcrib.calls.pipeline import Layer
 from toolcrib.catalog.current import Current
 from toolcrib.catalog.entries import server_health
 from toolcrib.catalog.records import RecordStore, ServerShelf
@@ -22,10 +22,10 @@ from toolcrib.config.model import ServerConfig, is_same_connection
 from toolcrib.config.sections import SecurityConfig
 from toolcrib.core import events
 from toolcrib.core.access import LOCAL_USER, Caller
-from toolcrib.core.audit import Audit, AuditEntry
+from toolcrib.core.audit import Audit, AuditEntry, NoAudit
 from toolcrib.core.coordination import Coordination
 from toolcrib.core.errors import InternalError, UnknownServer, UnknownTool
-from toolcrib.core.events import Emit, Event
+from toolcrib.core.events import Emit, Event, drop
 from toolcrib.core.names import join_name
 from toolcrib.core.source import LocalSource, ServerSource
 from toolcrib.core.view import ServerHealth
@@ -35,46 +35,31 @@ from toolcrib.isolate.helpers import Helpers
 
 
 @dataclass(frozen=True, slots=True)
-class Rig:
-    """One of each."""
-
-    emit: Emit
-    metrics: Metrics
-    breakers: Breakers
-    desk: Approvals
-    inbox: Inbox
-    log: Audit
-    results: ResultKeeper | None = None
-    """Where results are kept that are too large for a model."""
-    live: Live | None = None
-    """The running calls, for the live view."""
-    fleet: Coordination | None = None
-    """The other replicas, where there are any: limits hold over all of them."""
-    helpers: Helpers = field(default_factory=Helpers)
-    """Processes for what would hold up the event loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class CribSettings:
-    """How a Crib behaves as a whole."""
-
-    list_grace_s: float = 5.0
-    prefix: bool = True
-    capacity: int = 10_000
-
-
-@dataclass(frozen=True, slots=True)
 class Parts:
-    """One of each."""
+    """What a Crib is made of: one of each."""
 
     native: LocalSource
     make_source: Callable[[ServerConfig], ServerSource]
     records: RecordStore
-    layers: Sequence[Layer]
-    rig: Rig
-    settings: CribSettings = CribSettings()
+    desk: Approvals
+    inbox: Inbox
+    emit: Emit = drop
+    log: Audit = field(default_factory=NoAudit)
+    metrics: Metrics = field(default_factory=Metrics)
+    breakers: Breakers = field(default_factory=lambda: Breakers(time.monotonic))
+    results: ResultKeeper | None = None
+    """Where results are kept that are too large for a model."""
+    live: Live | None = None
+    """The running calls, for the live view."""
+    coordination: Coordination | None = None
+    """The other replicas, where there are any: limits hold over all of them."""
+    helpers: Helpers = field(default_factory=Helpers)
+    """Processes for what would hold up the event loop."""
     security: SecurityConfig = field(default_factory=SecurityConfig)
-    close_last: Callable[[], Any] | None = None
+    list_grace_s: float = 5.0
+    prefix: bool = True
+    """Whether tools are named with their server."""
+    capacity: int = 10_000
     ledger: LockStore | None = None
     """Where records and answers outlive the process, for those who look after them."""
     supply: Supply | None = None
@@ -83,13 +68,14 @@ class Parts:
     """The replicas that this one shares its state with."""
     attached: Mapping[str, AttachedSource] = field(default_factory=dict)
     """The program's own sources, by name."""
+    close_last: Callable[[], Any] | None = None
 
 
 class Servers:
     """Which there are, enabled or not; when the tools of any may have changed, the catalog is merged anew."""
 
     def __init__(self, parts: Parts, current: Current) -> None:
-        self._parts, self._rig, self._current = parts, parts.rig, current
+        self._parts, self._current = parts, current
         self.supply = parts.supply
         """Where servers are found that are not written down, if anywhere."""
         self._disabled: dict[str, ServerConfig] = {}
@@ -110,13 +96,13 @@ class Servers:
             self._put(server, records)
         self._current.merge(self.shelves.values(), first=True)
         if self.supply is not None:
-            self.supply.open(self._follow, self._rig.emit)
+            self.supply.open(self._follow, self._parts.emit)
 
     def _with_attached(self, written: Mapping[str, ServerConfig]) -> dict[str, ServerConfig]:
         """The program's own sources stay, whatever is written down; their names are taken."""
         attached = self._parts.attached
         for name in attached.keys() & written.keys():
-            self._rig.emit(Event("server.name.taken", "warning", {"server": name}))
+            self._parts.emit(Event("server.name.taken", "warning", {"server": name}))
         return {**written, **{name: source.config for name, source in attached.items()}}
 
     def _merge(self) -> None:
@@ -125,11 +111,11 @@ class Servers:
 
     def _tell(self, event: Event) -> None:
         """Pass on what discovery tells; a tool that goes into quarantine is a decision, to be written down."""
-        self._rig.emit(event)
+        self._parts.emit(event)
         if event.name == events.TOOL_HELD:
             server, tool = event.fields["server"], event.fields["tool"]
             details = {"reason": event.fields["reason"]}
-            self._rig.log.note(AuditEntry("pin", join_name(server, tool), server, decision="held", details=details))
+            self._parts.log.note(AuditEntry("pin", join_name(server, tool), server, decision="held", details=details))
 
     def _put(self, server: ServerConfig, records: Mapping[str, Record]) -> None:
         if server.enabled:
@@ -142,8 +128,8 @@ class Servers:
         """That a server goes into quarantine is a decision, too."""
         if shelf.barred:
             name, details = shelf.config.name, {"reason": shelf.barred}
-            self._rig.emit(Event(events.SERVER_HELD, "warning", {"server": name} | details))
-            self._rig.log.note(AuditEntry("pin", "", name, decision="held", details=details))
+            self._parts.emit(Event(events.SERVER_HELD, "warning", {"server": name} | details))
+            self._parts.log.note(AuditEntry("pin", "", name, decision="held", details=details))
 
     @property
     def is_open(self) -> bool:
@@ -175,7 +161,7 @@ class Servers:
 
     def health(self) -> dict[str, ServerHealth]:
         """How each enabled one is doing."""
-        breakers = self._rig.breakers
+        breakers = self._parts.breakers
         return {name: server_health(shelf, *breakers.standing(name)) for name, shelf in sorted(self.shelves.items())}
 
     # Asking them
@@ -188,7 +174,7 @@ class Servers:
     async def find(self, grace_s: float | None = None) -> None:
         """Ask for those that are found elsewhere, if that is due; the first to need them waits for the grace."""
         if self.supply is not None:
-            await self.supply.need(self._parts.settings.list_grace_s if grace_s is None else grace_s)
+            await self.supply.need(self._parts.list_grace_s if grace_s is None else grace_s)
 
     def wake(self) -> None:
         """A client connected: start refreshing stale listings."""
@@ -203,7 +189,7 @@ class Servers:
         for name in names:
             self._need(name)
         for name in names or self.shelves:
-            self._rig.breakers.forgive(name)
+            self._parts.breakers.forgive(name)
         return await self.fresh.refresh(names or list(self.shelves))
 
     async def restart(self, name: str) -> Record:
@@ -235,7 +221,7 @@ class Servers:
         for server in sorted({*barred, *(route.server for route in wanted)}):
             accepted = [route for route in wanted if route.server == server]
             for tool in [route.reach.key for route in accepted] or [""]:
-                await self._rig.log.commit(AuditEntry("pin", tool, server, by.id, by.kind, decision="accepted"))
+                await self._parts.log.commit(AuditEntry("pin", tool, server, by.id, by.kind, decision="accepted"))
             still()
             await self.fresh.accept(server, [route.offer.key for route in accepted])
         return [*barred, *(route.reach.key for route in wanted)]
@@ -255,7 +241,7 @@ class Servers:
         """Make the running servers those of a new configuration; the names of what changed."""
         if security is not None and security != self._current.security:
             self._current.security = security
-            self._rig.desk.settings = replace(self._rig.desk.settings, timeout_s=security.ask_timeout_s)
+            self._parts.desk.settings = replace(self._parts.desk.settings, timeout_s=security.ask_timeout_s)
             self.fresh.look_anew(security.pins)
             self._merge()
         self._written = self._with_attached(written)
@@ -288,7 +274,7 @@ class Servers:
             shelf.config = server
             return None
         self.fresh.remove(name)
-        self._rig.breakers.forgive(name)
+        self._parts.breakers.forgive(name)
         if server is not None:
             self._put(server, records)
         return shelf
@@ -296,7 +282,7 @@ class Servers:
     def _announce(self, name: str, *, was_there: bool, is_there: bool) -> None:
         what = events.SERVER_CHANGED if was_there else events.SERVER_CREATED
         event = Event(what if is_there else events.SERVER_REMOVED, fields={"server": name})
-        for tell in (self._rig.emit, *self._listeners):
+        for tell in (self._parts.emit, *self._listeners):
             tell(event)
 
     async def stop(self) -> None:

@@ -1,22 +1,24 @@
 """A whole Crib in memory, with everything it tells kept in a list."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import UNSET
 
 from toolcrib.calls.approvals import MemoryAnswers
+from toolcrib.calls.inbox import Inbox
 from toolcrib.calls.live import Live
 from toolcrib.calls.marks import Marks
 from toolcrib.config.model import Config, ServerConfig
 from toolcrib.core.audit import Audit, NoAudit
 from toolcrib.core.events import Event
 from toolcrib.crib.crib import Crib
-from toolcrib.crib.layers import layer_stack, make_rig
+from toolcrib.crib.layers import layer_stack, make_approvals
 from toolcrib.crib.replicas import Fleet
-from toolcrib.crib.servers import CribSettings, Parts
+from toolcrib.crib.servers import Parts
 from toolcrib.sources.native.functions import NativeTool
 from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.lockfile import MemoryRecords
@@ -95,18 +97,23 @@ def _make(
 
     fleet = beside.fleet
     marks = Marks(fleet.coordination, b"what all replicas of a test know") if fleet is not None else None
-    rig = replace(make_rig(config, events.append, MemoryAnswers(), beside.audit, marks), live=beside.live)
+    inbox = Inbox(time.monotonic)
     parts = Parts(
         native=native,
         make_source=make_source,
         records=beside.records,
-        layers=layer_stack(config, rig),
-        rig=rig,
-        settings=CribSettings(config.list_grace_s, prefix, config.capacity),
+        desk=make_approvals(config, events.append, MemoryAnswers(), beside.audit, inbox, marks),
+        inbox=inbox,
+        emit=events.append,
+        log=beside.audit,
+        live=beside.live,
         security=config.security,
+        list_grace_s=config.list_grace_s,
+        prefix=prefix,
+        capacity=config.capacity,
         fleet=fleet,
     )
-    crib = Crib(parts)
+    crib = Crib(parts, layer_stack(config, parts))
     return MemoryCrib(crib, native, beside.records, events, made, upcoming)
 
 
