@@ -39,7 +39,7 @@ MEASURES = (
     Measure("lines of the longest module", 500, 500),
     Measure("modules with exactly one importer", 100, 100),
     Measure("modules in cycles, late and typing imports too", 13, 0),
-    Measure("imports inside functions", 118, 0),
+    Measure("imports inside functions that save no start", 118, 0),
     Measure("public class names used twice or more", 0, 0),
     Measure("rooms the command line imports", 17, 15),
 )
@@ -51,7 +51,10 @@ class House:
 
     lines: dict[str, int] = field(default_factory=dict)
     importers: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    late: list[str] = field(default_factory=list)
+    late: list[tuple[str, str, str]] = field(default_factory=list)
+    """Module, where, and what it imports inside a function."""
+    brings: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """What each module imports when it is loaded: our modules, and libraries by name."""
     classes: Counter[str] = field(default_factory=Counter)
     cli_rooms: set[str] = field(default_factory=set)
 
@@ -65,7 +68,7 @@ class House:
             max(full),
             len(self.lonely()),
             len(self.entangled()),
-            len(self.late),
+            len(self.unexplained()),
             len(self.twice()),
             len(self.cli_rooms),
         )
@@ -79,6 +82,21 @@ class House:
         """The modules that need themselves, by way of others."""
         needs = {name: {other for other in self.lines if name in self.importers[other]} for name in self.lines}
         return sorted(name for name in needs if name in _reached(needs, name))
+
+    def unexplained(self) -> list[str]:
+        """Imports inside functions that keep nothing heavy out of the start: those are glue."""
+        return sorted(
+            f"{where} {imported}" for module, where, imported in self.late if not self._saves(module, imported)
+        )
+
+    def _saves(self, module: str, imported: str) -> bool:
+        """Whether an import inside a function brings a heavy library, or one of an extra, that its module lacks."""
+        target = imported if imported in self.lines else imported.rpartition(".")[0]
+        return bool((self._libraries(target) - self._libraries(module)) & KEPT_LATE)
+
+    def _libraries(self, module: str) -> set[str]:
+        needed = _reached(self.brings, module) | {module}
+        return {library for name in needed for library in self.brings.get(name, ()) if library not in self.lines}
 
     def twice(self) -> list[str]:
         """Public class names that stand for several classes."""
@@ -94,27 +112,55 @@ def survey() -> House:
         house.lines[name] = text.count("\n")
         tree = ast.parse(text)
         house.classes.update(_public_classes(tree))
+        house.brings[name].update(_loaded_with(tree, paths))
         for imported, line, is_late in _imports(tree):
             target = imported if imported in paths else imported.rpartition(".")[0]
             if target in paths and target != name:
                 house.importers[target].add(name)
             if is_late and not _may_be_late(name):
-                house.late.append(f"{path.relative_to(PACKAGE)}:{line} {imported}")
+                house.late.append((name, f"{path.relative_to(PACKAGE)}:{line}", imported))
             if name.startswith("toolcrib.cli"):
                 house.cli_rooms.add(_room_of(imported))
     house.cli_rooms -= {"", "cli"}
     return house
 
 
+EXTRAS = (
+    "joserfc",
+    "onnxruntime",
+    "opentelemetry",
+    "psycopg",
+    "psycopg_pool",
+    "pypdfium2",
+    "redis",
+    "selectolax",
+    "yaml",
+)
+KEPT_LATE = frozenset({"apsw", "httptools", "jinja2", "numpy", "ssl", *EXTRAS})
+"""What takes a start longest (``python -X importtime``), and what comes with an extra."""
+
+
+def _loaded_with(tree: ast.Module, paths: Mapping[str, Path]) -> Iterator[str]:
+    """What a module loads when it is loaded itself: our modules, and libraries by name."""
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            named = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in paths else node.module for name in named)
+            if not node.module.startswith("toolcrib"):
+                yield node.module.split(".")[0]
+
+
 def _reached(needs: Mapping[str, set[str]], start: str) -> set[str]:
     """All that a module needs, whatever way it takes."""
     reached: set[str] = set()
-    waiting = [*needs[start]]
+    waiting = [*needs.get(start, ())]
     while waiting:
         name = waiting.pop()
         if name not in reached:
             reached.add(name)
-            waiting += needs[name]
+            waiting += needs.get(name, ())
     return reached
 
 
@@ -161,7 +207,7 @@ def main(argv: list[str]) -> int:
     passed = [measure for measure in MEASURES if not measure.is_kept(table[measure.name])]
     if "--names" in argv:
         for title, names in (
-            ("late", house.late),
+            ("late", house.unexplained()),
             ("twice", house.twice()),
             ("lonely", house.lonely()),
             ("entangled", house.entangled()),
