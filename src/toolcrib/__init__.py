@@ -12,7 +12,18 @@ if TYPE_CHECKING:
     from toolcrib.core import errors
     from toolcrib.core.call import CallProgress, ToolCall, ToolResult
     from toolcrib.core.source import Listing, ToolSource
-    from toolcrib.core.tool import Deprecation, Example, SecurityLevel, Tool
+    from toolcrib.core.tool import (
+        Deprecation,
+        Example,
+        Offer,
+        OfferKind,
+        Prompt,
+        RequestKind,
+        Resource,
+        ResourceTemplate,
+        SecurityLevel,
+        Tool,
+    )
     from toolcrib.crib.assemble import open_crib, open_profile
     from toolcrib.crib.crib import Crib
     from toolcrib.server.asgi import asgi
@@ -29,6 +40,12 @@ _HOMES = {
     "Example": "toolcrib.core.tool",
     "Layer": "toolcrib.calls.pipeline",
     "Listing": "toolcrib.core.source",
+    "Offer": "toolcrib.core.tool",
+    "OfferKind": "toolcrib.core.tool",
+    "Prompt": "toolcrib.core.tool",
+    "RequestKind": "toolcrib.core.tool",
+    "Resource": "toolcrib.core.tool",
+    "ResourceTemplate": "toolcrib.core.tool",
     "SecurityLevel": "toolcrib.core.tool",
     "Step": "toolcrib.calls.pipeline",
     "Subject": "toolcrib.calls.pipeline",
@@ -51,6 +68,12 @@ __all__ = [
     "Example",
     "Layer",
     "Listing",
+    "Offer",
+    "OfferKind",
+    "Prompt",
+    "RequestKind",
+    "Resource",
+    "ResourceTemplate",
     "SecurityLevel",
     "Step",
     "Subject",
