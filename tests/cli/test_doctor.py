@@ -185,3 +185,12 @@ def test_a_shared_database_that_is_away_is_a_failure_told_once(tiny):
     assert (result.returncode, verdicts(result)["shared database"]) == (1, "fail")
     assert result.stdout.count('"shared database"') == 1
     assert "hunter2" not in result.stdout + result.stderr
+
+
+def test_the_knowledge_base_is_looked_at(toolcrib):
+    """Also where nothing is in it."""
+    toolcrib.write("[kb]\ndocs = false\nembedder = 'none'\n")
+    result = toolcrib.run("doctor")
+
+    assert result.returncode == 0, result.stdout
+    assert "knowledge base  nothing in it yet" in result.stdout

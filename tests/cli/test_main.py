@@ -1,14 +1,20 @@
 """The way in: help, typos, exit codes, and what a person sees when something breaks."""
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from toolcrib.cli import commands
 from toolcrib.cli.failures import EXIT_CODES, exit_code
-from toolcrib.cli.main import COMMANDS
+from toolcrib.cli.invoke import CliCommand, arg, as_json, command, command_of
+from toolcrib.cli.main import COMMANDS, HIDDEN, run
 from toolcrib.core.errors import TOOL_CODES
 
 ROOMS_OF_HELP = {"toolcrib", "toolcrib.version", "toolcrib.cli", "toolcrib.cli.main"}
@@ -41,6 +47,47 @@ def test_every_command_explains_itself(toolcrib, name):
 
     assert (result.returncode, result.stderr) == (0, "")
     assert f"toolcrib {name}" in result.stdout
+
+
+def test_a_command_is_its_file_and_a_line_of_the_table(monkeypatch, capsys):
+    """Nothing else has to know of it: help, parsing, suggestions, waiting and the exit code come from these two."""
+
+    @command(arg("--often", type=int, default=1), as_json("it"))
+    async def run_wave(options, console):
+        await asyncio.sleep(0)
+        console.print("wave " * options.often)
+        return 3
+
+    module = ModuleType("toolcrib.cli.commands.gestures")
+    module.run_wave = run_wave
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(COMMANDS, "wave", ("gestures", "Wave at somebody."))
+
+    codes = [run(words) for words in (["wave", "--often", "2"], ["wave", "--help"], ["--help"], ["wave", "--oftn"])]
+
+    out, err = capsys.readouterr()
+    assert codes == [3, 0, 0, 2]
+    assert out.startswith("wave wave")
+    assert out.count("Wave at somebody.") == 2
+    assert "--log-level" in out
+    assert "Did you mean '--often'" in err
+
+
+def test_every_command_is_found_in_its_file():
+    """By the name in the table, and no file has one that the table does not name."""
+    names = {name: module for name, (module, _) in (COMMANDS | HIDDEN).items()}
+    files = {module: import_module(f"toolcrib.cli.commands.{module}") for module in names.values()}
+
+    found = {(module, name) for module, file in files.items() for name in vars(file) if _is_command(name, file)}
+
+    assert all(isinstance(command_of(name, files[module]), CliCommand) for name, module in names.items())
+    assert found == {(module, f"run_{name.split()[-1].strip('_')}") for name, module in names.items()}
+    assert {path.stem for path in Path(commands.__path__[0]).glob("*.py")} == {"__init__", *files}
+
+
+def _is_command(name: str, file: ModuleType) -> bool:
+    value = vars(file)[name]
+    return isinstance(value, CliCommand) and value.run.__module__ == file.__name__
 
 
 @pytest.mark.parametrize(

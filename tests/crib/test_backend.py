@@ -128,4 +128,4 @@ def test_engines_are_named_where_one_is_chosen_and_by_the_commands_that_look_aft
     }
 
     outside = {name for name in naming if not name.startswith(("stores/postgres/", "stores/redis/"))}
-    assert outside == {"crib/backend.py", "stores/local.py", "cli/commands/db.py"}
+    assert outside == {"crib/backend.py", "stores/local.py", "crib/database.py", "cli/commands/db.py"}

@@ -7,7 +7,6 @@ import pytest
 from tests.transports.http.proxying import proxying
 
 from toolcrib.agents.errands import agent
-from toolcrib.cli.checks import check_network
 from toolcrib.config.explain import explain
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, ConnectConfig, ServerConfig
@@ -30,6 +29,7 @@ from toolcrib.crib.knowledge import make_embedder, make_library
 from toolcrib.crib.sources import SourceMaker, sub_agents_of
 from toolcrib.knowledge.survey import Adding, Page
 from toolcrib.platform.supply import PlatformSupply
+from toolcrib.project.checks import check_network
 from toolcrib.server.identity.authentication import AuthContext, make_authentication
 
 SECRET = "me:very-hidden-word"

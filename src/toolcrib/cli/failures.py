@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolcrib.core.errors import CallerError, ConfigError, DefinitionError, ToolcribError, did_you_mean, is_retryable
+from toolcrib.schema.text import printable
 
 OK, FAILURE, USAGE, AUTH, UNREACHABLE, TOOL_ERROR, DENIED, NOT_FOUND = range(8)
 
@@ -95,8 +96,6 @@ def _as_known(error: Exception) -> ToolcribError:
 
 
 def _plain_text(error: ToolcribError) -> str:
-    from toolcrib.schema.text import printable
-
     return printable(f"toolcrib: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
 
 

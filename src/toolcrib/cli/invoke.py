@@ -3,7 +3,8 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -19,9 +20,6 @@ LOG_FORMATS = ("text", "json")
 
 class Parser(argparse.ArgumentParser):
     """argparse that complains in our words and leaves the exit to its caller."""
-
-    takes_rest = False
-    """Whether words after ``--`` belong to the command."""
 
     def error(self, message: str) -> NoReturn:
         """Complain about the command line."""
@@ -44,34 +42,68 @@ def _shown(action: argparse.Action) -> str:
     return {"*": f"[{name} …]", "?": f"[{name}]"}.get(str(action.nargs), name)
 
 
-def invoke(name: str, summary: str, command: ModuleType, argv: Sequence[str]) -> int:
-    """Parse the words after a command's name and run it."""
-    parser = make_parser(name, summary, command)
-    options = parse(parser, argv)
-    code: int = getattr(command, f"run_{_verb(name)}")(options, Console.standard())
-    return code
+Argument = Callable[[Parser], object]
+"""Something a command takes, as it adds itself to the command's parser."""
+Outcome = int | None
+"""An exit code; nothing is none but 0."""
+Run = Callable[[Options, Console], Outcome | Coroutine[Any, Any, Outcome]]
 
 
-def _verb(name: str) -> str:
-    """What a command's functions are called by in its module: ``servers add`` is ``run_add`` of ``servers``."""
-    return name.rsplit(maxsplit=1)[-1].strip("_")
+@dataclass(frozen=True, slots=True)
+class CliCommand:
+    """What a command does, and what it takes."""
+
+    run: Run
+    arguments: Sequence[Argument]
+    examples: str
+    usage: str | None
+    takes_rest: bool
+    """Whether words after ``--`` belong to it."""
+    takes_common: bool
+    """Whether it takes the options of (almost) every command."""
+
+    def parser(self, name: str, summary: str) -> Parser:
+        """The parser of its command line."""
+        parser = Parser(
+            prog=f"toolcrib {name}",
+            description=summary,
+            epilog=self.examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        for add in self.arguments:
+            add(parser)
+        if self.takes_common:
+            _add_common(parser)
+        parser.usage = self.usage or parser.short_usage()
+        return parser
 
 
-def make_parser(name: str, summary: str, command: Any) -> Parser:
-    """The parser of one command."""
-    parser = Parser(
-        prog=f"toolcrib {name}",
-        description=summary,
-        epilog=getattr(command, f"{_verb(name).upper()}_EXAMPLES", ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    getattr(command, f"add_{_verb(name)}_arguments")(parser)
-    parser.usage = parser.usage or parser.short_usage()
-    return parser
+def command(
+    *arguments: Argument,
+    examples: str = "",
+    usage: str | None = None,
+    takes_rest: bool = False,
+    takes_common: bool = True,
+) -> Callable[[Run], CliCommand]:
+    """Make a command of a function: what it takes, in the order of its help."""
+    return lambda run: CliCommand(run, arguments, examples, usage, takes_rest, takes_common)
 
 
-def parse(parser: Parser, argv: Sequence[str]) -> Options:
+def command_of(name: str, module: ModuleType) -> CliCommand:
+    """A command by its name: ``servers add`` is ``run_add`` of the module ``servers``."""
+    found: CliCommand = getattr(module, f"run_{name.rsplit(maxsplit=1)[-1].strip('_')}")
+    return found
+
+
+def invoke(name: str, summary: str, module: ModuleType, argv: Sequence[str]) -> Outcome | Coroutine[Any, Any, Outcome]:
+    """Parse the words after a command's name and run it, up to where it waits for something."""
+    found = command_of(name, module)
+    options = parse(found.parser(name, summary), argv, takes_rest=found.takes_rest)
+    return found.run(options, Console.standard())
+
+
+def parse(parser: Parser, argv: Sequence[str], *, takes_rest: bool) -> Options:
     """The options; an unknown one is an error with the nearest known one."""
     words = list(argv)
     at = words.index("--") if "--" in words else len(words)
@@ -79,7 +111,7 @@ def parse(parser: Parser, argv: Sequence[str]) -> Options:
     options.rest = words[at + 1 :]
     if unknown:
         raise _unknown(parser, unknown[0])
-    if options.rest and not parser.takes_rest:
+    if options.rest and not takes_rest:
         raise UsageError(f"`{parser.prog}` takes nothing after `--`.")
     return options
 
@@ -92,7 +124,7 @@ def _unknown(parser: Parser, word: str) -> UsageError:
     return UsageError(f"`{parser.prog}` does not take {word!r}.", hint=f"Run `{parser.prog} --help`.")
 
 
-def add_common(parser: Parser) -> None:
+def _add_common(parser: Parser) -> None:
     """The options of every command."""
     common = parser.add_argument_group("common")
     common.add_argument(
@@ -119,14 +151,23 @@ def _from_environment(variable: str, choices: Sequence[str]) -> str | None:
     return value
 
 
-def add_profile(parser: Parser, about: str) -> None:
+def arg(*names: str, **settings: Any) -> Argument:
+    """One argument, in the words of ``ArgumentParser.add_argument``."""
+    return lambda parser: parser.add_argument(*names, **settings)
+
+
+def in_profile(about: str) -> Argument:
     """The option of every command that can look at a part of the catalogue."""
-    parser.add_argument("--profile", metavar="NAME", default="", help=f"{about}, by its name in [profiles]")
+    return arg("--profile", metavar="NAME", default="", help=f"{about}, by its name in [profiles]")
 
 
-def add_json(parser: Parser, shown: str) -> None:
+def as_json(shown: str) -> Argument:
     """The option of every command that reads."""
-    parser.add_argument("--json", action="store_true", help=f"print {shown} as JSON")
+    return arg("--json", action="store_true", help=f"print {shown} as JSON")
+
+
+REMOTE = arg("--url", help="where toolcrib serves; your token is sent there [the one that serves this project]")
+"""The option of commands that talk to a running toolcrib."""
 
 
 def read_stdin() -> str:

@@ -11,9 +11,9 @@ import msgspec
 from toolcrib.cli.asking import attach_terminal
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FailedCall, UsageError
-from toolcrib.cli.invoke import Options, Parser
+from toolcrib.cli.invoke import Options, arg
 from toolcrib.cli.logs import one_shot_log
-from toolcrib.cli.opening import load_here
+from toolcrib.cli.opening import load_here, opened
 from toolcrib.config.references import Environment
 from toolcrib.core.call import SilentChannel
 from toolcrib.core.errors import EmbedderUnavailable
@@ -21,7 +21,6 @@ from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import open_library
 from toolcrib.knowledge.definitions import EVERY_COLLECTION
 from toolcrib.knowledge.library import Library
-from toolcrib.project.running import assemble_configured
 from toolcrib.schema.text import printable
 
 DAY_S = 86_400.0
@@ -81,13 +80,9 @@ async def open_tools(options: Options, console: Console, add_from: Sequence[str]
     loaded = load_here(options)
     kb = replace(loaded.config.kb, enabled=True, add_from=tuple(add_from))
     loaded = replace(loaded, config=replace(loaded.config, kb=kb))
-    crib = await assemble_configured(loaded, one_shot_log(options, console), one_shot=True)
-    try:
+    async with opened(loaded, console, one_shot_log(options, console)) as crib:
         attach_terminal(console, crib.desk.attach)
         yield KnowledgeCalls(crib, console, shows_progress=not options.json)
-    finally:
-        console.end_status()
-        await crib.close()
 
 
 @asynccontextmanager
@@ -108,13 +103,14 @@ async def make_vectors(library: Library, collection: str, console: Console) -> s
     return ""
 
 
-def add_where(parser: Parser) -> None:
-    """The options of every command that searches."""
-    parser.add_argument("--collection", action="append", metavar="NAME", help="search only this one; may be repeated")
-    parser.add_argument("--type", action="append", metavar="TYPE", help="only documents of this type, such as pdf")
-    parser.add_argument("--since", metavar="DATE", help="only documents of this date or later, such as 2026-01-31")
-    parser.add_argument("--until", metavar="DATE", help="only documents of this date or earlier")
-    parser.add_argument("--meta", action="append", metavar="KEY=VALUE", help="only documents with this metadata")
+WHERE = (
+    arg("--collection", action="append", metavar="NAME", help="search only this one; may be repeated"),
+    arg("--type", action="append", metavar="TYPE", help="only documents of this type, such as pdf"),
+    arg("--since", metavar="DATE", help="only documents of this date or later, such as 2026-01-31"),
+    arg("--until", metavar="DATE", help="only documents of this date or earlier"),
+    arg("--meta", action="append", metavar="KEY=VALUE", help="only documents with this metadata"),
+)
+"""The options of every command that searches."""
 
 
 async def where_to_search(kb: KnowledgeCalls, options: Options) -> dict[str, Any]:

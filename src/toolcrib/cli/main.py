@@ -147,7 +147,12 @@ def _run_command(name: str, argv: list[str]) -> int:
 
     from toolcrib.cli.invoke import invoke
 
-    return invoke(name, entry[1], import_module(f"toolcrib.cli.commands.{entry[0]}"), argv)
+    outcome = invoke(name, entry[1], import_module(f"toolcrib.cli.commands.{entry[0]}"), argv)
+    if outcome is None or isinstance(outcome, int):
+        return outcome or 0
+    from toolcrib.cli.running import run_once
+
+    return run_once(outcome)
 
 
 def _help(name: str) -> int:

@@ -4,28 +4,26 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from pathlib import Path
 from typing import TypeVar
 
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import unknown_server
-from toolcrib.cli.invoke import Options, Parser
-from toolcrib.cli.logs import one_shot_log
-from toolcrib.config.environment import chosen_config
+from toolcrib.cli.invoke import Options
+from toolcrib.cli.logs import Log, one_shot_log
 from toolcrib.config.lock import LockStore, Record
-from toolcrib.config.model import is_bare as is_bare_config
 from toolcrib.config.references import Environment
-from toolcrib.core.errors import InvalidName
-from toolcrib.core.names import is_own, split_name
+from toolcrib.core.access import LOCAL_USER
+from toolcrib.core.audit import AuditEntry
+from toolcrib.core.errors import InvalidName, ToolcribError
+from toolcrib.core.names import split_name
 from toolcrib.crib.backend import find_backend, open_lock
 from toolcrib.crib.crib import Crib
+from toolcrib.crib.layers import write_down
 from toolcrib.crib.loading import Loaded, load
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.project.running import assemble_configured
 from toolcrib.server.views.servers import is_unasked
-from toolcrib.sources.native.builtin import BUILTIN
 from toolcrib.stores.access_tokens import TokenBook
-from toolcrib.stores.paths import find_project, user_config_path
 
 PATIENCE_S = 0.4
 TICK_S = 0.2
@@ -50,16 +48,34 @@ def tokens_here(options: Options) -> TokenBook:
     return find_backend(load_here(options).config, Environment()).tokens(time.time)
 
 
-def is_bare(loaded: Loaded) -> bool:
-    """Whether nothing at all is configured, so that the built-in tools stand in."""
-    return is_bare_config(loaded.config)
+def note_decision(options: Options, console: Console, event: str, decision: str, **details: object) -> None:
+    """Write down what the person decided; if that cannot be, they are told, for it is done already."""
+    tool = str(details.pop("tool", ""))
+    entry = AuditEntry(event, tool, caller=LOCAL_USER.id, caller_kind="local", decision=decision, details=details)
+    try:
+        asyncio.run(write_down(load_here(options).config, Environment(), entry))
+    except ToolcribError as error:
+        console.say(f"This was not written to the audit log: {error}", "yellow")
 
 
-def has_only_builtin(crib: Crib) -> bool:
-    """Whether the built-in tools stand in for a configuration."""
-    names = {tool.__name__ for tool in BUILTIN}
-    others = {name for name in crib.catalog.routes if not is_own(name)}
-    return not crib.shelves and not crib.disabled and others == names
+@asynccontextmanager
+async def opened(loaded: Loaded, console: Console, log: Log, *, one_shot: bool = True) -> AsyncIterator[Crib]:
+    """The Crib of a configuration; ends with the block."""
+    crib = await assemble_configured(loaded, log, one_shot=one_shot)
+    try:
+        yield crib
+    finally:
+        console.end_status()
+        await crib.close()
+
+
+@asynccontextmanager
+async def open_window(options: Options, console: Console) -> AsyncIterator[ProfileView]:
+    """What a command that runs once looks at: all that is configured, or the profile it names."""
+    loaded = load_here(options)
+    async with opened(loaded, console, one_shot_log(options, console)) as crib:
+        await wait_with_status(console, crib.servers.find(), "asking the platform")
+        yield Profiles(crib, loaded.config).need(getattr(options, "profile", ""))
 
 
 @asynccontextmanager
@@ -67,19 +83,6 @@ async def open_here(options: Options, console: Console) -> AsyncIterator[Crib]:
     """The Crib of a command that runs once."""
     async with open_window(options, console) as window:
         yield window.crib
-
-
-@asynccontextmanager
-async def open_window(options: Options, console: Console) -> AsyncIterator[ProfileView]:
-    """What a command that runs once looks at: all that is configured, or the profile it names."""
-    loaded = load_here(options)
-    crib = await assemble_configured(loaded, one_shot_log(options, console), one_shot=True)
-    try:
-        await wait_with_status(console, crib.servers.find(), "asking the platform")
-        yield Profiles(crib, loaded.config).need(getattr(options, "profile", ""))
-    finally:
-        console.end_status()
-        await crib.close()
 
 
 async def wait_with_status(console: Console, work: Awaitable[T], what: str | Callable[[], str]) -> T:
@@ -140,59 +143,3 @@ def server_of(tool: str) -> str:
         return split_name(tool)[0]
     except InvalidName:
         return ""
-
-
-def add_workspace(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument(
-        "--workspace", metavar="DIR", help="offer tools that read, write and search the files of a directory"
-    )
-
-
-def workspace_flags(options: Options) -> dict[str, object]:
-    """The same by its names in the file; a relative path is seen from here."""
-    given = getattr(options, "workspace", None)
-    if given is None:
-        return {}
-    root = str(Path(given).expanduser().absolute())
-    return {"workspace.enabled": True, "workspace.root": root}
-
-
-def add_first_run(parser: Parser) -> None:
-    """The options of a command that offers an import."""
-    offer = parser.add_mutually_exclusive_group()
-    offer.add_argument(
-        "--import", dest="take_over", action="store_true", help="if nothing is configured: import what is found"
-    )
-    offer.add_argument("--no-import", action="store_true", help="do not look for servers of other programs")
-
-
-def offer_import(options: Options, console: Console) -> None:
-    """Ask, or say how; costs a look for two files when there is a configuration."""
-    around = Environment()
-    if options.no_import or _has_configuration(options, around) or not is_bare(load_here(options)):
-        return
-    from toolcrib.cli.commands.files import choose, count, is_person_here, listed
-    from toolcrib.project.importing import ImportRequest, find_imports, import_target, take_over
-
-    target = import_target(around)
-    found = find_imports(around, ImportRequest(target))
-    names = [candidate.name for candidate in found.in_state("new")]
-    if not names:
-        return
-    told = f"{count(len(names))} from {listed(found.clients)}"
-    if not options.take_over and not is_person_here(console):
-        console.say(f"toolcrib: found {told}; `toolcrib import` brings them in.")
-        return
-    chosen = names if options.take_over else choose(console, f"Import {told}?", names)
-    done = take_over(found, chosen, target, around)
-    if done:
-        console.say(f"{count(len(done))} written to {target}.")
-    for candidate in done:
-        for note in candidate.notes:
-            console.say(f"  {candidate.name}: {note}", "dim")
-
-
-def _has_configuration(options: Options, around: Environment) -> Path | str | None:
-    user = user_config_path(around.env)
-    return options.config or chosen_config(around.env) or find_project(around.cwd) or (user if user.is_file() else None)

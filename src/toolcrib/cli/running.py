@@ -24,7 +24,7 @@ class Stop(asyncio.Event):
 Serve = Callable[[Stop], Coroutine[Any, Any, int]]
 
 
-def run_once(work: Coroutine[Any, Any, int]) -> int:
+def run_once(work: Coroutine[Any, Any, int | None]) -> int:
     """Run a command to its end; a signal cancels it, and shows in the exit code."""
 
     async def main(received: list[int]) -> int:
@@ -36,7 +36,7 @@ def run_once(work: Coroutine[Any, Any, int]) -> int:
                 task.cancel()
 
         with _signals_go_to(interrupt):
-            return await work
+            return await work or 0
 
     return _run(main)
 

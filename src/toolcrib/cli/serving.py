@@ -2,14 +2,15 @@
 
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from toolcrib.catalog.merge import refuse_clashes
 from toolcrib.cli.asking import attach_terminal
 from toolcrib.cli.console import Console
-from toolcrib.cli.invoke import Options, Parser, add_profile
-from toolcrib.cli.opening import asking, load_here, wait_with_status, workspace_flags
+from toolcrib.cli.invoke import Options, Parser, arg, in_profile
+from toolcrib.cli.opening import asking, load_here, wait_with_status
 from toolcrib.cli.running import settle_memory
 from toolcrib.config.sections import EXPOSE_MODES
 from toolcrib.core.events import Emit
@@ -18,80 +19,13 @@ from toolcrib.crib.bulletin import Bulletin
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
-from toolcrib.project.running import open_project
+from toolcrib.project.running import hide_process, open_project
 from toolcrib.server.app import EmitBoth, ServerSettings
 from toolcrib.server.serve import Serving, authenticate, serve_project
 from toolcrib.server.views.servers import native_view
-from toolcrib.transports.process.environment import forbid_inspection
 
 
-def add_serving(parser: Parser) -> None:
-    """The options of a command that serves HTTP."""
-    parser.add_argument("--host", help="the address to listen on [127.0.0.1; env: TOOLCRIB_HOST]")
-    parser.add_argument("--port", type=int, help="the port to listen on; 0 takes a free one [7337; env: TOOLCRIB_PORT]")
-    parser.add_argument(
-        "--token", help="the bearer token clients must send; others can see it here, prefer TOOLCRIB_TOKEN"
-    )
-    parser.add_argument(
-        "--insecure",
-        action="store_true",
-        help='with auth = "none" in [serve]: serve an address that others reach to everybody',
-    )
-    parser.add_argument(
-        "--edit-commands",
-        action="store_true",
-        default=None,
-        help="let servers that run a command be added and changed on the page and over REST",
-    )
-    add_access(parser)
-    add_window(parser)
-    parser.add_argument(
-        "--allow-host", action="append", default=[], metavar="NAME", help="answer for this Host too (repeatable)"
-    )
-    parser.add_argument(
-        "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let pages of this origin in (repeatable)"
-    )
-
-
-def add_replica(parser: Parser) -> None:
-    """The option for one of several that serve the same."""
-    parser.add_argument(
-        "--replica", metavar="NAME", help="what this one is called among replicas [by its machine and process]"
-    )
-
-
-def add_no_prefix(parser: Parser) -> None:
-    """The option for names as the servers gave them."""
-    parser.add_argument(
-        "--no-prefix",
-        action="store_true",
-        help="name tools as their servers do; two servers with one name in common are an error",
-    )
-
-
-def add_window(parser: Parser) -> None:
-    """The options that say what MCP clients are shown."""
-    parser.add_argument(
-        "--expose",
-        choices=EXPOSE_MODES,
-        help="show clients all tools, three that search them, or whichever fits [all; see [expose]]",
-    )
-    add_profile(parser, "show clients this profile")
-
-
-def flags_of(options: Options) -> dict[str, object]:
-    """What the command line says over the files, by its names there."""
-    given = {f"serve.{name}": getattr(options, name, None) for name in ("host", "port", "edit_commands", "replica")}
-    given["expose.mode"] = getattr(options, "expose", None)
-    return (
-        {name: value for name, value in given.items() if value is not None}
-        | access_flags(options)
-        | workspace_flags(options)
-    )
-
-
-def add_access(parser: Parser) -> None:
-    """The options that limit whoever comes without a token."""
+def _add_access(parser: Parser) -> None:
     limits = parser.add_argument_group("callers without a token")
     limits.add_argument(
         "--level", choices=list(SecurityLevel), help="the furthest-reaching tools they may use [system]"
@@ -100,9 +34,59 @@ def add_access(parser: Parser) -> None:
     limits.add_argument("--agent", action="store_true", help="they are agents, which cannot approve their own calls")
 
 
-def access_flags(options: Options) -> dict[str, object]:
-    """The limits given on the command line, by their names in the file."""
-    given = {"access.level": options.level, "access.tools": options.only}
+WHAT_IS_SHOWN = (
+    _add_access,
+    arg(
+        "--expose",
+        choices=EXPOSE_MODES,
+        help="show clients all tools, three that search them, or whichever fits [all; see [expose]]",
+    ),
+    in_profile("show clients this profile"),
+)
+"""The options that limit whoever comes without a token, and say what MCP clients are shown."""
+HTTP = (
+    arg("--host", help="the address to listen on [127.0.0.1; env: TOOLCRIB_HOST]"),
+    arg("--port", type=int, help="the port to listen on; 0 takes a free one [7337; env: TOOLCRIB_PORT]"),
+    arg("--token", help="the bearer token clients must send; others can see it here, prefer TOOLCRIB_TOKEN"),
+    arg(
+        "--insecure",
+        action="store_true",
+        help='with auth = "none" in [serve]: serve an address that others reach to everybody',
+    ),
+    arg(
+        "--edit-commands",
+        action="store_true",
+        default=None,
+        help="let servers that run a command be added and changed on the page and over REST",
+    ),
+    *WHAT_IS_SHOWN,
+    arg("--allow-host", action="append", default=[], metavar="NAME", help="answer for this Host too (repeatable)"),
+    arg(
+        "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let pages of this origin in (repeatable)"
+    ),
+)
+"""The options of a command that serves HTTP."""
+NAMES_AND_FILES = (
+    arg(
+        "--no-prefix",
+        action="store_true",
+        help="name tools as their servers do; two servers with one name in common are an error",
+    ),
+    arg("--workspace", metavar="DIR", help="offer tools that read, write and search the files of a directory"),
+)
+"""The options of every command that serves."""
+
+
+def flags_of(options: Options) -> dict[str, object]:
+    """What the command line says over the files, by its names there; a relative path is seen from here."""
+    given = {f"serve.{name}": getattr(options, name, None) for name in ("host", "port", "edit_commands", "replica")}
+    given |= {
+        "expose.mode": options.expose,
+        "access.level": options.level,
+        "access.tools": options.only,
+        "workspace.enabled": None if options.workspace is None else True,
+        "workspace.root": None if options.workspace is None else str(Path(options.workspace).expanduser().absolute()),
+    }
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -136,9 +120,8 @@ async def open_watched(
     options: Options, console: Console, loaded: Loaded, emit: Emit, *, live: bool = False
 ) -> AsyncIterator[Project]:
     """A project that follows the edits of its configuration files, in a process that does little else."""
-    prefix = not getattr(options, "no_prefix", False)
-    if not os.environ.get("TOOLCRIB_DEBUG"):  # a debugger must be able to look
-        forbid_inspection()
+    prefix = not options.no_prefix
+    hide_process(os.environ)
     flags = flags_of(options)
     async with open_project(loaded, emit, chosen=options.config, flags=flags, prefix=prefix, live=live) as project:
         if not prefix:
@@ -152,11 +135,3 @@ async def check_names(crib: Crib, console: Console) -> None:
     if len(crib.shelves) + bool(native_view(crib)) > 1:
         await wait_with_status(console, crib.current(), lambda: asking(crib))
     refuse_clashes(crib.catalog)
-
-
-def client_entry(serving: Serving) -> Mapping[str, object]:
-    """What a client's ``mcpServers`` file needs to reach this."""
-    entry: dict[str, object] = {"type": "http", "url": serving.url}
-    if serving.token is not None:
-        entry["headers"] = {"Authorization": "Bearer ${TOOLCRIB_TOKEN}"}
-    return {"mcpServers": {"toolcrib": entry}}

@@ -25,7 +25,7 @@ from toolcrib.core.tool import Tool
 from toolcrib.isolate.helpers import Helpers
 from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.isolate.worker import Workers
-from toolcrib.models.api import ModelSettings
+from toolcrib.models.api import Model, ModelSettings
 from toolcrib.models.choose import parse_model, with_surroundings
 from toolcrib.sources.mcp.bounds import Isolator, from_file
 from toolcrib.sources.mcp.link import CLIENT_NAME, Link, LinkEvents
@@ -293,6 +293,12 @@ def sub_agents_of(config: ModelConfig, env: Mapping[str, str]) -> SubAgents | No
     if not config.model:
         return None
     from toolcrib.agents.errands import Errands
+
+    return Errands(lambda: open_model(None, config, env), config.max_tokens)
+
+
+def open_model(chosen: str | None, config: ModelConfig, env: Mapping[str, str]) -> Model:
+    """The model of the command line, or else the configured one, ready to be asked."""
     from toolcrib.models.http_model import HttpModel
 
-    return Errands(lambda: HttpModel(model_settings(None, config, env), Network.of(env)), config.max_tokens)
+    return HttpModel(model_settings(chosen, config, env), Network.of(env))

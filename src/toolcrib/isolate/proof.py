@@ -13,7 +13,8 @@ from toolcrib.core.errors import SourceUnavailable
 from toolcrib.core.kinds import AUTO, IsolationLevel
 from toolcrib.isolate.levels import IsolationWanted, Probe
 from toolcrib.isolate.plan import Host
-from toolcrib.isolate.selftest import Proof, Trial, Verdict, measure
+from toolcrib.isolate.selftest import Proof, Trial, Verdict, measure, measure_all
+from toolcrib.transports.process.environment import forbid_inspection
 from toolcrib.transports.process.spawn import Spawner
 
 KEPT_MAX = 64 * 1024
@@ -57,6 +58,18 @@ class Prover:
         if not proof.holds(wanted):
             raise _unproven(wanted, proof)
         return wanted
+
+
+async def prove_anew(env: Mapping[str, str], version: str) -> Proof:
+    """Try every level now, as a running toolcrib would; what is found counts for the servers that are started next."""
+    forbid_inspection()
+    spawner, host = Spawner(), Host.here(env)
+    try:
+        proof = await measure_all(spawner, host)
+    finally:
+        await spawner.close()
+    remember(state_path(env), describe_circumstances(host, version), proof)
+    return proof
 
 
 def _unproven(wanted: IsolationLevel, proof: Proof) -> SourceUnavailable:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
+from toolcrib.core.errors import DamagedIndex, EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
 from toolcrib.core.knowledge import DocumentStore, KnowledgeStore, RemoteIndex, SegmentRecord, SegmentRows
 from toolcrib.knowledge.embedding import Embedders, QueryEmbedder
 from toolcrib.knowledge.indexing import even_out
@@ -145,6 +145,23 @@ async def check_collections(store: DocumentStore, wanted: Sequence[str]) -> None
     for name in wanted:
         if name not in known:
             raise UnknownCollection(name, known=known)
+
+
+async def damaged_collections(store: KnowledgeStore) -> dict[str, str]:
+    """Collections with a part of the index that cannot be read, and why."""
+    from toolcrib.search.hybrid import Segment
+
+    found: dict[str, str] = {}
+    for record in await store.segments():
+        encoded = await store.segment_bytes(record.id)
+        try:
+            size = record.size if encoded is None else len(Segment.from_bytes(encoded))
+        except DamagedIndex as error:
+            found[record.collection] = str(error)
+            continue
+        if size != record.size:
+            found[record.collection] = f"A part of its index has {size} passages instead of {record.size}."
+    return found
 
 
 def _make_part(record: SegmentRecord, held: "Segment | bytes", rows: SegmentRows) -> SegmentPart:

@@ -10,6 +10,7 @@ from toolcrib.config.model import Config, is_bare
 from toolcrib.config.sections import ExposeConfig, SecurityConfig
 from toolcrib.core.errors import StoreUnavailable, ToolcribError
 from toolcrib.core.events import Emit, Event
+from toolcrib.core.names import is_own
 from toolcrib.core.tasks import TaskScope
 from toolcrib.crib.assemble import BuildOptions, assemble
 from toolcrib.crib.crib import Crib
@@ -20,6 +21,7 @@ from toolcrib.sources.native.builtin import BUILTIN
 from toolcrib.sources.native.functions import native_tool
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.projects import ProjectFile
+from toolcrib.transports.process.environment import forbid_inspection
 
 POLL_S = 2.0
 SETTLE_S = 0.2
@@ -97,6 +99,19 @@ async def assemble_configured(
     """An open Crib, with the built-in tools where nothing is configured; the caller closes it."""
     tools = BUILTIN if is_bare(loaded.config) else ()
     return await assemble(loaded, BuildOptions(tools, prefix, one_shot, live), emit=emit)
+
+
+def has_only_builtin(crib: Crib) -> bool:
+    """Whether the built-in tools stand in for a configuration."""
+    names = {tool.__name__ for tool in BUILTIN}
+    others = {name for name in crib.catalog.routes if not is_own(name)}
+    return not crib.shelves and not crib.disabled and others == names
+
+
+def hide_process(env: Mapping[str, str]) -> None:
+    """Let no program look into this process, which holds secrets, except a debugger where one is wanted."""
+    if not env.get("TOOLCRIB_DEBUG"):
+        forbid_inspection()
 
 
 @asynccontextmanager

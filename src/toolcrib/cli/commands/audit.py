@@ -9,7 +9,7 @@ import msgspec
 from toolcrib.cli.console import Column, Console, escaped, one_line, print_table
 from toolcrib.cli.entries import export_to
 from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import load_here
 from toolcrib.config.references import Environment
 from toolcrib.core.audit import CALL, CALL_BEGUN
@@ -57,9 +57,7 @@ def telling_why(options: Options) -> Iterator[None]:
         raise NotFound(error.message, hint=why) from None
 
 
-def add_since(parser: Parser) -> None:
-    """The option for how far back."""
-    parser.add_argument("--since", metavar="WHEN", help="only what is newer: 30m, 1h, 2d ago, or a date and time")
+SINCE = arg("--since", metavar="WHEN", help="only what is newer: 30m, 1h, 2d ago, or a date and time")
 
 
 def since_us(text: str | None) -> int | None:
@@ -115,21 +113,18 @@ def _told(entry: Stored) -> str:
 
 
 POLL_S = 0.5
-TAIL_EXAMPLES = """\
+
+
+@command(
+    arg("-n", "--number", type=int, default=20, metavar="COUNT", help="how many [20]"),
+    arg("-f", "--follow", action="store_true", help="go on showing what is added, until Ctrl-C"),
+    as_json("the entries (with --follow one per line)"),
+    examples="""\
 examples:
   toolcrib audit tail
-  toolcrib audit tail -n 5 --follow"""
-
-
-def add_tail_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("-n", "--number", type=int, default=20, metavar="COUNT", help="how many [20]")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on showing what is added, until Ctrl-C")
-    add_json(parser, "the entries (with --follow one per line)")
-    add_common(parser)
-
-
-def run_tail(options: Options, console: Console) -> int:
+  toolcrib audit tail -n 5 --follow""",
+)
+def run_tail(options: Options, console: Console) -> None:
     """Show the end of the log."""
     with open_log(options) as log:
         entries = latest(log, AuditQuery(), max(options.number, 1))
@@ -142,7 +137,6 @@ def run_tail(options: Options, console: Console) -> int:
             print_entries(console, entries)
         if options.follow:
             _follow(log, max((entry.seq for entry in entries), default=0), options, console)
-    return OK
 
 
 def _follow(log: AuditLog, after: int, options: Options, console: Console) -> None:
@@ -156,26 +150,21 @@ def _follow(log: AuditLog, after: int, options: Options, console: Console) -> No
                 console.print(as_line(entry) if options.json else one_line_of(console, entry))
 
 
-SEARCH_EXAMPLES = """\
+@command(
+    arg("--tool", metavar="PATTERN", help="the tool's name; * stands for anything"),
+    arg("--caller", metavar="PATTERN", help="who called"),
+    arg("--outcome", metavar="PATTERN", help="success, or the code of an error"),
+    arg("--denied", action="store_true", help="only what was refused to its caller"),
+    SINCE,
+    arg("-n", "--number", type=int, default=100, metavar="COUNT", help="the newest so many [100]"),
+    as_json("the entries"),
+    examples="""\
 examples:
   toolcrib audit search --tool 'github__*' --since 1h
   toolcrib audit search --denied
-  toolcrib audit search --outcome TOOL_TIMEOUT --json"""
-
-
-def add_search_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--tool", metavar="PATTERN", help="the tool's name; * stands for anything")
-    parser.add_argument("--caller", metavar="PATTERN", help="who called")
-    parser.add_argument("--outcome", metavar="PATTERN", help="success, or the code of an error")
-    parser.add_argument("--denied", action="store_true", help="only what was refused to its caller")
-    add_since(parser)
-    parser.add_argument("-n", "--number", type=int, default=100, metavar="COUNT", help="the newest so many [100]")
-    add_json(parser, "the entries")
-    add_common(parser)
-
-
-def run_search(options: Options, console: Console) -> int:
+  toolcrib audit search --outcome TOOL_TIMEOUT --json""",
+)
+def run_search(options: Options, console: Console) -> None:
     """Show what fits, the newest last."""
     query = AuditQuery(options.tool, options.caller, options.outcome, since_us(options.since), options.denied)
     with open_log(options) as log:
@@ -186,29 +175,23 @@ def run_search(options: Options, console: Console) -> int:
         print_entries(console, entries)
     else:
         console.say("Nothing in the log fits.")
-    return OK
 
 
 UNFINISHED_SHOWN = 20
-VERIFY_EXAMPLES = """\
+
+
+@command(
+    arg("--head", metavar="SEQ:HASH", help="a head noted earlier: it must still be part of the chain"),
+    arg("--accept-loss", action="store_true", help="forget the noted head: the log was moved or removed on purpose"),
+    as_json("what was found"),
+    examples="""\
 examples:
   toolcrib audit verify
   toolcrib audit verify --head 1042:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
 
 Whoever can write the log can also rebuild the whole chain. toolcrib notes its head in another directory, which shows
-that unless the note was changed as well; a head that you noted on another machine shows even that."""
-
-
-def add_verify_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--head", metavar="SEQ:HASH", help="a head noted earlier: it must still be part of the chain")
-    parser.add_argument(
-        "--accept-loss", action="store_true", help="forget the noted head: the log was moved or removed on purpose"
-    )
-    add_json(parser, "what was found")
-    add_common(parser)
-
-
+that unless the note was changed as well; a head that you noted on another machine shows even that.""",
+)
 def run_verify(options: Options, console: Console) -> int:
     """Walk the chain; any change is a failure."""
     noted = _noted(options.head)
@@ -247,20 +230,15 @@ def _show(finding: Finding, noted: Head | None, console: Console) -> None:
         print_entries(console, finding.unfinished[-UNFINISHED_SHOWN:])
 
 
-EXPORT_EXAMPLES = """\
+@command(
+    SINCE,
+    arg("-o", "--output", metavar="FILE", help="write to this file, which only you may read"),
+    examples="""\
 examples:
   toolcrib audit export --since 2026-01-01 -o january.jsonl
-  toolcrib audit export | jq -r 'select(.outcome == "TOOL_TIMEOUT") | .tool'"""
-
-
-def add_export_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_since(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file, which only you may read")
-    add_common(parser)
-
-
-def run_export(options: Options, console: Console) -> int:
+  toolcrib audit export | jq -r 'select(.outcome == "TOOL_TIMEOUT") | .tool'""",
+)
+def run_export(options: Options, console: Console) -> None:
     """Write every entry, the oldest first."""
     count = 0
     with open_log(options) as log, export_to(options.output) as write:
@@ -268,4 +246,3 @@ def run_export(options: Options, console: Console) -> int:
             write(f"{as_line(entry)}\n".encode())
     if options.output:
         console.say(f"{count} entries written to {options.output}.")
-    return OK

@@ -12,15 +12,23 @@ from toolcrib.cli.asking import attach_terminal
 from toolcrib.cli.console import Console
 from toolcrib.cli.content import lines_of, read_arguments
 from toolcrib.cli.failures import OK, FailedCall, exit_code
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json, add_profile
+from toolcrib.cli.invoke import Options, arg, as_json, command, in_profile
 from toolcrib.cli.opening import discover_unasked, make_known, open_window, wait_with_status
-from toolcrib.cli.running import run_once
 from toolcrib.core.call import ErrorInfo, SilentChannel, ToolResult
 from toolcrib.core.errors import UnknownTool
 from toolcrib.crib.window import ProfileView
 from toolcrib.server.views.tools import missing_tool
 
-CALL_EXAMPLES = """\
+
+@command(
+    arg("tool", metavar="TOOL", help="the tool's name, as `toolcrib ls` shows it"),
+    arg("words", nargs="*", default=[], metavar="key=value", help="its arguments"),
+    arg("--input-json", metavar="JSON", help="all arguments as one object; - reads stdin, @file a file"),
+    arg("--timeout", type=float, metavar="SECONDS", help="give up after so long"),
+    arg("--save", type=Path, metavar="DIR", help="write pictures and other attachments to this folder"),
+    in_profile("call it as this profile shows it"),
+    as_json("the whole result"),
+    examples="""\
 arguments:
   key=value      text, or JSON where the tool does not want text
   key:=json      JSON in any case
@@ -29,27 +37,10 @@ arguments:
 examples:
   toolcrib call clock_now timezone=Europe/Berlin
   toolcrib call github__search query=toolcrib limit=5
-  echo '{"query": "toolcrib"}' | toolcrib call github__search --input-json -"""
-
-
-def add_call_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("tool", metavar="TOOL", help="the tool's name, as `toolcrib ls` shows it")
-    parser.add_argument("words", nargs="*", default=[], metavar="key=value", help="its arguments")
-    parser.add_argument("--input-json", metavar="JSON", help="all arguments as one object; - reads stdin, @file a file")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after so long")
-    parser.add_argument("--save", type=Path, metavar="DIR", help="write pictures and other attachments to this folder")
-    add_profile(parser, "call it as this profile shows it")
-    add_json(parser, "the whole result")
-    add_common(parser)
-
-
-def run_call(options: Options, console: Console) -> int:
+  echo '{"query": "toolcrib"}' | toolcrib call github__search --input-json -""",
+)
+async def run_call(options: Options, console: Console) -> int:
     """Call the tool; the exit code tells how it went."""
-    return run_once(_call(options, console))
-
-
-async def _call(options: Options, console: Console) -> int:
     async with open_window(options, console) as window:
         crib = window.crib
         attach_terminal(console, crib.desk.attach)

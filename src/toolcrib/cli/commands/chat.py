@@ -13,18 +13,13 @@ from toolcrib.agents.loop import Agent, AgentEvent, AgentSettings, Done, ModelSa
 from toolcrib.cli.asking import attach_terminal, read_line
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK, report
-from toolcrib.cli.invoke import Options, Parser, add_common, read_stdin
+from toolcrib.cli.invoke import Options, arg, command, read_stdin
 from toolcrib.cli.logs import one_shot_log
-from toolcrib.cli.opening import load_here
-from toolcrib.cli.running import run_once
+from toolcrib.cli.opening import load_here, opened
 from toolcrib.config.references import Environment, for_network
-from toolcrib.config.sections import ModelConfig
 from toolcrib.core.errors import ToolcribError
 from toolcrib.core.events import CALL_SLOW
-from toolcrib.core.network import Network
-from toolcrib.crib.sources import model_settings
-from toolcrib.models.http_model import HttpModel
-from toolcrib.project.running import assemble_configured
+from toolcrib.crib.sources import open_model
 from toolcrib.schema.text import printable
 
 INTERRUPTED = 130
@@ -163,57 +158,42 @@ def _interrupts(do: Callable[[], object]) -> Iterator[None]:
 
 
 SYSTEM = "You are a helpful assistant in a terminal. Be brief. Use the tools when they help."
-CHAT_EXAMPLES = """\
+
+
+@command(
+    arg("words", nargs="*", default=[], metavar="WORD", help="a question to answer and be done"),
+    arg("--model", metavar="PROVIDER:MODEL", help="anthropic, openai, openai-responses or ollama"),
+    arg("--system", default=SYSTEM, metavar="TEXT", help="what the model is told beforehand"),
+    arg("--tool", action="append", metavar="NAME", help="the only tools it may use [all]"),
+    arg("--max-turns", type=int, default=20, metavar="COUNT", help="answers to one question [20]"),
+    arg("--budget", type=int, metavar="TOKENS", help="tokens for one question [no limit]"),
+    examples="""\
 examples:
   toolcrib chat --model ollama:llama3.2
   toolcrib chat --model anthropic:claude-sonnet-4-5 What changed in this repository today?
-  git diff | toolcrib chat Write a commit message for this."""
-
-
-def add_chat_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("words", nargs="*", default=[], metavar="WORD", help="a question to answer and be done")
-    parser.add_argument("--model", metavar="PROVIDER:MODEL", help="anthropic, openai, openai-responses or ollama")
-    parser.add_argument("--system", default=SYSTEM, metavar="TEXT", help="what the model is told beforehand")
-    parser.add_argument("--tool", action="append", metavar="NAME", help="the only tools it may use [all]")
-    parser.add_argument("--max-turns", type=int, default=20, metavar="COUNT", help="answers to one question [20]")
-    parser.add_argument("--budget", type=int, metavar="TOKENS", help="tokens for one question [no limit]")
-    add_common(parser)
-
-
-def run_chat(options: Options, console: Console) -> int:
+  git diff | toolcrib chat Write a commit message for this.""",
+)
+async def run_chat(options: Options, console: Console) -> int:
     """Converse, or answer one question."""
-    return run_once(_chat(options, console))
-
-
-async def _chat(options: Options, console: Console) -> int:
     loaded = load_here(options)
-    env = for_network(Environment(), loaded.config).env
-    model = HttpModel(model_settings(options.model, loaded.config.model, env), Network.of(env))
+    model = open_model(options.model, loaded.config.model, for_network(Environment(), loaded.config).env)
     question = _question(options)
     log = one_shot_log(options, console)
     log.untold |= {CALL_SLOW} if log.untold else set()  # every call is shown with its time
-    crib = await assemble_configured(loaded, log)
-    try:
+    settings = AgentSettings(
+        system=options.system,
+        max_turns=options.max_turns,
+        max_tokens=loaded.config.model.max_tokens,
+        budget=options.budget,
+        tools=frozenset(options.tool) if options.tool else None,
+    )
+    async with opened(loaded, console, log, one_shot=False) as crib:
         attach_terminal(console, crib.desk.attach)
-        talk = Talk(console, Agent(crib, model, _settings(options, loaded.config.model)))
+        talk = Talk(console, Agent(crib, model, settings))
         if question:
             return await talk.answer(question)
         console.say(f"{model.name} with {len(await crib.tools())} tools. /exit or Ctrl-C leaves.", "dim")
         return await talk.converse()
-    finally:
-        console.end_status()
-        await crib.close()
-
-
-def _settings(options: Options, config: ModelConfig) -> AgentSettings:
-    return AgentSettings(
-        system=options.system,
-        max_turns=options.max_turns,
-        max_tokens=config.max_tokens,
-        budget=options.budget,
-        tools=frozenset(options.tool) if options.tool else None,
-    )
 
 
 def _question(options: Options) -> str:

@@ -1,5 +1,6 @@
 """What could come next on a line, for the shell's completion: from tables, files and the lock; nothing is started."""
 
+import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -8,8 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from toolcrib.cli.console import Console, one_line
-from toolcrib.cli.failures import OK
-from toolcrib.cli.invoke import Options, Parser, make_parser
+from toolcrib.cli.invoke import Options, command, command_of
 from toolcrib.cli.main import COMMANDS, GROUPS
 from toolcrib.config.environment import environment_layer
 from toolcrib.config.lock import Record
@@ -42,18 +42,13 @@ DESCRIPTION_MAX = 60
 PATIENCE_S = 2.0
 
 
-def add_complete_arguments(parser: Parser) -> None:
-    """What it takes: the words of the line so far after ``--``, the last one unfinished."""
-    parser.takes_rest = True
-
-
-def run_complete(options: Options, console: Console) -> int:
+@command(takes_rest=True, takes_common=False)
+def run_complete(options: Options, console: Console) -> None:
     """Print one suggestion a line, its description after a tab."""
     words = options.rest or [""]
     for word, description in suggest(words[:-1], words[-1]):
         if word.startswith(words[-1]):
             console.print(f"{one_line(word)}\t{one_line(description)[:DESCRIPTION_MAX]}".rstrip())
-    return OK
 
 
 def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
@@ -97,8 +92,8 @@ def _commands(before: Sequence[str]) -> Iterator[Suggestion]:
 
 def _options(name: str) -> Iterator[Suggestion]:
     module, summary = COMMANDS[name]
-    parser = make_parser(name, summary, import_module(f"toolcrib.cli.commands.{module}"))
-    yield from ((option, "") for option in parser.options())
+    found = command_of(name, import_module(f"toolcrib.cli.commands.{module}"))
+    yield from ((option, "") for option in found.parser(name, summary).options())
 
 
 def _tools_or_arguments(name: str, before: Sequence[str], last: str) -> Iterator[Suggestion]:
@@ -116,6 +111,7 @@ def _tools_or_arguments(name: str, before: Sequence[str], last: str) -> Iterator
 
 
 def _clients(name: str) -> Iterator[Suggestion]:
+    # here, because a tenth of the time would go into it whenever something else is completed
     from toolcrib.config.foreign.clients import CLIENTS
     from toolcrib.config.foreign.connectors import CONNECTORS
 
@@ -151,9 +147,7 @@ def _records(before: Sequence[str]) -> dict[str, Record]:
 
 def _shared_records(config: Config) -> dict[str, Record]:
     """What replicas share, if that can be had before a person at a prompt grows impatient."""
-    import asyncio
-
-    from toolcrib.crib.backend import open_lock
+    from toolcrib.crib.backend import open_lock  # with the stores it chooses from, it takes longer than all the rest
 
     async def read() -> dict[str, Record]:
         async with asyncio.timeout(PATIENCE_S), open_lock(config, None, Environment()) as ledger:

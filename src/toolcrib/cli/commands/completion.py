@@ -1,8 +1,7 @@
 """``toolcrib completion``: the script that makes a shell complete toolcrib's commands."""
 
 from toolcrib.cli.console import Console
-from toolcrib.cli.failures import OK
-from toolcrib.cli.invoke import Options, Parser
+from toolcrib.cli.invoke import Options, arg, command
 
 BASH = """\
 _toolcrib() {
@@ -33,19 +32,17 @@ complete -c toolcrib -l config -r -F
 """
 
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
-COMPLETION_EXAMPLES = """\
+
+
+@command(
+    arg("shell", choices=SCRIPTS, help="the shell to complete in"),
+    takes_common=False,
+    examples="""\
 examples:
   source <(toolcrib completion bash)      put this line into ~/.bashrc
   source <(toolcrib completion zsh)       put this line into ~/.zshrc
-  toolcrib completion fish > ~/.config/fish/completions/toolcrib.fish"""
-
-
-def add_completion_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("shell", choices=SCRIPTS, help="the shell to complete in")
-
-
-def run_completion(options: Options, console: Console) -> int:
+  toolcrib completion fish > ~/.config/fish/completions/toolcrib.fish""",
+)
+def run_completion(options: Options, console: Console) -> None:
     """Print the script."""
     console.print(SCRIPTS[options.shell].rstrip())
-    return OK

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.failures import OK, UsageError, unknown_server
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.failures import UsageError, unknown_server
+from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import load_here
 from toolcrib.config.explain import Explained, explain
 from toolcrib.config.foreign.export import FORMATS, export, is_masked, lost_settings
@@ -16,23 +16,16 @@ from toolcrib.stores.files import replace_text
 COLUMNS = (Column("SETTING", styles=("bold",)), Column("VALUE", flexible=True), Column("FROM", styles=("dim",)))
 
 
-def add_show_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--origin", action="store_true", help="show where each setting came from")
-    add_json(parser, "the settings")
-    add_common(parser)
-
-
-def run_show(options: Options, console: Console) -> int:
+@command(arg("--origin", action="store_true", help="show where each setting came from"), as_json("the settings"))
+def run_show(options: Options, console: Console) -> None:
     """Show what toolcrib would use here."""
     settings = explain(load_here(options).config)
     if options.json:
         console.print_json(settings)
-        return OK
+        return
     rows = [(entry.setting, _text(entry.value), _place(entry)) for entry in settings]
     shown = len(COLUMNS) if options.origin else len(COLUMNS) - 1
     print_table(console, COLUMNS[:shown], [row[:shown] for row in rows])
-    return OK
 
 
 def _place(entry: Explained) -> str:
@@ -50,13 +43,8 @@ def _text(value: Any) -> str:
 PATH_COLUMNS = (Column("KIND", styles=("bold",)), Column(""), Column("PATH"))
 
 
-def add_path_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_json(parser, "the files")
-    add_common(parser)
-
-
-def run_path(options: Options, console: Console) -> int:
+@command(as_json("the files"))
+def run_path(options: Options, console: Console) -> None:
     """Show the files, weakest first, whether they exist or not."""
     files = _files(load_here(options))
     if options.json:
@@ -64,7 +52,6 @@ def run_path(options: Options, console: Console) -> int:
     else:
         rows = [(file["kind"], "" if file["exists"] else "missing", file["path"]) for file in files]
         print_table(console, PATH_COLUMNS, rows)
-    return OK
 
 
 def _files(loaded: Loaded) -> list[dict[str, Any]]:
@@ -73,24 +60,18 @@ def _files(loaded: Loaded) -> list[dict[str, Any]]:
     return [{"kind": kind, "path": str(path), "exists": path.is_file()} for kind, path in kinds.items() if path]
 
 
-def add_check_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_json(parser, "the verdict")
-    add_common(parser)
-
-
-def run_check(options: Options, console: Console) -> int:
+@command(as_json("the verdict"))
+def run_check(options: Options, console: Console) -> None:
     """Read everything; what cannot be used is an error with its place."""
     loaded = load_here(options)
     if options.json:
         console.print_json(_verdict(loaded))
-        return OK
+        return
     for problem in loaded.config.problems:
         console.say(problem, "yellow")
     files = ", ".join(map(str, loaded.files)) or "no file"
     count = len(loaded.config.servers)
     console.print(f"ok: {count} server{'s' if count != 1 else ''} from {files}")
-    return OK
 
 
 def _verdict(loaded: Loaded) -> dict[str, object]:
@@ -102,25 +83,21 @@ def _verdict(loaded: Loaded) -> dict[str, object]:
     }
 
 
-EXPORT_EXAMPLES = """\
-examples:
-  toolcrib export
-  toolcrib export --format codex --only github
-  toolcrib export --with-secrets -o servers.json"""
-
 _PRIVATE = 0o600
 
 
-def add_export_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="whose words [mcpServers]")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this server (repeatable)")
-    parser.add_argument("--with-secrets", action="store_true", help="write secrets out instead of masking them")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write this new file, readable by you alone")
-    add_common(parser)
-
-
-def run_export(options: Options, console: Console) -> int:
+@command(
+    arg("--format", choices=FORMATS, default=FORMATS[0], help="whose words [mcpServers]"),
+    arg("--only", action="append", default=[], metavar="NAME", help="only this server (repeatable)"),
+    arg("--with-secrets", action="store_true", help="write secrets out instead of masking them"),
+    arg("-o", "--output", metavar="FILE", help="write this new file, readable by you alone"),
+    examples="""\
+examples:
+  toolcrib export
+  toolcrib export --format codex --only github
+  toolcrib export --with-secrets -o servers.json""",
+)
+def run_export(options: Options, console: Console) -> None:
     """Print or write the servers."""
     servers = _servers(options)
     text = export(servers, options.format, with_secrets=options.with_secrets)
@@ -129,7 +106,6 @@ def run_export(options: Options, console: Console) -> int:
     else:
         console.print_foreign(text.rstrip("\n"))
     _tell_export(servers, options, console)
-    return OK
 
 
 def _servers(options: Options) -> list[ServerConfig]:

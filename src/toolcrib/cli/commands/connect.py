@@ -1,19 +1,27 @@
 """``toolcrib connect`` and ``disconnect``: toolcrib in a client's own file, or how all clients stand."""
 
+import difflib
+import re
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
-from toolcrib.cli.clients import add_client, find_client, print_change, stdio_launch
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.failures import OK, UsageError
-from toolcrib.cli.invoke import Options, Parser, add_json
+from toolcrib.cli.failures import OK, NotFound, UsageError
+from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.config.environment import chosen_config
-from toolcrib.config.foreign.connectors import Launch
+from toolcrib.config.foreign.connectors import CONNECTORS, Launch
+from toolcrib.config.foreign.locations import CONFIG_NAME
 from toolcrib.config.references import Environment
+from toolcrib.config.secrets import shown_args, shown_entry, shown_url
+from toolcrib.core.errors import did_you_mean
+from toolcrib.crib.loading import load
 from toolcrib.project.connecting import (
     ClientChange,
     ClientFile,
     ClientState,
+    client_here,
     connect,
     disconnect,
     preview_connect,
@@ -21,18 +29,25 @@ from toolcrib.project.connecting import (
     replaceable,
     standings,
 )
-from toolcrib.project.importing import ImportRequest, find_imports, forget_origin, import_target, take_over
+from toolcrib.project.importing import (
+    ImportRequest,
+    find_imports,
+    folded_client,
+    forget_origin,
+    import_target,
+    take_over,
+)
+from toolcrib.schema.text import printable
+from toolcrib.server.identity.owner_token import asks_for_token
 from toolcrib.stores.paths import user_config_path
 
-CONNECT_EXAMPLES = """\
-examples:
-  toolcrib connect                         which clients are here, and which are connected
-  toolcrib connect claude-code             Claude Code starts toolcrib itself
-  toolcrib connect cursor --http           Cursor reaches a running `toolcrib serve`
-  toolcrib connect claude-desktop --replace   its servers move into toolcrib, one entry stays
-
-`toolcrib disconnect CLIENT` puts the file back as it was, byte for byte."""
-
+IN_ITS_FILE = (
+    arg("--project", action="store_true", help="the client's file in this project, not the user's"),
+    arg("--dry-run", action="store_true", help="show what would change, and change nothing"),
+)
+MCP_PATH = "/mcp"
+_STYLES = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - recognised, not bound
 COLUMNS = (
     Column("CLIENT", styles=("bold",)),
     Column("", coloured={"connected": ("green",), "not connected": ("dim",), "not here": ("dim",)}),
@@ -40,21 +55,22 @@ COLUMNS = (
 )
 
 
-def add_connect_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument(
-        "--http", nargs="?", const="", metavar="URL", help="have it reach a running toolcrib instead of starting one"
-    )
-    parser.add_argument(
-        "--with-token", action="store_true", help="with --http: send the token in TOOLCRIB_TOKEN, by reference"
-    )
-    parser.add_argument(
-        "--replace", action="store_true", help="import its other servers, and take them out of its file"
-    )
-    add_json(parser, "how the clients stand")
-    add_client(parser, optional=True)
+@command(
+    arg("--http", nargs="?", const="", metavar="URL", help="have it reach a running toolcrib instead of starting one"),
+    arg("--with-token", action="store_true", help="with --http: send the token in TOOLCRIB_TOKEN, by reference"),
+    arg("--replace", action="store_true", help="import its other servers, and take them out of its file"),
+    as_json("how the clients stand"),
+    arg("client", metavar="CLIENT", nargs="?", help=f"one of {', '.join(CONNECTORS)}"),
+    *IN_ITS_FILE,
+    examples="""\
+examples:
+  toolcrib connect                         which clients are here, and which are connected
+  toolcrib connect claude-code             Claude Code starts toolcrib itself
+  toolcrib connect cursor --http           Cursor reaches a running `toolcrib serve`
+  toolcrib connect claude-desktop --replace   its servers move into toolcrib, one entry stays
 
-
+`toolcrib disconnect CLIENT` puts the file back as it was, byte for byte.""",
+)
 def run_connect(options: Options, console: Console) -> int:
     """Connect one client, or list all."""
     around = Environment()
@@ -62,23 +78,18 @@ def run_connect(options: Options, console: Console) -> int:
         return _list(options, console, around)
     if options.with_token and options.http is None:
         raise UsageError("--with-token goes with --http.")
-    client = find_client(options, around)
+    client = _find_client(options, around)
     target = _target(options, around, client)
-    launch = _launch(options, target, around)
+    if options.http is None:
+        launch = _stdio_launch(target, around, in_project=options.project)
+    else:
+        launch = _http_launch(options, around)
     without = _replaced(client, target, options, console) if options.replace else None
     change = (preview_connect if options.dry_run else connect)(client, launch, around, without)
     if without and not options.dry_run:
         forget_origin(target, client.path, around)
     _tell(change, client, options, console)
     return OK
-
-
-def _launch(options: Options, target: Path, around: Environment) -> Launch:
-    if options.http is None:
-        return stdio_launch(target, around, in_project=options.project)
-    from toolcrib.cli.reaching import http_launch
-
-    return http_launch(options)
 
 
 def _target(options: Options, around: Environment, client: ClientFile) -> Path:
@@ -109,7 +120,7 @@ def _tell(change: ClientChange, client: ClientFile, options: Options, console: C
     if change.kind == "already":
         console.say(f"{label} is connected already ({client.path}).")
     elif options.dry_run:
-        print_change(change, console)
+        _print_change(change, console)
         console.say("Nothing is written yet.")
     else:
         kept = f" What it was before is kept in {change.backup}." if change.backup else ""
@@ -150,29 +161,26 @@ def _document(standing: ClientState) -> dict[str, Any]:
     }
 
 
-DISCONNECT_EXAMPLES = """\
+@command(
+    arg("client", metavar="CLIENT", help=f"one of {', '.join(CONNECTORS)}"),
+    *IN_ITS_FILE,
+    examples="""\
 examples:
   toolcrib disconnect cursor
   toolcrib disconnect vscode --project --dry-run
 
-If nobody else changed the file, it is put back byte for byte; otherwise only the entry of toolcrib is taken out."""
-
-
-def add_disconnect_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_client(parser, optional=False)
-
-
-def run_disconnect(options: Options, console: Console) -> int:
+If nobody else changed the file, it is put back byte for byte; otherwise only the entry of toolcrib is taken out.""",
+)
+def run_disconnect(options: Options, console: Console) -> None:
     """Put the file back, or take out the one entry."""
     around = Environment()
-    client = find_client(options, around)
+    client = _find_client(options, around)
     change = (preview_disconnect if options.dry_run else disconnect)(client, around)
     label, path = client.connector.label, client.path
     if change.kind == "absent":
         console.say(f"{label} is not connected ({path}).")
     elif options.dry_run:
-        print_change(change, console)
+        _print_change(change, console)
         console.say("Nothing is written yet.")
     elif change.kind == "restored" and change.after is None:
         console.say(f"{label} is disconnected: {path} was made by toolcrib and is removed.")
@@ -182,4 +190,84 @@ def run_disconnect(options: Options, console: Console) -> int:
         console.say(f"{label} is disconnected. {path} was changed since, so only the entry of toolcrib was taken out.")
         if change.backup:
             console.say(f"The servers it had before are in {change.backup}.", "yellow")
-    return OK
+
+
+def _find_client(options: Options, around: Environment) -> ClientFile:
+    """The client the command line names."""
+    name = folded_client(options.client)
+    if name not in CONNECTORS:
+        hint = did_you_mean(name, [*CONNECTORS]) or f"There are: {', '.join(CONNECTORS)}."
+        raise NotFound(f"toolcrib does not know how to write into the file of {options.client!r}.", hint=hint)
+    return client_here(name, around, in_project=options.project)
+
+
+def _running_command() -> tuple[str, ...]:
+    """The command that runs this very toolcrib, by its whole path."""
+    program = Path(sys.argv[0])
+    if program.name.removesuffix(".exe") == "toolcrib" and program.is_file():
+        return (str(program.absolute()),)
+    return (sys.executable, "-m", "toolcrib")
+
+
+def _stdio_launch(target: Path, around: Environment, *, in_project: bool) -> Launch:
+    """The client starts toolcrib; from anywhere, so it must be told which configuration is meant."""
+    is_found = target == user_config_path(around.env) or (in_project and target == around.cwd / CONFIG_NAME)
+    config = () if is_found else ("--config", str(target))
+    return Launch(command=(*_running_command(), "stdio", *config))
+
+
+def _http_launch(options: Options, around: Environment) -> Launch:
+    """The client reaches a toolcrib that somebody keeps running."""
+    config = load(options.config, around).config
+    host = "127.0.0.1" if config.host in _WILDCARDS else f"[{config.host}]" if ":" in config.host else config.host
+    url = options.http or f"http://{host}:{config.port}{MCP_PATH}"
+    return Launch(url=url, with_token=options.with_token or asks_for_token(config, around.env, time.time))
+
+
+def _print_change(change: ClientChange, console: Console) -> None:
+    """The difference line by line; values that may be secret are masked, also in the lines around it."""
+    before, after = (_lines(content) for content in (change.before, change.after))
+    mask = Mask()
+    for line in difflib.unified_diff(before, after, str(change.path), str(change.path), lineterm="", n=2):
+        shown = line if line.startswith(_HEADINGS) else mask.applied(line)
+        console.print(console.paint(printable(shown), *_STYLES.get(line[:1], ())))
+
+
+def _lines(content: bytes | None) -> list[str]:
+    return (content or b"").decode(errors="replace").splitlines()
+
+
+class Mask:
+    """Lines of JSON or TOML without the values that may be secret; remembers the word before a word."""
+
+    def __init__(self) -> None:
+        self._name = self._before = ""
+
+    def applied(self, line: str) -> str:
+        """One line, masked."""
+        key = _TOML_KEY.match(line)
+        self._name = key[1] if key else ""
+        return _TEXT.sub(self._shown, line)
+
+    def _shown(self, match: re.Match[str]) -> str:
+        value = match["text"][1:-1]
+        if match["after"]:
+            self._name = value
+            return match.group()
+        return f'"{self._value(value)}"'
+
+    def _value(self, value: str) -> str:
+        if self._name in _PLAIN:
+            return value
+        if "url" in self._name.lower():
+            return shown_url(value)
+        if self._name in ("", "args"):
+            before, self._before = self._before, value
+            return shown_args((before, value))[1]
+        return shown_entry(self._name, value)
+
+
+_HEADINGS = ("---", "+++", "@@")
+_PLAIN = frozenset({"command", "type", "cwd", "bearer_token_env_var"})
+_TOML_KEY = re.compile(r"[ +-]\s*([\w-]+)\s*=")
+_TEXT = re.compile(r"""(?P<text>"(?:[^"\\]|\\.)*"|'[^']*')(?P<after>\s*[:=])?""")

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 
 from toolcrib.catalog.accounting import Cost
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.failures import OK, UsageError
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.failures import UsageError
+from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import discover_unasked, load_here, open_here
-from toolcrib.cli.running import run_once
 from toolcrib.config.references import Environment
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.crib.layers import audit_place
@@ -31,32 +30,23 @@ from toolcrib.stores.audit.reading import ToolUsage
 
 DEAREST = 10
 PAIRS = 5
-COST_EXAMPLES = """\
+
+
+@command(
+    arg("--days", type=int, default=DAYS, metavar="N", help=f"how far back to look for calls of a tool [{DAYS}]"),
+    arg("--all", action="store_true", help="every tool, not only the dearest"),
+    arg("--cached", action="store_true", help="only what is known already; start nothing"),
+    as_json("the whole account"),
+    examples="""\
 examples:
   toolcrib cost
   toolcrib cost --days 7 --all
-  toolcrib cost --json | jq -r .proposal.toml"""
-
-
-def add_cost_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument(
-        "--days", type=int, default=DAYS, metavar="N", help=f"how far back to look for calls of a tool [{DAYS}]"
-    )
-    parser.add_argument("--all", action="store_true", help="every tool, not only the dearest")
-    parser.add_argument("--cached", action="store_true", help="only what is known already; start nothing")
-    add_json(parser, "the whole account")
-    add_common(parser)
-
-
-def run_cost(options: Options, console: Console) -> int:
+  toolcrib cost --json | jq -r .proposal.toml""",
+)
+async def run_cost(options: Options, console: Console) -> None:
     """Count; servers nobody has asked yet are asked first."""
     if not 1 <= options.days <= 3650:
         raise UsageError(f"--days {options.days} is no span to look back.", hint="Use 1 to 3650.")
-    return run_once(_tell(options, console))
-
-
-async def _tell(options: Options, console: Console) -> int:
     config = load_here(options).config
     place = audit_place(config, Environment())
     async with open_here(options, console) as crib:
@@ -68,10 +58,9 @@ async def _tell(options: Options, console: Console) -> int:
     report = await asyncio.to_thread(cost_report, routes, CostQuery(options.days, usage, profiles, PAIRS))
     if options.json:
         console.print_json(report)
-        return OK
+        return
     console.print(f"{summary(routes, usage, options.days)}. Every model reads all of it before it begins.")
     _print_report(console, report, usage, every_tool=options.all)
-    return OK
 
 
 def _print_report(console: Console, report: CostReport, usage: ToolUsage | None, *, every_tool: bool) -> None:

@@ -1,63 +1,61 @@
-"""``toolcrib doctor``: look at everything, start every server, and say what to do."""
+"""``toolcrib doctor``: look at everything, start every server, and say what to do; or try out the isolation."""
 
-import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from toolcrib.cli.checks import (
+from toolcrib.cli.console import Column, Console, print_table
+from toolcrib.cli.failures import FAILURE, OK
+from toolcrib.cli.invoke import Options, arg, as_json, command
+from toolcrib.cli.logs import one_shot_log
+from toolcrib.cli.opening import asking, load_here, opened, wait_with_status
+from toolcrib.config.references import Environment
+from toolcrib.core.errors import ConfigError, StoreUnavailable
+from toolcrib.core.kinds import IsolationLevel
+from toolcrib.crib.loading import Loaded
+from toolcrib.isolate.levels import ATTEMPTS, MIB, Probe, promises
+from toolcrib.isolate.proof import advice, prove_anew
+from toolcrib.isolate.selftest import FILE_BYTES, MEMORY_BYTES, Proof, Verdict
+from toolcrib.project.checks import (
     HealthCheck,
     check_audit,
-    check_catalog,
-    check_command,
     check_files,
     check_knowledge,
     check_ledger,
     check_network,
-    check_profiles,
-    check_server,
-    check_supply,
+    check_servers,
 )
-from toolcrib.cli.console import Console
-from toolcrib.cli.failures import FAILURE, OK
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.cli.logs import one_shot_log
-from toolcrib.cli.opening import asking, load_here, wait_with_status
-from toolcrib.cli.running import run_once
-from toolcrib.config.references import Environment
-from toolcrib.core.errors import ConfigError, StoreUnavailable
-from toolcrib.crib.crib import Crib
-from toolcrib.crib.loading import Loaded
-from toolcrib.project.running import assemble_configured
 from toolcrib.schema.text import printable
+from toolcrib.version import VERSION
 
 STYLES = {"ok": ("green",), "warn": ("yellow",), "fail": ("red", "bold")}
+MISSING = "–"
+BROKEN = "OPEN!"
+_COLOURS = {
+    Verdict.STOPPED.value: ("green",),
+    Verdict.LIMITED.value: ("green",),
+    Verdict.OPEN.value: ("yellow",),
+    BROKEN: ("red", "bold"),
+    MISSING: ("dim",),
+}
 
 
-def add_doctor_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument(
-        "--isolation", action="store_true", help="try out what programs started here can still do at each level"
-    )
-    add_json(parser, "the checks")
-    add_common(parser)
-
-
-def run_doctor(options: Options, console: Console) -> int:
+@command(
+    arg("--isolation", action="store_true", help="try out what programs started here can still do at each level"),
+    as_json("the checks"),
+)
+async def run_doctor(options: Options, console: Console) -> int:
     """Check everything; warnings alone are no failure."""
     if options.isolation:
-        from toolcrib.cli.isolation import examine
-
-        return run_once(examine(options, console))
-    return run_once(_examine(options, console))
-
-
-async def _examine(options: Options, console: Console) -> int:
+        await _try_isolation(options, console)
+        return OK
+    around, of_files = Environment(), []
     try:
         loaded = load_here(options)
-        of_files = [*check_files(loaded), *check_network(loaded.config, Environment())]
-        of_files += await check_ledger(loaded, Environment().env)
+        of_files = [*check_files(loaded), *check_network(loaded.config, around)]
+        of_files += await check_ledger(loaded, around.env)
         of_servers = await _run_servers(options, loaded, console)
-        of_log = await check_audit(loaded.config, Environment())
-        of_kb = await check_knowledge(loaded.config, Environment())
+        of_log, of_kb = await check_audit(loaded.config, around), await check_knowledge(loaded.config, around)
         checks = [*of_files, *of_servers, *of_log, *of_kb]
     except ConfigError as error:
         checks = [HealthCheck("fail", "configuration", error.message, error.hint)]
@@ -66,36 +64,16 @@ async def _examine(options: Options, console: Console) -> int:
         checks = list(dict.fromkeys([*of_files, away]))
     worst = next((level for level in ("fail", "warn") if any(check.level == level for check in checks)), "ok")
     if options.json:
-        shown = [{"level": c.level, "subject": c.subject, "message": c.message, "todo": c.todo} for c in checks]
-        console.print_json({"status": worst, "checks": shown})
+        console.print_json({"status": worst, "checks": checks})
     else:
         _print(checks, console)
     return FAILURE if worst == "fail" else OK
 
 
 async def _run_servers(options: Options, loaded: Loaded, console: Console) -> list[HealthCheck]:
-    crib = await assemble_configured(loaded, one_shot_log(options, console))
-    try:
+    async with opened(loaded, console, one_shot_log(options, console), one_shot=False) as crib:
         await wait_with_status(console, crib.servers.find(), "asking the platform")
-        work = asyncio.gather(*(_run_server(crib, name) for name in sorted(crib.shelves)))
-        found = await wait_with_status(console, work, lambda: asking(crib))
-        off = [HealthCheck("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]
-        supply, profiles = check_supply(crib.servers.supply), check_profiles(crib, loaded.config.profiles)
-        checks = [check for checks in found for check in checks]
-        return [*supply, *checks, *off, *check_catalog(crib), *profiles]
-    finally:
-        await crib.close()
-
-
-async def _run_server(crib: Crib, name: str) -> list[HealthCheck]:
-    shelf = crib.shelves[name]
-    obstacle = check_command(shelf.config)
-    if obstacle is not None:
-        return [obstacle]
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    record = (await crib.refresh(name))[name]
-    return list(check_server(shelf, record, loop.time() - began))
+        return await wait_with_status(console, check_servers(crib, loaded.config.profiles), lambda: asking(crib))
 
 
 def _print(checks: Sequence[HealthCheck], console: Console) -> None:
@@ -108,3 +86,74 @@ def _print(checks: Sequence[HealthCheck], console: Console) -> None:
     failures, warnings = (sum(check.level == level for check in checks) for level in ("fail", "warn"))
     console.out.flush()
     console.say(f"{failures} failed, {warnings} to look at." if failures or warnings else "Everything is in order.")
+
+
+async def _try_isolation(options: Options, console: Console) -> None:
+    """Measure, and show it; that something is open is a fact, not a failure."""
+    proof = await wait_with_status(console, prove_anew(console.env, VERSION), "trying every level …")
+    if options.json:
+        console.print_json(_proof_document(proof))
+    else:
+        _print_proof(proof, console)
+
+
+def _proof_document(proof: Proof) -> dict[str, Any]:
+    levels = {
+        level.value: {
+            "proven": proof.holds(level),
+            "reason": proof.why_not(level),
+            "todo": advice(level, proof),
+            "promises": sorted(promises(level)),
+            "probes": trial.verdicts,
+        }
+        for level, trial in proof.trials.items()
+    }
+    return {"proven": proof.proven.value, "levels": levels}
+
+
+def _print_proof(proof: Proof, console: Console) -> None:
+    console.print(f"What a program can still do when toolcrib starts it, tried just now as {_who()}:\n")
+    columns = [Column(""), *(Column(level.value, coloured=_COLOURS) for level in IsolationLevel)]
+    print_table(console, columns, [[ATTEMPTS[probe], *_row(proof, probe)] for probe in Probe])
+    console.print()
+    for line in (*_notes(proof), "", *_verdict(proof)):
+        console.print(line)
+    console.out.flush()
+
+
+def _who() -> str:
+    return "root" if hasattr(os, "getuid") and os.getuid() == 0 else "an ordinary user"
+
+
+def _row(proof: Proof, probe: Probe) -> Iterator[str]:
+    for level in IsolationLevel:
+        trial = proof.trials[level]
+        verdict = trial.verdicts.get(probe)
+        is_broken = verdict is Verdict.OPEN and probe in promises(level)
+        yield MISSING if verdict is None else BROKEN if is_broken else verdict.value
+
+
+def _notes(proof: Proof) -> Iterator[str]:
+    """What the words of this table mean, as far as they occur in it."""
+    yield f"Limits were set to {MEMORY_BYTES // MIB} MiB of memory and {FILE_BYTES // MIB} MiB per file for the test."
+    found = {word for probe in Probe for word in _row(proof, probe)}
+    if BROKEN in found:
+        yield f"{BROKEN} is what the level promises to stop; it is not used here."
+    if MISSING in found:
+        yield f"{MISSING} could not be tried: the level is not available here."
+    if all(trial.verdicts.get(Probe.FORK, Verdict.OPEN) is Verdict.OPEN for trial in proof.trials.values()):
+        yield "The number of processes cannot be limited for root; run toolcrib as an ordinary user for that."
+    confined = proof.trials[IsolationLevel.CONFINED]
+    if confined.verdicts.get(Probe.SIGNAL) is Verdict.OPEN:
+        yield "Signals are kept in at confined from Linux 6.12 on; isolated keeps them in everywhere."
+    if confined.verdicts.get(Probe.LOCAL_UDP) is Verdict.OPEN:
+        yield "Datagrams to this machine are kept from no program that has a network; connections are."
+
+
+def _verdict(proof: Proof) -> Iterator[str]:
+    yield f"Proven here: {proof.proven.value}."
+    for level in IsolationLevel:
+        if level.rank > proof.proven.rank:
+            yield f"Not {level.value}: {proof.why_not(level).rstrip('.')}."
+            yield f"  → {advice(level, proof)}"
+    yield f'Servers run at limits unless they ask for more: isolation = "{proof.proven.value}" under [servers.NAME].'

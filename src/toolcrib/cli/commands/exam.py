@@ -18,7 +18,7 @@ from toolcrib.catalog.exam import (
 )
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json, read_stdin
+from toolcrib.cli.invoke import Options, arg, as_json, command, read_stdin
 from toolcrib.cli.opening import discover_unasked, open_here
 from toolcrib.cli.running import run_once
 from toolcrib.core.access import LOCAL_USER
@@ -26,25 +26,22 @@ from toolcrib.crib.crib import Crib
 from toolcrib.schema.text import printable
 
 SHOWN = 20
-EXAM_EXAMPLES = """\
+
+
+@command(
+    arg("file", metavar="FILE", help="JSON lines with query and tools; - for stdin"),
+    arg("--min-recall5", type=float, metavar="SHARE", help="exit with 1 if recall@5 is below this"),
+    arg("--generate", action="store_true", help="write questions to begin with into FILE instead"),
+    arg("--force", action="store_true", help="with --generate: write over a file that is there"),
+    as_json("the marks and the misses"),
+    examples="""\
 examples:
   toolcrib exam --generate questions.jsonl     begin with what the tools say of themselves
   toolcrib exam questions.jsonl
   toolcrib exam questions.jsonl --min-recall5 0.8 --json
 
-a line of the file: {"query": "open a ticket", "tools": ["github__create_issue"]}"""
-
-
-def add_exam_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("file", metavar="FILE", help="JSON lines with query and tools; - for stdin")
-    parser.add_argument("--min-recall5", type=float, metavar="SHARE", help="exit with 1 if recall@5 is below this")
-    parser.add_argument("--generate", action="store_true", help="write questions to begin with into FILE instead")
-    parser.add_argument("--force", action="store_true", help="with --generate: write over a file that is there")
-    add_json(parser, "the marks and the misses")
-    add_common(parser)
-
-
+a line of the file: {"query": "open a ticket", "tools": ["github__create_issue"]}""",
+)
 def run_exam(options: Options, console: Console) -> int:
     """Hold the exam; servers nobody has asked yet are asked first."""
     if options.min_recall5 is not None and not 0 <= options.min_recall5 <= 1:

@@ -7,11 +7,13 @@ from typing import Any
 
 from toolcrib.cli.console import Console, one_line
 from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.invoke import Options, Parser, arg, as_json, command
 from toolcrib.config.environment import chosen_config
 from toolcrib.config.foreign.plan import ACTED_ON, ImportCandidate
+from toolcrib.config.model import is_bare
 from toolcrib.config.references import Environment
 from toolcrib.core.errors import did_you_mean
+from toolcrib.crib.loading import load
 from toolcrib.project.importing import (
     ImportPlan,
     ImportRequest,
@@ -22,7 +24,7 @@ from toolcrib.project.importing import (
     shown_server,
     take_over,
 )
-from toolcrib.stores.paths import find_project
+from toolcrib.stores.paths import find_project, user_config_path
 
 SIGNS = {"new": "+", "changed": "~", "removed": "-", "same": "=", "edited": "!", "left out": "!"}
 STYLES = {"new": "green", "changed": "yellow", "removed": "red", "same": "dim", "edited": "yellow", "left out": "dim"}
@@ -132,28 +134,23 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-IMPORT_EXAMPLES = """\
+@command(
+    arg("words", metavar="FILE|CLIENT", nargs="*", help="a file, a client or an install link [all]"),
+    arg("--only", action="append", default=[], metavar="NAME", help="only this server (repeatable)"),
+    arg("--sync", action="store_true", help="take over what changed where servers came from"),
+    arg("--dry-run", action="store_true", help="show what would change, and change nothing"),
+    arg("--yes", action="store_true", help="do not ask"),
+    arg("--global", dest="user", action="store_true", help="write the user's file, not the project's"),
+    as_json("what was found and done"),
+    examples="""\
 examples:
   toolcrib import                    everything that is found, after asking
   toolcrib import cursor --dry-run   what Cursor has
   toolcrib import server.json --only weather --yes
   toolcrib import --sync             what changed since at the places servers came from
 
-Nothing is run, nothing is trusted, and secrets stay references. What you changed by hand is never overwritten."""
-
-
-def add_import_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("words", metavar="FILE|CLIENT", nargs="*", help="a file, a client or an install link [all]")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this server (repeatable)")
-    parser.add_argument("--sync", action="store_true", help="take over what changed where servers came from")
-    parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--global", dest="user", action="store_true", help="write the user's file, not the project's")
-    add_json(parser, "what was found and done")
-    add_common(parser)
-
-
+Nothing is run, nothing is trusted, and secrets stay references. What you changed by hand is never overwritten.""",
+)
 def run_import(options: Options, console: Console) -> int:
     """Show the difference, ask, write."""
     around = Environment()
@@ -230,3 +227,40 @@ def _tell(
         console.say(f"Nothing is written yet; {count(len(actions))} would be, to {target}.")
     else:
         console.say("Nothing is written.")
+
+
+def add_first_run(parser: Parser) -> None:
+    """The options of a command that offers an import."""
+    offer = parser.add_mutually_exclusive_group()
+    offer.add_argument(
+        "--import", dest="take_over", action="store_true", help="if nothing is configured: import what is found"
+    )
+    offer.add_argument("--no-import", action="store_true", help="do not look for servers of other programs")
+
+
+def offer_import(options: Options, console: Console) -> None:
+    """Ask, or say how; costs a look for two files when there is a configuration."""
+    around = Environment()
+    if options.no_import or _has_configuration(options, around) or not is_bare(load(options.config, around).config):
+        return
+    target = import_target(around)
+    found = find_imports(around, ImportRequest(target))
+    names = [candidate.name for candidate in found.in_state("new")]
+    if not names:
+        return
+    told = f"{count(len(names))} from {listed(found.clients)}"
+    if not options.take_over and not is_person_here(console):
+        console.say(f"toolcrib: found {told}; `toolcrib import` brings them in.")
+        return
+    chosen = names if options.take_over else choose(console, f"Import {told}?", names)
+    done = take_over(found, chosen, target, around)
+    if done:
+        console.say(f"{count(len(done))} written to {target}.")
+    for candidate in done:
+        for note in candidate.notes:
+            console.say(f"  {candidate.name}: {note}", "dim")
+
+
+def _has_configuration(options: Options, around: Environment) -> Path | str | None:
+    user = user_config_path(around.env)
+    return options.config or chosen_config(around.env) or find_project(around.cwd) or (user if user.is_file() else None)

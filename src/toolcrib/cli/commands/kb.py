@@ -10,14 +10,12 @@ from typing import Any, BinaryIO
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.entries import export_to
 from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.cli.knowledge import add_where, make_vectors, open_kb, open_tools, print_location, where_to_search
+from toolcrib.cli.invoke import Options, arg, as_json, command
+from toolcrib.cli.knowledge import WHERE, make_vectors, open_kb, open_tools, print_location, where_to_search
 from toolcrib.cli.opening import wait_with_status
 from toolcrib.cli.running import run_once
-from toolcrib.core.errors import DamagedIndex
 from toolcrib.knowledge.answer import NOTHING
-from toolcrib.knowledge.index import check_collections
-from toolcrib.knowledge.library import Library
+from toolcrib.knowledge.index import check_collections, damaged_collections
 from toolcrib.knowledge.transfer import export_lines, import_lines
 from toolcrib.schema.text import printable
 
@@ -25,41 +23,33 @@ SHOWN_MAX = 400
 EMPTY: Mapping[str, Any] = {"results": [], "query_info": {"total_results": 0}}
 UNANSWERED: Mapping[str, Any] = {"answer": NOTHING, "mode": "none", "citations": [], "support": []}
 DOCUMENTS_AT_ONCE = 10_000
-SEARCH_EXAMPLES = """\
+
+
+@command(
+    arg("words", nargs="+", metavar="WORD", help="what to look for"),
+    arg("-n", "--number", type=int, default=5, metavar="COUNT", help="how many passages [5]"),
+    *WHERE,
+    as_json("what was found, as kb.hybrid_search returns it"),
+    examples="""\
 examples:
   toolcrib kb search how are tools isolated
-  toolcrib kb search "rate limit" --collection handbook --type pdf -n 3 --json"""
-
-
-def add_search_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("words", nargs="+", metavar="WORD", help="what to look for")
-    parser.add_argument("-n", "--number", type=int, default=5, metavar="COUNT", help="how many passages [5]")
-    add_where(parser)
-    add_json(parser, "what was found, as kb.hybrid_search returns it")
-    add_common(parser)
-
-
-def run_search(options: Options, console: Console) -> int:
+  toolcrib kb search "rate limit" --collection handbook --type pdf -n 3 --json""",
+)
+async def run_search(options: Options, console: Console) -> None:
     """Search all collections, or those that are named."""
-    return run_once(_search(options, console))
-
-
-async def _search(options: Options, console: Console) -> int:
     query = " ".join(options.words)
     async with open_tools(options, console) as kb:
         where = await where_to_search(kb, options)
         found = await kb("hybrid_search", query=query, **where) if where["collection_ids"] else EMPTY
     if options.json:
         console.print_json(found)
-        return OK
+        return
     for warning in found.get("warnings", ()):
         console.say(warning, "yellow")
     for number, result in enumerate(found["results"], 1):
         _print(console, number, result)
     if not found["results"]:
         console.say("Nothing fits.")
-    return OK
 
 
 def _print(console: Console, number: int, found: Mapping[str, Any]) -> None:
@@ -82,27 +72,18 @@ def _excerpt(console: Console, text: str, spans: Sequence[Sequence[int]]) -> str
     return ("…" if first else "") + shown + printable(text[at:last]) + ("…" if last < len(text) else "")
 
 
-ASK_EXAMPLES = """\
+@command(
+    arg("words", nargs="+", metavar="WORD", help="the question"),
+    arg("-n", "--number", type=int, default=8, metavar="COUNT", help="passages to answer from [8]"),
+    *WHERE,
+    as_json("the answer, as kb.answer returns it"),
+    examples="""\
 examples:
   toolcrib kb ask How do I add a server?
-  toolcrib kb ask "What is the notice period?" --collection contracts --json"""
-
-
-def add_ask_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("words", nargs="+", metavar="WORD", help="the question")
-    parser.add_argument("-n", "--number", type=int, default=8, metavar="COUNT", help="passages to answer from [8]")
-    add_where(parser)
-    add_json(parser, "the answer, as kb.answer returns it")
-    add_common(parser)
-
-
-def run_ask(options: Options, console: Console) -> int:
+  toolcrib kb ask "What is the notice period?" --collection contracts --json""",
+)
+async def run_ask(options: Options, console: Console) -> int:
     """Answer; with the exit code 1 if the documents do not."""
-    return run_once(_ask(options, console))
-
-
-async def _ask(options: Options, console: Console) -> int:
     async with open_tools(options, console) as kb:
         where = await where_to_search(kb, options)
         answered = UNANSWERED
@@ -131,29 +112,21 @@ def _print_answer(console: Console, answered: Mapping[str, Any]) -> None:
 
 PIECE = 200_000
 """Characters that are read at once."""
-SHOW_EXAMPLES = """\
+
+
+@command(
+    arg("document", metavar="DOCUMENT", help="a document's id or source, or the id of a passage"),
+    *(arg(f"--{unit}", metavar="A-B", help=f"only these {unit}") for unit in ("lines", "pages", "characters")),
+    arg("--heading", metavar="TITLE", help="only the part under this heading"),
+    as_json("the document and what is known of it"),
+    examples="""\
 examples:
   toolcrib kb show 3f2a9c1d77e0b1aa --lines 10-40
   toolcrib kb show toolcrib/README.md
-  toolcrib kb show 3f2a9c1d77e0b1aa-4-9be01c22        (a passage with its neighbours)"""
-
-
-def add_show_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("document", metavar="DOCUMENT", help="a document's id or source, or the id of a passage")
-    for unit in ("lines", "pages", "characters"):
-        parser.add_argument(f"--{unit}", metavar="A-B", help=f"only these {unit}")
-    parser.add_argument("--heading", metavar="TITLE", help="only the part under this heading")
-    add_json(parser, "the document and what is known of it")
-    add_common(parser)
-
-
-def run_show(options: Options, console: Console) -> int:
+  toolcrib kb show 3f2a9c1d77e0b1aa-4-9be01c22        (a passage with its neighbours)""",
+)
+async def run_show(options: Options, console: Console) -> None:
     """Print the text."""
-    return run_once(_show(options, console))
-
-
-async def _show(options: Options, console: Console) -> int:
     is_passage = re.fullmatch(r"[0-9a-f]{16}-\d+-\w+", options.document) is not None
     wanted = {"chunk_id" if is_passage else "document_id": options.document, "max_characters": PIECE}
     async with open_tools(options, console) as kb:
@@ -167,7 +140,6 @@ async def _show(options: Options, console: Console) -> int:
         console.print_json(shown)
     else:
         console.print_foreign(shown["content"])
-    return OK
 
 
 def _range(options: Options) -> dict[str, Any] | None:
@@ -197,23 +169,13 @@ DOCUMENTS = (
 )
 
 
-def add_ls_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("collection", nargs="?", metavar="COLLECTION", help="list its documents")
-    add_json(parser, "the list")
-    add_common(parser)
-
-
-def run_ls(options: Options, console: Console) -> int:
+@command(arg("collection", nargs="?", metavar="COLLECTION", help="list its documents"), as_json("the list"))
+async def run_ls(options: Options, console: Console) -> None:
     """List what there is."""
-    return run_once(_list(options, console))
-
-
-async def _list(options: Options, console: Console) -> int:
     async with open_tools(options, console) as kb:
         if options.collection is None:
             _print_collections((await kb("list_collections"))["collections"], options, console)
-            return OK
+            return
         documents, after = [], ""
         while after is not None:
             some = await kb("list_documents", collection_id=options.collection, after=after, limit=DOCUMENTS_AT_ONCE)
@@ -225,7 +187,6 @@ async def _list(options: Options, console: Console) -> int:
         print_table(console, DOCUMENTS, [_row(document) for document in documents])
     else:
         console.say("It is empty.")
-    return OK
 
 
 def _row(document: Mapping[str, Any]) -> tuple[str, ...]:
@@ -253,18 +214,9 @@ COLUMNS = (
 )
 
 
-def add_stats_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_json(parser, "the statistics, as kb.stats returns them")
-    add_common(parser)
-
-
-def run_stats(options: Options, console: Console) -> int:
+@command(as_json("the statistics, as kb.stats returns them"))
+async def run_stats(options: Options, console: Console) -> int:
     """Count, and judge."""
-    return run_once(_stats(options, console))
-
-
-async def _stats(options: Options, console: Console) -> int:
     async with open_tools(options, console) as kb:
         stats = await kb("stats")
     if options.json:
@@ -288,26 +240,19 @@ async def _stats(options: Options, console: Console) -> int:
     return FAILURE if stats["status"] == "unhealthy" else OK
 
 
-def add_verify_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--repair", action="store_true", help="make a damaged index anew from the texts that are kept")
-    add_json(parser, "what was found")
-    add_common(parser)
-
-
-def run_verify(options: Options, console: Console) -> int:
+@command(
+    arg("--repair", action="store_true", help="make a damaged index anew from the texts that are kept"),
+    as_json("what was found"),
+)
+async def run_verify(options: Options, console: Console) -> int:
     """Check the file, every passage, and every part of the index."""
-    return run_once(_verify(options, console))
-
-
-async def _verify(options: Options, console: Console) -> int:
     async with open_kb(options) as library:
         problems = await library.store.verify()
-        damaged = await _damaged(library)
+        damaged = await damaged_collections(library.store)
         if damaged and options.repair:
             await library.reindex(list(damaged))
             console.say(f"Made anew: the index of {', '.join(damaged)}.")
-            damaged = await _damaged(library)
+            damaged = await damaged_collections(library.store)
     problems += [f"{collection}: {reason}" for collection, reason in damaged.items()]
     if options.json:
         console.print_json({"ok": not problems, "problems": problems})
@@ -318,42 +263,16 @@ async def _verify(options: Options, console: Console) -> int:
     return FAILURE if problems else OK
 
 
-async def _damaged(library: Library) -> dict[str, str]:
-    """Collections with a part of the index that cannot be read, and why."""
-    from toolcrib.search.hybrid import Segment
-
-    found: dict[str, str] = {}
-    for record in await library.store.segments():
-        encoded = await library.store.segment_bytes(record.id)
-        try:
-            size = record.size if encoded is None else len(Segment.from_bytes(encoded))
-        except DamagedIndex as error:
-            found[record.collection] = str(error)
-            continue
-        if size != record.size:
-            found[record.collection] = f"A part of its index has {size} passages instead of {record.size}."
-    return found
-
-
-EXPORT_EXAMPLES = """\
+@command(
+    arg("collections", nargs="*", metavar="COLLECTION", help="all of them if none is named"),
+    arg("-o", "--output", metavar="FILE", help="write to this file, which only you may read"),
+    examples="""\
 examples:
   toolcrib kb export handbook -o handbook.jsonl
-  toolcrib kb export | gzip > all.jsonl.gz"""
-
-
-def add_export_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("collections", nargs="*", metavar="COLLECTION", help="all of them if none is named")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file, which only you may read")
-    add_common(parser)
-
-
-def run_export(options: Options, console: Console) -> int:
+  toolcrib kb export | gzip > all.jsonl.gz""",
+)
+async def run_export(options: Options, console: Console) -> None:
     """Write every document with its text; the index is made anew by `kb import`."""
-    return run_once(_export(options, console))
-
-
-async def _export(options: Options, console: Console) -> int:
     count = 0
     async with open_kb(options) as library:
         await check_collections(library.store, options.collections)
@@ -364,22 +283,16 @@ async def _export(options: Options, console: Console) -> int:
                 count += line.startswith(b'{"document"')
     if options.output:
         console.say(f"{count} documents written to {options.output}.")
-    return OK
 
 
-IMPORT_EXAMPLES = """\
+@command(
+    arg("file", metavar="FILE", help="what `toolcrib kb export` wrote, or - for stdin"),
+    as_json("how many documents came in"),
+    examples="""\
 examples:
   toolcrib kb import handbook.jsonl
-  gunzip < all.jsonl.gz | toolcrib kb import -"""
-
-
-def add_import_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("file", metavar="FILE", help="what `toolcrib kb export` wrote, or - for stdin")
-    add_json(parser, "how many documents came in")
-    add_common(parser)
-
-
+  gunzip < all.jsonl.gz | toolcrib kb import -""",
+)
 def run_import(options: Options, console: Console) -> int:
     """Take the documents in and index them."""
     with _lines(options.file) as lines:

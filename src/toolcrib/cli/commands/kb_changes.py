@@ -9,10 +9,9 @@ from typing import Any
 
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK, FailedCall, NotFound
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.knowledge import KnowledgeCalls, open_kb, open_tools, read_pairs
 from toolcrib.cli.logs import one_shot_log
-from toolcrib.cli.running import run_once
 from toolcrib.core.errors import UnreadableSource
 from toolcrib.knowledge.ingest import YOUNG_NS, work
 from toolcrib.knowledge.library import Library, is_address
@@ -21,35 +20,28 @@ from toolcrib.knowledge.survey import FileCandidate, find_files, look
 
 WATCH_S = 1.0
 SKIPPED_SHOWN = 20
-ADD_EXAMPLES = """\
+
+
+@command(
+    arg("paths", nargs="+", metavar="PATH", help="files, folders and addresses of pages"),
+    arg("--collection", default="default", metavar="NAME", help="where they go; made if new [default]"),
+    arg("--title", default="", help="what to call them, instead of what they say themselves"),
+    arg("--licence", "--license", help="under which licence they are"),
+    arg("--version", help="which version they are"),
+    arg("--meta", action="append", metavar="KEY=VALUE", help="something to filter by; may be repeated"),
+    arg("--embedder", default="", metavar="NAME", help="who makes the collection's vectors"),
+    arg("--watch", action="store_true", help="go on following changes, until Ctrl-C"),
+    arg("--later", action="store_true", help="only note it; `kb work` adds it, where it can be read"),
+    as_json("what became of it"),
+    examples="""\
 examples:
   toolcrib kb add docs/ --collection handbook
   toolcrib kb add paper.pdf --collection papers --licence CC-BY-4.0 --meta year=2026
   toolcrib kb add https://example.org/guide.html --collection web
-  toolcrib kb add notes/ --collection notes --watch"""
-
-
-def add_add_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="files, folders and addresses of pages")
-    parser.add_argument("--collection", default="default", metavar="NAME", help="where they go; made if new [default]")
-    parser.add_argument("--title", default="", help="what to call them, instead of what they say themselves")
-    parser.add_argument("--licence", "--license", help="under which licence they are")
-    parser.add_argument("--version", help="which version they are")
-    parser.add_argument("--meta", action="append", metavar="KEY=VALUE", help="something to filter by; may be repeated")
-    parser.add_argument("--embedder", default="", metavar="NAME", help="who makes the collection's vectors")
-    parser.add_argument("--watch", action="store_true", help="go on following changes, until Ctrl-C")
-    parser.add_argument("--later", action="store_true", help="only note it; `kb work` adds it, where it can be read")
-    add_json(parser, "what became of it")
-    add_common(parser)
-
-
-def run_add(options: Options, console: Console) -> int:
+  toolcrib kb add notes/ --collection notes --watch""",
+)
+async def run_add(options: Options, console: Console) -> int:
     """Add what is new or changed, and take out what is gone."""
-    return run_once(_add(options, console))
-
-
-async def _add(options: Options, console: Console) -> int:
     sources = [path if is_address(path) else str(_existing(path)) for path in options.paths]
     said = {
         "collection_id": options.collection,
@@ -190,26 +182,17 @@ def _signs(paths: Sequence[Path]) -> dict[str, tuple[int, int, bool]]:
     return found
 
 
-RM_EXAMPLES = """\
+@command(
+    arg("collection", metavar="COLLECTION"),
+    arg("documents", nargs="*", metavar="DOCUMENT", help="ids, files, folders; without any, all of it"),
+    as_json("how many documents left"),
+    examples="""\
 examples:
   toolcrib kb rm handbook
-  toolcrib kb rm handbook 3f2a9c1d77e0b1aa docs/old/"""
-
-
-def add_rm_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("collection", metavar="COLLECTION")
-    parser.add_argument("documents", nargs="*", metavar="DOCUMENT", help="ids, files, folders; without any, all of it")
-    add_json(parser, "how many documents left")
-    add_common(parser)
-
-
-def run_rm(options: Options, console: Console) -> int:
+  toolcrib kb rm handbook 3f2a9c1d77e0b1aa docs/old/""",
+)
+async def run_rm(options: Options, console: Console) -> None:
     """Take them out; files are never touched."""
-    return run_once(_remove(options, console))
-
-
-async def _remove(options: Options, console: Console) -> int:
     names = [_resolved(name) for name in options.documents]
     async with open_tools(options, console) as kb:
         chosen = {"documents": names} if names else {"whole_collection": True}
@@ -218,28 +201,18 @@ async def _remove(options: Options, console: Console) -> int:
         console.print_json(removed)
     else:
         console.print(f"{removed['removed']} documents left {options.collection}. No file was touched.")
-    return OK
 
 
-REINDEX_EXAMPLES = """\
+@command(
+    arg("collections", nargs="*", metavar="COLLECTION", help="all of them if none is named"),
+    as_json("what the collections have then"),
+    examples="""\
 examples:
   toolcrib kb reindex
-  toolcrib kb reindex handbook"""
-
-
-def add_reindex_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("collections", nargs="*", metavar="COLLECTION", help="all of them if none is named")
-    add_json(parser, "what the collections have then")
-    add_common(parser)
-
-
-def run_reindex(options: Options, console: Console) -> int:
+  toolcrib kb reindex handbook""",
+)
+async def run_reindex(options: Options, console: Console) -> None:
     """From the texts that are kept; vectors that are missing are made."""
-    return run_once(_reindex(options, console))
-
-
-async def _reindex(options: Options, console: Console) -> int:
     async with open_tools(options, console) as kb:
         done = await kb("reindex", collection_ids=options.collections or None)
     if options.json:
@@ -247,32 +220,22 @@ async def _reindex(options: Options, console: Console) -> int:
     else:
         for held in done["collections"]:
             console.print(f"{held['collection_id']}: {held['passages']} passages indexed anew.")
-    return OK
 
 
-EMBED_EXAMPLES = """\
+@command(
+    arg("collection", metavar="COLLECTION"),
+    arg("--embedder", default="", metavar="NAME", help="bundled, none, or one of [kb.embedders]"),
+    arg("--again", action="store_true", help="make all vectors anew, even by the same model"),
+    arg("--later", action="store_true", help="only note it; a running toolcrib makes them"),
+    as_json("what the collection has then"),
+    examples="""\
 examples:
   toolcrib kb embed handbook --embedder better
   toolcrib kb embed handbook --embedder better --later     (a running toolcrib makes them)
-  toolcrib kb embed handbook                               (goes on with what is missing)"""
-
-
-def add_embed_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("collection", metavar="COLLECTION")
-    parser.add_argument("--embedder", default="", metavar="NAME", help="bundled, none, or one of [kb.embedders]")
-    parser.add_argument("--again", action="store_true", help="make all vectors anew, even by the same model")
-    parser.add_argument("--later", action="store_true", help="only note it; a running toolcrib makes them")
-    add_json(parser, "what the collection has then")
-    add_common(parser)
-
-
-def run_embed(options: Options, console: Console) -> int:
+  toolcrib kb embed handbook                               (goes on with what is missing)""",
+)
+async def run_embed(options: Options, console: Console) -> None:
     """The old vectors answer until the new ones are complete; an interrupted run goes on where it was."""
-    return run_once(_embed(options, console))
-
-
-async def _embed(options: Options, console: Console) -> int:
     wanted = {"embedder": options.embedder or None, "again": options.again or None, "later": options.later or None}
     async with open_tools(options, console) as kb:
         done = await kb("reindex", collection_ids=[options.collection], vectors_only=True, **wanted)
@@ -281,7 +244,6 @@ async def _embed(options: Options, console: Console) -> int:
         console.print_json(held)
     else:
         console.print(f"{options.collection}: {_vectors(held)}")
-    return OK
 
 
 def _vectors(held: dict[str, Any]) -> str:
@@ -294,30 +256,6 @@ def _vectors(held: dict[str, Any]) -> str:
 
 
 LOOK_S = 1.0
-WORK_EXAMPLES = """\
-examples:
-  toolcrib kb add manuals/ --collection manuals --later    (on one machine: only note what is to be added)
-  toolcrib kb work --below /srv/manuals                    (on each machine that can read it there)
-  toolcrib kb work --wait                                  (go on with whatever comes, until Ctrl-C)"""
-
-
-def add_work_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--collection", metavar="NAME", help="work for this one only")
-    parser.add_argument(
-        "--below",
-        action="append",
-        metavar="DIR",
-        help="read no files but those below it, hidden ones left out; may be repeated [the current folder]",
-    )
-    parser.add_argument("--wait", action="store_true", help="when nothing is left, wait for more, until Ctrl-C")
-    add_json(parser, "what became of it, a line for each addition")
-    add_common(parser)
-
-
-def run_work(options: Options, console: Console) -> int:
-    """Turn sources that wait into documents; those that cannot be read here are left to others."""
-    return run_once(_work(options, console))
 
 
 def _folders(options: Options) -> list[Path]:
@@ -328,7 +266,24 @@ def _folders(options: Options) -> list[Path]:
     return folders
 
 
-async def _work(options: Options, console: Console) -> int:
+@command(
+    arg("--collection", metavar="NAME", help="work for this one only"),
+    arg(
+        "--below",
+        action="append",
+        metavar="DIR",
+        help="read no files but those below it, hidden ones left out; may be repeated [the current folder]",
+    ),
+    arg("--wait", action="store_true", help="when nothing is left, wait for more, until Ctrl-C"),
+    as_json("what became of it, a line for each addition"),
+    examples="""\
+examples:
+  toolcrib kb add manuals/ --collection manuals --later    (on one machine: only note what is to be added)
+  toolcrib kb work --below /srv/manuals                    (on each machine that can read it there)
+  toolcrib kb work --wait                                  (go on with whatever comes, until Ctrl-C)""",
+)
+async def run_work(options: Options, console: Console) -> None:
+    """Turn sources that wait into documents; those that cannot be read here are left to others."""
     shift = _Shift(_folders(options), options, console)
     async with open_kb(options) as library:
         assert library.ingest is not None
@@ -341,10 +296,9 @@ async def _work(options: Options, console: Console) -> int:
         except asyncio.CancelledError:
             console.end_status()
             console.say("Stopped; what was stored stays, and the rest is left to others.")
-            return OK
+            return
     if not shift.count and not options.json:
         console.print("Nothing waits to be added.")
-    return OK
 
 
 class _Shift:

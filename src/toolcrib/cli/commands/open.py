@@ -2,26 +2,16 @@
 
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK
-from toolcrib.cli.invoke import Options, Parser, add_common
-from toolcrib.cli.remote import add_remote, open_remote
-from toolcrib.cli.running import run_once
+from toolcrib.cli.invoke import REMOTE, Options, arg, command
+from toolcrib.config.references import Environment
+from toolcrib.server.remote import open_remote
 from toolcrib.server.rest.state import SIGN_IN_PATH
 
 
-def add_open_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--print", action="store_true", help="print the address instead; it signs in once")
-    add_remote(parser)
-    add_common(parser)
-
-
-def run_open(options: Options, console: Console) -> int:
+@command(arg("--print", action="store_true", help="print the address instead; it signs in once"), REMOTE)
+async def run_open(options: Options, console: Console) -> int:
     """Ask for an address that signs in, and open it."""
-    return run_once(_open(options, console))
-
-
-async def _open(options: Options, console: Console) -> int:
-    remote = open_remote(options)
+    remote = open_remote(options.url, options.config, Environment())
     try:
         url: str = (await remote.send("POST", SIGN_IN_PATH))["url"]
     finally:

@@ -2,10 +2,9 @@
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.cli.console import Console
-from toolcrib.cli.failures import OK, UsageError
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.failures import UsageError
+from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import open_here
-from toolcrib.cli.running import run_once
 from toolcrib.crib.crib import Crib
 from toolcrib.schema.text import printable
 from toolcrib.server.views.tools import PinChange, change_of, check_seen, held_routes, missing_tool
@@ -13,30 +12,22 @@ from toolcrib.server.views.tools import PinChange, change_of, check_seen, held_r
 COLOURS = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
 
 
-def add_diff_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("names", nargs="*", metavar="TOOL", help="only these tools, or those of these servers")
-    add_json(parser, "old and new definitions")
-    add_common(parser)
-
-
-def run_diff(options: Options, console: Console) -> int:
+@command(
+    arg("names", nargs="*", metavar="TOOL", help="only these tools, or those of these servers"),
+    as_json("old and new definitions"),
+)
+async def run_diff(options: Options, console: Console) -> None:
     """Show the changes."""
-    return run_once(_diff(options, console))
-
-
-async def _diff(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         routes = _held(crib, options.names)
         changes = [change_of(crib, route) for route in routes]
     if options.json:
         console.print_json(changes)
-        return OK
+        return
     for change in changes:
         _print(change, console)
     if not changes:
         console.say("Nothing is in quarantine." if not options.names else "It is not in quarantine.")
-    return OK
 
 
 def _held(crib: Crib, names: list[str]) -> list[Route]:
@@ -54,29 +45,20 @@ def _print(change: PinChange, console: Console) -> None:
     console.print()
 
 
-APPROVE_EXAMPLES = """\
+@command(
+    arg("names", nargs="*", metavar="TOOL", help="tools, or servers for all of theirs"),
+    arg("--all", action="store_true", help="everything that is in quarantine"),
+    arg("--seen", metavar="HASH", help="only if it still is what `toolcrib diff` showed"),
+    examples="""\
 examples:
   toolcrib approve github__create_issue
   toolcrib approve github          everything of one server
-  toolcrib approve --all"""
-
-
-def add_approve_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("names", nargs="*", metavar="TOOL", help="tools, or servers for all of theirs")
-    parser.add_argument("--all", action="store_true", help="everything that is in quarantine")
-    parser.add_argument("--seen", metavar="HASH", help="only if it still is what `toolcrib diff` showed")
-    add_common(parser)
-
-
-def run_approve(options: Options, console: Console) -> int:
+  toolcrib approve --all""",
+)
+async def run_approve(options: Options, console: Console) -> None:
     """Take them out of quarantine."""
     if not options.names and not options.all:
         raise UsageError("Say what to accept.", hint="Name tools or servers, or give --all; see `toolcrib diff`.")
-    return run_once(_approve(options, console))
-
-
-async def _approve(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         wanted = _wanted(crib, options)
         if options.seen:
@@ -86,7 +68,6 @@ async def _approve(options: Options, console: Console) -> int:
         console.say(f"{name} is accepted as it is now.", "green")
     if not accepted:
         console.say("Nothing of that is in quarantine.")
-    return OK
 
 
 def _wanted(crib: Crib, options: Options) -> list[str]:

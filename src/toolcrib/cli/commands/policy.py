@@ -4,10 +4,9 @@ from pathlib import Path
 
 from toolcrib.catalog.levels import policy_of
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.editing import note_decision
 from toolcrib.cli.failures import OK, UsageError
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.cli.opening import load_here, open_here
+from toolcrib.cli.invoke import Options, arg, as_json, command
+from toolcrib.cli.opening import load_here, note_decision, open_here
 from toolcrib.cli.running import run_once
 from toolcrib.config.edit import set_policy
 from toolcrib.config.references import Environment
@@ -24,23 +23,20 @@ COLUMNS = (
     Column("POLICY", coloured={"ask": ("yellow",), "deny": ("red",), "held": ("red", "bold")}),
     Column("WHY", flexible=True),
 )
-POLICY_EXAMPLES = """\
+
+
+@command(
+    arg("name", nargs="?", metavar="NAME", help="a tool, a server, or a pattern such as '*__delete_*'"),
+    arg("policy", nargs="?", metavar="|".join(Policy), help="what to do about its calls"),
+    arg("--user", action="store_true", help="write it into the user's own file, for all projects"),
+    as_json("the policies"),
+    examples="""\
 examples:
   toolcrib policy                             what holds for each tool, and why
   toolcrib policy github__create_issue ask    ask a person before each call
   toolcrib policy '*__delete_*' deny          of several patterns the most careful counts
-  toolcrib policy github ask                  all tools of a server that have no policy of their own"""
-
-
-def add_policy_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a tool, a server, or a pattern such as '*__delete_*'")
-    parser.add_argument("policy", nargs="?", metavar="|".join(Policy), help="what to do about its calls")
-    parser.add_argument("--user", action="store_true", help="write it into the user's own file, for all projects")
-    add_json(parser, "the policies")
-    add_common(parser)
-
-
+  toolcrib policy github ask                  all tools of a server that have no policy of their own""",
+)
 def run_policy(options: Options, console: Console) -> int:
     """Show the policies, or set one."""
     if options.policy is None:

@@ -5,24 +5,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.editing import add_toggle, file_for_new, toggle
 from toolcrib.cli.entries import STATE_STYLES, ask_and_show, say_errors
 from toolcrib.cli.failures import OK, UsageError, exit_code
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.opening import discover, ledger_here, load_here, open_here
 from toolcrib.cli.running import run_once
-from toolcrib.config.edit import add_server, remove_server
+from toolcrib.config.edit import add_server, remove_server, set_enabled
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.parse import parse
+from toolcrib.config.references import Environment
 from toolcrib.config.secrets import looks_secret
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.names import check_server_name
-from toolcrib.crib.loading import Loaded
-from toolcrib.project.project import edit_file, file_of
+from toolcrib.project.project import edit_file, file_of, project_file
 from toolcrib.schema.text import printable
 from toolcrib.server.views.servers import ServerLog, log_lines, server_views
 from toolcrib.stores.files import read_text
+from toolcrib.stores.paths import user_config_path
 
+SERVER = arg("name", metavar="NAME", help="the server, as `toolcrib servers ls` shows it")
 COLUMNS = (
     Column("SERVER", styles=("bold",)),
     Column("STATE", coloured=STATE_STYLES),
@@ -32,19 +33,9 @@ COLUMNS = (
 )
 
 
-def add_ls_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--probe", action="store_true", help="ask every server first")
-    add_json(parser, "the servers")
-    add_common(parser)
-
-
-def run_ls(options: Options, console: Console) -> int:
+@command(arg("--probe", action="store_true", help="ask every server first"), as_json("the servers"))
+async def run_ls(options: Options, console: Console) -> None:
     """List the servers."""
-    return run_once(_list(options, console))
-
-
-async def _list(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         if options.probe:
             await discover(crib, console, sorted(crib.shelves))
@@ -57,40 +48,31 @@ async def _list(options: Options, console: Console) -> int:
         say_errors(console, views)
     else:
         console.say("No server is configured. Add one: toolcrib servers add NAME -- command args…")
-    return OK
 
 
-ADD_EXAMPLES = """\
+@command(
+    arg("name", metavar="NAME", help="snake_case, the prefix of its tools"),
+    arg("url", metavar="URL", nargs="?", help="where to reach it, or `-- command args…` to start it"),
+    arg("--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable for it (repeatable)"),
+    arg("--header", action="append", default=[], metavar="NAME=VALUE", help="an HTTP header (repeatable)"),
+    arg("--cwd", metavar="DIR", help="the directory it runs in"),
+    arg("--description", default="", metavar="TEXT", help="what it is for"),
+    arg("--global", dest="user", action="store_true", help="write the user's file, not the project's"),
+    takes_rest=True,
+    usage="toolcrib servers add NAME [options] (URL | -- command args…)",
+    examples="""\
 examples:
   toolcrib servers add time -- uvx mcp-server-time
   toolcrib servers add github https://api.githubcopilot.com/mcp/ --header 'Authorization=Bearer ${GITHUB_TOKEN}'
   toolcrib servers add search --env SEARCH_KEY -- npx -y some-search-server
 
---env NAME without a value takes it from toolcrib's own environment each time; nothing secret is written."""
-
-
-def add_add_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.takes_rest = True
-    parser.usage = "toolcrib servers add NAME [options] (URL | -- command args…)"
-    parser.add_argument("name", metavar="NAME", help="snake_case, the prefix of its tools")
-    parser.add_argument("url", metavar="URL", nargs="?", help="where to reach it, or `-- command args…` to start it")
-    parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable for it (repeatable)"
-    )
-    parser.add_argument(
-        "--header", action="append", default=[], metavar="NAME=VALUE", help="an HTTP header (repeatable)"
-    )
-    parser.add_argument("--cwd", metavar="DIR", help="the directory it runs in")
-    parser.add_argument("--description", default="", metavar="TEXT", help="what it is for")
-    parser.add_argument("--global", dest="user", action="store_true", help="write the user's file, not the project's")
-    add_common(parser)
-
-
+--env NAME without a value takes it from toolcrib's own environment each time; nothing secret is written.""",
+)
 def run_add(options: Options, console: Console) -> int:
     """Write the server down, then find out whether it works; it stays either way."""
     server = _server(options)
-    path = file_for_new(options)
+    around = Environment()
+    path = user_config_path(around.env) if options.user else project_file(options.config, around)
     _refuse_known(server.name, path)
     edit_file(path, lambda text: add_server(text, server, str(path)))
     console.say(f"Server {server.name!r} is written to {path}.")
@@ -149,23 +131,13 @@ def _warn_of_secrets(server: ServerConfig, console: Console) -> None:
             )
 
 
-def add_rm_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("name", metavar="NAME", help="the server, as `toolcrib servers ls` shows it")
-    add_common(parser)
-
-
-def run_rm(options: Options, console: Console) -> int:
+@command(SERVER)
+def run_rm(options: Options, console: Console) -> None:
     """Remove the server from the file it is written in."""
     path = file_of(options.name, load_here(options))
     edit_file(path, lambda text: remove_server(text, options.name, str(path)))
     console.say(f"Server {options.name!r} is removed from {path}.")
-    _after(options, load_here(options), console)
-    return OK
-
-
-def _after(options: Options, loaded: Loaded, console: Console) -> None:
-    left = loaded.config.servers.get(options.name)
+    left = load_here(options).config.servers.get(options.name)
     if left is not None:
         console.say(f"There is still one of that name in {left.origin}; it counts from now on.")
     else:
@@ -178,41 +150,30 @@ async def _forget(options: Options) -> None:
             await ledger.update(options.name, lambda _: None)
 
 
-def add_enable_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_toggle(parser)
-
-
-def run_enable(options: Options, console: Console) -> int:
+@command(SERVER)
+def run_enable(options: Options, console: Console) -> None:
     """Write it into the file the server is written in."""
-    return toggle(options, console, enabled=True)
+    _switch(options, console, enabled=True)
 
 
-def add_disable_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_toggle(parser)
-
-
-def run_disable(options: Options, console: Console) -> int:
+@command(SERVER)
+def run_disable(options: Options, console: Console) -> None:
     """Write it into the file the server is written in."""
-    return toggle(options, console, enabled=False)
+    _switch(options, console, enabled=False)
 
 
-def add_refresh_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument(
-        "names", metavar="NAME", nargs="*", default=[], help="the servers to ask; all when none is named"
-    )
-    add_json(parser, "the outcome")
-    add_common(parser)
+def _switch(options: Options, console: Console, *, enabled: bool) -> None:
+    path = file_of(options.name, load_here(options))
+    edit_file(path, lambda text: set_enabled(text, options.name, enabled, str(path)))
+    console.say(f"Server {options.name!r} is {'enabled' if enabled else 'disabled'} in {path}.")
 
 
-def run_refresh(options: Options, console: Console) -> int:
+@command(
+    arg("names", metavar="NAME", nargs="*", default=[], help="the servers to ask; all when none is named"),
+    as_json("the outcome"),
+)
+async def run_refresh(options: Options, console: Console) -> int:
     """Ask, and show the outcome."""
-    return run_once(_refresh(options, console))
-
-
-async def _refresh(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         names = options.names or sorted(crib.shelves)
         if not names and not options.json:
@@ -221,20 +182,13 @@ async def _refresh(options: Options, console: Console) -> int:
         return await ask_and_show(crib, console, names, as_json=options.json)
 
 
-def add_logs_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("name", metavar="NAME", help="the server, as `toolcrib servers ls` shows it")
-    parser.add_argument("-n", "--lines", type=int, default=100, metavar="COUNT", help="how many lines at most [100]")
-    add_json(parser, "the lines")
-    add_common(parser)
-
-
-def run_logs(options: Options, console: Console) -> int:
+@command(
+    SERVER,
+    arg("-n", "--lines", type=int, default=100, metavar="COUNT", help="how many lines at most [100]"),
+    as_json("the lines"),
+)
+async def run_logs(options: Options, console: Console) -> int:
     """Start the server, let it list its tools, and show its own words."""
-    return run_once(_show(options, console))
-
-
-async def _show(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         record = (await discover(crib, console, [options.name]))[options.name]
         details = crib.shelves[options.name].source.status().details

@@ -4,32 +4,26 @@ import asyncio
 import sys
 
 from toolcrib.cli.console import Console
-from toolcrib.cli.invoke import Options, Parser, add_common
+from toolcrib.cli.invoke import Options, command
 from toolcrib.cli.logs import Log
-from toolcrib.cli.opening import add_workspace, load_here
+from toolcrib.cli.opening import load_here
 from toolcrib.cli.running import run_until_stopped, stdio_as_pipes
-from toolcrib.cli.serving import add_access, add_no_prefix, add_window, flags_of, open_watched
+from toolcrib.cli.serving import NAMES_AND_FILES, WHAT_IS_SHOWN, flags_of, open_watched
 from toolcrib.server.identity.authentication import local_caller
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.server.mcp.stdio import serve_stdio
 from toolcrib.version import VERSION
 
-STDIO_EXAMPLES = """\
+
+@command(
+    *NAMES_AND_FILES,
+    *WHAT_IS_SHOWN,
+    examples="""\
 examples:
   toolcrib stdio
   toolcrib stdio --workspace .
-  a client's configuration: {"mcpServers": {"toolcrib": {"command": "toolcrib", "args": ["stdio"]}}}"""
-
-
-def add_stdio_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_no_prefix(parser)
-    add_workspace(parser)
-    add_access(parser)
-    add_window(parser)
-    add_common(parser)
-
-
+  a client's configuration: {"mcpServers": {"toolcrib": {"command": "toolcrib", "args": ["stdio"]}}}""",
+)
 def run_stdio(options: Options, console: Console) -> int:
     """Serve until the client leaves or a signal says stop."""
 

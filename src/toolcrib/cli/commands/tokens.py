@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolcrib.cli.console import Column, Console, print_table
-from toolcrib.cli.editing import note_decision
 from toolcrib.cli.failures import OK, UsageError
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
-from toolcrib.cli.opening import open_here, tokens_here
+from toolcrib.cli.invoke import Options, arg, as_json, command
+from toolcrib.cli.opening import note_decision, open_here, tokens_here
 from toolcrib.cli.running import run_once
 from toolcrib.config.values import Mismatch, timeout_s
 from toolcrib.core.access import NATIVE, Grants, matches
@@ -19,21 +18,17 @@ from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.crib import Crib
 from toolcrib.stores.access_tokens import AccessToken, NewToken, TokenFile
 
-RESET_EXAMPLES = """\
+
+@command(
+    arg("--yes", action="store_true", help="do not ask"),
+    examples="""\
 examples:
   toolcrib tokens reset --yes
 
 Every token ends, also those whose file is gone or damaged. Afterwards programs on this machine need none, until one is
-made again."""
-
-
-def add_reset_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    add_common(parser)
-
-
-def run_reset(options: Options, console: Console) -> int:
+made again.""",
+)
+def run_reset(options: Options, console: Console) -> None:
     """End them all."""
     tokens = tokens_here(options)
     if not isinstance(tokens, TokenFile):
@@ -43,7 +38,6 @@ def run_reset(options: Options, console: Console) -> int:
     tokens.reset()
     note_decision(options, console, "token", "reset")
     console.say("All tokens are ended. Programs on this machine need none now.")
-    return OK
 
 
 def _is_wanted() -> bool:
@@ -85,36 +79,30 @@ def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-CREATE_EXAMPLES = """\
-examples:
-  toolcrib tokens create ci --level write --server github
-  toolcrib tokens create helper --agent --tool 'docs__*' --expires 7d"""
-
 NEVER = "never"
 LONGEST_S = 100 * 365 * 86400.0
 
 
-def add_create_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("name", metavar="NAME", help="who gets it, to find it again")
-    parser.add_argument(
+@command(
+    arg("name", metavar="NAME", help="who gets it, to find it again"),
+    arg(
         "--level",
         choices=list(SecurityLevel),
         default=SecurityLevel.READ_ONLY,
         help="the furthest-reaching tools it may use [read_only]",
-    )
-    parser.add_argument("--server", action="append", metavar="PATTERN", help="servers it may use (repeatable) [*]")
-    parser.add_argument("--tool", action="append", metavar="PATTERN", help="tools it may use (repeatable) [*]")
-    parser.add_argument(
-        "--capability", action="append", metavar="C", help="what its tools may need (repeatable) [whatever they need]"
-    )
-    parser.add_argument("--agent", action="store_true", help="an agent holds it, which cannot approve its own calls")
-    parser.add_argument("--expires", default="90d", metavar="TIME", help='when it ends: "30d", "12h", "never" [90d]')
-    add_json(parser, "the token and what it may do")
-    add_common(parser)
-
-
-def run_create(options: Options, console: Console) -> int:
+    ),
+    arg("--server", action="append", metavar="PATTERN", help="servers it may use (repeatable) [*]"),
+    arg("--tool", action="append", metavar="PATTERN", help="tools it may use (repeatable) [*]"),
+    arg("--capability", action="append", metavar="C", help="what its tools may need (repeatable) [whatever they need]"),
+    arg("--agent", action="store_true", help="an agent holds it, which cannot approve its own calls"),
+    arg("--expires", default="90d", metavar="TIME", help='when it ends: "30d", "12h", "never" [90d]'),
+    as_json("the token and what it may do"),
+    examples="""\
+examples:
+  toolcrib tokens create ci --level write --server github
+  toolcrib tokens create helper --agent --tool 'docs__*' --expires 7d""",
+)
+def run_create(options: Options, console: Console) -> None:
     """Make it, and show it this once."""
     grants = Grants(
         SecurityLevel(options.level),
@@ -129,11 +117,10 @@ def run_create(options: Options, console: Console) -> int:
         run_once(_warn_of_unknown(options, console))
     if options.json:
         console.print_json({**token_entry(token, time.time()), "token": text})
-        return OK
+        return
     console.print(text)
     console.say(f"It may use {shown_scope(token)}; it ends {shown_expiry(token)}. It is not shown again.")
     console.say("A server that runs without tokens asks for them from its next start on.", "dim")
-    return OK
 
 
 def _lifetime_s(written: str) -> float | None:
@@ -181,13 +168,8 @@ COLUMNS = (
 )
 
 
-def add_ls_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_json(parser, "the tokens")
-    add_common(parser)
-
-
-def run_ls(options: Options, console: Console) -> int:
+@command(as_json("the tokens"))
+def run_ls(options: Options, console: Console) -> None:
     """List them."""
     now = time.time()
     tokens = tokens_here(options).read()
@@ -198,17 +180,10 @@ def run_ls(options: Options, console: Console) -> int:
         print_table(console, COLUMNS, rows)
     else:
         console.say("There is no token. Create one: toolcrib tokens create NAME")
-    return OK
 
 
-def add_revoke_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("name", metavar="NAME|ID", help="the token, as `toolcrib tokens ls` shows it")
-    add_json(parser, "the token")
-    add_common(parser)
-
-
-def run_revoke(options: Options, console: Console) -> int:
+@command(arg("name", metavar="NAME|ID", help="the token, as `toolcrib tokens ls` shows it"), as_json("the token"))
+def run_revoke(options: Options, console: Console) -> None:
     """End it."""
     token = tokens_here(options).revoke(options.name)
     note_decision(options, console, "token", "revoked", name=token.name, id=token.id)
@@ -216,4 +191,3 @@ def run_revoke(options: Options, console: Console) -> int:
         console.print_json(token_entry(token, time.time()))
     else:
         console.say(f"Token {token.name!r} ({token.id}) is revoked.")
-    return OK

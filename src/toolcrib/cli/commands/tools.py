@@ -9,47 +9,40 @@ from toolcrib.cli.console import Column, Console, one_line, print_table
 from toolcrib.cli.content import example_call, parameter_rows, type_name
 from toolcrib.cli.entries import say_errors
 from toolcrib.cli.failures import NOT_FOUND, OK, UNREACHABLE, UsageError, unknown_server
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json, add_profile
-from toolcrib.cli.opening import discover, discover_unasked, has_only_builtin, make_known, open_here, open_window
-from toolcrib.cli.running import run_once
+from toolcrib.cli.invoke import Options, arg, as_json, command, in_profile
+from toolcrib.cli.opening import discover, discover_unasked, make_known, open_here, open_window
 from toolcrib.core.access import LOCAL_USER, decide
 from toolcrib.core.kinds import DiscoveryStatus, Policy, ServerState
 from toolcrib.core.tool import Tool
 from toolcrib.crib.crib import Crib
+from toolcrib.project.running import has_only_builtin
 from toolcrib.schema.text import printable
 from toolcrib.server.views.servers import is_unasked, server_views
 from toolcrib.server.views.tools import found_tool, listed_tool, missing_tool, tool_detail
 
 COLUMNS = (Column("TOOL", styles=("bold",)), Column("DESCRIPTION", flexible=True))
-LS_EXAMPLES = """\
-examples:
-  toolcrib ls
-  toolcrib ls --server github
-  toolcrib ls --json | jq -r '.[].name'
-  toolcrib ls --format anthropic > tools.json"""
 
 
-def add_ls_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("--server", metavar="NAME", help="only the tools of this server")
-    add_profile(parser, "only the tools of this profile, as it shows them")
-    parser.add_argument("--cached", action="store_true", help="only what is known already; start nothing")
-    parser.add_argument(
+@command(
+    arg("--server", metavar="NAME", help="only the tools of this server"),
+    in_profile("only the tools of this profile, as it shows them"),
+    arg("--cached", action="store_true", help="only what is known already; start nothing"),
+    arg(
         "--format",
         choices=FORMATS,
         metavar="FORM",
         help=f"the definitions as a provider wants them: {', '.join(FORMATS)}",
-    )
-    add_json(parser, "the catalogue")
-    add_common(parser)
-
-
-def run_ls(options: Options, console: Console) -> int:
+    ),
+    as_json("the catalogue"),
+    examples="""\
+examples:
+  toolcrib ls
+  toolcrib ls --server github
+  toolcrib ls --json | jq -r '.[].name'
+  toolcrib ls --format anthropic > tools.json""",
+)
+async def run_ls(options: Options, console: Console) -> int:
     """List the tools; servers nobody has asked yet are asked first."""
-    return run_once(_list(options, console))
-
-
-async def _list(options: Options, console: Console) -> int:
     async with open_window(options, console) as window:
         crib = window.crib
         _check_server(crib, options.server)
@@ -122,30 +115,21 @@ def _is_unreachable(crib: Crib, server: str | None) -> bool:
     return shelf is not None and shelf.record.status is DiscoveryStatus.FAILED and not shelf.is_known
 
 
-FIND_EXAMPLES = """\
+@command(
+    arg("words", nargs="+", metavar="QUERY", help="what the tool is for"),
+    arg("--limit", type=int, default=USUAL, metavar="N", help=f"how many at most [{USUAL}]"),
+    in_profile("only the tools of this profile"),
+    as_json("what was found, with scores,"),
+    examples="""\
 examples:
   toolcrib find "what time is it in Tokyo"
   toolcrib find create an issue --limit 3
-  toolcrib find rename a file --json | jq -r '.[0].name'"""
-
-
-def add_find_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("words", nargs="+", metavar="QUERY", help="what the tool is for")
-    parser.add_argument("--limit", type=int, default=USUAL, metavar="N", help=f"how many at most [{USUAL}]")
-    add_profile(parser, "only the tools of this profile")
-    add_json(parser, "what was found, with scores,")
-    add_common(parser)
-
-
-def run_find(options: Options, console: Console) -> int:
+  toolcrib find rename a file --json | jq -r '.[0].name'""",
+)
+async def run_find(options: Options, console: Console) -> int:
     """Find tools; servers nobody has asked yet are asked first."""
     if not 1 <= options.limit <= MOST:
         raise UsageError(f"--limit must be a number from 1 to {MOST}.")
-    return run_once(_find(options, console))
-
-
-async def _find(options: Options, console: Console) -> int:
     async with open_window(options, console) as window:
         crib = window.crib
         await discover_unasked(crib, console)
@@ -179,19 +163,12 @@ HINTS = {
 }
 
 
-def add_show_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("tool", metavar="TOOL", help="the tool's name, as `toolcrib ls` shows it")
-    add_json(parser, "the tool with its whole definition")
-    add_common(parser)
-
-
-def run_show(options: Options, console: Console) -> int:
+@command(
+    arg("tool", metavar="TOOL", help="the tool's name, as `toolcrib ls` shows it"),
+    as_json("the tool with its whole definition"),
+)
+async def run_show(options: Options, console: Console) -> None:
     """Show the tool; its server is asked if nobody has asked it yet."""
-    return run_once(_show_one(options, console))
-
-
-async def _show_one(options: Options, console: Console) -> int:
     async with open_here(options, console) as crib:
         await make_known(crib, console, options.tool)
         route = crib.catalog.routes.get(options.tool)
@@ -201,7 +178,6 @@ async def _show_one(options: Options, console: Console) -> int:
             console.print_json(tool_detail(crib, route, for_operator=True))
         else:
             _print(route, crib, console)
-    return OK
 
 
 def _print(route: Route, crib: Crib, console: Console) -> None:
@@ -256,20 +232,13 @@ STYLES = {
 }
 
 
-def add_why_arguments(parser: Parser) -> None:
-    """What it takes."""
-    parser.add_argument("tool", metavar="TOOL", help="the name of a tool, whether it is there or not")
-    add_profile(parser, "explain it within this profile")
-    add_json(parser, "the explanation")
-    add_common(parser)
-
-
-def run_why(options: Options, console: Console) -> int:
+@command(
+    arg("tool", metavar="TOOL", help="the name of a tool, whether it is there or not"),
+    in_profile("explain it within this profile"),
+    as_json("the explanation"),
+)
+async def run_why(options: Options, console: Console) -> int:
     """Explain one name."""
-    return run_once(_explain(options, console))
-
-
-async def _explain(options: Options, console: Console) -> int:
     async with open_window(options, console) as window:
         story = window.explain(options.tool)
     if options.json:

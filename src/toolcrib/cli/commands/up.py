@@ -1,16 +1,20 @@
 """``toolcrib up`` and ``serve``: find the configuration, serve it, show what is there and how to connect."""
 
 import asyncio
+import json
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from toolcrib.cli.commands.files import add_first_run, offer_import
 from toolcrib.cli.console import Console
 from toolcrib.cli.entries import print_servers
-from toolcrib.cli.invoke import Options, Parser, add_common, add_json
+from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.logs import TOLD_ANYWAY, Log, serving_log
-from toolcrib.cli.opening import add_first_run, add_workspace, asking, is_bare, offer_import, wait_with_status
-from toolcrib.cli.reaching import connection_lines
+from toolcrib.cli.opening import asking, wait_with_status
 from toolcrib.cli.running import Stop, run_until_stopped
-from toolcrib.cli.serving import add_no_prefix, add_replica, add_serving, client_entry, open_serving
+from toolcrib.cli.serving import HTTP, NAMES_AND_FILES, open_serving
+from toolcrib.config.model import is_bare
 from toolcrib.core.access import LOCAL_USER
 from toolcrib.core.events import Event
 from toolcrib.core.kinds import ServerState
@@ -19,23 +23,18 @@ from toolcrib.server.serve import Serving
 from toolcrib.server.views.costs import DAYS, summary, usage_of
 from toolcrib.server.views.servers import ServerView, native_view, server_views
 
-UP_EXAMPLES = """\
+
+@command(
+    *HTTP,
+    *NAMES_AND_FILES,
+    add_first_run,
+    as_json("the table, once,"),
+    examples="""\
 examples:
   toolcrib up
   toolcrib up --import     with the servers that other programs have, if nothing is configured yet
-  toolcrib up --config ~/.cursor/mcp.json --port 0"""
-
-
-def add_up_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_serving(parser)
-    add_no_prefix(parser)
-    add_workspace(parser)
-    add_first_run(parser)
-    add_json(parser, "the table, once,")
-    add_common(parser)
-
-
+  toolcrib up --config ~/.cursor/mcp.json --port 0""",
+)
 def run_up(options: Options, console: Console) -> int:
     """Serve, and say what is served as soon as that is known."""
 
@@ -116,7 +115,7 @@ def _document(serving: Serving, views: list[ServerView]) -> dict[str, Any]:
 
 
 def _show_origin(serving: Serving, console: Console) -> None:
-    if is_bare(serving.loaded):
+    if is_bare(serving.loaded.config):
         console.print("Nothing is configured here, so this is the built-in tool set.")
     else:
         files = ", ".join(str(path) for path in serving.loaded.files) or "the environment"
@@ -124,22 +123,77 @@ def _show_origin(serving: Serving, console: Console) -> None:
     console.print()
 
 
-SERVE_EXAMPLES = """\
+def connection_lines(serving: Serving, console: Console) -> Iterator[str]:
+    """What ``up`` prints below its table."""
+    yield ""
+    yield f"Serving MCP at {console.paint(serving.url, 'bold', 'cyan')}  (Ctrl-C stops)"
+    for name in serving.project.windows.names:
+        yield f"  profile {name}: {serving.url}/{name}"
+    yield f"Open the page: {console.paint(serving.sign_in, 'cyan')}  (this link works once)"
+    yield ""
+    yield "Connect a client:"
+    for label, line in _ways(serving).items():
+        yield f"  {console.paint(f'{label:<12}', 'dim')} {line}"
+    if serving.token is not None:
+        yield from _token_lines(serving)
+    if is_bare(serving.loaded.config):
+        yield ""
+        yield "Add a first server:  toolcrib servers add time -- uvx mcp-server-time"
+
+
+def _ways(serving: Serving) -> dict[str, str]:
+    return {
+        "Claude Code": _claude(serving),
+        "VS Code": f"code --add-mcp {shlex.quote(json.dumps(_vs_code(serving)))}",
+        "others": json.dumps(client_entry(serving)),
+        "in one step": "toolcrib connect claude-code  (or cursor, vscode, codex, gemini …)",
+        "over stdio": json.dumps({"mcpServers": {"toolcrib": {"command": "toolcrib", "args": _stdio_args(serving)}}}),
+    }
+
+
+def _claude(serving: Serving) -> str:
+    header = ' --header "Authorization: Bearer $TOOLCRIB_TOKEN"' if serving.token else ""
+    return f"claude mcp add --transport http toolcrib {serving.url}{header}"
+
+
+def _vs_code(serving: Serving) -> dict[str, Any]:
+    headers = {"headers": {"Authorization": "Bearer ${env:TOOLCRIB_TOKEN}"}} if serving.token else {}
+    return {"name": "toolcrib", "type": "http", "url": serving.url} | headers
+
+
+def _stdio_args(serving: Serving) -> list[str]:
+    project = serving.loaded.project
+    return ["stdio", "--config", str(project)] if project else ["stdio"]
+
+
+def _token_lines(serving: Serving) -> Iterator[str]:
+    """Where the token is; never the token itself."""
+    origin = serving.token.origin if serving.token else ""
+    yield ""
+    if origin.startswith("/"):
+        yield f"Clients need the token:  export TOOLCRIB_TOKEN=$(cat {shlex.quote(origin)})"
+    else:
+        yield f"Clients need the token that was given by {origin}."
+
+
+def client_entry(serving: Serving) -> Mapping[str, object]:
+    """What a client's ``mcpServers`` file needs to reach this."""
+    entry: dict[str, object] = {"type": "http", "url": serving.url}
+    if serving.token is not None:
+        entry["headers"] = {"Authorization": "Bearer ${TOOLCRIB_TOKEN}"}
+    return {"mcpServers": {"toolcrib": entry}}
+
+
+@command(
+    *HTTP,
+    arg("--replica", metavar="NAME", help="what this one is called among replicas [by its machine and process]"),
+    *NAMES_AND_FILES,
+    examples="""\
 examples:
   toolcrib serve
   toolcrib serve --config .mcp.json --port 0
-  TOOLCRIB_TOKEN=$(openssl rand -hex 32) toolcrib serve --host 0.0.0.0"""
-
-
-def add_serve_arguments(parser: Parser) -> None:
-    """What it takes."""
-    add_serving(parser)
-    add_replica(parser)
-    add_no_prefix(parser)
-    add_workspace(parser)
-    add_common(parser)
-
-
+  TOOLCRIB_TOKEN=$(openssl rand -hex 32) toolcrib serve --host 0.0.0.0""",
+)
 def run_serve(options: Options, console: Console) -> int:
     """Serve until a signal says stop."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment, for_network
-from toolcrib.config.sections import AccessConfig, AuthConfig
+from toolcrib.config.sections import AccessConfig
 from toolcrib.core.access import EVERYTHING, NOTHING, OWNER_ID, Caller, Grants
 from toolcrib.core.errors import ConfigError, StoreUnavailable
 from toolcrib.core.events import Emit, Event
@@ -17,7 +17,15 @@ from toolcrib.core.network import Network
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.crib.backend import find_backend
-from toolcrib.server.identity.owner_token import FoundToken, given_token, is_loopback, kept_token, token_path
+from toolcrib.server.identity.owner_token import (
+    FoundToken,
+    given_token,
+    has_issuer,
+    is_loopback,
+    is_needed,
+    kept_token,
+    token_path,
+)
 from toolcrib.server.identity.run_proof import PREFIX as RUN_PREFIX
 from toolcrib.server.identity.run_proof import RunProof
 from toolcrib.server.identity.sign_in import SignIns, Tokens
@@ -196,20 +204,15 @@ def make_authentication(
     kept = find_backend(config, Environment(env=here.env)).tokens(here.now)
     if config.auth_mode == "none":
         _check_open(config, given, is_allowed=insecure)
-    if not _is_needed(config, given, kept):
+    if not is_needed(config, given, kept):
         return replace(_open_to_all(local_caller(config.access, is_agent=is_agent), here), tokens=kept)
     kept.read()  # one that cannot be used is told now, not to the first client
     owner = given or kept_token(token_path(here.env))
-    gate, keys = _jwt(config, here) if _has_issuer(config.auth) else (None, None)
+    gate, keys = _jwt(config, here) if has_issuer(config.auth) else (None, None)
     callers = Callers(owner.value, kept, gate, here.now)
     tokens = Tokens(callers.identify, callers.is_current, callers.may_stay)
     sign_ins = SignIns(PERSON, lambda: owner.value, tokens, here.clock)
     return Authentication(NOBODY, sign_ins, callers.identify, callers.identify, callers.may_stay, owner, keys, kept)
-
-
-def asks_for_token(config: Config, env: Mapping[str, str], now: Callable[[], float]) -> bool:
-    """Whether clients of a toolcrib that serves this need a token."""
-    return _is_needed(config, given_token(None, env), find_backend(config, Environment(env=env)).tokens(now))
 
 
 def _open_to_all(caller: Caller, here: AuthContext) -> Authentication:
@@ -224,15 +227,8 @@ def _open_to_all(caller: Caller, here: AuthContext) -> Authentication:
     return Authentication(caller, SignIns(PERSON, owner_token, Tokens(identify, always, always), here.clock), identify)
 
 
-def _is_needed(config: Config, given: FoundToken | None, kept: TokenBook) -> bool:
-    """Tokens that were revoked or have expired count as well: ending the last one must not open the door."""
-    if config.auth_mode != "auto":
-        return config.auth_mode == "required"
-    return bool(not is_loopback(config.host) or given or _has_issuer(config.auth) or kept.read())
-
-
 def _check_open(config: Config, given: FoundToken | None, *, is_allowed: bool) -> None:
-    if given is not None or _has_issuer(config.auth):
+    if given is not None or has_issuer(config.auth):
         asks = given.origin if given is not None else "[auth]"
         raise ConfigError(
             f'[serve] auth is "none", but {asks} asks for tokens.', hint="Remove one of the two; nothing is served now."
@@ -242,15 +238,6 @@ def _check_open(config: Config, given: FoundToken | None, *, is_allowed: bool) -
             f"Without tokens, everybody who reaches {config.host} could use every tool.",
             hint='Set [serve] auth to "auto", listen on 127.0.0.1, or say --insecure if that is what you want.',
         )
-
-
-def _has_issuer(auth: AuthConfig) -> bool:
-    """Whether JWTs are wanted; half of what that needs is an error."""
-    needed = {"issuer": auth.issuer, "audience": auth.audience, "jwks": auth.jwks}
-    missing = [name for name, value in needed.items() if not value]
-    if missing and len(missing) < len(needed):
-        raise ConfigError(f"[auth] lacks {' and '.join(missing)}.", hint="JWTs need issuer, audience and jwks.")
-    return not missing
 
 
 def _jwt(config: Config, here: AuthContext) -> "tuple[JwtGate, KeyRing]":

@@ -2,11 +2,16 @@
 
 import ipaddress
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from toolcrib.config.model import Config
+from toolcrib.config.references import Environment
+from toolcrib.config.sections import AuthConfig
 from toolcrib.core.errors import ConfigError, remedy_of
+from toolcrib.crib.backend import find_backend
+from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.files import locked, make_directory, read_text, replace_text, sync_directory
 from toolcrib.stores.paths import state_directory
 
@@ -76,3 +81,24 @@ def kept_token(path: Path) -> FoundToken:
         raise ConfigError(
             f"The token of this file cannot be used. {error.message}", where=str(path), hint=hint
         ) from None
+
+
+def asks_for_token(config: Config, env: Mapping[str, str], now: Callable[[], float]) -> bool:
+    """Whether clients of a toolcrib that serves this need a token."""
+    return is_needed(config, given_token(None, env), find_backend(config, Environment(env=env)).tokens(now))
+
+
+def is_needed(config: Config, given: FoundToken | None, kept: TokenBook) -> bool:
+    """Whether clients need a token. Ended and expired ones count as well: ending the last must not open the door."""
+    if config.auth_mode != "auto":
+        return config.auth_mode == "required"
+    return bool(not is_loopback(config.host) or given or has_issuer(config.auth) or kept.read())
+
+
+def has_issuer(auth: AuthConfig) -> bool:
+    """Whether JWTs are wanted; half of what that needs is an error."""
+    needed = {"issuer": auth.issuer, "audience": auth.audience, "jwks": auth.jwks}
+    missing = [name for name, value in needed.items() if not value]
+    if missing and len(missing) < len(needed):
+        raise ConfigError(f"[auth] lacks {' and '.join(missing)}.", hint="JWTs need issuer, audience and jwks.")
+    return not missing

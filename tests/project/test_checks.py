@@ -5,15 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from toolcrib.cli import checks
-from toolcrib.cli.checks import check_knowledge
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig, StoreConfig
 from toolcrib.crib.knowledge import make_library
 from toolcrib.knowledge.survey import Adding, SourceRoot
-
-PLAIN = "[kb]\ndocs = false\nembedder = 'none'\n"
+from toolcrib.project import checks
+from toolcrib.project.checks import check_knowledge
 
 
 @pytest.fixture
@@ -105,14 +103,6 @@ async def test_parsers_that_are_not_installed_are_named(config, monkeypatch):
 
     level, message, todo = (await verdicts(config))[0]
     assert (level, message, "toolcrib[kb]" in todo) == ("ok", "PDF cannot be read", True)
-
-
-def test_the_doctor_looks_at_it(toolcrib):
-    toolcrib.write(PLAIN)
-    result = toolcrib.run("doctor")
-
-    assert result.returncode == 0, result.stdout
-    assert "knowledge base  nothing in it yet" in result.stdout
 
 
 async def test_a_shared_one_is_looked_at_where_it_is(store_settings):

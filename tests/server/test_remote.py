@@ -1,6 +1,5 @@
 """How a command finds the toolcrib that serves its project, and what whoever else listens there learns: nothing."""
 
-import argparse
 import asyncio
 import os
 from collections.abc import AsyncIterator
@@ -10,10 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolcrib.cli.remote import Remote, open_remote
+from toolcrib.config.references import Environment
 from toolcrib.core.access import EVERYTHING, OWNER_ID, Caller
 from toolcrib.core.errors import PermissionDenied, SourceUnavailable
 from toolcrib.server.identity.run_proof import KEPT_S, PREFIX, RunProof
+from toolcrib.server.remote import Remote, open_remote
 from toolcrib.stores.run_files import OwnRunFile, RunFiles
 from toolcrib.transports.http.guard import GuardPolicy
 from toolcrib.transports.http.server import Exchange, HttpServer, Request
@@ -39,8 +39,8 @@ def enter(monkeypatch: pytest.MonkeyPatch, project: Path) -> Path:
     return project / "toolcrib.toml"
 
 
-def options(url: str = "") -> argparse.Namespace:
-    return argparse.Namespace(url=url, config=None)
+def find(address: str | None = None) -> Remote:
+    return open_remote(address, None, Environment())
 
 
 def runs() -> RunFiles:
@@ -112,7 +112,7 @@ async def ask(remote: Remote) -> dict[str, object]:
 
 async def test_a_command_is_the_owner_without_sending_a_token(home: Path):
     async with serving(home / "project" / "toolcrib.toml") as (crib, run):
-        told = await ask(open_remote(options()))
+        told = await ask(find())
 
     assert told == {"caller": OWNER_ID, "at": crib.server.port}
     assert all(TOKEN.encode() not in bearer and run.entry.secret.encode() not in bearer for bearer in crib.bearers)
@@ -121,9 +121,9 @@ async def test_a_command_is_the_owner_without_sending_a_token(home: Path):
 async def test_two_projects_find_their_own(home: Path, monkeypatch: pytest.MonkeyPatch):
     one, two = home / "project" / "toolcrib.toml", home / "other" / "toolcrib.toml"
     async with serving(one) as (first, _), serving(two) as (second, _):
-        found = [(await ask(open_remote(options())))["at"]]
+        found = [(await ask(find()))["at"]]
         enter(monkeypatch, home / "other")
-        found.append((await ask(open_remote(options())))["at"])
+        found.append((await ask(find()))["at"])
 
     assert found == [first.server.port, second.server.port]
 
@@ -133,7 +133,7 @@ async def test_without_a_run_file_nobody_is_asked(home: Path, monkeypatch: pytes
     async with stranger() as (port, received):
         monkeypatch.setenv("TOOLCRIB_PORT", str(port))
         with pytest.raises(SourceUnavailable, match="No toolcrib serves"):
-            open_remote(options())
+            find()
 
     assert received == b""
 
@@ -143,7 +143,7 @@ async def test_a_stranger_on_the_port_of_a_run_file_learns_nothing(home: Path):
     async with stranger() as (port, received):
         run = runs().write(f"http://127.0.0.1:{port}", home / "project" / "toolcrib.toml", "1")
         with pytest.raises(SourceUnavailable, match="nothing was sent"):
-            await ask(open_remote(options()))
+            await ask(find())
 
     assert received.startswith(b"GET /prove?number=")
     assert received.count(b"\r\n\r\n") == 1
@@ -164,8 +164,8 @@ async def test_a_proof_fetched_from_the_real_one_proves_nothing_elsewhere(home: 
 async def test_the_token_goes_where_the_user_says(home: Path):
     """An address that was given by hand is trusted; one of a run file proves itself all the same."""
     async with stranger() as (port, received), serving(home / "project" / "toolcrib.toml") as (crib, _):
-        await ask(open_remote(options(f"http://127.0.0.1:{port}/mcp")))
-        told = await ask(open_remote(options(f"{crib.server.local_url}/mcp")))
+        await ask(find(f"http://127.0.0.1:{port}/mcp"))
+        told = await ask(find(f"{crib.server.local_url}/mcp"))
 
     assert f"authorization: Bearer {TOKEN}".encode() in received
     assert told["caller"] == OWNER_ID
@@ -175,7 +175,7 @@ async def test_the_token_goes_where_the_user_says(home: Path):
 async def test_what_was_proven_is_forgotten_and_proven_again(home: Path):
     """A command that waits for hours goes on."""
     async with serving(home / "project" / "toolcrib.toml") as (crib, _):
-        remote = open_remote(options())
+        remote = find()
         await remote.send("GET", "/who")
         crib.clock.now += KEPT_S + 1
         told = await ask(remote)
@@ -189,7 +189,7 @@ async def test_a_wrong_code_is_nobodys(home: Path):
         wrong = msgspec.structs.replace(run.entry, secret="0" * 64)
         run.path.write_bytes(msgspec.json.encode(wrong))
         with pytest.raises(SourceUnavailable, match="nothing was sent"):
-            await ask(open_remote(options()))
+            await ask(find())
         remote = Remote(crib.server.local_url, Fixed("run.1.2"))
         with pytest.raises(PermissionDenied, match="401"):
             await ask(remote)

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from toolcrib.cli.invoke import Options, Parser
 from toolcrib.config.references import Environment
 from toolcrib.core.errors import PermissionDenied, SourceUnavailable
 from toolcrib.project.project import project_file
@@ -22,13 +21,6 @@ from toolcrib.stores.run_files import RunFile, RunFiles, choose, new_number
 from toolcrib.transports.http.client import HttpFailure, HttpPool, Response
 
 START = "Start one with `toolcrib up`, or give its --url."
-
-
-def add_remote(parser: Parser) -> None:
-    """The option of commands that talk to a running toolcrib."""
-    parser.add_argument(
-        "--url", help="where toolcrib serves; your token is sent there [the one that serves this project]"
-    )
 
 
 class Credentials(Protocol):
@@ -120,15 +112,14 @@ def _refused(status: int, answer: Any) -> PermissionDenied:
     return PermissionDenied(f"toolcrib refused (HTTP {status}): {told}")
 
 
-def open_remote(options: Options) -> Remote:
-    """The toolcrib that serves the project here, or at the address that was given."""
-    around = Environment()
+def open_remote(address: str | None, chosen: str | None, around: Environment) -> Remote:
+    """The toolcrib at that address, or else the one that serves the project here, or the file that was chosen."""
     running = RunFiles(around.env).read()
-    if options.url:
-        url = options.url.rstrip("/").removesuffix("/mcp")
+    if address:
+        url = address.rstrip("/").removesuffix("/mcp")
         known = next((run for run in running if run.url == url), None)
         return Remote(url, ByRunFile(known) if known is not None else ByToken(_token()))
-    file = project_file(options.config, around).absolute()
+    file = project_file(chosen, around).absolute()
     found = choose(running, file.resolve(), is_project=file.is_file())
     if not found:
         raise nobody_serves(file.parent, running)

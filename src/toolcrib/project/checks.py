@@ -1,4 +1,4 @@
-"""What ``doctor`` looks at: each function gives verdicts on one part of the whole."""
+"""Whether everything is in order: each function gives verdicts on one part of the whole. Nothing is printed here."""
 
 import asyncio
 import os
@@ -113,6 +113,26 @@ def check_lock(path: Path | None) -> Iterator[HealthCheck]:
         yield HealthCheck("ok", "lock", f"{path} can be written")
     else:
         yield HealthCheck("fail", "lock", f"{path} cannot be written", f"Make {place} writable for this user.")
+
+
+async def check_servers(crib: Crib, profiles: Mapping[str, ProfileConfig]) -> list[HealthCheck]:
+    """Ask every server, and judge what came of it."""
+    found = await asyncio.gather(*(_ask_server(crib, name) for name in sorted(crib.shelves)))
+    asked = [check for checks in found for check in checks]
+    off = [HealthCheck("ok", f"server {name}", "disabled") for name in sorted(crib.disabled)]
+    supply = check_supply(crib.servers.supply)
+    return [*supply, *asked, *off, *check_catalog(crib), *check_profiles(crib, profiles)]
+
+
+async def _ask_server(crib: Crib, name: str) -> list[HealthCheck]:
+    shelf = crib.shelves[name]
+    obstacle = check_command(shelf.config)
+    if obstacle is not None:
+        return [obstacle]
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    record = (await crib.refresh(name))[name]
+    return list(check_server(shelf, record, loop.time() - began))
 
 
 def check_command(server: ServerConfig) -> HealthCheck | None:
