@@ -43,7 +43,8 @@ class TerminalSurface:
         """Ask until there is an answer that can be understood."""
         del call
         async with self._turn:
-            reply = await ask(self._console, self._stdin, question_lines(question))
+            lines = describe(question.tool, question.level, question.caller, question.arguments)
+            reply = await ask(self._console, self._stdin, lines)
         return ApprovalAnswer(reply) if reply is not None else None
 
 
@@ -51,11 +52,6 @@ def attach_terminal(console: Console, attach: Callable[[TerminalSurface], Callab
     """Have questions asked here, if there is a person: both to read them and to answer."""
     if console.is_live and sys.stdin.isatty():
         attach(TerminalSurface(console, sys.stdin.fileno()))
-
-
-def question_lines(question: ApprovalQuestion) -> list[str]:
-    """The question as a person reads it."""
-    return describe(question.tool, question.level, question.caller, question.arguments)
 
 
 def describe(tool: str, level: str, caller: str, arguments: Mapping[str, Any]) -> list[str]:

@@ -17,9 +17,11 @@ from toolcrib.cli.failures import UsageError
 from toolcrib.cli.invoke import read_stdin
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.tool import Tool
+from toolcrib.schema.arguments import resolved
 from toolcrib.stores.files import read_named
 
 Block = Mapping[str, Any]
+Schema = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,7 @@ def readable_size(size: int) -> str:
     return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1e6:.1f} MB"
 
 
-ArgumentSchema = Mapping[str, Any]
-
-
-def read_arguments(words: Sequence[str], whole: str | None, schema: ArgumentSchema) -> dict[str, Any]:
+def read_arguments(words: Sequence[str], whole: str | None, schema: Schema) -> dict[str, Any]:
     """All arguments: those of ``--input-json`` first, single ones laid over them."""
     arguments = read_object(whole) if whole is not None else {}
     for word in words:
@@ -114,7 +113,7 @@ def read_object(text: str) -> dict[str, Any]:
     return value
 
 
-def read_word(word: str, schema: ArgumentSchema) -> tuple[str, Any]:
+def read_word(word: str, schema: Schema) -> tuple[str, Any]:
     """One argument."""
     key, equals, text = word.partition("=")
     if not equals or not key.rstrip(":"):
@@ -165,8 +164,6 @@ def _file(name: str) -> str:
     return text
 
 
-Schema = Mapping[str, Any]
-
 _SAMPLES: Mapping[str, Any] = {
     "string": "…",
     "integer": 1,
@@ -193,21 +190,6 @@ def _row(part: Any, *, is_required: bool) -> tuple[str, str, str]:
         return "anything", "required" if is_required else "", ""
     default = f"default {json.dumps(part['default'], ensure_ascii=False)}" if "default" in part else ""
     return type_name(part), "required" if is_required else default, str(part.get("description", ""))
-
-
-def resolved(part: Any, root: Schema) -> Any:
-    """What a reference inside the document points to; everything else as it is."""
-    reference = part.get("$ref") if isinstance(part, Mapping) else None
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return part
-    found: Any = root
-    for step in reference[2:].split("/"):
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-    return (
-        {**found, **{key: value for key, value in part.items() if key != "$ref"}}
-        if isinstance(found, Mapping)
-        else part
-    )
 
 
 def type_name(part: Any) -> str:

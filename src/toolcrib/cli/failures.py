@@ -74,13 +74,11 @@ def report(error: Exception, *, as_json: bool = False) -> int:
     if os.environ.get("TOOLCRIB_DEBUG"):
         traceback.print_exception(error, file=sys.stderr)
     known = _as_known(error)
-    sys.stderr.write(f"{_json_text(known) if as_json else _plain_text(known)}\n")
-    return _exit_of(error, known)
-
-
-def _exit_of(error: Exception, known: ToolcribError) -> int:
-    """A configuration that cannot be used is a failure, not a misuse of the command."""
-    if isinstance(error, ConfigError | DefinitionError):
+    if as_json:
+        sys.stderr.write(f"{_json_text(known)}\n")
+    else:
+        sys.stderr.write(printable(f"toolcrib: {known.message}" + (f"\n  {known.hint}" if known.hint else "")) + "\n")
+    if isinstance(error, ConfigError | DefinitionError):  # it cannot be used; the command was not misused
         return FAILURE
     return exit_code(known.code, known.details)
 
@@ -93,10 +91,6 @@ def _as_known(error: Exception) -> ToolcribError:
         return ToolcribError(f"{place}{error.strerror}.", hint="Set TOOLCRIB_DEBUG=1 to see where it happened.")
     message = f"Something unexpected happened ({type(error).__name__}: {error})."
     return ToolcribError(message, hint="Set TOOLCRIB_DEBUG=1 and run it again to see the details.")
-
-
-def _plain_text(error: ToolcribError) -> str:
-    return printable(f"toolcrib: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
 
 
 def _json_text(error: ToolcribError) -> str:

@@ -101,6 +101,21 @@ def _resolve(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str,
     return {**target, **schema} if isinstance(target, Mapping) else schema
 
 
+def resolved(part: Any, root: Mapping[str, Any]) -> Any:
+    """What a reference inside the document points to; a reference to a reference is followed a few times."""
+    for _ in range(8):
+        reference = part.get("$ref") if isinstance(part, Mapping) else None
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            return part
+        found: Any = root
+        for step in reference[2:].split("/"):
+            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+        if not isinstance(found, Mapping):
+            return part
+        part = {**found, **{key: value for key, value in part.items() if key != "$ref"}}
+    return part
+
+
 HINTS_MAX = 50
 
 

@@ -45,7 +45,8 @@ async def run_call(options: Options, console: Console) -> int:
         crib = window.crib
         attach_terminal(console, crib.desk.attach)
         await _make_known(window, console, options.tool)
-        arguments = read_arguments(options.words, options.input_json, _schema(window, options.tool))
+        route = window.catalog.routes.get(options.tool)
+        arguments = read_arguments(options.words, options.input_json, route.tool.input_schema if route else {})
         call = window.request(options.tool, arguments, channel=_Progress(console), timeout_s=options.timeout)
         began = time.perf_counter()
         result = await wait_with_status(console, window.run(call), f"calling {options.tool}")
@@ -64,11 +65,6 @@ async def _make_known(window: ProfileView, console: Console, name: str) -> None:
         await make_known(window.crib, console, name)
     elif name not in window.catalog.routes:
         await discover_unasked(window.crib, console)
-
-
-def _schema(window: ProfileView, name: str) -> Mapping[str, Any]:
-    route = window.catalog.routes.get(name)
-    return route.tool.input_schema if route else {}
 
 
 def _show(result: ToolResult, options: Options, console: Console) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
@@ -14,7 +14,7 @@ from toolcrib.cli.main import COMMANDS, GROUPS
 from toolcrib.config.environment import environment_layer
 from toolcrib.config.lock import Record
 from toolcrib.config.merge import merge
-from toolcrib.config.model import Config
+from toolcrib.config.model import Config, Layer
 from toolcrib.config.parse import parse
 from toolcrib.config.references import Environment
 from toolcrib.core.errors import ToolcribError
@@ -59,9 +59,9 @@ def suggest(before: Sequence[str], last: str) -> Iterator[Suggestion]:
     elif before[-1] in VALUES:
         yield from ((value, "") for value in VALUES[before[-1]])
     elif before[-1] == "--server" or (name in TAKES_SERVER and not last.startswith("-")):
-        yield from _servers(before)
+        yield from _configured(before, lambda layer: layer.servers)
     elif before[-1] == "--profile":
-        yield from _profiles(before)
+        yield from _configured(before, lambda layer: layer.profiles)
     elif last.startswith("-"):
         yield from _options(name)
     elif name == "completion":
@@ -119,16 +119,11 @@ def _clients(name: str) -> Iterator[Suggestion]:
     yield from ((client, known[client].label) for client in known)
 
 
-def _servers(before: Sequence[str]) -> Iterator[Suggestion]:
+def _configured(before: Sequence[str], names: Callable[[Layer], Iterable[str]]) -> Iterator[Suggestion]:
+    """Names that stand in the configuration files, each with its file."""
     for path in _files(before):
         with suppress(ToolcribError):
-            yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).servers)
-
-
-def _profiles(before: Sequence[str]) -> Iterator[Suggestion]:
-    for path in _files(before):
-        with suppress(ToolcribError):
-            yield from ((name, str(path)) for name in parse(read_text(path) or "", str(path)).profiles)
+            yield from ((name, str(path)) for name in names(parse(read_text(path) or "", str(path))))
 
 
 def _projects() -> Iterator[Suggestion]:

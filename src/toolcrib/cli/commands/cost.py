@@ -64,7 +64,9 @@ async def run_cost(options: Options, console: Console) -> None:
 
 
 def _print_report(console: Console, report: CostReport, usage: ToolUsage | None, *, every_tool: bool) -> None:
-    _print_servers(console, report.servers)
+    console.print()
+    rows = [_cells(row, "name", "tools", "tokens", "calls", "unused") for row in report.servers]
+    print_table(console, _SERVERS, rows)
     if report.profiles:
         _titled(console, "Profiles")
         print_table(console, _COSTS, [_cells(row, "name", "tools", "tokens") for row in report.profiles])
@@ -89,11 +91,6 @@ _SERVERS = (
 _COSTS = (Column("PROFILE", styles=("bold",)), *_SERVERS[1:3])
 _TOOLS = (Column("TOOL", styles=("bold",)), *_SERVERS[2:4])
 _PAIRS = (Column("SCORE", right=True), Column("TOOLS", styles=("bold",)), Column("WHY", flexible=True))
-
-
-def _print_servers(console: Console, servers: Sequence[ServerCost]) -> None:
-    console.print()
-    print_table(console, _SERVERS, [_cells(row, "name", "tools", "tokens", "calls", "unused") for row in servers])
 
 
 def _cells(row: ServerCost | ToolCost | Cost, *names: str) -> tuple[str, ...]:

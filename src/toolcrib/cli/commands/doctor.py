@@ -112,17 +112,14 @@ def _proof_document(proof: Proof) -> dict[str, Any]:
 
 
 def _print_proof(proof: Proof, console: Console) -> None:
-    console.print(f"What a program can still do when toolcrib starts it, tried just now as {_who()}:\n")
+    who = "root" if hasattr(os, "getuid") and os.getuid() == 0 else "an ordinary user"
+    console.print(f"What a program can still do when toolcrib starts it, tried just now as {who}:\n")
     columns = [Column(""), *(Column(level.value, coloured=_COLOURS) for level in IsolationLevel)]
     print_table(console, columns, [[ATTEMPTS[probe], *_row(proof, probe)] for probe in Probe])
     console.print()
     for line in (*_notes(proof), "", *_verdict(proof)):
         console.print(line)
     console.out.flush()
-
-
-def _who() -> str:
-    return "root" if hasattr(os, "getuid") and os.getuid() == 0 else "an ordinary user"
 
 
 def _row(proof: Proof, probe: Probe) -> Iterator[str]:

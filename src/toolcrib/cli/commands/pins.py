@@ -1,6 +1,5 @@
 """``toolcrib diff`` and ``approve``: what changed in tools in quarantine, and taking them out. Starts nothing."""
 
-from toolcrib.catalog.catalog import Route
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import UsageError
 from toolcrib.cli.invoke import Options, arg, as_json, command
@@ -19,8 +18,8 @@ COLOURS = {"+": ("green",), "-": ("red",), "@": ("cyan",)}
 async def run_diff(options: Options, console: Console) -> None:
     """Show the changes."""
     async with open_here(options, console) as crib:
-        routes = _held(crib, options.names)
-        changes = [change_of(crib, route) for route in routes]
+        _check_known(crib, options.names)
+        changes = [change_of(crib, route) for route in held_routes(crib, options.names)]
     if options.json:
         console.print_json(changes)
         return
@@ -30,11 +29,10 @@ async def run_diff(options: Options, console: Console) -> None:
         console.say("Nothing is in quarantine." if not options.names else "It is not in quarantine.")
 
 
-def _held(crib: Crib, names: list[str]) -> list[Route]:
+def _check_known(crib: Crib, names: list[str]) -> None:
     for name in names:
         if name not in crib.catalog.routes and name not in crib.shelves:
             raise missing_tool(crib, name)
-    return held_routes(crib, names)
 
 
 def _print(change: PinChange, console: Console) -> None:
@@ -74,9 +72,7 @@ def _wanted(crib: Crib, options: Options) -> list[str]:
     if options.all:
         tools = [name for name, route in crib.catalog.routes.items() if route.held]
         return [*tools, *(name for name, shelf in crib.shelves.items() if shelf.barred)]
-    for name in options.names:
-        if name not in crib.catalog.routes and name not in crib.shelves:
-            raise missing_tool(crib, name)
+    _check_known(crib, options.names)
     return list(options.names)
 
 

@@ -44,19 +44,14 @@ def run_policy(options: Options, console: Console) -> int:
     if options.policy not in tuple(Policy):
         raise UsageError(f"There is no policy {options.policy!r}.", hint=f"It is one of {', '.join(Policy)}.")
     loaded = load_here(options)
-    path = file_for(options, loaded)
+    around = Environment()
+    path = user_config_path(around.env) if options.user else policy_file(loaded, around)
     name = _as_written(options.name, loaded, path)
     edit_file(path, lambda text: set_policy(text, name, options.policy, str(path)))
     _check_effect(options)
     note_decision(options, console, "policy", options.policy, tool=options.name)
     console.say(f"The policy of {options.name} is {options.policy}, written to {path}.")
     return OK
-
-
-def file_for(options: Options, loaded: Loaded) -> Path:
-    """Where a policy is written: the project's own toolcrib.toml, otherwise the user's."""
-    around = Environment()
-    return user_config_path(around.env) if options.user else policy_file(loaded, around)
 
 
 def _as_written(name: str, loaded: Loaded, path: Path) -> str:

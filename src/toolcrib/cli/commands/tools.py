@@ -89,11 +89,8 @@ def _description(route: Route) -> str:
     """What a tool says of itself; one in quarantine is not given the word."""
     if route.held:
         return f"(in quarantine: {route.held}; toolcrib diff {route.name})"
-    return ("(denied) " if route.policy == Policy.DENY else "") + _first_line(route.tool.description)
-
-
-def _first_line(text: str) -> str:
-    return next((line for line in text.splitlines() if line.strip()), "")
+    first = next((line for line in route.tool.description.splitlines() if line.strip()), "")
+    return f"(denied) {first}" if route.policy == Policy.DENY else first
 
 
 def _show_absent(crib: Crib, console: Console, server: str | None) -> None:

@@ -142,28 +142,20 @@ def connection_lines(serving: Serving, console: Console) -> Iterator[str]:
 
 
 def _ways(serving: Serving) -> dict[str, str]:
+    """How each kind of client is told of this; never with the token itself."""
+    header = ' --header "Authorization: Bearer $TOOLCRIB_TOKEN"' if serving.token else ""
+    vs_code: dict[str, object] = {"name": "toolcrib", "type": "http", "url": serving.url}
+    if serving.token:
+        vs_code["headers"] = {"Authorization": "Bearer ${env:TOOLCRIB_TOKEN}"}
+    project = serving.loaded.project
+    stdio = {"command": "toolcrib", "args": ["stdio", "--config", str(project)] if project else ["stdio"]}
     return {
-        "Claude Code": _claude(serving),
-        "VS Code": f"code --add-mcp {shlex.quote(json.dumps(_vs_code(serving)))}",
+        "Claude Code": f"claude mcp add --transport http toolcrib {serving.url}{header}",
+        "VS Code": f"code --add-mcp {shlex.quote(json.dumps(vs_code))}",
         "others": json.dumps(client_entry(serving)),
         "in one step": "toolcrib connect claude-code  (or cursor, vscode, codex, gemini …)",
-        "over stdio": json.dumps({"mcpServers": {"toolcrib": {"command": "toolcrib", "args": _stdio_args(serving)}}}),
+        "over stdio": json.dumps({"mcpServers": {"toolcrib": stdio}}),
     }
-
-
-def _claude(serving: Serving) -> str:
-    header = ' --header "Authorization: Bearer $TOOLCRIB_TOKEN"' if serving.token else ""
-    return f"claude mcp add --transport http toolcrib {serving.url}{header}"
-
-
-def _vs_code(serving: Serving) -> dict[str, Any]:
-    headers = {"headers": {"Authorization": "Bearer ${env:TOOLCRIB_TOKEN}"}} if serving.token else {}
-    return {"name": "toolcrib", "type": "http", "url": serving.url} | headers
-
-
-def _stdio_args(serving: Serving) -> list[str]:
-    project = serving.loaded.project
-    return ["stdio", "--config", str(project)] if project else ["stdio"]
 
 
 def _token_lines(serving: Serving) -> Iterator[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from toolcrib.schema.arguments import resolved
 from toolcrib.schema.dialects.words import BOUNDS
 
 Schema = Mapping[str, Any]
@@ -69,21 +70,6 @@ def part_of(schema: Any, root: Schema, depth: int = 0) -> SchemaPart:
     if not isinstance(found, Mapping):
         return SchemaPart({}, "json", nullable)
     return SchemaPart(found, _kind(found, depth), nullable)
-
-
-def resolved(part: Any, root: Schema) -> Any:
-    """What a reference inside the document points to; a reference to a reference is followed a few times."""
-    for _ in range(8):
-        reference = part.get("$ref") if isinstance(part, Mapping) else None
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return part
-        found: Any = root
-        for step in reference[2:].split("/"):
-            found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-        if not isinstance(found, Mapping):
-            return part
-        part = {**found, **{key: value for key, value in part.items() if key != "$ref"}}
-    return part
 
 
 def _without_null(part: Any, root: Schema) -> tuple[Any, bool]:
