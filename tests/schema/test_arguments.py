@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcrib.schema.arguments import Renamer, to_camel
+from toolcrib.schema.arguments import Renamer, resolved, to_camel
 
 
 def rename_arguments(schema: dict, arguments: dict, mapping: dict) -> tuple[dict, dict]:
@@ -96,3 +96,22 @@ def test_no_value_is_ever_lost(declared, arguments, mapping):
     assert renamed == {renames.get(name, name): value for name, value in arguments.items()}
     assert len(renamed) == len(arguments)
     assert (renamed is arguments) is (renames == {})
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ({"$ref": "#/$defs/a~1b", "description": "mine"}, {"type": "string", "description": "mine"}),
+        ({"$ref": "#/$defs/twice"}, {"type": "string", "description": "theirs"}),
+        ({"$ref": "#/$defs/nowhere"}, {"$ref": "#/$defs/nowhere"}),
+        ({"$ref": "https://example.org/x"}, {"$ref": "https://example.org/x"}),
+        ({"$ref": "#/$defs/itself"}, {"$ref": "#/$defs/itself"}),
+        (True, True),
+    ],
+)
+def test_a_reference_is_shown_as_what_it_points_to(part, expected):
+    """Also through another reference; what leads nowhere, or round and round, stays as it is written."""
+    text = {"type": "string", "description": "theirs"}
+    root = {"$defs": {"a/b": text, "twice": {"$ref": "#/$defs/a~1b"}, "itself": {"$ref": "#/$defs/itself"}}}
+
+    assert resolved(part, root) == expected
