@@ -38,7 +38,6 @@ from toolcrib.project.importing import (
     take_over,
 )
 from toolcrib.schema.text import printable
-from toolcrib.server.identity.owner_token import asks_for_token
 from toolcrib.stores.paths import user_config_path
 
 IN_ITS_FILE = (
@@ -218,6 +217,8 @@ def _stdio_launch(target: Path, around: Environment, *, in_project: bool) -> Lau
 
 def _http_launch(options: Options, around: Environment) -> Launch:
     """The client reaches a toolcrib that somebody keeps running."""
+    from toolcrib.server.identity.owner_token import asks_for_token  # a fifth of the start, for this way only
+
     config = load(options.config, around).config
     host = "127.0.0.1" if config.host in _WILDCARDS else f"[{config.host}]" if ":" in config.host else config.host
     url = options.http or f"http://{host}:{config.port}{MCP_PATH}"
