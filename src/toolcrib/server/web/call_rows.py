@@ -3,28 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from markupsafe import Markup
 
-from toolcrib.calls.live import CANCELLED, SUCCESS, Live, LiveCall
+from toolcrib.calls.live import CANCELLED, SUCCESS, LiveCall
+from toolcrib.server.views.caller import CallerView
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.tool_rows import tool_address
+from toolcrib.server.web.tool_rows import place_with, tool_address
 
 RUNNING = "running"
 FAILED = "failed"
 STEP_NAMES = {"approval": "Waited for a person", "queue": "Waited for a place", "tool": "The tool itself"}
 
 
-def may_see(visit: PageRequest, call: LiveCall) -> bool:
-    """Operators see everybody's calls, others their own."""
-    return call.caller == visit.caller.id or visit.is_operator()
-
-
-def call_row(call: LiveCall, live: Live | None) -> dict[str, Any]:
+def call_row(view: CallerView, call: LiveCall) -> dict[str, Any]:
     """One call in a table."""
-    now = live.wall() if live is not None else call.began_at
-    ended = call.ended_at
     return {
         "id": call.id,
         "href": f"/calls/{quote(call.id, safe='')}",
@@ -34,7 +28,7 @@ def call_row(call: LiveCall, live: Live | None) -> dict[str, Any]:
         "caller": call.caller,
         "began": call.began_at,
         "is_running": call.is_running,
-        "duration_s": max(0.0, (now if ended is None else ended) - call.began_at),
+        "duration_s": view.seconds(call),
         "outcome": RUNNING if call.is_running else call.outcome,
         "tone": tone_of(call),
         "message": call.message,
@@ -62,13 +56,12 @@ class CallFilter:
     @classmethod
     def of(cls, visit: PageRequest) -> "CallFilter":
         """From an address."""
-        return cls(*(visit.query.get(name, "").strip()[:200] for name in cls.__slots__))
+        return cls(*map(visit.word, cls.__slots__))
 
     @property
     def address(self) -> str:
         """Where this is shown."""
-        query = urlencode({name: value for name, value in asdict(self).items() if value})
-        return f"/calls?{query}" if query else "/calls"
+        return place_with("/calls", {name: value for name, value in asdict(self).items() if value})
 
     def fits(self, call: LiveCall) -> bool:
         """Whether a call is looked at."""
