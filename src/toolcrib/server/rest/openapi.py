@@ -1,5 +1,6 @@
 """The description of the REST door as OpenAPI 3.1, made of the routes themselves."""
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -10,7 +11,7 @@ import msgspec
 from toolcrib.server.answers import HTML, JSON, TITLES, HttpAnswer
 from toolcrib.server.identity.sign_in import COOKIE
 from toolcrib.server.rest.about import About, Described, Param, ProblemShape, Resource
-from toolcrib.server.rest.reference import POLICY, render
+from toolcrib.server.rest.reference import render
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.visit import PageRequest
 from toolcrib.version import VERSION
@@ -125,7 +126,6 @@ def _problem(description: str, schemas: Mapping[int, Any]) -> dict[str, Any]:
 
 
 _KEEP = ((b"cache-control", b"no-cache"), (b"x-content-type-options", b"nosniff"))
-_PAGE = (*_KEEP, (b"content-security-policy", POLICY.encode()), (b"referrer-policy", b"no-referrer"))
 
 
 def description_routes(routes: Callable[[], Sequence[RouteSpec]]) -> list[RouteSpec]:
@@ -141,8 +141,10 @@ def description_routes(routes: Callable[[], Sequence[RouteSpec]]) -> list[RouteS
         return msgspec.json.encode(document())
 
     @cache
-    def page() -> bytes:
-        return render(document()).encode()
+    def page() -> HttpAnswer:
+        body, policy = render(document())
+        kept = (*_KEEP, (b"content-security-policy", policy), (b"referrer-policy", b"no-referrer"))
+        return HttpAnswer(200, body, HTML, kept)
 
     @resource.route("GET", "/openapi.json", About("Read the OpenAPI description", dict[str, Any], is_open=True))
     async def read(_: PageRequest) -> HttpAnswer:
@@ -150,6 +152,6 @@ def description_routes(routes: Callable[[], Sequence[RouteSpec]]) -> list[RouteS
 
     @resource.route("GET", "/reference", About("Read the reference", str, media="text/html", is_open=True))
     async def show(_: PageRequest) -> HttpAnswer:
-        return HttpAnswer(200, page(), HTML, _PAGE)
+        return await asyncio.to_thread(page)  # the first time it is compiled, which would hold up every call
 
     return resource.routes
