@@ -19,7 +19,7 @@ from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import PageRoutes, Pages
 from toolcrib.server.web.schema_parts import as_json
 from toolcrib.server.web.static_files import GUARDING, NO_STORE
-from toolcrib.server.web.tool_rows import place_with, tool_address
+from toolcrib.server.web.tool_rows import place_with
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
 from toolcrib.stores.audit.reading import Browse, Linked, Stored, around, ask, browse, following, per_hour
 from toolcrib.stores.audit.verify import Finding, verify
@@ -56,7 +56,7 @@ async def _verify(pages: Pages, visit: PageRequest) -> HttpAnswer:
     began = time.perf_counter()
     finding: Finding = await ask_log(visit, verify)
     took_s = time.perf_counter() - began
-    rows = list(map(_row, finding.unfinished))
+    rows = list(map(audit_item, finding.unfinished))
     return pages.render(visit, "audit/verify.html", finding=finding, took_s=took_s, rows=rows)
 
 
@@ -113,7 +113,7 @@ async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     except NoAuditLog:
         return shared | {"rows": [], "after": "", "first": "", "chart": None, "is_empty": True, "is_filtered": False}
     return shared | {
-        "rows": list(map(_row, found[:PAGE] if is_whole else _without_begun(found[:PAGE]))),
+        "rows": list(map(audit_item, found[:PAGE] if is_whole else _without_begun(found[:PAGE]))),
         "after": asked.address(found[PAGE - 1].seq) if len(found) > PAGE else "",
         "first": asked.address() if asked.browse.before is not None else "",
         "chart": _chart(hours),
@@ -149,33 +149,15 @@ def _chart(hours: Mapping[int, tuple[int, int]]) -> dict[str, Any] | None:
     }
 
 
-def _row(entry: Stored) -> dict[str, Any]:
-    outcome = entry.outcome
-    return {
-        "seq": entry.seq,
-        "time": iso(entry.time),
-        "event": printable(entry.event),
-        "tool": printable(entry.tool),
-        "tool_href": tool_address(entry.tool) if entry.tool and entry.event != "policy" else "",
-        "caller": printable(entry.caller),
-        "decision": printable(entry.decision),
-        "outcome": printable(outcome),
-        "tone": {"success": "good", "": "quiet"}.get(outcome, "bad"),
-        "duration_s": None if entry.duration_ms is None else entry.duration_ms / 1000,
-        "hash": entry.hash,
-        "level": entry.level,
-    }
-
-
 def _shown(found: list[Linked], seq: int) -> dict[str, Any]:
-    entry = next(linked for linked in found if linked.entry.seq == seq)
+    linked = next(linked for linked in found if linked.entry.seq == seq)
+    row = audit_item(linked.entry)
     return {
-        "row": _row(entry.entry),
-        "entry": entry.entry,
-        "document": printable(as_json(audit_item(entry.entry))),
-        "details": [(printable(str(key)), printable(_told(value))) for key, value in entry.entry.details.items()],
-        "chain": [{"row": _row(linked.entry), "is_whole": linked.is_whole} for linked in found],
-        "is_whole": entry.is_whole,
+        "row": row,
+        "document": printable(as_json(row)),
+        "details": [(printable(str(key)), printable(_told(value))) for key, value in row.details.items()],
+        "chain": found,
+        "is_whole": linked.is_whole,
     }
 
 

@@ -7,7 +7,7 @@ from toolcrib.core.events import CALL, MISSED, News
 from toolcrib.server.answers import HttpAnswer
 from toolcrib.server.rest.calls import cancel_call, known_call
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.call_rows import FAILED, RUNNING, CallFilter, call_row, waterfall
+from toolcrib.server.web.call_rows import FAILED, RUNNING, CallFilter, shown_call, waterfall
 from toolcrib.server.web.render import PageRoutes, Pages, go_on, stream_news
 
 ROUTES = PageRoutes()
@@ -31,8 +31,8 @@ def _listed(visit: PageRequest) -> dict[str, Any]:
         "wanted": asdict(wanted),
         "address": wanted.address,
         "is_filtered": wanted != CallFilter(),
-        "running": [call_row(view, call) for call in found if call.is_running][:SHOWN],
-        "ended": [call_row(view, call) for call in found if not call.is_running][:SHOWN],
+        "running": [shown_call(view, call) for call in found if call.is_running][:SHOWN],
+        "ended": [shown_call(view, call) for call in found if not call.is_running][:SHOWN],
         "total": len(found),
         "is_watching": view.is_watching,
         "servers": sorted({call.server for call in seen if call.server}),
@@ -53,9 +53,8 @@ async def _stream(_: Pages, visit: PageRequest) -> HttpAnswer | None:
 
 @ROUTES.get("/calls/{id}")
 async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
-    call = known_call(visit, HINT)
-    row = call_row(visit.view, call)
-    return pages.render(visit, "calls/show.html", call=call, row=row, fall=waterfall(call, row["duration_s"] * 1000))
+    call = shown_call(visit.view, known_call(visit, HINT))
+    return pages.render(visit, "calls/show.html", call=call, fall=waterfall(call))
 
 
 @ROUTES.post("/calls/{id}/cancel")

@@ -13,11 +13,13 @@ import msgspec
 from toolcrib.core.access import may_operate
 from toolcrib.core.events import News
 from toolcrib.core.tool import SecurityLevel
+from toolcrib.schema.text import printable
 from toolcrib.server.answers import HTML, HttpAnswer, see_other
 from toolcrib.server.visit import STILL_HERE, PageRequest, ServedProject
 from toolcrib.server.visit import stream_news as stream
 from toolcrib.server.web import charts, words
 from toolcrib.server.web.static_files import GUARDING, NO_STORE, load_static_files
+from toolcrib.server.web.tool_rows import tool_address
 from toolcrib.server.web.words import CallerNames
 from toolcrib.stores.access_tokens import TokenBook, token_file
 from toolcrib.stores.paths import state_directory
@@ -154,7 +156,7 @@ def templates() -> "Environment":
     made.filters |= {
         name: getattr(words, name) for name in ("ago", "at", "clock", "count", "duration", "kind", "short", "span")
     }
-    made.filters |= {"who": who, "at_home": at_home}
+    made.filters |= {"who": who, "at_home": at_home, "printable": printable, "tool_address": tool_address}
     return made
 
 

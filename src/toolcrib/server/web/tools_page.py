@@ -15,7 +15,7 @@ from toolcrib.server.rest.approvals import accept_tool
 from toolcrib.server.views.caller import CallerView
 from toolcrib.server.views.tools import SEEN_LENGTH
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.call_rows import call_row
+from toolcrib.server.web.call_rows import shown_call
 from toolcrib.server.web.render import PageRoutes, Pages, go_on
 from toolcrib.server.web.schema_form import (
     Fields,
@@ -195,7 +195,7 @@ def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, 
         changes=changes_between(change.old, change.new) if change else [],
         tally=tally,
         durations=_durations(tally.durations) if tally else ([], []),
-        calls=[call_row(view, call) for call in view.calls(100, route.name)][:CALLS_SHOWN],
+        calls=[shown_call(view, call) for call in view.calls(100, route.name)[:CALLS_SHOWN]],
         trying=trying,
         can_run=decide(visit.caller.grants, route.reach) in (Decision.ALLOWED, Decision.ASK),
         asks=route.policy == Policy.ASK,
