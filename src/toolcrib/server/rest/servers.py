@@ -157,7 +157,8 @@ async def _add(visit: PageRequest) -> HttpAnswer:
     visit.need_operator()
     body = visit.json(NewServer)
     table = body.table()
-    _need_right_to_set(visit, table, "command" in table)
+    refuse_masks(table)
+    need_right_to_set(visit, table, "command" in table)
     if visit.view.server(body.name) is not None:
         raise conflict(f"There is already a server {body.name!r}. Change it, or remove it.")
     server = body.to_config()
@@ -182,7 +183,8 @@ async def _change(visit: PageRequest) -> HttpAnswer:
     name, table, project = _known_server(visit), visit.json(ServerChange).table(), visit.served.project
     project.home_of(name)
     runs_command = project.config.servers[name].command is not None
-    _need_right_to_set(visit, table, runs_command or table.get("command") is not None, is_new=False)
+    refuse_masks(table)
+    need_right_to_set(visit, table, runs_command or table.get("command") is not None, is_new=False)
     await note_server(visit, "changed", name, keys=sorted(table))
     return _outcome(visit, name, await project.change(name, table))
 
@@ -267,16 +269,25 @@ def _enabled_server(visit: PageRequest) -> str:
     return name
 
 
-def _need_right_to_set(
-    visit: PageRequest, table: Mapping[str, Any], runs_command: bool, *, is_new: bool = True
+NO_COMMANDS = (
+    "Servers that run a command cannot be added or changed over HTTP here. Start toolcrib with --edit-commands, or use"
+    " `toolcrib servers add` on its machine."
+)
+
+
+def need_right_to_set(
+    visit: PageRequest,
+    table: Mapping[str, Any],
+    runs_command: bool,
+    *,
+    is_new: bool = True,
+    no_commands: str = NO_COMMANDS,
 ) -> None:
-    """Stop who may not set these keys of a server."""
-    refuse_masks(table)
+    """Stop who may not set these keys of a server; a command can do anything on this machine."""
     if runs_command or needs_system(table, is_new=is_new):
         visit.need_operator(SecurityLevel.SYSTEM)
     if runs_command and not visit.served.edit_commands:
-        hint = "Start toolcrib with --edit-commands, or use `toolcrib servers add` on its machine."
-        raise forbidden(f"Servers that run a command cannot be added or changed over HTTP here. {hint}")
+        raise forbidden(no_commands)
 
 
 def _detail(visit: PageRequest, name: str) -> ServerDetail:

@@ -154,7 +154,7 @@ def _shown(found: list[Linked], seq: int) -> dict[str, Any]:
     row = audit_item(linked.entry)
     return {
         "row": row,
-        "document": printable(as_json(row)),
+        "document": printable(as_json(msgspec.to_builtins(row))),
         "details": [(printable(str(key)), printable(_told(value))) for key, value in row.details.items()],
         "chain": found,
         "is_whole": linked.is_whole,

@@ -13,8 +13,8 @@ from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, Policy
 from toolcrib.core.names import check_server_name
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.project.project import Project, file_of
-from toolcrib.server.answers import HttpAnswer, forbidden, not_found
-from toolcrib.server.rest.servers import note_server
+from toolcrib.server.answers import HttpAnswer, not_found
+from toolcrib.server.rest.servers import need_right_to_set, note_server
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import PageRoutes, Pages, go_on
 from toolcrib.server.web.servers_page import outcome
@@ -190,19 +190,11 @@ def may_run(visit: PageRequest) -> bool:
 
 
 def need_right(visit: PageRequest, server: ServerConfig, before: ServerConfig | None = None) -> None:
-    """Stop whoever may not have such a server.
-
-    A command can do anything on this machine; a reference takes its value from toolcrib's own environment; and the
-    address and the headers of a known server decide who gets its secrets.
-    """
-    if server.url is None:
-        visit.need_operator(SecurityLevel.SYSTEM)
-        if not visit.served.edit_commands:
-            raise forbidden("Commands can be changed here only after `toolcrib up --edit-commands`.")
-    takes_values = any("${" in text for text in (server.url or "", *server.headers.values()))
-    is_moved = before is not None and (server.url, server.headers) != (before.url, before.headers)
-    if is_moved or (before is None and takes_values):
-        visit.need_operator(SecurityLevel.SYSTEM)
+    """Stop whoever may not have such a server, or take it elsewhere."""
+    where = {"url": server.url, "headers": server.headers}
+    is_moved = before is None or (server.url, server.headers) != (before.url, before.headers)
+    words = "Commands can be changed here only after `toolcrib up --edit-commands`."
+    need_right_to_set(visit, where if is_moved else {}, server.url is None, is_new=before is None, no_commands=words)
 
 
 def _server(visit: PageRequest) -> ServerConfig:
