@@ -167,7 +167,7 @@ class Lamp(View):
 
 
 async def test_a_resource_is_described_by_what_it_is_written_with():
-    """Three files: its value in ``server/views``, its routes in a module of ``server/rest``, its name in ``rest/api``."""
+    """Three files: its value in ``server/views``, its routes in a module of ``server/rest``, a name in ``rest/api``."""
     lamps = Resource("lamps", "What gives light.")
 
     @lamps.route("GET", "/lamps/{id}", About("Show one lamp", Lamp, problems=(404,)))
