@@ -1,6 +1,6 @@
 """One request to a route: who makes it, what it asks for, and what it may do."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -141,9 +141,9 @@ class PageRequest:
             raise unfit(f"`{name}` must be a whole number from 0 to {most}.")
         return min(int(given), most)
 
-    def choice(self, name: str, known: Iterable[str], default: str | None = None) -> str | None:
-        """One of these words from the query."""
-        given = self.query.get(name, default)
+    def choice(self, name: str, known: Collection[str]) -> str | None:
+        """One of these words from the query, if it has any."""
+        given = self.query.get(name)
         if given is not None and given not in known:
             raise unfit(f"`{name}` must be one of {', '.join(known)}.")
         return given

@@ -20,7 +20,7 @@ from toolcrib.core.access import Caller
 from toolcrib.core.view import View
 from toolcrib.server import rest
 from toolcrib.server.answers import HttpAnswer, json_answer
-from toolcrib.server.rest.about import About, Resource
+from toolcrib.server.rest.about import About, RestResource
 from toolcrib.server.rest.api import RESOURCES
 from toolcrib.server.rest.openapi import describe
 from toolcrib.server.rest.reference import render
@@ -168,7 +168,7 @@ class Lamp(View):
 
 async def test_a_resource_is_described_by_what_it_is_written_with():
     """Three files: its value in ``server/views``, its routes in a module of ``server/rest``, a name in ``rest/api``."""
-    lamps = Resource("lamps", "What gives light.")
+    lamps = RestResource("lamps", "What gives light.")
 
     @lamps.route("GET", "/lamps/{id}", About("Show one lamp", Lamp, problems=(404,)))
     async def _show(visit: PageRequest) -> HttpAnswer:
@@ -193,6 +193,6 @@ def test_no_resource_is_forgotten():
     modules = [
         importlib.import_module(f"{rest.__name__}.{found.name}") for found in pkgutil.iter_modules(rest.__path__)
     ]
-    made = {value.name for module in modules for value in vars(module).values() if isinstance(value, Resource)}
+    made = {value.name for module in modules for value in vars(module).values() if isinstance(value, RestResource)}
 
     assert made == {resource.name for resource in RESOURCES}

@@ -57,12 +57,12 @@ class About:
 class Described:
     """What the description is made of: a route's own words, and the resource it belongs to."""
 
-    resource: "Resource"
+    resource: "RestResource"
     about: About
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class RestResource:
     """One kind of thing over REST; ``rest/api`` lists them all."""
 
     name: str

@@ -16,12 +16,12 @@ from toolcrib.core.access import may_approve
 from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.kinds import Policy
 from toolcrib.server.answers import HttpAnswer, HttpProblem, conflict, forbidden, json_answer, not_found, unfit
-from toolcrib.server.rest.about import ROOT, About, Param, Resource
+from toolcrib.server.rest.about import ROOT, About, Param, RestResource
 from toolcrib.server.views.calls import Answered, KeptAnswers, QuestionList
 from toolcrib.server.views.tools import Approved, PinList, Policies, PolicyView
 from toolcrib.server.visit import PageRequest
 
-POLICIES = Resource(
+POLICIES = RestResource(
     "policies",
     "What may be called, what is asked about, what is refused.",
     {"pattern": "a tool, a server, or a pattern such as `*__delete_*`"},
@@ -84,7 +84,7 @@ def _policy(visit: PageRequest) -> PolicyView:
     return PolicyView(pattern, written.get(pattern, written.get(f"{pattern}__*")), tools)
 
 
-PINS = Resource("pins", "Tools in quarantine because they changed.", {"tool": "the name of a tool"})
+PINS = RestResource("pins", "Tools in quarantine because they changed.", {"tool": "the name of a tool"})
 
 
 class ApprovalBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -131,7 +131,7 @@ async def accept_tool(visit: PageRequest, name: str, seen: str, hint: str) -> li
         raise conflict(str(error)) from None
 
 
-APPROVALS = Resource(
+APPROVALS = RestResource(
     "approvals",
     "Questions for people, and their answers.",
     {"tool": "the name of a tool", "caller": "the id of a caller"},

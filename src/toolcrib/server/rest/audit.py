@@ -6,13 +6,13 @@ from typing import TypeVar
 
 from toolcrib.core.access import AUDIT
 from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, unfit
-from toolcrib.server.rest.about import About, Param, Resource, count
+from toolcrib.server.rest.about import About, Param, RestResource, count
 from toolcrib.server.views.calls import AuditPage, AuditVerdict, audit_item, audit_verdict, moment_us
 from toolcrib.server.visit import PageRequest
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
 from toolcrib.stores.audit.reading import AuditQuery, ask, latest
 
-AUDIT_LOG = Resource("audit", "What was done, and by whom.")
+AUDIT_LOG = RestResource("audit", "What was done, and by whom.")
 MOST = 1_000
 USUAL = 100
 LONGEST_PATTERN = 200

@@ -2,11 +2,11 @@
 
 from toolcrib.calls.live import CallEntry, LiveCall
 from toolcrib.server.answers import HttpAnswer, conflict, json_answer, not_found
-from toolcrib.server.rest.about import About, Param, Resource, count
+from toolcrib.server.rest.about import About, Param, RestResource, count
 from toolcrib.server.views.calls import CallList, Cancelled
 from toolcrib.server.visit import PageRequest
 
-CALLS = Resource("calls", "Calls under way, and the last that ended.")
+CALLS = RestResource("calls", "Calls under way, and the last that ended.")
 MOST = 500
 USUAL = 100
 HINT = "Only the latest are remembered; see the audit log."

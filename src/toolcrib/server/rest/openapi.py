@@ -10,7 +10,7 @@ import msgspec
 
 from toolcrib.server.answers import HTML, JSON, TITLES, HttpAnswer
 from toolcrib.server.identity.sign_in import COOKIE
-from toolcrib.server.rest.about import About, Described, Param, ProblemShape, Resource
+from toolcrib.server.rest.about import About, Described, Param, ProblemShape, RestResource
 from toolcrib.server.rest.reference import render
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.visit import PageRequest
@@ -95,7 +95,7 @@ def _operation_id(route: RouteSpec) -> str:
     return "_".join([route.method.lower(), *words]).replace("-", "_").replace(".", "_")
 
 
-def _path_parameters(path: str, resource: Resource) -> list[Param]:
+def _path_parameters(path: str, resource: RestResource) -> list[Param]:
     places, schema = {**PLACES, **resource.places}, {"type": "string", "minLength": 1}
     return [Param(name, places[name], schema, "path") for name in _NAME.findall(path)]
 
@@ -130,7 +130,7 @@ _KEEP = ((b"cache-control", b"no-cache"), (b"x-content-type-options", b"nosniff"
 
 def description_routes(routes: Callable[[], Sequence[RouteSpec]]) -> list[RouteSpec]:
     """The routes of the description; ``routes`` are those it describes, itself among them."""
-    resource = Resource("description", "This description.")
+    resource = RestResource("description", "This description.")
 
     @cache  # only whoever reads it needs it
     def document() -> dict[str, Any]:

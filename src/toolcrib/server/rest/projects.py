@@ -14,7 +14,7 @@ from toolcrib.core.view import View
 from toolcrib.project.known import ConfigurationView, ProjectPlace, Snapshot
 from toolcrib.project.sessions import AgentSession, AgentSessions, SessionSummary, UnknownSession, working
 from toolcrib.server.answers import JSON, HttpAnswer, HttpProblem, conflict, json_answer
-from toolcrib.server.rest.about import About, Param, Resource, count
+from toolcrib.server.rest.about import About, Param, RestResource, count
 from toolcrib.server.rest.tools import CallBody, answer_call
 from toolcrib.server.views.caller import CallerView
 from toolcrib.server.views.projects import (
@@ -30,8 +30,8 @@ from toolcrib.server.views.projects import (
 from toolcrib.server.visit import PageRequest
 from toolcrib.stores.projects import UnknownProject
 
-PROJECTS = Resource("projects", "Directories with a configuration of their own, as their files tell.")
-SESSIONS = Resource("sessions", "Agents at work in a project.")
+PROJECTS = RestResource("projects", "Directories with a configuration of their own, as their files tell.")
+SESSIONS = RestResource("sessions", "Agents at work in a project.")
 LONGEST_WAIT_S = 60
 NEWEST = 999_999_999
 NAME_MAX = 100

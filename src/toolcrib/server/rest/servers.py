@@ -16,11 +16,11 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.server.answers import HttpAnswer, HttpProblem, conflict, forbidden, json_answer, not_found, unfit
-from toolcrib.server.rest.about import About, Param, Resource, count
+from toolcrib.server.rest.about import About, Param, RestResource, count
 from toolcrib.server.views.servers import ServerDetail, ServerList, ServerLog, ServerOutcome
 from toolcrib.server.visit import PageRequest
 
-SERVERS = Resource("servers", "The MCP servers behind it.")
+SERVERS = RestResource("servers", "The MCP servers behind it.")
 ServerName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$", max_length=64)]
 Address = Annotated[str, Meta(pattern=r"^(https?://|\$\{)")]
 Duration = float | str

@@ -10,12 +10,12 @@ from toolcrib.core.events import TOPICS, News
 from toolcrib.core.view import CribHealth, Tally, View
 from toolcrib.server.answers import HttpAnswer, forbidden, json_answer, unfit
 from toolcrib.server.identity.sign_in import LINK_S
-from toolcrib.server.rest.about import ROOT, About, Param, Resource
+from toolcrib.server.rest.about import ROOT, About, Param, RestResource
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.visit import STILL_HERE, PageRequest, stream_news
 from toolcrib.version import VERSION
 
-EVENTS = Resource("events", "News as they happen.")
+EVENTS = RestResource("events", "News as they happen.")
 
 
 @EVENTS.route(
@@ -67,7 +67,7 @@ def _event(news: News) -> bytes:
     return b"id: %d\nevent: %b\ndata: %b\n\n" % (news.id, news.topic.encode(), data)
 
 
-STATE = Resource("state", "How toolcrib is doing.")
+STATE = RestResource("state", "How toolcrib is doing.")
 
 
 class MetricsView(View):
@@ -106,7 +106,7 @@ async def _version(_: PageRequest) -> HttpAnswer:
     return json_answer(VersionView("toolcrib", VERSION))
 
 
-SIGN_IN = Resource("sign-in", "The way to the page.")
+SIGN_IN = RestResource("sign-in", "The way to the page.")
 SIGN_IN_PATH = f"{ROOT}/signin-links"
 
 

@@ -16,14 +16,14 @@ from toolcrib.core.errors import InternalError, ToolFailed
 from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.server.answers import STATUSES, HttpAnswer, HttpProblem, json_answer, json_bytes, not_found
-from toolcrib.server.rest.about import About, Param, Resource, count, one_of
+from toolcrib.server.rest.about import About, Param, RestResource, count, one_of
 from toolcrib.server.views.caller import CallerView, RanCall
 from toolcrib.server.views.costs import DAYS, CostQuery, CostReport, cost_report, profiles_of, usage_of
 from toolcrib.server.views.tools import DefinitionList, ToolDetail, ToolList
 from toolcrib.server.visit import PageRequest
 from toolcrib.stores.audit.reading import ToolUsage
 
-TOOLS = Resource("tools", "What there is, and calling it.")
+TOOLS = RestResource("tools", "What there is, and calling it.")
 MOST = 1_000
 USUAL = 100
 LEVELS = tuple(map(str, SecurityLevel))

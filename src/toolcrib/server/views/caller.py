@@ -20,7 +20,7 @@ from toolcrib.catalog.explain import Explanation
 from toolcrib.catalog.records import ServerShelf
 from toolcrib.catalog.search import RankedTool
 from toolcrib.config.lock import Record
-from toolcrib.core.access import Caller, matches, may_approve
+from toolcrib.core.access import Caller, decide, matches, may_approve
 from toolcrib.core.audit import AuditEntry, AuditStatus
 from toolcrib.core.call import ToolCall, ToolResult
 from toolcrib.core.coordination import CoordinationStatus
@@ -86,7 +86,9 @@ class CallerView:
     def tool(self, name: str) -> Route | None:
         """The tool of that name, if the caller is shown it."""
         route = self._crib.lookup(name)
-        return route if route is not None and (self.is_operator or route in self.usable()) else None
+        if route is None or self.is_operator or decide(self.caller.grants, route.reach).is_listed:
+            return route
+        return None
 
     def missing(self) -> tuple[Missing, ...]:
         """The servers whose tools are in no list because nobody knows them, as far as the caller may hear of them."""
