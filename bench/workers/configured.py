@@ -23,7 +23,7 @@ from toolcrib.project.project import Project
 from toolcrib.server.identity.sign_in import SignIns, Tokens
 from toolcrib.server.router import Entering
 from toolcrib.server.visit import ServedProject
-from toolcrib.server.web.site import web_router
+from toolcrib.server.web.site import WebPages
 
 AT = "2026-01-02T03:04:05Z"
 COMMAND = 'command = "sleep"\nargs = ["600"]\nenv = { API_TOKEN = "${API_TOKEN:-none}" }'
@@ -64,7 +64,7 @@ async def pages(around: Environment) -> list[str]:
     owner = Caller("owner", "local", EVERYTHING)
     sign_ins = SignIns(owner, lambda: "", Tokens(lambda _: None, lambda _: True), time.time)
     premises = ServedProject(Project(crib, quiet, None, around), sign_ins, "http://127.0.0.1/mcp", 0.0)
-    router = web_router(premises, Entering(sign_ins, lambda _: None), drop)
+    router = WebPages(premises, Entering(sign_ins, lambda _: None), drop)
     found = [route.path for route in router.routes if route.method == "GET" and "{" not in route.path]
     await router.close()
     await crib.close()

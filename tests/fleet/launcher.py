@@ -313,9 +313,9 @@ def _import_commands() -> None:
         importlib.import_module(f"{commands.__name__}.{module.name}")
     for name in LATER:
         importlib.import_module(name)
-    from toolcrib.server.web.render import compile_templates, make_environment
+    from toolcrib.server.web.render import compile_templates
 
-    compile_templates(make_environment(static=str, who=str, at_home=str))
+    compile_templates()
 
 
 if __name__ == "__main__":

@@ -109,6 +109,21 @@ def problem_of(error: ToolcribError) -> HttpProblem:
     return HttpProblem(STATUSES.get(error.code, 500), error.code, str(error))
 
 
+def unfit(detail: str) -> HttpProblem:
+    """Something was sent that cannot be meant."""
+    return HttpProblem(422, "TOOL_INVALID_INPUT", detail)
+
+
+def forbidden(detail: str) -> HttpProblem:
+    """Whoever asks may not have it."""
+    return HttpProblem(403, "HTTP_FORBIDDEN", detail)
+
+
+def conflict(detail: str) -> HttpProblem:
+    """Things do not stand as whoever asks believes."""
+    return HttpProblem(409, "HTTP_CONFLICT", detail)
+
+
 def not_found(what: str, name: str, hint: str = "") -> HttpProblem:
     """Something that is not there."""
     return HttpProblem(404, "RESOURCE_NOT_FOUND", f"There is no {what} {name!r}. {hint}".strip())

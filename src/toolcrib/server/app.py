@@ -31,12 +31,12 @@ from toolcrib.server.mcp.addresses import SERVER_PATH as SERVERS_PATH
 from toolcrib.server.mcp.addresses import Addresses, ServerDoors, is_mcp
 from toolcrib.server.mcp.roaming import Roaming
 from toolcrib.server.mcp.service import ServerIdentity
-from toolcrib.server.rest.api import ROOT, rest_routes
-from toolcrib.server.rest.state import ROOT as AGENTS_ROOT
-from toolcrib.server.rest.state import agent_routes
+from toolcrib.server.rest.about import ROOT
+from toolcrib.server.rest.api import rest_routes
+from toolcrib.server.rest.state import AGENT_ROUTES, AGENTS_ROOT
 from toolcrib.server.router import Entering, Router
 from toolcrib.server.visit import ServedProject
-from toolcrib.server.web.site import web_router
+from toolcrib.server.web.site import WebPages
 from toolcrib.transports.http.guard import LOOPBACK_HOSTS, LOOPBACK_ORIGINS
 from toolcrib.transports.http.server import Exchange, GuardPolicy, Handler, Request, answer_not_found, error_body
 from toolcrib.version import VERSION
@@ -125,9 +125,9 @@ class ServerApp:
         usual = auth.caller if auth.identify is None else None
         entering = Entering(auth.sign_ins, auth.by_token, usual)
         self._routers = {
-            "rest": Router(rest_routes(served), entering, self._emit),
-            "agents": Router(agent_routes(served), entering, self._emit),
-            "web": web_router(served, Entering(auth.sign_ins, auth.by_token), self._emit),
+            "rest": Router(rest_routes(served), entering, self._emit, served=served),
+            "agents": Router(AGENT_ROUTES, entering, self._emit, served=served),
+            "web": WebPages(served, Entering(auth.sign_ins, auth.by_token), self._emit),
         }
 
     def handle(self, request: Request, exchange: Exchange) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from toolcrib.core.access import Caller
 from toolcrib.core.errors import ToolcribError
@@ -14,12 +14,11 @@ from toolcrib.server.identity.sign_in import (
     CSRF_FIELD,
     CSRF_HEADER,
     SAFE,
-    SignedIn,
     SignIns,
     check_word,
     refuse_strangers,
 )
-from toolcrib.server.visit import FORM, PageRequest, read_fields, read_segments
+from toolcrib.server.visit import FORM, PageRequest, ServedProject, content_type, read_fields, read_segments
 from toolcrib.transports.http.server import Exchange, Request
 
 Respond = Callable[[PageRequest], Awaitable[HttpAnswer | None]]
@@ -46,9 +45,17 @@ _FAILED = HttpProblem(500, "TOOL_INTERNAL", "toolcrib failed while answering; it
 class Router:
     """Finds the route of a request and runs it as a task that ends when the client goes away."""
 
-    def __init__(self, routes: Iterable[RouteSpec], enter: Enter, emit: Emit, show: Show | None = None) -> None:
+    def __init__(
+        self,
+        routes: Iterable[RouteSpec],
+        enter: Enter,
+        emit: Emit,
+        show: Show | None = None,
+        served: ServedProject | None = None,
+    ) -> None:
+        """``served`` is what the routes ask; without it they ask nothing of the kind."""
         self.routes = tuple(routes)
-        self._enter, self._emit = enter, emit
+        self._enter, self._emit, self._served = enter, emit, served
         self._show = show or (lambda _, problem: problem.to_answer())
         self._tree: dict[str, Any] = {}
         for route in self.routes:
@@ -75,6 +82,8 @@ class Router:
         try:
             route, params = self.find(request.method.decode("latin-1"), request.path)
             visit = self._enter(request, exchange)
+            if self._served is not None:
+                visit.served = self._served
             visit.params, visit.query = params, read_fields(request.query)
             answer = await route.respond(visit)
         except HttpProblem as problem:
@@ -136,13 +145,6 @@ def _descend(node: dict[str, Any], segments: list[str], params: dict[str, str]) 
 Identify = Callable[[bytes], object | None]
 
 
-class Enterer(Protocol):
-    """Finds out who comes."""
-
-    def __call__(self, request: Request, exchange: Exchange) -> PageRequest:
-        """The visit; a ``HttpProblem`` for whoever may not come in."""
-
-
 @dataclass(frozen=True, slots=True)
 class Entering:
     """The way in to the REST door (with ``usual``) and to the page (without)."""
@@ -184,11 +186,7 @@ def _word(request: Request) -> str:
     header = request.header(CSRF_HEADER)
     if header is not None:
         return header.decode("latin-1")
-    is_form = (request.header(b"content-type") or b"").partition(b";")[0].strip().lower() == FORM
-    return read_fields(request.body).get(CSRF_FIELD, "") if is_form else ""
-
-
-__all__ = ["Enter", "Entering", "SignedIn"]
+    return read_fields(request.body).get(CSRF_FIELD, "") if content_type(request) == FORM else ""
 
 
 STRANGER = Caller("stranger", "agent")

@@ -14,7 +14,7 @@ from toolcrib.core.events import drop
 from toolcrib.crib.bulletin import Bulletin
 from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
-from toolcrib.server.rest.state import event_routes
+from toolcrib.server.rest.state import EVENTS
 from toolcrib.server.router import Entering, Router
 from toolcrib.server.visit import ServedProject
 from toolcrib.testing.crib import memory_crib
@@ -110,8 +110,9 @@ async def streaming(bulletin, pause_s=15.0, more=b"", token=OWNER_TOKEN, doorman
     doorman = doorman or Doorman()
     async with memory_crib() as memory:
         project = Project(memory.crib, Loaded(None))
-        premises = ServedProject(project, doorman.sign_ins(), "http://127.0.0.1:1/mcp", 0.0, bulletin=bulletin)
-        router = Router(event_routes(premises, pause_s), Entering(doorman.sign_ins(), doorman.identify), drop)
+        url = "http://127.0.0.1:1/mcp"
+        served = ServedProject(project, doorman.sign_ins(), url, 0.0, bulletin=bulletin, pause_s=pause_s)
+        router = Router(EVENTS.routes, Entering(doorman.sign_ins(), doorman.identify), drop, served=served)
         server = HttpServer({}, fallback=router.handle)
         await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -10,7 +10,7 @@ from toolcrib.crib.loading import Loaded
 from toolcrib.project.project import Project
 from toolcrib.project.projects import Projects
 from toolcrib.project.sessions import AgentSessions
-from toolcrib.server.rest.about import About
+from toolcrib.server.rest.about import Described
 from toolcrib.server.rest.api import rest_routes
 from toolcrib.server.visit import ServedProject
 from toolcrib.stores.projects import ProjectFile
@@ -77,7 +77,7 @@ HARMLESS = {("GET", "/tools/{name}"): "result_read", ("POST", "/tools/{name}/cal
 def test_every_route_has_a_line_and_a_description(served_routes):
     """Both ways: no route without a line, no line without a route."""
     assert {(route.method, route.path.removeprefix(ROOT)) for route in served_routes} == set(MATRIX)
-    assert all(isinstance(route.about, About) for route in served_routes)
+    assert all(isinstance(route.about, Described) for route in served_routes)
 
 
 @pytest.fixture

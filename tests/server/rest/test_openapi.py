@@ -2,6 +2,9 @@
 
 import base64
 import hashlib
+import importlib
+import json
+import pkgutil
 import re
 from html.parser import HTMLParser
 
@@ -12,6 +15,16 @@ from schemathesis import GenerationMode, checks
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from tests.cli.program import Program
 from tests.server.rest.api import ROOT, serving_api
+
+from toolcrib.core.access import Caller
+from toolcrib.core.view import View
+from toolcrib.server import rest
+from toolcrib.server.answers import HttpAnswer, json_answer
+from toolcrib.server.rest.about import About, RestResource
+from toolcrib.server.rest.api import RESOURCES
+from toolcrib.server.rest.openapi import describe
+from toolcrib.server.rest.reference import render
+from toolcrib.server.visit import PageRequest
 
 CHECKS = (
     checks.status_code_conformance,
@@ -144,3 +157,42 @@ def test_every_address_takes_head_and_says_which_methods_it_takes(api):
     assert (head.status, head.body, int(head.headers["content-length"]) > 0) == (200, b"", True)
     assert (wrong.status, wrong.headers["allow"]) == (405, "GET, HEAD")
     assert api.send("GET", "/nothing").json["code"] == "HTTP_NOT_FOUND"
+
+
+class Lamp(View):
+    """Something that gives light."""
+
+    id: str
+    is_lit: bool
+
+
+async def test_a_resource_is_described_by_what_it_is_written_with():
+    """Three files: its value in ``server/views``, its routes in a module of ``server/rest``, a name in ``rest/api``."""
+    lamps = RestResource("lamps", "What gives light.")
+
+    @lamps.route("GET", "/lamps/{id}", About("Show one lamp", Lamp, problems=(404,)))
+    async def _show(visit: PageRequest) -> HttpAnswer:
+        return json_answer(Lamp(visit.params["id"], is_lit=True))
+
+    document = describe(lamps.routes)
+    operation = document["paths"]["/api/v1/lamps/{id}"]["get"]
+    page, _ = render(document)
+    asked = PageRequest(None, None, Caller("x"), is_known=True, params={"id": "7"})  # type: ignore[arg-type]
+
+    OPENAPI_31_VALIDATOR.validate(json.loads(json.dumps(document)))
+    assert document["tags"] == [{"name": "lamps", "description": "What gives light."}]
+    assert document["components"]["schemas"]["Lamp"]["required"] == ["id", "isLit"]
+    assert [found["name"] for found in operation["parameters"]] == ["id"]
+    assert sorted(operation["responses"]) == ["200", "400", "401", "404", "413", "default"]
+    assert b"/api/v1/lamps/{id}" in page
+    assert (await lamps.routes[0].respond(asked)).body == b'{"id":"7","isLit":true}'
+
+
+def test_no_resource_is_forgotten():
+    """Each that a module of the room makes is in the list that is served."""
+    modules = [
+        importlib.import_module(f"{rest.__name__}.{found.name}") for found in pkgutil.iter_modules(rest.__path__)
+    ]
+    made = {value.name for module in modules for value in vars(module).values() if isinstance(value, RestResource)}
+
+    assert made == {resource.name for resource in RESOURCES}

@@ -26,7 +26,8 @@ from toolcrib.project.project import Project, project_id
 from toolcrib.project.projects import Projects
 from toolcrib.project.sessions import AgentSessions
 from toolcrib.server.identity.sign_in import SignIns, Tokens
-from toolcrib.server.rest.projects import project_routes
+from toolcrib.server.rest.api import rest_routes
+from toolcrib.server.rest.projects import PROJECTS, SESSIONS
 from toolcrib.server.router import Entering, Router
 from toolcrib.server.visit import ServedProject
 from toolcrib.stores.projects import KnownProject, ProjectFile
@@ -140,7 +141,8 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     house.sessions = AgentSessions(Projects(project, file), drop, lambda: house.stays)
     sign_ins = SignIns(CALLERS["owner"], lambda: "owner", Tokens(identify, lambda _: True, lambda _: True), Clock())
     house.premises = ServedProject(project, sign_ins, "http://127.0.0.1/mcp", 0.0, sessions=house.sessions)
-    router = house.router = Router(project_routes(house.premises), Entering(sign_ins, identify, LOCAL), drop)
+    served = house.premises
+    router = house.router = Router(rest_routes(served), Entering(sign_ins, identify, LOCAL), drop, served=served)
     server = HttpServer({}, fallback=router.handle, policy=GuardPolicy())
     await server.start("127.0.0.1", 0)
     house.browser = Browser(server)
@@ -158,9 +160,9 @@ def names(tools: list[dict[str, Any]]) -> list[str]:
     return [tool["name"] for tool in tools]
 
 
-def test_the_addresses_of_this_page_are_all_there_are(house: House):
+def test_the_addresses_of_this_page_are_all_there_are():
     """Each stands in the table that the tests below go through."""
-    routes = project_routes(house.premises)
+    routes = [*PROJECTS.routes, *SESSIONS.routes]
     shown = {"{id}": "{project}", "{name}": "tiny__echo"}
     paths = {(route.method, route.path.removeprefix("/api/v1")) for route in routes}
 
@@ -181,7 +183,7 @@ async def test_every_answer_is_as_described(house: House, who: str):
         await house.sessions.find(session).workplace.wake()
         wanted = path.format(project=house.id, session=session)
         body = {"arguments": {"text": "x"}} if path.endswith("/call") else {} if method == "POST" else None
-        about = house.router.find(method, f"/api/v1{wanted}".encode())[0].about
+        about = house.router.find(method, f"/api/v1{wanted}".encode())[0].about.about
         reply = await house.ask(who, method, wanted, body)
 
         assert reply.status == about.status, (method, path)
@@ -436,4 +438,7 @@ def test_without_sessions_there_are_no_such_addresses(house: House):
     """For doors that serve one project only."""
     alone = ServedProject(house.premises.project, house.premises.sign_ins, house.premises.url, 0.0)
 
-    assert project_routes(alone) == []
+    kept = {route.path.split("/")[3] for route in rest_routes(alone)}
+
+    assert kept.isdisjoint({"projects", "sessions"})
+    assert {route.path.split("/")[3] for route in rest_routes(house.premises)} - kept == {"projects", "sessions"}

@@ -9,6 +9,11 @@ import pytest
 from tests.cli.program import Program
 from tests.server.rest.api import Api, serving_api
 
+from toolcrib.config.model import Config
+from toolcrib.core.access import LOCAL_USER
+from toolcrib.crib.loading import Loaded
+from toolcrib.project.project import Project
+from toolcrib.server.views.caller import CallerView
 from toolcrib.server.views.servers import server_views
 from toolcrib.server.web.server_rows import server_rows
 from toolcrib.testing import FakeSource, memory_crib
@@ -82,6 +87,8 @@ async def test_the_page_reads_the_servers_that_rest_answers():
     async with memory_crib(FakeSource("files", ["read"]), FakeSource("other")) as made:
         await made.crib.refresh()
 
-        assert list(map(msgspec.to_builtins, server_rows(made.crib))) == list(
+        view = CallerView(Project(made.crib, Loaded(Config())), LOCAL_USER, is_operator=True)
+
+        assert list(map(msgspec.to_builtins, server_rows(view))) == list(
             map(msgspec.to_builtins, server_views(made.crib))
         )

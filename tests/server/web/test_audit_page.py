@@ -59,6 +59,7 @@ def test_one_entry_stands_beside_its_neighbours(bench):
     assert f'href="/audit/{seq + 1}"' in page
     assert "fits" in page
     assert "does not fit" not in page
+    assert f"&#34;seq&#34;: {seq},\n" in page
     assert len(entries(bench.owner.get(f"/audit?call={call}").text)) == 2
     for wrong in ("0", "999999", "x", "1" * 40):
         assert bench.owner.get(f"/audit/{wrong}").status == 404

@@ -79,11 +79,13 @@ async def test_replicas_that_cannot_be_reached_need_attention():
             engine.stop()
             with pytest.raises(CoordinationUnavailable):
                 await crib.fleet.coordination.use([Claim("tool read", Rate(1, 1.0))])
-            [todo], nothing = list(fleet_todos(crib)), list(fleet_todos(alone))
+            [todo] = fleet_todos(crib.parts().get("store", ""), crib.coordination.status())
+            assert alone.coordination is None
+            assert "store" not in alone.parts()
 
     assert todo.text == "Other replicas cannot be reached"
     assert todo.about == (
         "Redis cannot be used: it does not answer. "
         "What is limited is refused until it is back; everything else goes on."
     )
-    assert nothing == []
+    assert list(fleet_todos("", None)) == []

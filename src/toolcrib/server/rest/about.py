@@ -1,11 +1,14 @@
-"""What the description says of a route: small frozen values beside the route itself."""
+"""A resource: its routes, each written with what the description says of it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
 
+from toolcrib.server.router import Respond, RouteSpec
+
+ROOT = "/api/v1"
 TEXT: Mapping[str, Any] = {"type": "string"}
 
 
@@ -15,14 +18,19 @@ def count(default: int | None = None) -> Mapping[str, Any]:
     return schema if default is None else {**schema, "default": default}
 
 
+def one_of(words: tuple[str, ...], **more: Any) -> Mapping[str, Any]:
+    """The schema of one of these words."""
+    return {"type": "string", "enum": list(words), **more}
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One parameter of the query, or a header."""
+    """One parameter of the query or the path, or a header."""
 
     name: str
     about: str
     schema: Mapping[str, Any] = field(default_factory=lambda: TEXT)
-    place: Literal["query", "header"] = "query"
+    place: Literal["query", "header", "path"] = "query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +38,6 @@ class About:
     """One route for whoever reads the description."""
 
     summary: str
-    tag: str
     answer: Any = None
     """The type of the body of a good answer; ``None`` for one without a body."""
     detail: str = ""
@@ -44,6 +51,34 @@ class About:
     media: str = "application/json"
     is_open: bool = False
     """Whether it can be used without a token where MCP can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the description is made of: a route's own words, and the resource it belongs to."""
+
+    resource: "RestResource"
+    about: About
+
+
+@dataclass(frozen=True, slots=True)
+class RestResource:
+    """One kind of thing over REST; ``rest/api`` lists them all."""
+
+    name: str
+    about: str
+    places: Mapping[str, str] = field(default_factory=dict)
+    """What the named parts of its paths are, beside ``name`` and ``id``."""
+    routes: list[RouteSpec] = field(default_factory=list)
+
+    def route(self, method: str, path: str, about: About) -> Callable[[Respond], Respond]:
+        """Have a function answer this method and path."""
+
+        def add(respond: Respond) -> Respond:
+            self.routes.append(RouteSpec(method, ROOT + path, respond, Described(self, about)))
+            return respond
+
+        return add
 
 
 class ProblemShape(msgspec.Struct, rename={"retry_after_seconds": "retryAfterSeconds", "execution_id": "executionId"}):

@@ -5,63 +5,52 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from toolcrib.core.access import AUDIT
-from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer
-from toolcrib.server.rest.about import About, Param, count
-from toolcrib.server.router import RouteSpec
+from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, unfit
+from toolcrib.server.rest.about import About, Param, RestResource, count
 from toolcrib.server.views.calls import AuditPage, AuditVerdict, audit_item, audit_verdict, moment_us
-from toolcrib.server.visit import PageRequest, ServedProject
+from toolcrib.server.visit import PageRequest
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
 from toolcrib.stores.audit.reading import AuditQuery, ask, latest
 
-PATH = "/api/v1/audit"
+AUDIT_LOG = RestResource("audit", "What was done, and by whom.")
 MOST = 1_000
 USUAL = 100
 LONGEST_PATTERN = 200
+_PATTERN = {"type": "string", "maxLength": LONGEST_PATTERN}
 T = TypeVar("T")
 
 
-def audit_routes(premises: ServedProject) -> list[RouteSpec]:
-    """The routes of the audit log."""
-
-    async def ls(visit: PageRequest) -> HttpAnswer:
-        _need_auditor(visit)
-        query, limit = _query(visit), max(1, visit.number("limit", USUAL, MOST))
-        found = await ask_log(premises, lambda log: latest(log, query, limit))
-        more = found[0].seq if len(found) == limit else None
-        return json_answer(AuditPage([audit_item(entry) for entry in reversed(found)], more))
-
-    async def check(visit: PageRequest) -> HttpAnswer:
-        _need_auditor(visit)
-        return json_answer(audit_verdict(await _telling_why(premises, premises.project.audit_log.verify)))
-
-    problems = (403, 404, 422, 503)
-    about = About("Read the audit log", "audit", AuditPage, "The newest first.", params=PARAMS, problems=problems)
-    checked = About("Check that the log is as it was written", "audit", AuditVerdict, problems=(403, 404, 503))
-    return [RouteSpec("GET", PATH, ls, about), RouteSpec("GET", f"{PATH}/verify", check, checked)]
-
-
-_PATTERN = {"type": "string", "maxLength": LONGEST_PATTERN}
-PARAMS = (
-    Param("tool", "a pattern; `*` stands for anything", _PATTERN),
-    Param("caller", "a pattern", _PATTERN),
-    Param("outcome", "a pattern: `success`, or the code of an error", _PATTERN),
-    Param("since", "`30m`, `1h`, `2d` ago, or an ISO date and time"),
-    Param("until", "the same; what is newer is left out"),
-    Param("limit", f"how many at most, up to {MOST}", count(USUAL)),
-    Param("before", "`nextBefore` of the page before", count()),
+@AUDIT_LOG.route(
+    "GET",
+    "/audit",
+    About(
+        "Read the audit log",
+        AuditPage,
+        "The newest first.",
+        params=(
+            Param("tool", "a pattern; `*` stands for anything", _PATTERN),
+            Param("caller", "a pattern", _PATTERN),
+            Param("outcome", "a pattern: `success`, or the code of an error", _PATTERN),
+            Param("since", "`30m`, `1h`, `2d` ago, or an ISO date and time"),
+            Param("until", "the same; what is newer is left out"),
+            Param("limit", f"how many at most, up to {MOST}", count(USUAL)),
+            Param("before", "`nextBefore` of the page before", count()),
+        ),
+        problems=(403, 404, 422, 503),
+    ),
 )
-
-
-def _need_auditor(visit: PageRequest) -> None:
-    visit.need_known()
-    if AUDIT not in (visit.caller.grants.capabilities or ()):
-        visit.need_operator()
+async def _list(visit: PageRequest) -> HttpAnswer:
+    visit.need_granted(AUDIT)
+    query, limit = _query(visit), max(1, visit.number("limit", USUAL, MOST))
+    found = await ask_log(visit, lambda log: latest(log, query, limit))
+    more = found[0].seq if len(found) == limit else None
+    return json_answer(AuditPage([audit_item(entry) for entry in reversed(found)], more))
 
 
 def _query(visit: PageRequest) -> AuditQuery:
     given = [visit.query.get(name) for name in ("tool", "caller", "outcome")]
     if any(len(pattern or "") > LONGEST_PATTERN for pattern in given):
-        raise HttpProblem(422, "TOOL_INVALID_INPUT", f"A pattern has at most {LONGEST_PATTERN} characters.")
+        raise unfit(f"A pattern has at most {LONGEST_PATTERN} characters.")
     before = visit.number("before", 0, 999_999_999) if "before" in visit.query else None
     tool, caller, outcome = given
     since_us, until_us = _moment(visit, "since"), _moment(visit, "until")
@@ -73,18 +62,27 @@ def _moment(visit: PageRequest, name: str) -> int | None:
     try:
         return None if text is None else moment_us(text)
     except ValueError:
-        detail = f"`{name}` is no time. Write 30m, 1h, 2d, or 2026-01-31T12:00Z."
-        raise HttpProblem(422, "TOOL_INVALID_INPUT", detail) from None
+        raise unfit(f"`{name}` is no time. Write 30m, 1h, 2d, or 2026-01-31T12:00Z.") from None
 
 
-async def ask_log(premises: ServedProject, question: Callable[[AuditLog], T]) -> T:
+@AUDIT_LOG.route(
+    "GET",
+    "/audit/verify",
+    About("Check that the log is as it was written", AuditVerdict, problems=(403, 404, 503)),
+)
+async def _verify(visit: PageRequest) -> HttpAnswer:
+    visit.need_granted(AUDIT)
+    return json_answer(audit_verdict(await _telling_why(visit, visit.served.project.audit_log.verify)))
+
+
+async def ask_log(visit: PageRequest, question: Callable[[AuditLog], T]) -> T:
     """Ask the log something, beside the event loop."""
-    return await _telling_why(premises, lambda: ask(premises.project.audit_log, question))
+    return await _telling_why(visit, lambda: ask(visit.served.project.audit_log, question))
 
 
-async def _telling_why(premises: ServedProject, work: Callable[[], T]) -> T:
+async def _telling_why(visit: PageRequest, work: Callable[[], T]) -> T:
     try:
         return await asyncio.to_thread(work)
     except NoAuditLog:
-        why = "The first call makes it." if premises.project.config.audit.enabled else "It is switched off."
+        why = "The first call makes it." if visit.served.project.config.audit.enabled else "It is switched off."
         raise HttpProblem(404, "RESOURCE_NOT_FOUND", f"There is no audit log. {why}") from None

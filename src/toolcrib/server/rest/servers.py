@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType, structs
+from msgspec import UNSET, Meta, UnsetType
 
 from toolcrib.catalog.entries import discovery_of
 from toolcrib.config.lock import Record
@@ -12,27 +12,15 @@ from toolcrib.config.merge import merge
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.parse import parse_server
 from toolcrib.config.secrets import MASK
-from toolcrib.core.access import matches
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.core.view import ServerHealth
-from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, not_found
-from toolcrib.server.rest.about import About, Param, count
-from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.servers import (
-    ServerDetail,
-    ServerList,
-    ServerLog,
-    ServerOutcome,
-    ServerView,
-    log_lines,
-    server_view,
-    server_views,
-    shown_config,
-)
-from toolcrib.server.visit import PageRequest, ServedProject
+from toolcrib.server.answers import HttpAnswer, HttpProblem, conflict, forbidden, json_answer, not_found, unfit
+from toolcrib.server.rest.about import About, Param, RestResource, count
+from toolcrib.server.views.servers import ServerDetail, ServerList, ServerLog, ServerOutcome
+from toolcrib.server.visit import PageRequest
 
+SERVERS = RestResource("servers", "The MCP servers behind it.")
 ServerName = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$", max_length=64)]
 Address = Annotated[str, Meta(pattern=r"^(https?://|\$\{)")]
 Duration = float | str
@@ -44,47 +32,15 @@ HARMLESS = frozenset({"description", "enabled", "policy", "rate", "parallel"}) |
 CONNECTION = frozenset({"url", "headers"})
 
 
-class NewServer(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """A server to add: a ``command`` to start, or a ``url`` to reach."""
-
-    name: ServerName
-    command: str | None = None
-    args: list[str] | None = None
-    env: dict[str, str] | None = None
-    cwd: str | None = None
-    url: Address | None = None
-    headers: dict[str, str] | None = None
-    description: str | None = None
-    enabled: bool | None = None
-    policy: Policy | None = None
-    level: SecurityLevel | None = None
-    rate: str | None = None
-    parallel: int | None = None
-    call_timeout: Duration | None = None
-    discovery_timeout: Duration | None = None
-    idle_timeout: Duration | None = None
-    user: bool = False
-    """Write it into the user's file, not the project's."""
-
-    def table(self) -> dict[str, Any]:
-        """What was given, by the keys of the file."""
-        found = {key: getattr(self, key) for key in self.__struct_fields__ if key not in ("name", "user")}
-        return {key: value for key, value in found.items() if value is not None}
-
-    def to_config(self) -> ServerConfig:
-        """The server; what a file could not say either is an error in the same words."""
-        return merge(parse_server(self.name, self.table(), PLACE)).servers[self.name]
-
-
 class ServerChange(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What to change: keys that are left out stay, ``null`` takes one out; ``env`` and ``headers`` entry by entry."""
 
     command: str | UnsetType | None = UNSET
     args: list[str] | UnsetType | None = UNSET
-    env: dict[str, str | None] | UnsetType | None = UNSET
+    env: Mapping[str, str | None] | UnsetType | None = UNSET
     cwd: str | UnsetType | None = UNSET
     url: Address | UnsetType | None = UNSET
-    headers: dict[str, str | None] | UnsetType | None = UNSET
+    headers: Mapping[str, str | None] | UnsetType | None = UNSET
     description: str | UnsetType | None = UNSET
     enabled: bool | UnsetType | None = UNSET
     policy: Policy | UnsetType | None = UNSET
@@ -97,14 +53,32 @@ class ServerChange(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
     def table(self) -> dict[str, Any]:
         """What was given, by the keys of the file."""
-        found = {key: getattr(self, key) for key in self.__struct_fields__}
+        found = {key: getattr(self, key) for key in ServerChange.__struct_fields__}
         return {key: value for key, value in found.items() if value is not UNSET}
+
+
+class NewServer(ServerChange, kw_only=True):
+    """A server to add: a ``command`` to start, or a ``url`` to reach."""
+
+    name: ServerName
+    env: Mapping[str, str] | UnsetType | None = UNSET
+    headers: Mapping[str, str] | UnsetType | None = UNSET
+    user: bool = False
+    """Write it into the user's file, not the project's."""
+
+    def table(self) -> dict[str, Any]:
+        """What was given, by the keys of the file; ``null`` says nothing of a server that is new."""
+        return {key: value for key, value in super().table().items() if value is not None}
+
+    def to_config(self) -> ServerConfig:
+        """The server; what a file could not say either is an error in the same words."""
+        return merge(parse_server(self.name, self.table(), PLACE)).servers[self.name]
 
 
 def refuse_masks(table: Mapping[str, Any]) -> None:
     """Stop a value that was read masked and is sent back."""
     if any(MASK in text for text in _texts(table)):
-        raise HttpProblem(422, "TOOL_INVALID_INPUT", f"{MASK} stands for a value that is not shown; leave it out.")
+        raise unfit(f"{MASK} stands for a value that is not shown; leave it out.")
 
 
 def needs_system(table: Mapping[str, Any], *, is_new: bool) -> bool:
@@ -128,230 +102,201 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-PATH = "/api/v1/servers"
-ONE = f"{PATH}/{{name}}"
+ONE = "/servers/{name}"
 MOST_LINES = 1_000
 USUAL_LINES = 200
-
-
-def server_routes(premises: ServedProject) -> list[RouteSpec]:
-    """The routes of the servers."""
-    return [*_reading(premises), *_changing(premises), *_deeds(premises)]
-
-
-def _reading(premises: ServedProject) -> list[RouteSpec]:
-    async def ls(visit: PageRequest) -> HttpAnswer:
-        visit.need_known()
-        return json_answer(
-            ServerList([_for(visit, view) for view in server_views(premises.crib) if may_see(visit, view.name)])
-        )
-
-    async def show(visit: PageRequest) -> HttpAnswer:
-        return json_answer(_detail(premises, visit, known_server(premises, visit)))
-
-    async def logs(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        name, lines = known_server(premises, visit), visit.number("lines", USUAL_LINES, MOST_LINES)
-        found = log_lines(premises.crib, name, lines) if name in premises.crib.shelves else []
-        return json_answer(ServerLog(name, found))
-
-    lines = Param("lines", f"how many at most, up to {MOST_LINES}", count(USUAL_LINES))
-    return [
-        RouteSpec("GET", PATH, ls, About("List the servers", "servers", ServerList, "Starts nothing.")),
-        RouteSpec("GET", ONE, show, About("Show one server", "servers", ServerDetail, problems=(404,))),
-        RouteSpec(
-            "GET",
-            f"{ONE}/logs",
-            logs,
-            About(
-                "Show what a server wrote to stderr",
-                "servers",
-                ServerLog,
-                "The end of it, as long as toolcrib keeps it; starts nothing.",
-                params=(lines,),
-                problems=(403, 404, 422),
-            ),
-        ),
-    ]
-
-
-def _changing(premises: ServedProject) -> list[RouteSpec]:
-    async def add(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        body = visit.json(NewServer)
-        need_right_to_set(premises, visit, body.table(), body.command is not None)
-        if server_view(premises.crib, body.name) is not None:
-            raise HttpProblem(
-                409, "HTTP_CONFLICT", f"There is already a server {body.name!r}. Change it, or remove it."
-            )
-        server = body.to_config()
-        await _write_down(premises, visit, body.name, "added")
-        record = await premises.project.add(server, user=body.user)
-        return _outcome(premises, visit, body.name, record, status=201)
-
-    async def change(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        name, table = known_server(premises, visit), visit.json(ServerChange).table()
-        premises.project.home_of(name)
-        runs_command = premises.project.config.servers[name].command is not None
-        need_right_to_set(premises, visit, table, runs_command or table.get("command") is not None, is_new=False)
-        await _write_down(premises, visit, name, "changed", keys=sorted(table))
-        record = await premises.project.change(name, table)
-        return _outcome(premises, visit, name, record)
-
-    async def remove(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        name = known_server(premises, visit)
-        premises.project.home_of(name)
-        await _write_down(premises, visit, name, "removed")
-        await premises.project.remove(name)
-        return HttpAnswer(204)
-
-    return [
-        RouteSpec("POST", PATH, add, ADD),
-        RouteSpec("PATCH", ONE, change, CHANGE),
-        RouteSpec("DELETE", ONE, remove, About("Remove a server", "servers", status=204, problems=(403, 404, 422))),
-    ]
-
-
 GATE = "One that runs a command needs `--edit-commands` and a token of level system."
-ADD = About(
-    "Add a server",
-    "servers",
-    ServerOutcome,
-    f"It is asked for its tools at once; that this failed is told in `discovery`, the server stays. {GATE}",
-    status=201,
-    body=NewServer,
-    example={"name": "docs", "url": "https://docs.example/mcp", "headers": {"Authorization": "Bearer ${DOCS_TOKEN}"}},
-    problems=(403, 409, 415, 422),
+
+
+@SERVERS.route("GET", "/servers", About("List the servers", ServerList, "Starts nothing."))
+async def _list(visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    return json_answer(ServerList(visit.view.servers()))
+
+
+@SERVERS.route("GET", ONE, About("Show one server", ServerDetail, problems=(404,)))
+async def _show(visit: PageRequest) -> HttpAnswer:
+    return json_answer(_detail(visit, _known_server(visit)))
+
+
+@SERVERS.route(
+    "GET",
+    f"{ONE}/logs",
+    About(
+        "Show what a server wrote to stderr",
+        ServerLog,
+        "The end of it, as long as toolcrib keeps it; starts nothing.",
+        params=(Param("lines", f"how many at most, up to {MOST_LINES}", count(USUAL_LINES)),),
+        problems=(403, 404, 422),
+    ),
 )
-CHANGE = About(
-    "Change a server",
-    "servers",
-    ServerOutcome,
-    f"If it is another server then, it is asked again. {GATE}",
-    body=ServerChange,
-    example={"description": "the handbook", "callTimeout": "20s"},
-    problems=(403, 404, 415, 422),
+async def _log(visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    name, lines = _known_server(visit), visit.number("lines", USUAL_LINES, MOST_LINES)
+    return json_answer(ServerLog(name, visit.view.log(name, lines)))
+
+
+@SERVERS.route(
+    "POST",
+    "/servers",
+    About(
+        "Add a server",
+        ServerOutcome,
+        f"It is asked for its tools at once; that this failed is told in `discovery`, the server stays. {GATE}",
+        status=201,
+        body=NewServer,
+        example={
+            "name": "docs",
+            "url": "https://docs.example/mcp",
+            "headers": {"Authorization": "Bearer ${DOCS_TOKEN}"},
+        },
+        problems=(403, 409, 415, 422),
+    ),
 )
+async def _add(visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    body = visit.json(NewServer)
+    table = body.table()
+    refuse_masks(table)
+    need_right_to_set(visit, table, "command" in table)
+    if visit.view.server(body.name) is not None:
+        raise conflict(f"There is already a server {body.name!r}. Change it, or remove it.")
+    server = body.to_config()
+    await note_server(visit, "added", body.name)
+    return _outcome(visit, body.name, await visit.served.project.add(server, user=body.user), status=201)
 
 
-def _deeds(premises: ServedProject) -> list[RouteSpec]:
-    project = premises.project
-
-    async def enable(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        name = known_server(premises, visit)
-        await _write_down(premises, visit, name, "enabled")
-        await project.set_enabled(name, True)
-        return _outcome(premises, visit, name, await project.discover(name))
-
-    async def disable(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        name = known_server(premises, visit)
-        await _write_down(premises, visit, name, "disabled")
-        await project.set_enabled(name, False)
-        return _outcome(premises, visit, name, None)
-
-    async def refresh(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        name = _enabled_server(premises, visit)
-        return _outcome(premises, visit, name, await project.discover(name))
-
-    async def restart(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        name = _enabled_server(premises, visit)
-        await _write_down(premises, visit, name, "restarted")
-        return _outcome(premises, visit, name, await premises.crib.servers.restart(name))
-
-    deeds = {
-        "enable": (enable, "Switch a server on", (403, 404, 422)),
-        "disable": (disable, "Switch a server off", (403, 404, 422)),
-        "refresh": (refresh, "Ask a server for its tools now", (403, 404, 409)),
-        "restart": (restart, "Stop a server and start it anew", (403, 404, 409)),
-    }
-    return [
-        RouteSpec("POST", f"{ONE}/{word}", respond, About(text, "servers", ServerOutcome, problems=problems))
-        for word, (respond, text, problems) in deeds.items()
-    ]
+@SERVERS.route(
+    "PATCH",
+    ONE,
+    About(
+        "Change a server",
+        ServerOutcome,
+        f"If it is another server then, it is asked again. {GATE}",
+        body=ServerChange,
+        example={"description": "the handbook", "callTimeout": "20s"},
+        problems=(403, 404, 415, 422),
+    ),
+)
+async def _change(visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    name, table, project = _known_server(visit), visit.json(ServerChange).table(), visit.served.project
+    project.home_of(name)
+    runs_command = project.config.servers[name].command is not None
+    refuse_masks(table)
+    need_right_to_set(visit, table, runs_command or table.get("command") is not None, is_new=False)
+    await note_server(visit, "changed", name, keys=sorted(table))
+    return _outcome(visit, name, await project.change(name, table))
 
 
-def may_see(visit: PageRequest, server: str) -> bool:
-    """Whether a caller may know of a server."""
-    grants = visit.caller.grants
-    return grants.level is not None and matches(server, grants.servers)
+@SERVERS.route("DELETE", ONE, About("Remove a server", status=204, problems=(403, 404, 422)))
+async def _remove(visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    name, project = _known_server(visit), visit.served.project
+    project.home_of(name)
+    await note_server(visit, "removed", name)
+    await project.remove(name)
+    return HttpAnswer(204)
 
 
-def known_server(premises: ServedProject, visit: PageRequest) -> str:
+@SERVERS.route("POST", f"{ONE}/enable", About("Switch a server on", ServerOutcome, problems=(403, 404, 422)))
+async def _enable(visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    name = _known_server(visit)
+    return _outcome(visit, name, await switch_server(visit, name, enabled=True))
+
+
+@SERVERS.route("POST", f"{ONE}/disable", About("Switch a server off", ServerOutcome, problems=(403, 404, 422)))
+async def _disable(visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    name = _known_server(visit)
+    return _outcome(visit, name, await switch_server(visit, name, enabled=False))
+
+
+@SERVERS.route(
+    "POST", f"{ONE}/refresh", About("Ask a server for its tools now", ServerOutcome, problems=(403, 404, 409))
+)
+async def _refresh(visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    name = _enabled_server(visit)
+    return _outcome(visit, name, await visit.served.project.discover(name))
+
+
+@SERVERS.route(
+    "POST", f"{ONE}/restart", About("Stop a server and start it anew", ServerOutcome, problems=(403, 404, 409))
+)
+async def _restart(visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    name = _enabled_server(visit)
+    return _outcome(visit, name, await restart_server(visit, name))
+
+
+async def switch_server(visit: PageRequest, name: str, *, enabled: bool) -> Record | None:
+    """Switch a server on, and ask it for its tools; or switch it off."""
+    await note_server(visit, "enabled" if enabled else "disabled", name)
+    await visit.served.project.set_enabled(name, enabled)
+    return await visit.served.project.discover(name) if enabled else None
+
+
+async def restart_server(visit: PageRequest, name: str) -> Record:
+    """Stop a server and start it anew."""
+    await note_server(visit, "restarted", name)
+    return await visit.view.restart(name)
+
+
+async def note_server(visit: PageRequest, decision: str, name: str, **details: Any) -> None:
+    """Write down who changes which server."""
+    await visit.view.note(AuditEntry("server", server=name, decision=decision, details=details))
+
+
+def _known_server(visit: PageRequest) -> str:
     """The server a visit is about, if its caller may know of it."""
     visit.need_known()
     name = visit.params["name"]
-    is_there = name in premises.project.config.servers or name in premises.crib.shelves
-    if not is_there or not may_see(visit, name):
-        raise not_found("server", name, "GET /api/v1/servers lists them.")
+    if not visit.view.has_server(name):
+        raise _no_server(name)
     return name
 
 
-def _enabled_server(premises: ServedProject, visit: PageRequest) -> str:
-    name = known_server(premises, visit)
-    if name not in premises.crib.shelves:
-        raise HttpProblem(409, "HTTP_CONFLICT", f"Server {name!r} is switched off. Enable it first.")
+def _no_server(name: str) -> HttpProblem:
+    return not_found("server", name, "GET /api/v1/servers lists them.")
+
+
+def _enabled_server(visit: PageRequest) -> str:
+    name = _known_server(visit)
+    if not visit.view.is_enabled(name):
+        raise conflict(f"Server {name!r} is switched off. Enable it first.")
     return name
+
+
+NO_COMMANDS = (
+    "Servers that run a command cannot be added or changed over HTTP here. Start toolcrib with --edit-commands, or use"
+    " `toolcrib servers add` on its machine."
+)
 
 
 def need_right_to_set(
-    premises: ServedProject, visit: PageRequest, table: dict[str, Any], runs_command: bool, *, is_new: bool = True
+    visit: PageRequest,
+    table: Mapping[str, Any],
+    runs_command: bool,
+    *,
+    is_new: bool = True,
+    no_commands: str = NO_COMMANDS,
 ) -> None:
-    """Stop who may not set these keys of a server."""
-    refuse_masks(table)
+    """Stop who may not set these keys of a server; a command can do anything on this machine."""
     if runs_command or needs_system(table, is_new=is_new):
         visit.need_operator(SecurityLevel.SYSTEM)
-    if runs_command and not premises.edit_commands:
-        hint = "Start toolcrib with --edit-commands, or use `toolcrib servers add` on its machine."
-        detail = f"Servers that run a command cannot be added or changed over HTTP here. {hint}"
-        raise HttpProblem(403, "HTTP_FORBIDDEN", detail)
+    if runs_command and not visit.served.edit_commands:
+        raise forbidden(no_commands)
 
 
-def _detail(premises: ServedProject, visit: PageRequest, name: str) -> ServerDetail:
-    """One server with all that its caller may know."""
-    crib = premises.crib
-    view = server_view(crib, name)
-    if view is None:  # it is switched on or off this very moment
-        raise not_found("server", name, "GET /api/v1/servers lists them.")
-    shelf = crib.shelves.get(name)
-    routes = crib.catalog.of_server(name)
-    shown = routes if visit.is_operator() else [r for r in crib.catalog.visible_to(visit.caller.grants) if r in routes]
-    config = shelf.config if shelf else crib.disabled.get(name)
-    health = crib.servers.health().get(name)
-    return ServerDetail(
-        **structs.asdict(_for(visit, view)),
-        tool_names=[route.name for route in shown],
-        health=health and shown_health(visit, health),
-        config=shown_config(config) if visit.is_operator() and config is not None else None,
-    )
+def _detail(visit: PageRequest, name: str) -> ServerDetail:
+    found = visit.view.server_detail(name)
+    if found is None:  # it is switched on or off this very moment
+        raise _no_server(name)
+    return found
 
 
-def _for(visit: PageRequest, view: ServerView) -> ServerView:
-    """What went wrong quotes what a server wrote and where it is; that is for operators, as its log is."""
-    if visit.is_operator():
-        return view
-    return structs.replace(view, runs=None, origin=None, error=None, problems=[], held=[])
-
-
-def shown_health(visit: PageRequest, health: ServerHealth) -> ServerHealth:
-    """How a server is doing, as far as the visitor may know."""
-    return health if visit.is_operator() else structs.replace(health, error="")
-
-
-def _outcome(
-    premises: ServedProject, visit: PageRequest, name: str, record: Record | None, *, status: int = 200
-) -> HttpAnswer:
+def _outcome(visit: PageRequest, name: str, record: Record | None, *, status: int = 200) -> HttpAnswer:
     discovery = None if record is None else discovery_of(record)
-    return json_answer(ServerOutcome(_detail(premises, visit, name), discovery), status)
-
-
-async def _write_down(premises: ServedProject, visit: PageRequest, name: str, decision: str, **details: Any) -> None:
-    """Before it is done: what cannot be recorded does not happen."""
-    caller = visit.caller
-    entry = AuditEntry("server", "", name, caller.id, caller.kind, decision=decision, details=details)
-    await premises.crib.audit.commit(entry)
+    return json_answer(ServerOutcome(_detail(visit, name), discovery), status)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 import msgspec
 
@@ -15,17 +14,17 @@ from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.schema.text import printable
 from toolcrib.server.answers import HttpAnswer, not_found
 from toolcrib.server.rest.audit import ask_log
-from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.calls import audit_item, iso, moment_us
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.render import Pages
+from toolcrib.server.web.render import PageRoutes, Pages
 from toolcrib.server.web.schema_parts import as_json
 from toolcrib.server.web.static_files import GUARDING, NO_STORE
-from toolcrib.server.web.tool_rows import tool_address
+from toolcrib.server.web.tool_rows import place_with
 from toolcrib.stores.audit.log import AuditLog, NoAuditLog
 from toolcrib.stores.audit.reading import Browse, Linked, Stored, around, ask, browse, following, per_hour
 from toolcrib.stores.audit.verify import Finding, verify
 
+ROUTES = PageRoutes()
 PAGE = 100
 BATCH = 500
 HOURS = 24
@@ -34,47 +33,31 @@ KINDS = ("call", "call.begun", "approval", "pin", "policy", "token", "start", "a
 _GLOB = frozenset("*?[")
 
 
-def audit_routes(pages: Pages) -> list[RouteSpec]:
-    """The routes of the audit log."""
-
-    async def ls(visit: PageRequest) -> HttpAnswer:
-        need_auditor(visit)
-        return pages.render(visit, "audit/list.html", **await _listed(pages, visit))
-
-    async def show(visit: PageRequest) -> HttpAnswer:
-        need_auditor(visit)
-        given = visit.params["seq"]
-        seq = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
-        found = await ask_log(pages.premises, lambda log: around(log, seq))
-        if not any(linked.entry.seq == seq for linked in found):
-            raise not_found("entry", given, "Look for it in the list.")
-        return pages.render(visit, "audit/show.html", **_shown(found, seq))
-
-    async def check(visit: PageRequest) -> HttpAnswer:
-        need_auditor(visit)
-        began = time.perf_counter()
-        finding: Finding = await ask_log(pages.premises, verify)
-        took_s = time.perf_counter() - began
-        return pages.render(visit, "audit/verify.html", finding=finding, took_s=took_s, rows=_rows(finding.unfinished))
-
-    async def export(visit: PageRequest) -> HttpAnswer | None:
-        need_auditor(visit)
-        await _export(pages, visit)
-        return None
-
-    return [
-        RouteSpec("GET", "/audit", ls),
-        RouteSpec("GET", "/audit/export", export),
-        RouteSpec("POST", "/audit/verify", check),
-        RouteSpec("GET", "/audit/{seq}", show),
-    ]
+@ROUTES.get("/audit")
+async def _list(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_granted(AUDIT)
+    return pages.render(visit, "audit/list.html", **await _listed(pages, visit))
 
 
-def need_auditor(visit: PageRequest) -> None:
-    """Stop whoever may not read the log."""
-    visit.need_known()
-    if AUDIT not in (visit.caller.grants.capabilities or ()):
-        visit.need_operator()
+@ROUTES.get("/audit/{seq}")
+async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_granted(AUDIT)
+    given = visit.params["seq"]
+    seq = int(given) if given.isascii() and given.isdigit() and len(given) < 16 else 0
+    found = await ask_log(visit, lambda log: around(log, seq))
+    if not any(linked.entry.seq == seq for linked in found):
+        raise not_found("entry", given, "Look for it in the list.")
+    return pages.render(visit, "audit/show.html", **_shown(found, seq))
+
+
+@ROUTES.post("/audit/verify")
+async def _verify(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_granted(AUDIT)
+    began = time.perf_counter()
+    finding: Finding = await ask_log(visit, verify)
+    took_s = time.perf_counter() - began
+    rows = list(map(audit_item, finding.unfinished))
+    return pages.render(visit, "audit/verify.html", finding=finding, took_s=took_s, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +71,12 @@ class AuditFilter:
     def address(self, before: int | None = None) -> str:
         """Where this is shown, from the start or from an entry on."""
         found = {name: value for name, value in self.values.items() if value}
-        query = urlencode(found | ({"before": str(before)} if before is not None else {}))
-        return f"/audit?{query}" if query else "/audit"
+        return place_with("/audit", found | ({"before": str(before)} if before is not None else {}))
 
 
 def asked_of(pages: Pages, visit: PageRequest) -> AuditFilter:
     """From an address; a time that is none is said, and left out."""
-    values = {name: visit.query.get(name, "").strip()[:200] for name in NAMES}
+    values = {name: visit.word(name) for name in NAMES}
     problems: list[str] = []
 
     def moment(name: str) -> int | None:
@@ -123,7 +105,7 @@ def _pattern(text: str) -> str | None:
 
 
 async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
-    asked, project = asked_of(pages, visit), pages.premises.project
+    asked, project = asked_of(pages, visit), visit.served.project
     shared = {"asked": asked.values, "problem": asked.problem, "kinds": KINDS, "is_on": project.config.audit.enabled}
     is_whole = bool(asked.browse.event or asked.browse.execution)
     try:
@@ -131,7 +113,7 @@ async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     except NoAuditLog:
         return shared | {"rows": [], "after": "", "first": "", "chart": None, "is_empty": True, "is_filtered": False}
     return shared | {
-        "rows": _rows(found[:PAGE] if is_whole else _without_begun(found[:PAGE])),
+        "rows": list(map(audit_item, found[:PAGE] if is_whole else _without_begun(found[:PAGE]))),
         "after": asked.address(found[PAGE - 1].seq) if len(found) > PAGE else "",
         "first": asked.address() if asked.browse.before is not None else "",
         "chart": _chart(hours),
@@ -167,37 +149,15 @@ def _chart(hours: Mapping[int, tuple[int, int]]) -> dict[str, Any] | None:
     }
 
 
-def _rows(entries: list[Stored]) -> list[dict[str, Any]]:
-    return [_row(entry) for entry in entries]
-
-
-def _row(entry: Stored) -> dict[str, Any]:
-    outcome = entry.outcome
-    return {
-        "seq": entry.seq,
-        "time": iso(entry.time),
-        "event": printable(entry.event),
-        "tool": printable(entry.tool),
-        "tool_href": tool_address(entry.tool) if entry.tool and entry.event != "policy" else "",
-        "caller": printable(entry.caller),
-        "decision": printable(entry.decision),
-        "outcome": printable(outcome),
-        "tone": {"success": "good", "": "quiet"}.get(outcome, "bad"),
-        "duration_s": None if entry.duration_ms is None else entry.duration_ms / 1000,
-        "hash": entry.hash,
-        "level": entry.level,
-    }
-
-
 def _shown(found: list[Linked], seq: int) -> dict[str, Any]:
-    entry = next(linked for linked in found if linked.entry.seq == seq)
+    linked = next(linked for linked in found if linked.entry.seq == seq)
+    row = audit_item(linked.entry)
     return {
-        "row": _row(entry.entry),
-        "entry": entry.entry,
-        "document": printable(as_json(audit_item(entry.entry))),
-        "details": [(printable(str(key)), printable(_told(value))) for key, value in entry.entry.details.items()],
-        "chain": [{"row": _row(linked.entry), "is_whole": linked.is_whole} for linked in found],
-        "is_whole": entry.is_whole,
+        "row": row,
+        "document": printable(as_json(msgspec.to_builtins(row))),
+        "details": [(printable(str(key)), printable(_told(value))) for key, value in row.details.items()],
+        "chain": found,
+        "is_whole": linked.is_whole,
     }
 
 
@@ -207,10 +167,12 @@ def _told(value: Any) -> str:
     return value if isinstance(value, str) else as_json(value)
 
 
-async def _export(pages: Pages, visit: PageRequest) -> None:
+@ROUTES.get("/audit/export")
+async def _export(_: Pages, visit: PageRequest) -> None:
     """The whole log as JSON lines, a piece at a time; whoever reads slowly is waited for."""
+    visit.need_granted(AUDIT)
     exchange = visit.exchange
-    entries = await ask_log(pages.premises, partial(following, after=0, count=BATCH))
+    entries = await ask_log(visit, partial(following, after=0, count=BATCH))
     named = (b"content-disposition", b'attachment; filename="toolcrib-audit.jsonl"')
     exchange.start_stream(200, b"application/jsonl", (NO_STORE, named, *GUARDING))
     try:
@@ -218,7 +180,7 @@ async def _export(pages: Pages, visit: PageRequest) -> None:
             lines = [msgspec.json.encode(audit_item(entry)) + b"\n" for entry in entries]
             exchange.write(b"".join(lines))
             await exchange.drain()
-            entries = await ask_log(pages.premises, partial(following, after=entries[-1].seq, count=BATCH))
+            entries = await ask_log(visit, partial(following, after=entries[-1].seq, count=BATCH))
     finally:
         if exchange.streaming:
             exchange.end()

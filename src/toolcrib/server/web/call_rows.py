@@ -1,52 +1,23 @@
-"""Calls as the page shows them: rows of a table, and a waterfall of where the time went."""
+"""Calls as the page shows them: which ones, and a waterfall of where the time went."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
-from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
+from msgspec import structs
 
-from toolcrib.calls.live import CANCELLED, SUCCESS, Live, LiveCall
+from toolcrib.calls.live import SUCCESS, CallEntry, LiveCall
+from toolcrib.server.views.caller import CallerView
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.tool_rows import tool_address
+from toolcrib.server.web.tool_rows import place_with
 
 RUNNING = "running"
 FAILED = "failed"
 STEP_NAMES = {"approval": "Waited for a person", "queue": "Waited for a place", "tool": "The tool itself"}
 
 
-def may_see(visit: PageRequest, call: LiveCall) -> bool:
-    """Operators see everybody's calls, others their own."""
-    return call.caller == visit.caller.id or visit.is_operator()
-
-
-def call_row(call: LiveCall, live: Live | None) -> dict[str, Any]:
-    """One call in a table."""
-    now = live.wall() if live is not None else call.began_at
-    ended = call.ended_at
-    return {
-        "id": call.id,
-        "href": f"/calls/{quote(call.id, safe='')}",
-        "tool": call.tool,
-        "tool_href": tool_address(call.tool),
-        "server": call.server,
-        "caller": call.caller,
-        "began": call.began_at,
-        "is_running": call.is_running,
-        "duration_s": max(0.0, (now if ended is None else ended) - call.began_at),
-        "outcome": RUNNING if call.is_running else call.outcome,
-        "tone": tone_of(call),
-        "message": call.message,
-        "waits": next((step.name for step in call.steps if step.end_ms is None), "") if call.is_running else "",
-    }
-
-
-def tone_of(call: LiveCall) -> str:
-    """The colour of how it went."""
-    if call.is_running:
-        return "info"
-    return "good" if call.outcome == SUCCESS else "warn" if call.outcome == CANCELLED else "bad"
+def shown_call(view: CallerView, call: LiveCall) -> CallEntry:
+    """A call as it can be seen; of one that runs, with how long it has taken so far."""
+    return structs.replace(call.view(), duration_ms=view.seconds(call) * 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +33,12 @@ class CallFilter:
     @classmethod
     def of(cls, visit: PageRequest) -> "CallFilter":
         """From an address."""
-        return cls(*(visit.query.get(name, "").strip()[:200] for name in cls.__slots__))
+        return cls(*map(visit.word, cls.__slots__))
 
     @property
     def address(self) -> str:
         """Where this is shown."""
-        query = urlencode({name: value for name, value in asdict(self).items() if value})
-        return f"/calls?{query}" if query else "/calls"
+        return place_with("/calls", {name: value for name, value in asdict(self).items() if value})
 
     def fits(self, call: LiveCall) -> bool:
         """Whether a call is looked at."""
@@ -87,16 +57,12 @@ class CallFilter:
         return self.outcome in ("", call.outcome)
 
 
-def waterfall(call: LiveCall, total_ms: float) -> Markup:
+def waterfall(call: CallEntry) -> Markup:
     """Where the time went: one bar for each step, placed by when it began."""
-    whole = max(total_ms, 0.001)
-    rows = [_bar(name, start, end, whole) for name, start, end in _stretches(call, total_ms)]
-    return Markup('<ol class="fall">{}</ol>').format(Markup("").join(rows))
-
-
-def _stretches(call: LiveCall, total_ms: float) -> Sequence[tuple[str, float, float]]:
+    total_ms = call.duration_ms or 0.0
     steps = [(step.name, step.start_ms, total_ms if step.end_ms is None else step.end_ms) for step in call.steps]
-    return [("all", 0.0, total_ms), *steps]
+    bars = [_bar(*step, max(total_ms, 0.001)) for step in (("all", 0.0, total_ms), *steps)]
+    return Markup('<ol class="fall">{}</ol>').format(Markup("").join(bars))
 
 
 def _bar(name: str, start_ms: float, end_ms: float, whole_ms: float) -> Markup:

@@ -36,24 +36,6 @@ def _figure(body: str, label: str, classes: str, box: str) -> Markup:
     )
 
 
-def _line(values: Sequence[float], width: float, height: float, top: float) -> str:
-    step = width / max(1, len(values) - 1)
-    points = (f"{i * step:.1f} {height - (height - 4) * value / top - 1:.1f}" for i, value in enumerate(values))
-    return "M" + "L".join(points)
-
-
-def sparkline(values: Sequence[float], label: str, tone: str = "accent") -> Markup:
-    """The course of a few numbers, as small as a word."""
-    shown = list(values) or [0.0]
-    line = _line(shown, 120, 32, max(*shown, 1e-9) if len(shown) > 1 else max(shown[0], 1e-9))
-    return _figure(
-        f'<path class="area" d="{line}L120 32L0 32Z"/><path class="line" d="{line}"/>',
-        label,
-        f"chart spark tone-{tone}",
-        "0 0 120 32",
-    )
-
-
 def columns(good: Sequence[float], bad: Sequence[float], label: str) -> Markup:
     """Counts over time: what went well below, what failed on top of it."""
     top = max((a + b for a, b in zip(good, bad, strict=True)), default=0.0) or 1.0

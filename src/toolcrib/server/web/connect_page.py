@@ -5,6 +5,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from toolcrib.config.foreign.connectors import CONNECTORS, Instruction, Launch, instructions
@@ -19,16 +20,16 @@ from toolcrib.project.importing import (
     shown_server,
     take_over,
 )
+from toolcrib.project.project import Project
 from toolcrib.schema.text import printable
-from toolcrib.server.answers import HttpAnswer, HttpProblem
-from toolcrib.server.router import RouteSpec
+from toolcrib.server.answers import HttpAnswer, conflict
+from toolcrib.server.rest.servers import note_server
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.render import Pages, go_on, note_server
+from toolcrib.server.web.render import PageRoutes, Pages, go_on
 from toolcrib.server.web.server_form_page import may_run, need_right
 from toolcrib.server.web.servers_page import shown_value
-from toolcrib.server.web.sign_in_page import shown_path
-from toolcrib.stores.paths import state_directory
 
+ROUTES = PageRoutes()
 OTHER = "other"
 FIRST = "claude-code"
 
@@ -48,49 +49,43 @@ class Choice:
         return f"/connect?client={wanted['client']}&how={how}&token={token}"
 
 
-def connect_routes(pages: Pages) -> list[RouteSpec]:
-    """The one page."""
+@ROUTES.get("/connect")
+async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    choice = _choice(visit)
+    launch = _launch(visit, choice)
+    return pages.render(
+        visit,
+        "connect.html",
+        choice=choice,
+        clients=[(key, connector.label) for key, connector in CONNECTORS.items()] + [(OTHER, "Other")],
+        command=_command(choice, launch),
+        snippet=_instruction(pages, choice, launch),
+        url=visit.served.url,
+        needs_token=visit.served.needs_token,
+        token_file=pages.token_file,
+        export=f"export TOOLCRIB_TOKEN=$(cat {pages.token_file})",
+    )
 
-    async def show(visit: PageRequest) -> HttpAnswer:
-        visit.need_known()
-        return pages.render(visit, "connect.html", **_values(pages, _choice(pages, visit)))
 
-    return [RouteSpec("GET", "/connect", show)]
-
-
-def _choice(pages: Pages, visit: PageRequest) -> Choice:
+def _choice(visit: PageRequest) -> Choice:
     client, wish = visit.query.get("client", FIRST), visit.query.get("token", "")
-    with_token = pages.premises.needs_token if wish not in ("yes", "no") else wish == "yes"
+    with_token = visit.served.needs_token if wish not in ("yes", "no") else wish == "yes"
     is_http = visit.query.get("how", "stdio" if client == "claude-desktop" else "http") != "stdio"
     return Choice(client if client in CONNECTORS else OTHER, is_http, with_token)
 
 
-def _values(pages: Pages, choice: Choice) -> dict[str, Any]:
-    launch = _launch(pages, choice)
-    token_file = shown_path(pages, state_directory(pages.premises.project.around.env) / "token")
-    return {
-        "choice": choice,
-        "clients": [(key, connector.label) for key, connector in CONNECTORS.items()] + [(OTHER, "Other")],
-        "command": _command(choice, launch),
-        "snippet": _instruction(pages, choice, launch),
-        "url": pages.premises.url,
-        "needs_token": pages.premises.needs_token,
-        "token_file": token_file,
-        "export": f"export TOOLCRIB_TOKEN=$(cat {token_file})",
-    }
-
-
-def _launch(pages: Pages, choice: Choice) -> Launch:
+def _launch(visit: PageRequest, choice: Choice) -> Launch:
     if choice.is_http:
-        return Launch(url=pages.premises.url, with_token=choice.with_token)
-    project = pages.premises.project.loaded.project
+        return Launch(url=visit.served.url, with_token=choice.with_token)
+    project = visit.served.project.loaded.project
     return Launch(command=("toolcrib", "stdio", *(("--config", str(project)) if project else ())))
 
 
 def _instruction(pages: Pages, choice: Choice, launch: Launch) -> Instruction:
     if choice.client == OTHER:
         return Instruction(OTHER, "Other", "", _plain(launch))
-    around = machine(pages.premises.project.around)
+    around = machine(pages.served.project.around)
     found = next(one for one in instructions(launch, around) if one.client == choice.client)
     home = str(around.home)
     path = f"~{found.path.removeprefix(home)}" if found.path.startswith(f"{home}/") else found.path
@@ -141,28 +136,26 @@ MOST = 200
 CHOSEN = "take:"
 
 
-def import_routes(pages: Pages) -> list[RouteSpec]:
-    """The page, and what it sends."""
+@ROUTES.get("/servers/import")
+async def _show_imports(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    return _page(pages, visit, await _look(visit.served.project))
 
-    async def show(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        return _page(pages, visit, await _look(pages))
 
-    async def take(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        fields, found = visit.form(), await _look(pages)
-        chosen = [one for one in found.in_state(*ACTED_ON) if f"{CHOSEN}{one.name}" in fields]
-        if not chosen:
-            return _page(pages, visit, found, "Choose at least one server.")
-        if any(fields[f"{CHOSEN}{one.name}"] != fingerprint(one) for one in chosen):
-            return _page(pages, visit, found, "Something changed in these files meanwhile. Look again, then choose.")
-        for one in chosen:
-            if one.server is not None:
-                need_right(pages, visit, one.server, one.before)
-        await _take(pages, visit, found, chosen)
-        return go_on("/servers", "imported")
-
-    return [RouteSpec("GET", "/servers/import", show), RouteSpec("POST", "/servers/import", take)]
+@ROUTES.post("/servers/import")
+async def _import(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    fields, found = visit.form(), await _look(visit.served.project)
+    chosen = [one for one in found.in_state(*ACTED_ON) if f"{CHOSEN}{one.name}" in fields]
+    if not chosen:
+        return _page(pages, visit, found, "Choose at least one server.")
+    if any(fields[f"{CHOSEN}{one.name}"] != fingerprint(one) for one in chosen):
+        return _page(pages, visit, found, "Something changed in these files meanwhile. Look again, then choose.")
+    for one in chosen:
+        if one.server is not None:
+            need_right(visit, one.server, one.before)
+    await _take(visit, found, chosen)
+    return go_on("/servers", "imported")
 
 
 def runs_command(candidate: ImportCandidate) -> bool:
@@ -175,27 +168,29 @@ def fingerprint(candidate: ImportCandidate) -> str:
     return f"{candidate.state}-{digest(candidate.server)[:24] if candidate.server else ''}"
 
 
-async def _look(pages: Pages) -> ImportPlan:
-    project = pages.premises.project
-    target = import_target(project.around, project.chosen)
-    return await asyncio.to_thread(find_imports, project.around, ImportRequest(target))
+def _target(project: Project) -> Path:
+    return import_target(project.around, project.chosen)
 
 
-async def _take(pages: Pages, visit: PageRequest, found: ImportPlan, chosen: list[ImportCandidate]) -> None:
-    project = pages.premises.project
-    target = import_target(project.around, project.chosen)
+async def _look(project: Project) -> ImportPlan:
+    return await asyncio.to_thread(find_imports, project.around, ImportRequest(_target(project)))
+
+
+async def _take(visit: PageRequest, found: ImportPlan, chosen: list[ImportCandidate]) -> None:
+    project = visit.served.project
     for one in chosen:
-        await note_server(pages, visit, "imported", one.name)
-    done = await asyncio.to_thread(take_over, found, [one.name for one in chosen], target, project.around)
+        await note_server(visit, "imported", one.name)
+    names = [one.name for one in chosen]
+    done = await asyncio.to_thread(take_over, found, names, _target(project), project.around)
     if len(done) != len(chosen):
-        raise HttpProblem(409, "HTTP_CONFLICT", "Something changed in these files meanwhile.")
+        raise conflict("Something changed in these files meanwhile.")
     await project.reload()
-    project.crib.servers.wake()
+    visit.view.wake()
 
 
 def _page(pages: Pages, visit: PageRequest, found: ImportPlan, problem: str = "") -> HttpAnswer:
     ordered = sorted(found.candidates, key=lambda one: (ORDER.index(one.state), one.name))
-    may = may_run(pages, visit)
+    may = may_run(visit)
     values: dict[str, Any] = {
         "candidates": [_shown(one, may) for one in ordered[:MOST]],
         "total": len(ordered),
@@ -203,7 +198,7 @@ def _page(pages: Pages, visit: PageRequest, found: ImportPlan, problem: str = ""
         "needs_commands": not may and any(one.state in ACTED_ON and runs_command(one) for one in ordered),
         "problems": [printable(text) for text in found.problems],
         "files": found.files,
-        "target": import_target(pages.premises.project.around, pages.premises.project.chosen),
+        "target": _target(visit.served.project),
         "problem": problem,
     }
     return pages.render(visit, "servers/import.html", status=422 if problem else 200, **values)

@@ -9,10 +9,8 @@ from urllib.parse import urlencode
 
 from toolcrib.core.call import ToolResult
 from toolcrib.server.answers import HttpAnswer, HttpProblem
-from toolcrib.server.router import RouteSpec
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.render import Pages, go_on
-from toolcrib.server.web.tool_rows import visible
+from toolcrib.server.web.render import PageRoutes, Pages, go_on
 
 LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
     "kb.list_collections",
@@ -225,70 +223,74 @@ def document(value: Any, reading: Reading) -> dict[str, Any]:
     }
 
 
+ROUTES = PageRoutes()
+NOTHING: Mapping[str, str] = {}
 TOP_K = 10
 LONGEST_QUERY = 1_000
 
 
-def kb_routes(pages: Pages) -> list[RouteSpec]:
-    """The routes of the knowledge base."""
-
-    async def show(visit: PageRequest) -> HttpAnswer:
-        visit.need_known()
-        return pages.render(visit, "kb/index.html", **await _index(pages, visit))
-
-    async def read(visit: PageRequest) -> HttpAnswer:
-        visit.need_known()
-        reading = await _reading(pages, visit)
-        wanted = {"unit": "characters", "start": reading.start}
-        answer = await _document(pages, visit, {"document_id": reading.document, "range": wanted})
-        return pages.render(visit, "kb/document.html", document=document(answer, reading))
-
-    return [RouteSpec("GET", "/kb", show), RouteSpec("GET", "/kb/document", read), *_change_routes(pages)]
+@ROUTES.get("/kb")
+async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    return pages.render(visit, "kb/index.html", **await _index(visit))
 
 
-def _change_routes(pages: Pages) -> list[RouteSpec]:
-    """Adding, removing and indexing anew."""
+@ROUTES.get("/kb/document")
+async def _read(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    reading = await _reading(visit)
+    wanted = {"unit": "characters", "start": reading.start}
+    answer = await _document(visit, {"document_id": reading.document, "range": wanted})
+    return pages.render(visit, "kb/document.html", document=document(answer, reading))
 
-    async def add(visit: PageRequest) -> HttpAnswer:
-        fields = visit.form()
-        sources = [line.strip() for line in fields.get("sources", "").splitlines() if line.strip()]
-        collection = fields.get("collection", "").strip() or "default"
-        report = await _change(pages, visit, ADD, {"sources": sources, "collection_id": collection})
-        if report.error is not None:
-            return await show_problem(visit, report.error.message, fields)
-        if reasons := skipped(report.data):
-            return await show_problem(visit, f"Left out of {collection}: {reasons}", fields)
-        return go_on("/kb", "kb_added", collection)
 
-    async def ask_removal(visit: PageRequest) -> HttpAnswer:
-        visit.need_known()
-        return pages.render(visit, "kb/remove.html", collection=visit.query.get("collection", "")[:200])
+@ROUTES.post("/kb/add")
+async def _add(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    fields = visit.form()
+    sources = [line.strip() for line in fields.get("sources", "").splitlines() if line.strip()]
+    collection = fields.get("collection", "").strip() or "default"
+    report = await _ask(visit, ADD, {"sources": sources, "collection_id": collection})
+    problem = _trouble(report)
+    if problem is None and (reasons := skipped(report.data)):
+        problem = f"Left out of {collection}: {reasons}"
+    return await _done(pages, visit, problem, "kb_added", collection, fields)
 
-    async def remove(visit: PageRequest) -> HttpAnswer:
-        collection = visit.form().get("collection", "")
-        wanted = {"collection_id": collection, "whole_collection": True}
-        return await done(visit, await _change(pages, visit, REMOVE, wanted), "kb_removed", collection)
 
-    async def reindex(visit: PageRequest) -> HttpAnswer:
-        collection = visit.form().get("collection", "")
-        result = await _change(pages, visit, REINDEX, {"collection_ids": [collection]})
-        return await done(visit, result, "kb_reindexed", collection)
+@ROUTES.get("/kb/remove")
+async def _ask_removal(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    return pages.render(visit, "kb/remove.html", collection=visit.query.get("collection", "")[:200])
 
-    async def done(visit: PageRequest, result: ToolResult, sentence: str, collection: str) -> HttpAnswer:
-        if result.error is not None:
-            return await show_problem(visit, result.error.message, {})
-        return go_on("/kb", sentence, collection)
 
-    async def show_problem(visit: PageRequest, problem: str, fields: Mapping[str, str]) -> HttpAnswer:
-        values = await _index(pages, visit) | {"problem": problem[:2_000], "fields": fields}
-        return pages.render(visit, "kb/index.html", status=422, **values)
+@ROUTES.post("/kb/remove")
+async def _remove(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    collection = visit.form().get("collection", "")
+    result = await _ask(visit, REMOVE, {"collection_id": collection, "whole_collection": True})
+    return await _done(pages, visit, _trouble(result), "kb_removed", collection)
 
-    return [
-        RouteSpec("POST", "/kb/add", add),
-        RouteSpec("GET", "/kb/remove", ask_removal),
-        RouteSpec("POST", "/kb/remove", remove),
-        RouteSpec("POST", "/kb/reindex", reindex),
-    ]
+
+@ROUTES.post("/kb/reindex")
+async def _reindex(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    collection = visit.form().get("collection", "")
+    result = await _ask(visit, REINDEX, {"collection_ids": [collection]})
+    return await _done(pages, visit, _trouble(result), "kb_reindexed", collection)
+
+
+def _trouble(result: ToolResult) -> str | None:
+    return None if result.error is None else result.error.message
+
+
+async def _done(
+    pages: Pages, visit: PageRequest, problem: str | None, done: str, collection: str, sent: Mapping[str, str] = NOTHING
+) -> HttpAnswer:
+    """Go on, or say what went wrong above what was sent."""
+    if problem is None:
+        return go_on("/kb", done, collection)
+    values = await _index(visit) | {"problem": problem[:2_000], "fields": sent}
+    return pages.render(visit, "kb/index.html", status=422, **values)
 
 
 def skipped(report: Any) -> str:
@@ -298,35 +300,29 @@ def skipped(report: Any) -> str:
     return " ".join(told + ([f"And {len(entries) - MOST_SKIPPED} more."] if len(entries) > MOST_SKIPPED else []))
 
 
-async def _reading(pages: Pages, visit: PageRequest) -> Reading:
+async def _reading(visit: PageRequest) -> Reading:
     """What an address asks for; where a passage stands is asked first."""
     if chunk := visit.query.get("chunk", "")[:500]:
-        return reading_of(await _document(pages, visit, {"chunk_id": chunk, "neighbours": 0}))
+        return reading_of(await _document(visit, {"chunk_id": chunk, "neighbours": 0}))
     start, end = visit.number("start", 0, 10**9), visit.number("end", 0, 10**9)
     begin = visit.number("from", max(0, start - BEFORE), 10**9)
     return Reading(visit.query.get("id", "")[:500], begin, (start, end) if end > start else None)
 
 
-async def _document(pages: Pages, visit: PageRequest, wanted: Mapping[str, Any]) -> Any:
-    result = await _ask(pages, visit, DOCUMENT, wanted)
+async def _document(visit: PageRequest, wanted: Mapping[str, Any]) -> Any:
+    result = await _ask(visit, DOCUMENT, wanted)
     if result.error is not None:
         raise HttpProblem(404, "RESOURCE_NOT_FOUND", f"This document cannot be shown. {result.error.message[:300]}")
     return result.data
 
 
-async def _ask(pages: Pages, visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
-    return await pages.premises.crib.call(tool, arguments, caller=visit.caller)
+async def _ask(visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    return (await visit.view.run(tool, arguments)).result
 
 
-async def _change(pages: Pages, visit: PageRequest, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
-    """Call a tool that changes something."""
-    visit.need_known()
-    return await _ask(pages, visit, tool, arguments)
-
-
-async def _index(pages: Pages, visit: PageRequest) -> dict[str, Any]:
-    here = {route.name for route in visible(pages.premises.crib, visit)}
-    query = visit.query.get("q", "").strip()[:LONGEST_QUERY]
+async def _index(visit: PageRequest) -> dict[str, Any]:
+    here = {route.name for route in visit.view.tools()}
+    query = visit.word("q", LONGEST_QUERY)
     values: dict[str, Any] = {
         "missing": [name for name in TOOLS if name not in here],
         "is_here": LIST in here,
@@ -347,15 +343,15 @@ async def _index(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     }
     if LIST not in here:
         return values
-    listing = await _ask(pages, visit, LIST, {})
-    stats = await _ask(pages, visit, STATS, {}) if STATS in here else None
+    listing = await _ask(visit, LIST, {})
+    stats = await _ask(visit, STATS, {}) if STATS in here else None
     values["problem"] = listing.error.message if listing.error else ""
     values["collections"] = collections(listing.data, stats.data if stats and stats.success else None)
     values["health"] = health(stats.data if stats and stats.success else None)
-    return values | (await _found(pages, visit, values) if query and values["collections"] else {})
+    return values | (await _found(visit, values) if query and values["collections"] else {})
 
 
-async def _found(pages: Pages, visit: PageRequest, values: Mapping[str, Any]) -> dict[str, Any]:
+async def _found(visit: PageRequest, values: Mapping[str, Any]) -> dict[str, Any]:
     """What a search or a question came to."""
     known = [entry["id"] for entry in values["collections"]]
     chosen = [values["collection"]] if values["collection"] in known else ["*"]
@@ -363,7 +359,7 @@ async def _found(pages: Pages, visit: PageRequest, values: Mapping[str, Any]) ->
     asked = {"question": values["q"]} if is_question else {"query": values["q"], "top_k": TOP_K}
     arguments = {**asked, "collection_ids": chosen}
     began = time.perf_counter()
-    result = await _ask(pages, visit, ANSWER if is_question else SEARCH, arguments)
+    result = await _ask(visit, ANSWER if is_question else SEARCH, arguments)
     took = {"took_s": time.perf_counter() - began}
     if result.error is not None:
         return took | {"problem": result.error.message}

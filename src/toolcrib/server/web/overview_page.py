@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
-from urllib.parse import quote
 
 from toolcrib.calls.metrics import Metrics, ToolMetrics
+from toolcrib.core.coordination import CoordinationStatus
 from toolcrib.core.kinds import ServerState
 from toolcrib.core.names import is_own
-from toolcrib.crib.crib import Crib
 from toolcrib.server.answers import HttpAnswer
-from toolcrib.server.router import RouteSpec
+from toolcrib.server.views.caller import CallerView
 from toolcrib.server.views.costs import RecentUsage, unused_line
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.render import Pages, me_of
+from toolcrib.server.web.charts import Bar
+from toolcrib.server.web.render import PageRoutes, Pages
 from toolcrib.server.web.server_rows import ServerRow, server_rows
+from toolcrib.server.web.tool_rows import tool_address
 from toolcrib.server.web.words import count, duration, sentence, short
 
 EVERY_S = 10.0
@@ -105,51 +106,48 @@ class Todo:
     action: str
 
 
-def overview_routes(pages: Pages, samples: Samples, recent: RecentUsage) -> list[RouteSpec]:
+def overview_routes(samples: Samples, recent: RecentUsage) -> PageRoutes:
     """The one page."""
+    routes = PageRoutes()
 
-    async def show(visit: PageRequest) -> HttpAnswer:
+    @routes.get("/")
+    async def show(pages: Pages, visit: PageRequest) -> HttpAnswer:
         visit.need_known()
-        crib = pages.premises.crib
-        if not me_of(visit).is_operator:
-            mine = crib.catalog.visible_to(visit.caller.grants)
+        mine = visit.view.usable()
+        if not visit.is_operator():
             return pages.render(visit, "overview_guest.html", tools=mine[:100], total=len(mine))
-        idle = unused_line(crib.catalog.visible_to(visit.caller.grants), recent.look())
-        return pages.render(visit, "overview.html", idle=idle, **_values(pages, visit, samples))
+        idle = unused_line(mine, recent.look())
+        return pages.render(visit, "overview.html", idle=idle, hour=samples.hour(), **_values(visit.view))
 
-    return [RouteSpec("GET", "/", show)]
+    return routes
 
 
-def _values(pages: Pages, visit: PageRequest, samples: Samples) -> dict[str, Any]:
-    crib = pages.premises.crib
-    rows, native = server_rows(crib), sum(route.tokens for route in crib.catalog.of_server(""))
-    own = sum(1 for name, route in crib.catalog.routes.items() if not route.server and not is_own(name))
+def _values(view: CallerView) -> dict[str, Any]:
+    rows, native = server_rows(view), sum(route.tokens for route in view.catalog.of_server(""))
+    called = [(name, tally) for name, tally in view.metrics.tools.items() if tally.executed]
     return {
         "rows": rows,
         "ready": sum(row.state is ServerState.OK for row in rows),
         "wanted": sum(row.state is not ServerState.DISABLED for row in rows),
-        "native": own,
-        "tools": len(crib.catalog.routes),
+        "native": sum(1 for route in view.catalog.of_server("") if not is_own(route.name)),
+        "tools": len(view.catalog.routes),
         "tokens": sum(row.tokens for row in rows) + native,
-        "hour": samples.hour(),
-        "in_flight": crib.metrics.in_flight,
-        "todos": list(_todos(pages, visit, rows))[:MOST_TODOS],
+        "in_flight": view.metrics.in_flight,
+        "todos": list(_todos(view, rows))[:MOST_TODOS],
         "cost_bars": _cost_bars(rows, native),
-        "slow_bars": _slow_bars(pages, crib),
-        "failing": _failing(pages, crib),
+        "slow_bars": _slow_bars(called),
+        "failing": _failing(called),
         "is_fresh": not rows,
-        "has_imports": "/servers/import" in pages.paths,
     }
 
 
-def _todos(pages: Pages, visit: PageRequest, rows: Sequence[ServerRow]) -> Iterator[Todo]:
-    crib, waiting = pages.premises.crib, pages.waiting(visit)
-    if waiting:
-        text, place = f"{count(waiting, 'question')} waiting for your answer", _if_there(pages, "/approvals")
-        yield Todo("info", "hand", text, "A call goes on once you allow it.", place, "HttpAnswer")
-    if problem := crib.audit.status().problem:
+def _todos(view: CallerView, rows: Sequence[ServerRow]) -> Iterator[Todo]:
+    if waiting := view.waiting():
+        text = f"{count(waiting, 'question')} waiting for your answer"
+        yield Todo("info", "hand", text, "A call goes on once you allow it.", "/approvals", "HttpAnswer")
+    if problem := view.audit_status().problem:
         yield Todo("bad", "log", "The audit log cannot be written", problem, "/settings/about", "See files")
-    yield from fleet_todos(crib)
+    yield from fleet_todos(view.parts().get("store", ""), view.coordination())
     for row in rows:
         if row.state in (ServerState.FAILED, ServerState.STALE):
             yield Todo("bad", "alert", f"{row.name} is not available", sentence(row.trouble), row.href, "See why")
@@ -158,16 +156,15 @@ def _todos(pages: Pages, visit: PageRequest, rows: Sequence[ServerRow]) -> Itera
             held = f"{count(len(row.held), 'tool')} of {row.name} in quarantine"
             about = "What they say of themselves has changed since you accepted them."
             yield Todo("warn", "shield", held, about, row.href, "Look")
-    for problem in pages.premises.project.config.problems:
+    for problem in view.project.config.problems:
         yield Todo("warn", "file", "Part of the configuration is not used", problem, "/settings", "See settings")
 
 
-def fleet_todos(crib: Crib) -> Iterator[Todo]:
+def fleet_todos(store: str, status: CoordinationStatus | None) -> Iterator[Todo]:
     """What is to be known of other replicas, and of the store they share, if anything."""
-    if store := crib.parts().get("store"):
+    if store:
         about = f"{store} What may not run unrecorded is refused until it is back; what only reads goes on."
         yield Todo("bad", "alert", "The shared store cannot be used", about, "/settings/about", "See files")
-    status = crib.coordination.status() if crib.coordination is not None else None
     if status is not None and status.problem:
         about = f"{status.problem} What is limited is refused until it is back; everything else goes on."
         yield Todo("bad", "alert", "Other replicas cannot be reached", about, "/settings/about", "See files")
@@ -176,13 +173,7 @@ def fleet_todos(crib: Crib) -> Iterator[Todo]:
         yield Todo("warn", "alert", "Limits are closed for a moment", about, "/settings/about", "See files")
 
 
-def _if_there(pages: Pages, path: str) -> str:
-    return path if path in pages.paths else "/"
-
-
-def _cost_bars(rows: Sequence[ServerRow], native: int) -> list[Any]:
-    from toolcrib.server.web.charts import Bar
-
+def _cost_bars(rows: Sequence[ServerRow], native: int) -> list[Bar]:
     costly = sorted((row for row in rows if row.tokens), key=lambda row: -row.tokens)
     bars = [Bar(row.name, row.tokens, short(row.tokens), row.href) for row in costly]
     bars += [Bar("native", native, short(native))] if native else []
@@ -190,29 +181,20 @@ def _cost_bars(rows: Sequence[ServerRow], native: int) -> list[Any]:
     return [*bars[:MOST], *([Bar(f"{len(bars) - MOST} others", rest, short(rest))] if rest else [])]
 
 
-def _called(crib: Crib) -> list[tuple[str, ToolMetrics]]:
-    return [(name, tally) for name, tally in crib.metrics.tools.items() if tally.executed]
+Called = Sequence[tuple[str, ToolMetrics]]
 
 
-def _slow_bars(pages: Pages, crib: Crib) -> list[Any]:
-    from toolcrib.server.web.charts import Bar
-
-    slowest = sorted(_called(crib), key=lambda pair: -(pair[1].total_s / pair[1].executed))[:MOST]
-    means = ((name, tally.total_s / tally.executed) for name, tally in slowest)
+def _slow_bars(called: Called) -> list[Bar]:
+    means = sorted(((tally.total_s / tally.executed, name) for name, tally in called), key=lambda pair: -pair[0])
     return [
-        Bar(name, mean, duration(mean), _tool_place(pages, name), "warn" if mean >= SLOW_S else "accent")
-        for name, mean in means
+        Bar(name, mean, duration(mean), tool_address(name), "warn" if mean >= SLOW_S else "accent")
+        for mean, name in means[:MOST]
     ]
 
 
-def _failing(pages: Pages, crib: Crib) -> list[dict[str, Any]]:
-    failing = [(name, tally) for name, tally in _called(crib) if tally.recent]
-    failing.sort(key=lambda pair: -pair[1].recent.bit_count())
+def _failing(called: Called) -> list[dict[str, Any]]:
+    failing = sorted((pair for pair in called if pair[1].recent), key=lambda pair: -pair[1].recent.bit_count())
     return [
-        {"name": name, "href": _tool_place(pages, name), "recent": tally.recent.bit_count(), "tally": tally}
+        {"name": name, "href": tool_address(name), "recent": tally.recent.bit_count(), "tally": tally}
         for name, tally in failing[:MOST]
     ]
-
-
-def _tool_place(pages: Pages, name: str) -> str:
-    return f"/tools/{quote(name, safe='')}" if "/tools/{name}" in pages.paths else ""

@@ -1,26 +1,28 @@
-"""Pages: a template and its values become an answer; notices, decisions for the audit log, news for open pages."""
+"""Pages: a template and its values become an answer; their routes, notices, and news for open pages."""
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 import msgspec
 
-from toolcrib.core.access import may_approve, may_operate
-from toolcrib.core.audit import AuditEntry
+from toolcrib.core.access import may_operate
 from toolcrib.core.events import News
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.server.answers import HTML, HttpAnswer, HttpProblem, see_other, with_pauses
-from toolcrib.server.visit import PageRequest, ServedProject
-from toolcrib.server.web import words
-from toolcrib.server.web.static_files import GUARDING, NO_STORE, StaticFiles, load_static_files
+from toolcrib.schema.text import printable
+from toolcrib.server.answers import HTML, HttpAnswer, see_other
+from toolcrib.server.visit import STILL_HERE, PageRequest, ServedProject
+from toolcrib.server.visit import stream_news as stream
+from toolcrib.server.web import charts, words
+from toolcrib.server.web.static_files import GUARDING, NO_STORE, load_static_files
+from toolcrib.server.web.tool_rows import tool_address
 from toolcrib.server.web.words import CallerNames
 from toolcrib.stores.access_tokens import TokenBook, token_file
+from toolcrib.stores.paths import state_directory
 from toolcrib.version import VERSION
 
 if TYPE_CHECKING:
@@ -125,15 +127,22 @@ def me_of(visit: PageRequest) -> Me:
     )
 
 
-def make_environment(
-    *, static: Callable[[str], str], who: Callable[[str], str], at_home: Callable[[Path | str], str]
-) -> "Environment":
-    """Jinja, with every value escaped and nothing missing passed over."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+@cache
+def templates() -> "Environment":
+    """The templates, compiled once for all sites of this process; every value is escaped, nothing missing passed over.
 
-    from toolcrib.server.web import charts
-    from toolcrib.server.web.compiled import CompiledTemplates
-    from toolcrib.server.web.words import icon
+    Only here is jinja2 loaded: who looks at no page does without it.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+    from jinja2.runtime import Context
+
+    @pass_context
+    def who(context: Context, caller: str) -> str:
+        return context["pages"].callers.name_of(caller)  # type: ignore[no-any-return]
+
+    @pass_context
+    def at_home(context: Context, path: Path | str) -> str:
+        return context["pages"].at_home(path)  # type: ignore[no-any-return]
 
     made = Environment(
         loader=PackageLoader("toolcrib.server.web", "templates"),
@@ -142,39 +151,33 @@ def make_environment(
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
-        bytecode_cache=CompiledTemplates(),
     )
-    made.globals |= {"icon": icon, "charts": charts, "static": static, "version": VERSION}
+    made.globals |= {"icon": words.icon, "charts": charts, "static": load_static_files().url, "version": VERSION}
     made.filters |= {
         name: getattr(words, name) for name in ("ago", "at", "clock", "count", "duration", "kind", "short", "span")
     }
-    made.filters |= {"who": who, "at_home": at_home}
+    made.filters |= {"who": who, "at_home": at_home, "printable": printable, "tool_address": tool_address}
     return made
 
 
-def compile_templates(environment: "Environment") -> None:
-    """Compile every template; the code is kept for all sites of this process."""
-    for name in environment.list_templates():
-        environment.get_template(name)
+def compile_templates() -> None:
+    """Compile every template."""
+    for name in templates().list_templates():
+        templates().get_template(name)
 
 
 class Pages:
-    """Makes answers of templates; compiled ones are kept."""
+    """Makes answers of templates, for one site."""
 
-    def __init__(self, premises: ServedProject) -> None:
-        self.premises = premises
+    def __init__(self, served: ServedProject) -> None:
+        self.served = served
         self.paths: frozenset[str] = frozenset()
-        """What is there to go to; the navigation shows nothing else."""
-
-    @cached_property
-    def static(self) -> StaticFiles:
-        """The files beside the pages."""
-        return load_static_files()
+        """What is there to go to."""
 
     @cached_property
     def tokens(self) -> TokenBook:
         """The tokens that were given to others."""
-        given, env = self.premises.tokens, self.premises.project.around.env
+        given, env = self.served.tokens, self.served.project.around.env
         return given if given is not None else token_file(env, time.time)
 
     @cached_property
@@ -184,14 +187,14 @@ class Pages:
 
     def at_home(self, path: Path | str) -> str:
         """A path as a person writes it: their own directory is ``~``."""
-        home = self.premises.project.around.env.get("HOME", "")
+        home = self.served.project.around.env.get("HOME", "")
         text = str(path)
         return f"~{text.removeprefix(home)}" if home and text.startswith(f"{home}/") else text
 
-    @cached_property
-    def environment(self) -> "Environment":
-        """Where the templates of this site are."""
-        return make_environment(static=self.static.url, who=self.callers.name_of, at_home=self.at_home)
+    @property
+    def token_file(self) -> str:
+        """Where the owner finds the token of the page."""
+        return self.at_home(state_directory(self.served.project.around.env) / "token")
 
     def render(self, visit: PageRequest, template: str, *, status: int = 200, **values: Any) -> HttpAnswer:
         """A page for somebody who is signed in; only its content when htmx asks for it."""
@@ -203,26 +206,45 @@ class Pages:
         return self._answer(status, template, layout="layouts/bare.html", **values)
 
     def _answer(self, status: int, template: str, **values: Any) -> HttpAnswer:
-        text = self.environment.get_template(template).render(values)
+        text = templates().get_template(template).render(values)
         return HttpAnswer(status, text.encode("utf-8", "replace"), HTML)
 
     def _around(self, visit: PageRequest) -> dict[str, Any]:
-        me, path = me_of(visit), visit.request.path.decode("latin-1")
+        me = me_of(visit)
         return {
+            "pages": self,
             "me": me,
-            "places": [place for place in PLACES if place.path in self.paths and self._is_for(place, me)],
-            "here": path,
-            "waiting": self.waiting(visit),
+            "places": [place for place in PLACES if me.is_operator or not place.for_operators],
+            "here": visit.request.path.decode("latin-1"),
+            "waiting": visit.view.waiting(),
             "notice": notice_of(visit.query),
-            "project": self.premises.project.directory.name or "/",
+            "project": self.served.project.directory.name or "/",
         }
 
-    def _is_for(self, place: NavigationEntry, me: Me) -> bool:
-        return me.is_operator or not place.for_operators
 
-    def waiting(self, visit: PageRequest) -> int:
-        """How many questions wait that this visitor may answer."""
-        return len(self.premises.crib.inbox.open_to(visit.caller)) if may_approve(visit.caller) else 0
+Respond = Callable[[Pages, PageRequest], Awaitable[HttpAnswer | None]]
+
+
+class PageRoutes:
+    """The routes of some pages; ``web/site`` lists them all."""
+
+    def __init__(self) -> None:
+        self.routes: list[tuple[str, str, Respond]] = []
+
+    def get(self, path: str) -> Callable[[Respond], Respond]:
+        """Have a function show the page of this path."""
+        return self._adding("GET", path)
+
+    def post(self, path: str) -> Callable[[Respond], Respond]:
+        """Have a function take the form that is sent to this path."""
+        return self._adding("POST", path)
+
+    def _adding(self, method: str, path: str) -> Callable[[Respond], Respond]:
+        def add(respond: Respond) -> Respond:
+            self.routes.append((method, path, respond))
+            return respond
+
+        return add
 
 
 def is_fragment(visit: PageRequest) -> bool:
@@ -231,60 +253,26 @@ def is_fragment(visit: PageRequest) -> bool:
     return header(b"hx-request") is not None and not (header(b"hx-history-restore-request") or header(b"hx-boosted"))
 
 
-async def write_down(pages: Pages, visit: PageRequest, entry: AuditEntry) -> None:
-    """Write down what this visitor decides, before it is done: what cannot be recorded does not happen."""
-    entry = msgspec.structs.replace(entry, caller=visit.caller.id, caller_kind=visit.caller.kind)
-    await pages.premises.crib.audit.commit(entry)
-
-
-async def note_server(pages: Pages, visit: PageRequest, decision: str, name: str) -> None:
-    """Write down who changed which server."""
-    await write_down(pages, visit, AuditEntry("server", server=name, decision=decision))
-
-
-EVENT_STREAM = b"text/event-stream"
-PAUSE_S = 15.0
-"""After so long without news a line is sent all the same, and it is looked whether the visitor is still signed in."""
-
-Concerns = Callable[[News], bool]
-
-
 async def stream_news(
-    pages: Pages,
     visit: PageRequest,
     topics: frozenset[str],
-    concerns: Concerns,
+    concerns: Callable[[News], bool],
     beat: Callable[[], object] = lambda: None,
 ) -> HttpAnswer | None:
     """Tell a page of news that concern its visitor until it is closed; ``beat`` is called now and then meanwhile."""
-    bulletin = pages.premises.bulletin
-    if bulletin is None:
-        raise HttpProblem(503, "TOOL_UNAVAILABLE", "No news are gathered here.")
-    headers = (NO_STORE, (b"x-accel-buffering", b"no"), *GUARDING)
-    if visit.request.method == b"HEAD":
-        return HttpAnswer(200, b"", EVENT_STREAM, headers)
-    exchange = visit.exchange
-    exchange.start_stream(200, EVENT_STREAM, headers)
-    exchange.write(b"retry: 3000\n: toolcrib\n\n")
-    try:
-        async with aclosing(with_pauses(bulletin.read(topics), PAUSE_S)) as told:
-            async for news in told:
-                if not _is_signed_in(pages, visit):
-                    return None
-                beat()
-                if news is None or not concerns(news):
-                    exchange.write(b": still here\n\n" if news is None else b"")
-                else:
-                    exchange.write(_event(news))
-                await exchange.drain()
-    finally:
-        if exchange.streaming:
-            exchange.end()
-    return None
+
+    def tell(news: News | None) -> bytes | None:
+        if not _is_signed_in(visit):
+            return None
+        beat()
+        return STILL_HERE if news is None else _event(news) if concerns(news) else b""
+
+    hello = b"retry: 3000\n: toolcrib\n\n"
+    return await stream(visit, topics, tell, headers=(NO_STORE, *GUARDING), hello=hello)
 
 
-def _is_signed_in(pages: Pages, visit: PageRequest) -> bool:
-    sign_ins = pages.premises.sign_ins
+def _is_signed_in(visit: PageRequest) -> bool:
+    sign_ins = visit.served.sign_ins
     return sign_ins.may_stay(visit.caller) if visit.signed_in is None else sign_ins.of(visit.request) is not None
 
 

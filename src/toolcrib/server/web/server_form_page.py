@@ -12,13 +12,14 @@ from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.kinds import AUTO, IsolationChoice, IsolationLevel, Policy
 from toolcrib.core.names import check_server_name
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.project.project import file_of
-from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
-from toolcrib.server.router import RouteSpec
+from toolcrib.project.project import Project, file_of
+from toolcrib.server.answers import HttpAnswer, not_found
+from toolcrib.server.rest.servers import need_right_to_set, note_server
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.render import Pages, go_on, me_of, note_server
-from toolcrib.server.web.servers_page import config_of, outcome
+from toolcrib.server.web.render import PageRoutes, Pages, go_on
+from toolcrib.server.web.servers_page import outcome
 
+ROUTES = PageRoutes()
 MOST_PAIRS = 60
 EMPTY_ROWS = 2
 
@@ -138,123 +139,97 @@ def _seconds(fields: Mapping[str, str], before: ServerConfig) -> float:
 KINDS = ("command", "url")
 
 
-def form_routes(pages: Pages) -> list[RouteSpec]:
-    """The forms, and what they send."""
-
-    async def show_add(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        kind = visit.query.get("kind", "url" if not may_run(pages, visit) else "command")
-        return pages.render(visit, "servers/add.html", **_add_values(pages, visit, kind, {}))
-
-    async def add(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        fields = visit.form()
-        kind = fields.get("kind", "")
-        try:
-            server = read_new(fields)
-            need_right(pages, visit, server)
-            _refuse_known(pages, server)
-            await note_server(pages, visit, "added", server.name)
-            record = await pages.premises.project.add(server)
-        except ToolcribError as error:
-            values = _add_values(pages, visit, kind, fields) | {"problem": str(error)}
-            return pages.render(visit, "servers/add.html", status=422, **values)
-        return go_on(f"/servers/{server.name}", outcome(record, "added"), server.name)
-
-    async def show_edit(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        return pages.render(visit, "servers/edit.html", **_edit_values(pages, visit, _server(pages, visit)))
-
-    async def edit(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        before = _server(pages, visit)
-        try:
-            after = read_changed(visit.form(), before, is_command=before.url is None)
-            need_right(pages, visit, after, before)
-            await note_server(pages, visit, "changed", before.name)
-            done = await _change(pages, before, after)
-        except ToolcribError as error:
-            values = _edit_values(pages, visit, before) | {"problem": str(error)}
-            return pages.render(visit, "servers/edit.html", status=422, **values)
-        return go_on(f"/servers/{before.name}", done, before.name)
-
-    return [
-        RouteSpec("GET", "/servers/add", show_add),
-        RouteSpec("POST", "/servers/add", add),
-        RouteSpec("GET", "/servers/{name}/edit", show_edit),
-        RouteSpec("POST", "/servers/{name}/edit", edit),
-    ]
+@ROUTES.get("/servers/add")
+async def _show_add(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    kind = visit.query.get("kind", "url" if not may_run(visit) else "command")
+    return pages.render(visit, "servers/add.html", **_add_values(visit, kind, {}))
 
 
-def may_run(pages: Pages, visit: PageRequest) -> bool:
+@ROUTES.post("/servers/add")
+async def _add(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    fields, project = visit.form(), visit.served.project
+    try:
+        server = read_new(fields)
+        need_right(visit, server)
+        if server.name in project.config.servers:
+            raise ConfigError(f"There is already a server {server.name!r}.", hint="Change it, or choose another name.")
+        await note_server(visit, "added", server.name)
+        record = await project.add(server)
+    except ToolcribError as error:
+        values = _add_values(visit, fields.get("kind", ""), fields) | {"problem": str(error)}
+        return pages.render(visit, "servers/add.html", status=422, **values)
+    return go_on(f"/servers/{server.name}", outcome(record, "added"), server.name)
+
+
+@ROUTES.get("/servers/{name}/edit")
+async def _show_edit(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    return pages.render(visit, "servers/edit.html", **_edit_values(visit, _server(visit)))
+
+
+@ROUTES.post("/servers/{name}/edit")
+async def _edit(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    before = _server(visit)
+    try:
+        after = read_changed(visit.form(), before, is_command=before.url is None)
+        need_right(visit, after, before)
+        await note_server(visit, "changed", before.name)
+        done = await _change(visit.served.project, before, after)
+    except ToolcribError as error:
+        values = _edit_values(visit, before) | {"problem": str(error)}
+        return pages.render(visit, "servers/edit.html", status=422, **values)
+    return go_on(f"/servers/{before.name}", done, before.name)
+
+
+def may_run(visit: PageRequest) -> bool:
     """Whether this visitor may have a command run here."""
-    return pages.premises.edit_commands and me_of(visit).is_system
+    return visit.served.edit_commands and visit.is_operator(SecurityLevel.SYSTEM)
 
 
-def need_right(pages: Pages, visit: PageRequest, server: ServerConfig, before: ServerConfig | None = None) -> None:
-    """Stop whoever may not have such a server.
-
-    A command can do anything on this machine; a reference takes its value from toolcrib's own environment; and the
-    address and the headers of a known server decide who gets its secrets.
-    """
-    if server.url is None:
-        need_commands(pages, visit)
-    takes_values = any("${" in text for text in (server.url or "", *server.headers.values()))
-    is_moved = before is not None and (server.url, server.headers) != (before.url, before.headers)
-    if is_moved or (before is None and takes_values):
-        visit.need_operator(SecurityLevel.SYSTEM)
+def need_right(visit: PageRequest, server: ServerConfig, before: ServerConfig | None = None) -> None:
+    """Stop whoever may not have such a server, or take it elsewhere."""
+    where = {"url": server.url, "headers": server.headers}
+    is_moved = before is None or (server.url, server.headers) != (before.url, before.headers)
+    words = "Commands can be changed here only after `toolcrib up --edit-commands`."
+    need_right_to_set(visit, where if is_moved else {}, server.url is None, is_new=before is None, no_commands=words)
 
 
-def _refuse_known(pages: Pages, server: ServerConfig) -> None:
-    if server.name in pages.premises.project.config.servers:
-        raise ConfigError(f"There is already a server {server.name!r}.", hint="Change it, or choose another name.")
-
-
-def need_commands(pages: Pages, visit: PageRequest) -> None:
-    """Stop whoever may not have a command run here."""
-    visit.need_operator(SecurityLevel.SYSTEM)
-    if not pages.premises.edit_commands:
-        raise HttpProblem(
-            403, "HTTP_FORBIDDEN", "Commands can be changed here only after `toolcrib up --edit-commands`."
-        )
-
-
-def _server(pages: Pages, visit: PageRequest) -> ServerConfig:
-    server = config_of(pages, visit.params["name"])
+def _server(visit: PageRequest) -> ServerConfig:
+    server = visit.served.project.config.servers.get(visit.params["name"])
     if server is None:
         raise not_found("server", visit.params["name"], "It may have been removed.")
     return server
 
 
-async def _change(pages: Pages, before: ServerConfig, after: ServerConfig) -> str:
-    project = pages.premises.project
+async def _change(project: Project, before: ServerConfig, after: ServerConfig) -> str:
     path = file_of(before.name, project.loaded)
     await project.edit(path, lambda text: replace_server(text, after, str(path)))
-    if not after.enabled:
-        return "changed"
-    return outcome(await project.discover(before.name), "changed")
+    return outcome(await project.discover(before.name), "changed") if after.enabled else "changed"
 
 
-def _common(pages: Pages, visit: PageRequest) -> dict[str, Any]:
+def _common(visit: PageRequest) -> dict[str, Any]:
     return {
-        "may_run": may_run(pages, visit),
+        "may_run": may_run(visit),
         "policies": tuple(Policy),
         "isolations": (AUTO, *IsolationLevel),
         "problem": "",
     }
 
 
-def _add_values(pages: Pages, visit: PageRequest, kind: str, fields: Mapping[str, str]) -> dict[str, Any]:
+def _add_values(visit: PageRequest, kind: str, fields: Mapping[str, str]) -> dict[str, Any]:
     names = ("name", "command", "url", "cwd", "description", "policy", "isolation", "timeout")
-    return _common(pages, visit) | {
+    return _common(visit) | {
         "kind": kind if kind in KINDS else "url",
         "fields": {name: fields.get(name, "") for name in names},
         "pairs": pairs_of({}),
-        "file": pages.premises.project.file,
+        "file": visit.served.project.file,
     }
 
 
-def _edit_values(pages: Pages, visit: PageRequest, server: ServerConfig) -> dict[str, Any]:
+def _edit_values(visit: PageRequest, server: ServerConfig) -> dict[str, Any]:
     default = ServerConfig("").call_timeout_s
     fields = {
         "name": server.name,
@@ -266,7 +241,7 @@ def _edit_values(pages: Pages, visit: PageRequest, server: ServerConfig) -> dict
         "isolation": server.isolation,
         "timeout": f"{server.call_timeout_s:g}" if server.call_timeout_s != default else "",
     }
-    return _common(pages, visit) | {
+    return _common(visit) | {
         "kind": "url" if server.url else "command",
         "fields": fields,
         "pairs": pairs_of(server.headers if server.url else server.env),

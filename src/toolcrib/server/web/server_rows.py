@@ -6,8 +6,10 @@ from urllib.parse import quote
 from msgspec import structs
 
 from toolcrib.core.kinds import ServerState
-from toolcrib.crib.crib import Crib
-from toolcrib.server.views.servers import ServerView, server_view, server_views
+from toolcrib.server.answers import not_found
+from toolcrib.server.views.caller import CallerView
+from toolcrib.server.views.servers import ServerView
+from toolcrib.server.visit import PageRequest
 
 
 class Look(NamedTuple):
@@ -79,12 +81,14 @@ class ServerRow(ServerView):
         return LOOKS[self.state].todo
 
 
-def server_rows(crib: Crib) -> list[ServerRow]:
-    """Every configured server, by name."""
-    return [ServerRow(**structs.asdict(view)) for view in server_views(crib)]
+def server_rows(view: CallerView) -> list[ServerRow]:
+    """Every server, by name."""
+    return [ServerRow(**structs.asdict(server)) for server in view.servers()]
 
 
-def server_row(crib: Crib, name: str) -> ServerRow | None:
-    """One server, if it is configured."""
-    view = server_view(crib, name)
-    return None if view is None else ServerRow(**structs.asdict(view))
+def known_row(visit: PageRequest) -> ServerRow:
+    """The server an address names."""
+    found = visit.view.server(visit.params["name"])
+    if found is None:
+        raise not_found("server", visit.params["name"], "It may have been removed.")
+    return ServerRow(**structs.asdict(found))

@@ -13,55 +13,74 @@ from toolcrib.core.errors import CallerError, ToolcribError
 from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.server.answers import HttpAnswer
-from toolcrib.server.router import RouteSpec
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.render import Pages, go_on, write_down
+from toolcrib.server.web.render import PageRoutes, Pages, go_on
 from toolcrib.server.web.servers_page import shown_origin, shown_value
-from toolcrib.server.web.sign_in_page import shown_path
 from toolcrib.server.web.words import clock, span
-from toolcrib.stores.access_tokens import AccessToken, NewToken, TokenBook, TokenKind
-from toolcrib.stores.paths import state_directory
+from toolcrib.stores.access_tokens import AccessToken, NewToken, TokenKind
 
+ROUTES = PageRoutes()
 ROWS = 200
 
 
-def settings_routes(pages: Pages) -> list[RouteSpec]:
-    """The pages, and the one form."""
+@ROUTES.get("/settings")
+async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    config, wanted, only_written = visit.served.project.config, visit.word("q").lower(), visit.query.get("all") != "yes"
+    found = [one for one in explain(config) if wanted in one.setting.lower()]
+    written = [one for one in found if one.origin != "default"]
+    rows = written if only_written else found
+    return pages.render(
+        visit,
+        "settings/configuration.html",
+        rows=[(one.setting, shown_value(one.value), shown_origin(visit, one.origin)) for one in rows[:ROWS]],
+        total=len(rows),
+        defaults=len(found) - len(written),
+        q=visit.query.get("q", ""),
+        only_written=only_written,
+        problems=config.problems,
+    )
 
-    async def show(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        return pages.render(visit, "settings/configuration.html", **_configuration(pages, visit))
 
-    async def policies(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        return pages.render(visit, "settings/policies.html", **_policies(pages))
+@ROUTES.get("/settings/policies")
+async def _show_policies(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    return pages.render(visit, "settings/policies.html", **_policies(visit))
 
-    async def set_policy(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        fields = visit.form()
-        pattern, policy = fields.get("pattern", "").strip(), fields.get("policy", "")
-        problem = _wrong(pattern, policy)
-        if not problem:
-            try:
-                await write_down(pages, visit, AuditEntry("policy", pattern, decision=policy))
-                await pages.premises.project.set_policy(pattern, policy)
-            except ToolcribError as error:
-                problem = str(error)
-        if problem:
-            values = _policies(pages) | {"problem": problem, "pattern": pattern}
-            return pages.render(visit, "settings/policies.html", status=422, **values)
-        return go_on("/settings/policies", "policy", pattern)
 
-    async def about(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        return pages.render(visit, "settings/about.html", **_about(pages))
+@ROUTES.post("/settings/policies")
+async def _set_policy(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    fields = visit.form()
+    pattern, policy = fields.get("pattern", "").strip(), fields.get("policy", "")
+    problem = _wrong(pattern, policy)
+    if not problem:
+        try:
+            await visit.view.set_policy(pattern, policy)
+        except ToolcribError as error:
+            problem = str(error)
+    if problem:
+        values = _policies(visit) | {"problem": problem, "pattern": pattern}
+        return pages.render(visit, "settings/policies.html", status=422, **values)
+    return go_on("/settings/policies", "policy", pattern)
 
-    return [
-        RouteSpec("GET", "/settings", show),
-        RouteSpec("GET", "/settings/policies", policies),
-        RouteSpec("POST", "/settings/policies", set_policy),
-        RouteSpec("GET", "/settings/about", about),
-    ]
+
+@ROUTES.get("/settings/about")
+async def _show_about(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    served, project = visit.served, visit.served.project
+    return pages.render(
+        visit,
+        "settings/about.html",
+        url=served.url,
+        uptime=span(elapsed() - served.started_s),
+        files=[(str(path), path in project.loaded.files) for path in project.paths()],
+        lock="in the shared database" if project.config.store.url else str(project.loaded.lock or ""),
+        directory=str(project.directory),
+        audit=visit.view.audit_status(),
+        edit_commands=served.edit_commands,
+        needs_token=served.needs_token,
+    )
 
 
 def _wrong(pattern: str, policy: str) -> str:
@@ -70,22 +89,8 @@ def _wrong(pattern: str, policy: str) -> str:
     return "" if policy in tuple(Policy) else "Choose what shall happen."
 
 
-def _configuration(pages: Pages, visit: PageRequest) -> dict[str, Any]:
-    wanted, only_written = visit.query.get("q", "").strip().lower(), visit.query.get("all") != "yes"
-    found = [one for one in explain(pages.premises.project.config) if wanted in one.setting.lower()]
-    rows = [one for one in found if not only_written or one.origin != "default"]
-    return {
-        "rows": [(one.setting, shown_value(one.value), shown_origin(pages, one.origin)) for one in rows[:ROWS]],
-        "total": len(rows),
-        "defaults": len(found) - len([one for one in found if one.origin != "default"]),
-        "q": visit.query.get("q", ""),
-        "only_written": only_written,
-        "problems": pages.premises.project.config.problems,
-    }
-
-
-def _policies(pages: Pages) -> dict[str, Any]:
-    config = pages.premises.project.config
+def _policies(visit: PageRequest) -> dict[str, Any]:
+    config = visit.served.project.config
     servers = [(server.name, server.policy) for server in config.servers.values() if server.policy]
     tools = [
         (f"{server.name}__{name}", tool.policy)
@@ -99,78 +104,56 @@ def _policies(pages: Pages) -> dict[str, Any]:
         "policies": tuple(Policy),
         "problem": "",
         "pattern": "",
-        "file": pages.premises.project.file,
-    }
-
-
-def _about(pages: Pages) -> dict[str, Any]:
-    premises = pages.premises
-    project, audit = premises.project, premises.crib.audit.status()
-    return {
-        "url": premises.url,
-        "uptime": span(elapsed() - premises.started_s),
-        "files": [(str(path), path in project.loaded.files) for path in project.paths()],
-        "lock": "in the shared database" if project.config.store.url else str(project.loaded.lock or ""),
-        "directory": str(project.directory),
-        "audit": audit,
-        "edit_commands": premises.edit_commands,
-        "needs_token": premises.needs_token,
+        "file": visit.served.project.file,
     }
 
 
 DAY_S = 86_400.0
 LIFETIMES = {"7": "7 days", "30": "30 days", "90": "90 days", "365": "a year", "never": "never ends"}
-TOKEN_ROWS = 200
 
 
-def token_routes(pages: Pages) -> list[RouteSpec]:
-    """The page, and its forms."""
-    kept = pages.tokens
-
-    async def show(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        return await _page(pages, visit, kept)
-
-    async def create(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        visit.need_confirmed()
-        fields = visit.form()
-        try:
-            wish = _wish(fields, visit)
-            token, text = await asyncio.to_thread(kept.create, wish)
-        except ToolcribError as error:
-            return await _page(pages, visit, kept, problem=str(error), fields=fields)
-        await _note(pages, visit, "created", token)
-        return await _page(pages, visit, kept, made=token, text=text)
-
-    async def revoke(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        token = await asyncio.to_thread(kept.revoke, visit.params["id"])
-        await _note(pages, visit, "revoked", token)
-        return go_on("/settings/tokens", "revoked", token.name)
-
-    return [
-        RouteSpec("GET", "/settings/tokens", show),
-        RouteSpec("POST", "/settings/tokens", create),
-        RouteSpec("POST", "/settings/tokens/{id}/revoke", revoke),
-    ]
+@ROUTES.get("/settings/tokens")
+async def _show_tokens(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    return await _page(pages, visit)
 
 
-async def _page(pages: Pages, visit: PageRequest, kept: TokenBook, **values: Any) -> HttpAnswer:
+@ROUTES.post("/settings/tokens")
+async def _create(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    visit.need_confirmed()
+    fields = visit.form()
+    try:
+        token, text = await asyncio.to_thread(pages.tokens.create, _wish(fields, visit))
+    except ToolcribError as error:
+        return await _page(pages, visit, problem=str(error), fields=fields)
+    await _note(visit, "created", token)
+    return await _page(pages, visit, made=token, text=text)
+
+
+@ROUTES.post("/settings/tokens/{id}/revoke")
+async def _revoke(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    token = await asyncio.to_thread(pages.tokens.revoke, visit.params["id"])
+    await _note(visit, "revoked", token)
+    return go_on("/settings/tokens", "revoked", token.name)
+
+
+async def _page(pages: Pages, visit: PageRequest, **values: Any) -> HttpAnswer:
     now = time.time()
-    tokens = await asyncio.to_thread(kept.read)
+    tokens = await asyncio.to_thread(pages.tokens.read)
     filled = {"made": None, "text": "", "problem": "", "fields": {}} | values
     return pages.render(
         visit,
         "settings/tokens.html",
         status=422 if filled["problem"] else 200,
-        rows=[(token, token.state(now), scope_of(token), _end(token)) for token in reversed(tokens[-TOKEN_ROWS:])],
+        rows=[(token, token.state(now), scope_of(token), _end(token)) for token in reversed(tokens[-ROWS:])],
         levels=[level for level in SecurityLevel if may_operate(visit.caller, level)],
         lifetimes=LIFETIMES,
-        needs_token=pages.premises.needs_token,
+        needs_token=visit.served.needs_token,
         is_confirmed=visit.signed_in is None or visit.signed_in.is_confirmed,
         wanted="/settings/tokens",
-        token_file=shown_path(pages, state_directory(pages.premises.project.around.env) / "token"),
+        token_file=pages.token_file,
         **filled,
     )
 
@@ -204,6 +187,6 @@ def _patterns(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(fields.get(name, "").replace(",", " ").split()) or ("*",)
 
 
-async def _note(pages: Pages, visit: PageRequest, decision: str, token: AccessToken) -> None:
+async def _note(visit: PageRequest, decision: str, token: AccessToken) -> None:
     details = {"name": token.name, "id": token.id, "scope": scope_of(token)}
-    await write_down(pages, visit, AuditEntry("token", decision=decision, details=details))
+    await visit.view.note(AuditEntry("token", decision=decision, details=details))

@@ -5,16 +5,14 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from urllib.parse import urlencode
 
 from toolcrib.config.lock import timestamp
 from toolcrib.core.audit import AuditEntry
 from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found, see_other
-from toolcrib.server.router import RouteSpec, is_own_origin
+from toolcrib.server.router import is_own_origin
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.render import Pages, go_on, write_down
-from toolcrib.stores.paths import state_directory
+from toolcrib.server.web.render import PageRoutes, Pages, go_on
 
 GUESSES = 10
 GUESSES_S = 60.0
@@ -45,27 +43,33 @@ class Guesses:
         self._wrong.setdefault(peer, deque()).append(self.now())
         return 0.0
 
+    def refuse(self, visit: PageRequest, words: str) -> tuple[str, int]:
+        """What to say of a wrong token, and with which status."""
+        peer = visit.request.peer
+        wait_s = self.note_wrong(str(peer[0]) if isinstance(peer, tuple) and peer else "")
+        return (f"Too many wrong tokens. Try again in {wait_s:.0f} seconds.", 429) if wait_s else (words, 403)
 
-def sign_in_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSpec]:
-    """The routes of signing in and out."""
-    counted, sign_ins = guesses or Guesses(), pages.premises.sign_ins
 
-    async def show(visit: PageRequest) -> HttpAnswer:
+def sign_in_routes() -> PageRoutes:
+    """Signing in and out."""
+    routes, guesses = PageRoutes(), Guesses()
+
+    @routes.get("/signin")
+    async def show(pages: Pages, visit: PageRequest) -> HttpAnswer:
         link = visit.query.get("link")
         if link is None or visit.request.method != b"GET":
             return _form(pages, visit)
         return _follow(pages, visit, link)
 
-    async def take(visit: PageRequest) -> HttpAnswer:
+    @routes.post("/signin")
+    async def take(pages: Pages, visit: PageRequest) -> HttpAnswer:
         if not is_own_origin(visit.request):
             raise HttpProblem(403, "HTTP_WRONG_ORIGIN", "Pages of another address may not sign you in.")
-        fields = visit.form()
+        fields, sign_ins = visit.form(), visit.served.sign_ins
         caller = sign_ins.use_token(fields.get("token", ""))
         if caller is None:
             # Looked at first: on this machine everybody has the same address, and guessing must lock nobody out.
-            wait_s = counted.note_wrong(_peer(visit))
-            told = f"Too many wrong tokens. Try again in {wait_s:.0f} seconds." if wait_s else TOKEN_WRONG
-            return _form(pages, visit, told, 429 if wait_s else 403)
+            return _form(pages, visit, *guesses.refuse(visit, TOKEN_WRONG))
         wanted = safe_place(fields.get("next", "/"))
         if sign_ins.is_home(caller, visit.request):
             return see_other(wanted, (sign_ins.cookie_header(sign_ins.begin(caller, visit.request)),))
@@ -74,17 +78,15 @@ def sign_in_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSp
         link = f"{sign_ins.make_link(caller)}&{urlencode({'next': wanted})}"
         return pages.render_bare("signed_in.html", wanted=link)
 
-    async def leave(visit: PageRequest) -> HttpAnswer:
+    @routes.post("/signout")
+    async def leave(_: Pages, visit: PageRequest) -> HttpAnswer:
+        sign_ins = visit.served.sign_ins
         if visit.form().get("everywhere"):
             sign_ins.end(visit.caller)
         sign_ins.sign_out(visit.request)
         return see_other("/signin", (sign_ins.cookie_header(""),))
 
-    return [
-        RouteSpec("GET", "/signin", show),
-        RouteSpec("POST", "/signin", take),
-        RouteSpec("POST", "/signout", leave),
-    ]
+    return routes
 
 
 LINK_USED = "This link was used before, or is too old. Make a new one, or use a token."
@@ -96,7 +98,7 @@ TOKEN_WRONG = "This token is not known here, or has ended. Check that you copied
 
 def _follow(pages: Pages, visit: PageRequest, link: str) -> HttpAnswer:
     """Sign in whoever follows a link; at another name of this server, its cookie would not count."""
-    sign_ins, wanted = pages.premises.sign_ins, safe_place(visit.query.get("next", "/"))
+    sign_ins, wanted = visit.served.sign_ins, safe_place(visit.query.get("next", "/"))
     place, cookie = sign_ins.place_of(link), sign_ins.use_link(link, visit.request)
     if cookie is not None:
         return _signed_in(pages, visit, cookie, wanted)
@@ -107,7 +109,7 @@ def _follow(pages: Pages, visit: PageRequest, link: str) -> HttpAnswer:
 
 def _signed_in(pages: Pages, visit: PageRequest, cookie: str, wanted: str) -> HttpAnswer:
     """Go on; a browser sent by another site would not show its new cookie right away, so a page of ours sends it on."""
-    kept = pages.premises.sign_ins.cookie_header(cookie)
+    kept = visit.served.sign_ins.cookie_header(cookie)
     if visit.request.header(b"sec-fetch-site") != b"cross-site":
         return see_other(wanted, (kept,))
     page = pages.render_bare("signed_in.html", wanted=wanted)
@@ -115,7 +117,7 @@ def _signed_in(pages: Pages, visit: PageRequest, cookie: str, wanted: str) -> Ht
 
 
 def _form(pages: Pages, visit: PageRequest, problem: str = "", status: int = 200) -> HttpAnswer:
-    pages.premises.sign_ins.make_token()
+    visit.served.sign_ins.make_token()
     comes_from_elsewhere = visit.request.header(b"sec-fetch-site") == b"cross-site" and "link" not in visit.query
     return pages.render_bare(
         "sign_in.html",
@@ -123,13 +125,8 @@ def _form(pages: Pages, visit: PageRequest, problem: str = "", status: int = 200
         problem=problem,
         wanted=safe_place(visit.query.get("next", "/")),
         try_again=comes_from_elsewhere and status == 200,
-        token_file=shown_path(pages, state_directory(pages.premises.project.around.env) / "token"),
+        token_file=pages.token_file,
     )
-
-
-def shown_path(pages: Pages, path: Path) -> str:
-    """A path as a person writes it."""
-    return pages.at_home(path)
 
 
 def safe_place(wanted: str) -> str:
@@ -138,56 +135,48 @@ def safe_place(wanted: str) -> str:
     return wanted if is_here and wanted.isascii() and wanted.isprintable() else "/"
 
 
-def _peer(visit: PageRequest) -> str:
-    peer = visit.request.peer
-    return str(peer[0]) if isinstance(peer, tuple) and peer else ""
-
-
 BROWSERS = (("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"))
 SYSTEMS = tuple((mark, mark) for mark in ("Android", "iPhone", "Windows", "Mac OS", "Linux"))
 
 
-def session_routes(pages: Pages, guesses: Guesses | None = None) -> list[RouteSpec]:
-    """The list, its forms, and the question."""
-    counted, sign_ins = guesses or Guesses(), pages.premises.sign_ins
+def session_routes() -> PageRoutes:
+    """Browsers that are signed in, and the question who somebody is."""
+    routes, guesses = PageRoutes(), Guesses()
 
-    def moment(at: float) -> str:
-        return timestamp(datetime.now(UTC) - timedelta(seconds=sign_ins.age_s(at)))
-
-    async def show(visit: PageRequest) -> HttpAnswer:
+    @routes.get("/settings/sessions")
+    async def show(pages: Pages, visit: PageRequest) -> HttpAnswer:
         visit.need_known()
-        own = visit.signed_in.session if visit.signed_in is not None else ""
+        own, sign_ins = visit.signed_in.session if visit.signed_in is not None else "", visit.served.sign_ins
+
+        def moment(at: float) -> str:
+            return timestamp(datetime.now(UTC) - timedelta(seconds=sign_ins.age_s(at)))
+
         rows = [
             (each, name_browser(each.browser), moment(each.began), moment(each.seen), each.id == own)
             for each in sign_ins.sessions(visit.caller)
         ]
         return pages.render(visit, "settings/sessions.html", rows=rows)
 
-    async def end(visit: PageRequest) -> HttpAnswer:
+    @routes.post("/settings/sessions/{id}/end")
+    async def end(_: Pages, visit: PageRequest) -> HttpAnswer:
         visit.need_known()
-        if not sign_ins.end(visit.caller, visit.params["id"]):
+        if not visit.served.sign_ins.end(visit.caller, visit.params["id"]):
             raise not_found("session", visit.params["id"], "It may have ended.")
         return go_on("/settings/sessions", "signed_out")
 
-    async def ask(visit: PageRequest) -> HttpAnswer:
+    @routes.get("/confirm")
+    async def ask(pages: Pages, visit: PageRequest) -> HttpAnswer:
         return _question(pages, visit)
 
-    async def confirm(visit: PageRequest) -> HttpAnswer:
+    @routes.post("/confirm")
+    async def confirm(pages: Pages, visit: PageRequest) -> HttpAnswer:
         fields = visit.form()
-        if sign_ins.confirm(visit.request, fields.get("token", "")):
-            await write_down(pages, visit, AuditEntry("session", decision="confirmed"))
+        if visit.served.sign_ins.confirm(visit.request, fields.get("token", "")):
+            await visit.view.note(AuditEntry("session", decision="confirmed"))
             return see_other(safe_place(fields.get("next", "/")))
-        peer = visit.request.peer
-        wait_s = counted.note_wrong(str(peer[0]) if isinstance(peer, tuple) else "")
-        told = f"Too many wrong tokens. Try again in {wait_s:.0f} seconds." if wait_s else "This is not your token."
-        return _question(pages, visit, told, 429 if wait_s else 403)
+        return _question(pages, visit, *guesses.refuse(visit, "This is not your token."))
 
-    return [
-        RouteSpec("GET", "/settings/sessions", show),
-        RouteSpec("POST", "/settings/sessions/{id}/end", end),
-        RouteSpec("GET", "/confirm", ask),
-        RouteSpec("POST", "/confirm", confirm),
-    ]
+    return routes
 
 
 def _question(pages: Pages, visit: PageRequest, problem: str = "", status: int = 200) -> HttpAnswer:
@@ -198,7 +187,7 @@ def _question(pages: Pages, visit: PageRequest, problem: str = "", status: int =
         status=status,
         problem=problem,
         wanted=safe_place(given.get("next", "/")),
-        token_file=shown_path(pages, state_directory(pages.premises.project.around.env) / "token"),
+        token_file=pages.token_file,
     )
 
 

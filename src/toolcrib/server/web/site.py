@@ -1,7 +1,7 @@
 """All addresses of the page, as one list of routes."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from urllib.parse import quote, urlencode
 
@@ -9,93 +9,113 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.tasks import TaskScope
 from toolcrib.server.answers import HTML, TITLES, HttpAnswer, HttpProblem, json_answer, see_other
 from toolcrib.server.identity.sign_in import SAFE
-from toolcrib.server.router import Entering, Respond, Router, RouteSpec, Threshold
+from toolcrib.server.router import Entering, Router, RouteSpec, Threshold
+from toolcrib.server.router import Respond as Answer
 from toolcrib.server.views.costs import RecentUsage
 from toolcrib.server.visit import NOT_CONFIRMED, PageRequest, ServedProject
-from toolcrib.server.web.approvals_page import approvals_routes
-from toolcrib.server.web.audit_page import audit_routes
-from toolcrib.server.web.calls_page import calls_routes
-from toolcrib.server.web.connect_page import connect_routes, import_routes
-from toolcrib.server.web.kb_page import kb_routes
+from toolcrib.server.web import (
+    approvals_page,
+    audit_page,
+    calls_page,
+    connect_page,
+    kb_page,
+    server_form_page,
+    servers_page,
+    settings_page,
+    tools_page,
+)
 from toolcrib.server.web.overview_page import Samples, overview_routes
-from toolcrib.server.web.render import PLACES, Pages, compile_templates, me_of
-from toolcrib.server.web.server_form_page import form_routes
-from toolcrib.server.web.servers_page import deed_routes, servers_routes
-from toolcrib.server.web.settings_page import settings_routes, token_routes
+from toolcrib.server.web.render import PLACES, PageRoutes, Pages, Respond, compile_templates
 from toolcrib.server.web.sign_in_page import session_routes, sign_in_routes
-from toolcrib.server.web.static_files import accepts_gzip, finish
-from toolcrib.server.web.tools_page import tool_deed_routes, tools_routes
+from toolcrib.server.web.static_files import accepts_gzip, finish, load_static_files
+from toolcrib.server.web.tool_rows import tool_address
 from toolcrib.transports.http.server import Exchange, Request
 
-
-def work_routes(pages: Pages) -> list[RouteSpec]:
-    """Their routes."""
-    return [
-        *tools_routes(pages),
-        *tool_deed_routes(pages),
-        *calls_routes(pages),
-        *approvals_routes(pages),
-        *audit_routes(pages),
-        *kb_routes(pages),
-    ]
-
-
+ROUTES = PageRoutes()
 MOST = 12
 FEWEST_LETTERS = 4
 
 
-def palette_routes(pages: Pages) -> list[RouteSpec]:
-    """The one address the palette asks."""
-
-    async def look(visit: PageRequest) -> HttpAnswer:
-        visit.need_known()
-        wanted = visit.query.get("q", "").strip().lower()[:100]
-        found = list(islice(_find(pages, visit, wanted), MOST))
-        return json_answer([*found, *await _meant(pages, visit, wanted, found)])
-
-    return [RouteSpec("GET", "/palette.json", look)]
+@ROUTES.get("/palette.json")
+async def _find_anything(_: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    wanted = visit.word("q", 100).lower()
+    found = list(islice(_named(visit, wanted), MOST))
+    return json_answer([*found, *await _meant(visit, wanted, found)])
 
 
-def _find(pages: Pages, visit: PageRequest, wanted: str) -> Iterator[dict[str, str]]:
-    is_operator, crib = me_of(visit).is_operator, pages.premises.crib
+def _named(visit: PageRequest, wanted: str) -> Iterator[dict[str, str]]:
+    view = visit.view
     for place in PLACES:
-        if place.path in pages.paths and wanted in place.name.lower() and (is_operator or not place.for_operators):
+        if wanted in place.name.lower() and (view.is_operator or not place.for_operators):
             yield {"name": place.name, "kind": "page", "href": place.path}
-    if is_operator and wanted:
-        for name in sorted((*crib.shelves, *crib.disabled)):
+    if view.is_operator and wanted:
+        for name in view.server_names():
             if wanted in name.lower():
                 yield {"name": name, "kind": "server", "href": f"/servers/{quote(name, safe='')}"}
-    if "/tools/{name}" in pages.paths and wanted:
-        for route in crib.catalog.visible_to(visit.caller.grants):
+    if wanted:
+        for route in view.usable():
             if wanted in route.name.lower():
                 yield _tool(route.name)
 
 
-async def _meant(pages: Pages, visit: PageRequest, wanted: str, found: list[dict[str, str]]) -> list[dict[str, str]]:
+async def _meant(visit: PageRequest, wanted: str, found: list[dict[str, str]]) -> list[dict[str, str]]:
     """Tools for what was typed, where there is room; a word of few letters says too little."""
-    room = MOST - len(found)
-    if "/tools/{name}" not in pages.paths or len(wanted) < FEWEST_LETTERS or not room:
+    room, named = MOST - len(found), {entry["name"] for entry in found}
+    if len(wanted) < FEWEST_LETTERS or not room:
         return []
-    crib, named = pages.premises.crib, {entry["name"] for entry in found}
-    others = [route for route in crib.catalog.visible_to(visit.caller.grants) if route.name not in named]
-    return [_tool(hit.route.name) for hit in await crib.find(wanted, room, among=others)]
+    others = [route for route in visit.view.usable() if route.name not in named]
+    return [_tool(hit.route.name) for hit in await visit.view.find(wanted, room, others)]
 
 
 def _tool(name: str) -> dict[str, str]:
-    return {"name": name, "kind": "tool", "href": f"/tools/{quote(name, safe='')}"}
+    return {"name": name, "kind": "tool", "href": tool_address(name)}
+
+
+@ROUTES.get("/static/{version}/{path...}")
+async def _static(_: Pages, visit: PageRequest) -> HttpAnswer:
+    return load_static_files().answer(visit.params["version"], visit.params["path"], packed=accepts_gzip(visit))
+
+
+@ROUTES.get("/favicon.ico")
+async def _favicon(_: Pages, visit: PageRequest) -> HttpAnswer:
+    return load_static_files().answer("", "icon.svg", packed=accepts_gzip(visit))
+
+
+@ROUTES.get("/{path...}")
+async def _nothing(_: Pages, visit: PageRequest) -> HttpAnswer:
+    raise HttpProblem(404, "HTTP_NOT_FOUND", f"There is nothing at /{visit.params['path']}.")
+
+
+FIXED = (
+    ROUTES,
+    servers_page.ROUTES,
+    server_form_page.ROUTES,
+    connect_page.ROUTES,
+    settings_page.ROUTES,
+    tools_page.ROUTES,
+    calls_page.ROUTES,
+    approvals_page.ROUTES,
+    audit_page.ROUTES,
+    kb_page.ROUTES,
+)
+"""The pages of every site; a new one is added here. The others remember something of their own."""
 
 
 class WebPages(Router):
     """The page, with what it does beside answering."""
 
-    def __init__(self, premises: ServedProject, entering: Entering, emit: Emit) -> None:
-        self.pages = Pages(premises)
+    def __init__(self, served: ServedProject, entering: Entering, emit: Emit) -> None:
+        self.pages = Pages(served)
         self._beside = TaskScope(lambda name, error: emit(Event(f"{name}.failed", "error", {"error": repr(error)})))
-        samples = Samples(premises.crib.metrics)
-        recent = RecentUsage(lambda: premises.project.audit_log, self._beside)
-        routes = [*web_routes(self.pages, samples, recent), *_fixed_routes(self.pages)]
+        samples = Samples(served.project.crib.metrics)
+        recent = RecentUsage(lambda: served.project.audit_log, self._beside)
+        every = (*FIXED, overview_routes(samples, recent), sign_in_routes(), session_routes())
+        routes = [
+            RouteSpec(method, path, self._guarded(respond)) for one in every for method, path, respond in one.routes
+        ]
         self.pages.paths = frozenset(route.path for route in routes if route.method == "GET")
-        super().__init__(_finished(routes), Threshold(entering, is_open), emit, show=self._show_problem)
+        super().__init__(routes, Threshold(entering, is_open), emit, show=self._show_problem, served=served)
         self._beside.spawn(samples.run(), "web.samples")
         self._is_warming, self._warm = False, asyncio.Event()
 
@@ -109,7 +129,7 @@ class WebPages(Router):
     async def _compile(self) -> None:
         """In a thread, and nobody is answered before: on the loop it would hold up every call for as long."""
         try:
-            await asyncio.to_thread(lambda: compile_templates(self.pages.environment))
+            await asyncio.to_thread(compile_templates)
         finally:
             self._warm.set()
 
@@ -122,65 +142,20 @@ class WebPages(Router):
         await self._beside.close()
         await super().close()
 
+    def _guarded(self, respond: Respond) -> Answer:
+        async def guarded(visit: PageRequest) -> HttpAnswer | None:
+            answer = await respond(self.pages, visit)
+            return finish(visit, answer) if answer is not None else None
+
+        return guarded
+
     def _show_problem(self, visit: PageRequest | None, problem: HttpProblem) -> HttpAnswer:
         return finish(visit, show_problem(self.pages, visit, problem))
-
-
-def web_router(premises: ServedProject, entering: Entering, emit: Emit) -> Router:
-    """The page."""
-    return WebPages(premises, entering, emit)
-
-
-def web_routes(pages: Pages, samples: Samples, recent: RecentUsage) -> list[RouteSpec]:
-    """Every page; a new one is added here."""
-    return [
-        *sign_in_routes(pages),
-        *palette_routes(pages),
-        *overview_routes(pages, samples, recent),
-        *servers_routes(pages),
-        *deed_routes(pages),
-        *form_routes(pages),
-        *import_routes(pages),
-        *connect_routes(pages),
-        *settings_routes(pages),
-        *token_routes(pages),
-        *session_routes(pages),
-        *work_routes(pages),
-    ]
 
 
 def is_open(path: bytes) -> bool:
     """What everybody may see: the way in, and the files that make it look like something."""
     return path in (b"/signin", b"/favicon.ico") or path.startswith(b"/static/")
-
-
-def _fixed_routes(pages: Pages) -> list[RouteSpec]:
-    async def static(visit: PageRequest) -> HttpAnswer:
-        return pages.static.answer(visit.params["version"], visit.params["path"], packed=accepts_gzip(visit))
-
-    async def favicon(visit: PageRequest) -> HttpAnswer:
-        return pages.static.answer("", "icon.svg", packed=accepts_gzip(visit))
-
-    async def nothing(visit: PageRequest) -> HttpAnswer:
-        raise HttpProblem(404, "HTTP_NOT_FOUND", f"There is nothing at /{visit.params['path']}.")
-
-    return [
-        RouteSpec("GET", "/static/{version}/{path...}", static),
-        RouteSpec("GET", "/favicon.ico", favicon),
-        RouteSpec("GET", "/{path...}", nothing),
-    ]
-
-
-def _finished(routes: Iterable[RouteSpec]) -> list[RouteSpec]:
-    return [RouteSpec(route.method, route.path, _guarded(route.respond), route.about) for route in routes]
-
-
-def _guarded(respond: Respond) -> Respond:
-    async def guarded(visit: PageRequest) -> HttpAnswer | None:
-        answer = await respond(visit)
-        return finish(visit, answer) if answer is not None else None
-
-    return guarded
 
 
 def show_problem(pages: Pages, visit: PageRequest | None, problem: HttpProblem) -> HttpAnswer:

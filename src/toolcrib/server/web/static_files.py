@@ -4,6 +4,7 @@ import gzip
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -54,8 +55,9 @@ class StaticFiles:
         return HttpAnswer(200, found.content, found.kind, (kept, PACKED[1]))
 
 
+@cache
 def load_static_files() -> StaticFiles:
-    """Read every file that has a type we serve."""
+    """Read every file that has a type we serve, the first time somebody asks."""
     found = dict(sorted(_walk(files("toolcrib.server.web") / "static", "")))
     digest = hashlib.sha256()
     for path, content in found.items():

@@ -6,8 +6,11 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pprint import pformat
 from typing import Any
 from urllib.parse import quote
+
+import msgspec
 
 from toolcrib.core.call import ToolResult
 from toolcrib.schema.text import printable
@@ -86,8 +89,6 @@ def _is_repeated(text: str, structured: Any, said: str | None) -> bool:
         return True
     if structured is None:
         return False
-    import msgspec
-
     try:
         return bool(msgspec.json.decode(text) == structured)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -206,6 +207,4 @@ def _python(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _literal(arguments: dict[str, Any]) -> str:
-    from pprint import pformat
-
     return pformat(arguments, width=90, sort_dicts=False).replace("\n", "\n        ")

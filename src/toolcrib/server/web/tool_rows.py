@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from toolcrib.catalog.catalog import Route
 from toolcrib.core.access import NATIVE
-from toolcrib.crib.crib import Crib
 from toolcrib.schema.text import printable
 from toolcrib.server.answers import not_found
+from toolcrib.server.rest.tools import has_words
+from toolcrib.server.views.caller import CallerView
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.schema_parts import brief
 
@@ -34,8 +35,7 @@ class ToolFilter:
     @classmethod
     def of(cls, visit: PageRequest) -> "ToolFilter":
         """From an address."""
-        query = visit.query
-        return cls(*(query.get(name, "").strip()[:200] for name in ("q", "server", "level", "policy")))
+        return cls(*map(visit.word, cls.__slots__))
 
     @property
     def is_anything(self) -> bool:
@@ -44,9 +44,8 @@ class ToolFilter:
 
     def address(self, page: int = 1) -> str:
         """Where this is shown."""
-        found = {name: getattr(self, name) for name in self.__slots__ if getattr(self, name)}
-        query = urlencode(found | ({"page": str(page)} if page > 1 else {}))
-        return f"/tools?{query}" if query else "/tools"
+        found = {name: value for name, value in asdict(self).items() if value}
+        return place_with("/tools", found | ({"page": str(page)} if page > 1 else {}))
 
     def fits(self, route: Route, words: Sequence[str]) -> bool:
         """Whether a tool is wanted."""
@@ -56,8 +55,12 @@ class ToolFilter:
             return False
         if self.policy and self.policy != (HELD if route.held else route.policy):
             return False
-        text = f"{route.name} {route.tool.description}".casefold() if words else ""
-        return all(word in text for word in words)
+        return has_words(route, words)
+
+
+def place_with(path: str, query: Mapping[str, str]) -> str:
+    """An address, with a query if there is one."""
+    return f"{path}?{urlencode(query)}" if query else path
 
 
 def tool_address(name: str) -> str:
@@ -65,21 +68,15 @@ def tool_address(name: str) -> str:
     return f"/tools/{quote(name, safe='')}"
 
 
-def visible(crib: Crib, visit: PageRequest) -> list[Route]:
-    """What somebody is shown: operators everything, others what they may use."""
-    return list(crib.catalog.routes.values()) if visit.is_operator() else crib.catalog.visible_to(visit.caller.grants)
-
-
-def known_tool(crib: Crib, visit: PageRequest) -> Route:
+def known_tool(visit: PageRequest) -> Route:
     """The tool an address names, if its visitor may know of it."""
-    name = visit.params["name"]
-    route = crib.lookup(name)
-    if route is None or (not visit.is_operator() and route not in crib.catalog.visible_to(visit.caller.grants)):
-        raise not_found("tool", name, "Look for it in the list of tools.")
+    route = visit.view.tool(visit.params["name"])
+    if route is None:
+        raise not_found("tool", visit.params["name"], "Look for it in the list of tools.")
     return route
 
 
-async def find_tools(crib: Crib, routes: Sequence[Route], wanted: ToolFilter) -> list[Route]:
+async def find_tools(view: CallerView, routes: Sequence[Route], wanted: ToolFilter) -> list[Route]:
     """What holds all the words, names that begin with the first one before others; if nothing does, what is meant."""
     words = wanted.q.casefold().split()
     found = [route for route in routes if wanted.fits(route, words)]
@@ -87,7 +84,7 @@ async def find_tools(crib: Crib, routes: Sequence[Route], wanted: ToolFilter) ->
         return found
     if not found:
         others = [route for route in routes if wanted.fits(route, ())]
-        return [hit.route for hit in await crib.find(wanted.q, MEANT, among=others)]
+        return [hit.route for hit in await view.find(wanted.q, MEANT, others)]
     return sorted(found, key=lambda route: (*_rank(route.name.casefold(), route.original_name.casefold(), words[0]),))
 
 

@@ -1,25 +1,22 @@
 """The tools: a list one can search, and everything about one of them."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from toolcrib.calls.metrics import BOUNDS_S
 from toolcrib.catalog.catalog import Route
-from toolcrib.catalog.entries import known_to, missing_servers
 from toolcrib.core.access import NATIVE, Decision, decide
-from toolcrib.core.audit import AuditEntry
-from toolcrib.core.errors import PermissionDenied
 from toolcrib.core.kinds import Policy
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.crib.crib import Crib
 from toolcrib.schema.check import compile_check
-from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found
-from toolcrib.server.router import RouteSpec
-from toolcrib.server.views.tools import SEEN_LENGTH, change_of, check_seen, listed_tool
+from toolcrib.server.answers import HttpAnswer, HttpProblem, not_found, see_other, unfit
+from toolcrib.server.rest.approvals import accept_tool
+from toolcrib.server.views.caller import CallerView
+from toolcrib.server.views.tools import SEEN_LENGTH
 from toolcrib.server.visit import PageRequest
-from toolcrib.server.web.call_rows import call_row, may_see
-from toolcrib.server.web.render import Pages, go_on
+from toolcrib.server.web.call_rows import shown_call
+from toolcrib.server.web.render import PageRoutes, Pages, go_on
 from toolcrib.server.web.schema_form import (
     Fields,
     FormField,
@@ -42,7 +39,6 @@ from toolcrib.server.web.tool_rows import (
     find_tools,
     known_tool,
     tool_address,
-    visible,
 )
 
 
@@ -109,52 +105,32 @@ def _misfits(route: Route, arguments: Mapping[str, Any]) -> dict[Path, str]:
     return found
 
 
-async def run_try(crib: Crib, route: Route, visit: PageRequest, arguments: Mapping[str, Any]) -> ShownResult:
-    """Call the tool as whoever visits."""
-    call = crib.request(route.name, dict(arguments), visit.caller)
-    began = time.perf_counter()
-    result = await crib.run(call)
-    return outcome_of(result, time.perf_counter() - began, call.id)
-
-
+ROUTES = PageRoutes()
 CALLS_SHOWN = 10
 ABOUT = 160
+LARGEST_TRY = 200_000
 POLICIES = tuple(Policy)
-
-
-def tools_routes(pages: Pages) -> list[RouteSpec]:
-    """The routes of the catalogue."""
-
-    async def ls(visit: PageRequest) -> HttpAnswer:
-        visit.need_known()
-        return pages.render(visit, "tools/list.html", **await _listed(pages, visit))
-
-    async def show(visit: PageRequest) -> HttpAnswer:
-        visit.need_known()
-        crib, name = pages.premises.crib, visit.params["name"]
-        if crib.lookup(name) is None and visit.is_operator() and name in crib.catalog.left_out:
-            return pages.render(visit, "tools/left_out.html", name=name, story=crib.explain(name), **_RULES)
-        route = known_tool(crib, visit)
-        return render_tool(pages, visit, route, first_try(route, visit.query))
-
-    return [RouteSpec("GET", "/tools", ls), RouteSpec("GET", "/tools/{name}", show)]
-
-
 _RULES: dict[str, Any] = {"policies": POLICIES}
 
 
-async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
-    crib, wanted = pages.premises.crib, ToolFilter.of(visit)
-    routes = visible(crib, visit)
-    found = await find_tools(crib, routes, wanted)
+@ROUTES.get("/tools")
+async def _list(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    return pages.render(visit, "tools/list.html", **await _listed(visit))
+
+
+async def _listed(visit: PageRequest) -> dict[str, Any]:
+    view, wanted = visit.view, ToolFilter.of(visit)
+    routes = view.tools()
+    found = await find_tools(view, routes, wanted)
     last = max(1, -(-len(found) // PAGE))
     page = min(max(1, visit.number("page", 1, 100_000)), last)
     first = (page - 1) * PAGE
-    hidden = crib.catalog.left_out if visit.is_operator() and wanted.policy == Policy.DISABLE else {}
+    hidden = view.catalog.left_out if view.is_operator and wanted.policy == Policy.DISABLE else {}
     return {
         "wanted": asdict(wanted),
         "is_filtered": not wanted.is_anything,
-        "rows": [_row(pages, route) for route in found[first : first + PAGE]],
+        "rows": [_row(view, route) for route in found[first : first + PAGE]],
         "hidden": [(name, tool_address(name), why.reason) for name, why in sorted(hidden.items())[:PAGE]],
         "first": first + 1,
         "total": len(found),
@@ -163,15 +139,15 @@ async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
         "after": wanted.address(page + 1) if page < last else "",
         "servers": sorted({route.server or NATIVE for route in routes}),
         "levels": [str(level) for level in SecurityLevel],
-        "missing": known_to(missing_servers(crib.shelves), visit.caller.grants),
-        "states": [*POLICIES, HELD] if visit.is_operator() else [Policy.ALLOW, Policy.ASK],
+        "missing": view.missing(),
+        "states": [*POLICIES, HELD] if view.is_operator else [Policy.ALLOW, Policy.ASK],
     }
 
 
-def _row(pages: Pages, route: Route) -> dict[str, Any]:
-    tally = pages.premises.crib.metrics.tools.get(route.name)
+def _row(view: CallerView, route: Route) -> dict[str, Any]:
+    tally = view.tally(route.name)
     return {
-        "tool": listed_tool(pages.premises.crib, route),
+        "tool": view.listed(route),
         "href": tool_address(route.name),
         "about": _brief(route.tool.description),
         "calls": tally.executed if tally else 0,
@@ -184,14 +160,22 @@ def _brief(text: str) -> str:
     return line if len(line) <= ABOUT else f"{line[:ABOUT].rsplit(' ', 1)[0]} …"
 
 
+@ROUTES.get("/tools/{name}")
+async def _show(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    view, name = visit.view, visit.params["name"]
+    if view.is_operator and name in view.catalog.left_out and view.tool(name) is None:
+        return pages.render(visit, "tools/left_out.html", name=name, story=view.explain(name), **_RULES)
+    route = known_tool(visit)
+    return render_tool(pages, visit, route, first_try(route, visit.query))
+
+
 def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, status: int = 200) -> HttpAnswer:
     """The page of one tool."""
-    premises, tool, is_operator = pages.premises, route.tool, visit.is_operator()
-    crib = premises.crib
-    shelf = crib.shelves.get(route.server)
-    calls = crib.live.of_tool(route.name, 100) if crib.live is not None else []
-    tally = crib.metrics.tools.get(route.name) if is_operator else None
-    change = change_of(crib, route) if is_operator and route.held else None
+    view, tool, served = visit.view, route.tool, visit.served
+    shelf = view.shelf(route.server)
+    tally = view.tally(route.name) if view.is_operator else None
+    change = view.change(route) if view.is_operator and route.held else None
     return pages.render(
         visit,
         "tools/show.html",
@@ -206,16 +190,16 @@ def render_tool(pages: Pages, visit: PageRequest, route: Route, trying: Trying, 
         tokens=route.tokens,
         hints=_hints(route),
         pin=shelf.record.pins.get(route.original_name) if shelf else None,
-        story=crib.explain(route.name) if is_operator else None,
+        story=view.explain(route.name),
         change=change,
         changes=changes_between(change.old, change.new) if change else [],
         tally=tally,
         durations=_durations(tally.durations) if tally else ([], []),
-        calls=[call_row(call, crib.live) for call in calls if may_see(visit, call)][:CALLS_SHOWN],
+        calls=[shown_call(view, call) for call in view.calls(100, route.name)[:CALLS_SHOWN]],
         trying=trying,
         can_run=decide(visit.caller.grants, route.reach) in (Decision.ALLOWED, Decision.ASK),
         asks=route.policy == Policy.ASK,
-        snippets=snippets(route.name, trying.arguments, premises.url, needs_token=premises.needs_token),
+        snippets=snippets(route.name, trying.arguments, served.url, needs_token=served.needs_token),
         snippets_open=status == 200 and trying.is_shown,
         **_RULES,
     )
@@ -229,8 +213,6 @@ def _hints(route: Route) -> list[str]:
 
 def _durations(counts: list[int]) -> tuple[list[int], list[str]]:
     """How long calls took, from the first class that has any to the last."""
-    from toolcrib.calls.metrics import BOUNDS_S
-
     labels = [*(f"up to {_short(bound)}" for bound in BOUNDS_S), f"over {_short(BOUNDS_S[-1])}"]
     used = [place for place, count in enumerate(counts) if count]
     if not used:
@@ -243,85 +225,51 @@ def _short(seconds: float) -> str:
     return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s"
 
 
-LARGEST_TRY = 200_000
-
-
-def tool_deed_routes(pages: Pages) -> list[RouteSpec]:
-    """The routes of what can be done."""
-
-    async def attempt(visit: PageRequest) -> HttpAnswer:
-        visit.need_known()
-        _refuse_large(visit)
-        route, sent = known_tool(pages.premises.crib, visit), visit.form()
-        trying = read_try(route, sent)
-        if trying.is_wrong:
-            return render_tool(pages, visit, route, trying, 422)
-        if sent.get("do") == "run":
-            outcome = await run_try(pages.premises.crib, route, visit, trying.arguments)
-            return render_tool(pages, visit, route, replace(trying, outcome=outcome))
-        return render_tool(pages, visit, route, replace(trying, is_shown=True))
-
-    async def set_policy(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        name, policy = _any_tool(pages, visit), visit.form().get("policy", "")
-        if policy not in POLICIES:
-            raise HttpProblem(422, "TOOL_INVALID_INPUT", f"A policy is one of {', '.join(POLICIES)}.")
-        caller, premises = visit.caller, pages.premises
-        entry = AuditEntry("policy", name, caller=caller.id, caller_kind=caller.kind, decision=policy)
-        await premises.crib.audit.commit(entry)
-        await premises.project.set_policy(name, policy)
-        route = premises.crib.lookup(name)
-        holds = (route.policy if route is not None else Policy.DISABLE) == policy
-        return go_on(tool_address(name), "policy" if holds else "policy_overruled", name)
-
-    async def approve(visit: PageRequest) -> HttpAnswer:
-        visit.need_operator()
-        fields = visit.form()
-        name, seen = visit.params["name"], fields.get("seen", "")
-        await approve_tool(pages, visit, name, seen)
-        place = "/approvals" if fields.get("next") == "approvals" else tool_address(name)
-        return go_on(place, "accepted", name)
-
-    return [
-        RouteSpec("POST", "/tools/{name}/try", attempt),
-        RouteSpec("GET", "/tools/{name}/try", _back),
-        RouteSpec("POST", "/tools/{name}/policy", set_policy),
-        RouteSpec("POST", "/tools/{name}/approve", approve),
-    ]
-
-
-def _refuse_large(visit: PageRequest) -> None:
-    """What was sent is shown again, several times over; while that is made, nobody else is served."""
+@ROUTES.post("/tools/{name}/try")
+async def _try(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
     if len(visit.request.body) > LARGEST_TRY:
+        # What was sent is shown again, several times over; while that is made, nobody else is served.
         detail = "This is too much for the page. Call the tool over REST or with `toolcrib call`."
         raise HttpProblem(413, "HTTP_BODY_TOO_LARGE", detail)
+    route, sent = known_tool(visit), visit.form()
+    trying = read_try(route, sent)
+    if trying.is_wrong:
+        return render_tool(pages, visit, route, trying, 422)
+    if sent.get("do") != "run":
+        return render_tool(pages, visit, route, replace(trying, is_shown=True))
+    ran = await visit.view.run(route.name, trying.arguments)
+    outcome = outcome_of(ran.result, ran.duration_s, ran.call.id)
+    return render_tool(pages, visit, route, replace(trying, outcome=outcome))
 
 
-async def _back(visit: PageRequest) -> HttpAnswer:
+@ROUTES.get("/tools/{name}/try")
+async def _back(_: Pages, visit: PageRequest) -> HttpAnswer:
     """Whoever reloads what came of a form begins anew."""
-    from toolcrib.server.answers import see_other
-
     return see_other(tool_address(visit.params["name"]))
 
 
-def _any_tool(pages: Pages, visit: PageRequest) -> str:
-    """The name of a tool that is there, or that a policy keeps away."""
-    name, catalog = visit.params["name"], pages.premises.crib.catalog
-    if name not in catalog.routes and name not in catalog.left_out:
+@ROUTES.post("/tools/{name}/policy")
+async def _set_policy(_: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    view, name, policy = visit.view, visit.params["name"], visit.form().get("policy", "")
+    if name not in view.catalog.routes and name not in view.catalog.left_out:
         raise not_found("tool", name)
-    return name
+    if policy not in POLICIES:
+        raise unfit(f"A policy is one of {', '.join(POLICIES)}.")
+    await view.set_policy(name, policy)
+    route = view.tool(name)
+    holds = (route.policy if route is not None else Policy.DISABLE) == policy
+    return go_on(tool_address(name), "policy" if holds else "policy_overruled", name)
 
 
-async def approve_tool(pages: Pages, visit: PageRequest, name: str, seen: str) -> None:
-    """Accept a tool as it is now, if that is what was looked at."""
-    crib = pages.premises.crib
-    route = crib.lookup(name)
-    if route is None or not route.held:
-        raise not_found("tool in quarantine", name, "Somebody may have accepted it already.")
-    if len(seen) < SEEN_LENGTH:
-        raise HttpProblem(422, "TOOL_INVALID_INPUT", "Look at what changed first.")
-    try:
-        check_seen(crib, route, seen)
-        await crib.servers.approve(name, by=visit.caller, still=lambda: check_seen(crib, route, seen))
-    except PermissionDenied as error:
-        raise HttpProblem(409, "HTTP_CONFLICT", str(error)) from None
+@ROUTES.post("/tools/{name}/approve")
+async def _approve(_: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_operator()
+    fields, name = visit.form(), visit.params["name"]
+    seen = fields.get("seen", "")
+    route = visit.view.tool(name)
+    if route is not None and route.held and len(seen) < SEEN_LENGTH:
+        raise unfit("Look at what changed first.")
+    await accept_tool(visit, name, seen, "Somebody may have accepted it already.")
+    return go_on("/approvals" if fields.get("next") == "approvals" else tool_address(name), "accepted", name)
