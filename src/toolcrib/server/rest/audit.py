@@ -10,8 +10,7 @@ from toolcrib.server.rest.about import About, Param, count
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.calls import AuditPage, AuditVerdict, audit_item, audit_verdict, moment_us
 from toolcrib.server.visit import PageRequest, ServedProject
-from toolcrib.stores.audit.log import AuditLog, NoAuditLog
-from toolcrib.stores.audit.reading import AuditQuery, ask, latest
+from toolcrib.stores.audit.log import AuditLog, AuditQuery, NoAuditLog, ask, latest
 
 PATH = "/api/v1/audit"
 MOST = 1_000
@@ -44,7 +43,7 @@ _PATTERN = {"type": "string", "maxLength": LONGEST_PATTERN}
 PARAMS = (
     Param("tool", "a pattern; `*` stands for anything", _PATTERN),
     Param("caller", "a pattern", _PATTERN),
-    Param("outcome", "a pattern: `success`, or the code of an error", _PATTERN),
+    Param("outcome", "a pattern: `success`, the code of an error, or `failed` for all errors", _PATTERN),
     Param("since", "`30m`, `1h`, `2d` ago, or an ISO date and time"),
     Param("until", "the same; what is newer is left out"),
     Param("limit", f"how many at most, up to {MOST}", count(USUAL)),

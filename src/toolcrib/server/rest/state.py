@@ -20,7 +20,7 @@ from toolcrib.server.rest.servers import may_see, shown_health
 from toolcrib.server.router import RouteSpec
 from toolcrib.server.views.costs import DAYS, CostQuery, CostReport, cost_report, profiles_of, usage_of
 from toolcrib.server.visit import PageRequest, ServedProject
-from toolcrib.stores.audit.reading import ToolUsage
+from toolcrib.stores.audit.log import ToolUsage
 from toolcrib.transports.http.server import Exchange
 from toolcrib.version import VERSION
 

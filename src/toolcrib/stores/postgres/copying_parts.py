@@ -14,9 +14,8 @@ import msgspec
 from toolcrib.config.lock import write_record
 from toolcrib.core.errors import AuditUnavailable, ConfigError, KnowledgeUnavailable, WorkListUnavailable
 from toolcrib.stores.access_tokens import TokenFile
-from toolcrib.stores.audit.database import GENESIS
 from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.log import NoAuditLog
+from toolcrib.stores.audit.log import GENESIS, NoAuditLog
 from toolcrib.stores.audit.verify import verify
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.postgres.audit_append import row_of
