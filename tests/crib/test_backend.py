@@ -19,20 +19,20 @@ from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.core.limits import Rate
 from toolcrib.crib.assemble import open_crib
-from toolcrib.crib.backend import find_backend, find_redis, find_store, replica_name
-from toolcrib.stores.redis.engine import RedisSettings
+from toolcrib.crib.backend import find_backend, replica_name
+from toolcrib.stores.postgres.database import find_store
+from toolcrib.stores.redis.engine import RedisSettings, find_redis
 
 
 def test_the_address_of_redis_may_be_a_reference():
-    found = find_redis(RedisConfig("${QUICK}", 0.5), "main", {"QUICK": "rediss://somewhere/3"})
+    found = find_redis(Config(redis=RedisConfig("${QUICK}", 0.5)), {"QUICK": "rediss://somewhere/3"})
 
     assert found == RedisSettings("rediss://somewhere/3", "main", 0.5)
-    assert find_redis(RedisConfig(), "main", {}) is None
 
 
 def test_an_address_of_something_else_is_refused_and_not_repeated():
     with pytest.raises(ConfigError, match="begins with redis://") as caught:
-        find_redis(RedisConfig("${QUICK}"), "main", {"QUICK": "http://me:hunter2@somewhere"})
+        find_redis(Config(redis=RedisConfig("${QUICK}")), {"QUICK": "http://me:hunter2@somewhere"})
 
     assert "hunter2" not in str(caught.value)
 
@@ -84,7 +84,7 @@ async def test_a_crib_says_when_its_redis_is_away():
 def test_a_password_that_breaks_its_address_is_not_shown(password):
     store, quick = StoreConfig(f"postgresql://u:{password}@h/db"), RedisConfig(f"redis://:{password}@h/0")
     told = []
-    for find in (lambda: find_store(store, {}), lambda: find_redis(quick, "main", {})):
+    for find in (lambda: find_store(store, {}), lambda: find_redis(Config(redis=quick), {})):
         try:
             find()
         except ConfigError as error:
@@ -128,4 +128,5 @@ def test_engines_are_named_where_one_is_chosen_and_by_the_commands_that_look_aft
     }
 
     outside = {name for name in naming if not name.startswith(("stores/postgres/", "stores/redis/"))}
-    assert outside == {"crib/backend.py", "stores/local.py", "cli/commands/db.py"}
+    assert outside == {"crib/backend.py", "cli/commands/db.py"}
+    assert not any("stores.redis" in path.read_text("utf-8") for path in package.glob("stores/postgres/*.py"))

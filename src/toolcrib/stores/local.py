@@ -1,33 +1,31 @@
-"""Everything that is kept, in files of this machine; with Redis, replicas with files of their own agree through it."""
+"""Everything that is kept, in files of this machine; replicas with files of their own may agree through an engine."""
 
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config, has_result_limit
 from toolcrib.config.references import Environment, resolve
 from toolcrib.config.sections import KbConfig
-from toolcrib.core.coordination import Coordination, SessionBook
+from toolcrib.core.coordination import Coordination, EpochMemory, SessionBook
 from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.core.knowledge import KnowledgeStore
 from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook, token_file
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import AuditPlace
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.stores.paths import results_path, state_directory
 from toolcrib.stores.results import ResultStore
 from toolcrib.stores.shared import SharedResults, SharedSessionBook, agree_on_secret
 from toolcrib.stores.worklist import TASKS_NAME, SqliteWorkList
 
-if TYPE_CHECKING:
-    from toolcrib.core.knowledge import KnowledgeStore
-    from toolcrib.stores.redis.engine import RedisSettings
-
-    FindRedis = Callable[[], RedisSettings | None]
-
+Coordinate = Callable[[EpochMemory | None], Awaitable[Coordination]]
+"""Opens what replicas agree through, where that is an engine of its own; with a memory that survives it, if any."""
 SEAL = "seal"
 
 
@@ -42,8 +40,8 @@ class Backend:
     look: Callable[[], Awaitable[None]] | None = None
     """Raises while the shared database is away; ``None`` if there is none."""
 
-    def __init__(self, config: Config, around: Environment, find_redis: "FindRedis" = lambda: None) -> None:
-        self.config, self.around, self._find_redis = config, around, find_redis
+    def __init__(self, config: Config, around: Environment, coordinate: Coordinate | None = None) -> None:
+        self.config, self.around, self._coordinate = config, around, coordinate
         self.coordination: Coordination | None = None
         """What replicas agree through, once it is open; ``None`` if there can be no others."""
         self._results: ResultStore | None = None
@@ -52,7 +50,7 @@ class Backend:
         """Reach what is shared with other replicas; raises if it is not as it should be."""
         try:
             await self.reach_store()
-            self.coordination = await self._coordinate()
+            self.coordination = await self._open_coordination()
         except BaseException:
             await self.close()
             raise
@@ -61,13 +59,8 @@ class Backend:
     async def reach_store(self) -> None:
         """Make sure that what is kept can be used by this version."""
 
-    async def _coordinate(self) -> Coordination | None:
-        redis = self._find_redis()
-        if redis is None:
-            return None
-        from toolcrib.stores.redis.engine import open_redis_coordination
-
-        return await open_redis_coordination(redis)
+    async def _open_coordination(self) -> Coordination | None:
+        return None if self._coordinate is None else await self._coordinate(None)
 
     def lock(self, path: Path | None) -> LockStore | None:
         """Where the lock is kept; ``None``: nowhere, so that it is forgotten with the process."""
@@ -81,10 +74,8 @@ class Backend:
         """The audit log, whether it is switched on or not."""
         return AuditFile(audit_path(self.config, self.around))
 
-    def knowledge(self) -> "KnowledgeStore":
+    def knowledge(self) -> KnowledgeStore:
         """Documents and their index."""
-        from toolcrib.stores.knowledge.store import SqliteKnowledge
-
         return SqliteKnowledge(kb_path(self.config.kb, self.around))
 
     def knowledge_file(self) -> Path | None:

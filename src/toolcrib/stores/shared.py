@@ -13,6 +13,8 @@ from toolcrib.core.coordination import IDLE_S, Coordination, SessionEntry
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.stores.results import ResultStore
 
+PERCENT = "Percent-encode what is special in the password: / is %2F, % is %25, @ is %40."
+"""For an address that cannot be taken apart: what is left over may be a password, so it is not repeated."""
 SHARED_MAX = 4 * 1024 * 1024
 """Larger ones stay where they are: what replicas share is no place for them."""
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from tests.fleet.engines import Postgres, Redis
 
-from toolcrib.core.coordination import Coordination
+from toolcrib.core.coordination import Coordination, EpochMemory
 from toolcrib.stores.coordination.coordinator import Coordinator
-from toolcrib.stores.coordination.engine import EpochMemory, Habits
+from toolcrib.stores.coordination.engine import Habits
 from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.postgres.coordination import PgEngine
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings

@@ -12,14 +12,13 @@ from toolcrib.cli.running import run_once
 from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_url
 from toolcrib.core.errors import ConfigError
-from toolcrib.crib.backend import find_store
 from toolcrib.crib.loading import Loaded
 from toolcrib.stores.access_tokens import TOKENS_NAME
 from toolcrib.stores.local import audit_path, kb_path
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.postgres.copying import BATCH, Compared, Copied, CopyPart, begin_anew, copy_by, copy_part
 from toolcrib.stores.postgres.copying_parts import AuditPart, Documents, lock_parts, task_parts, token_parts
-from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.postgres.database import PgDatabase, find_store
 from toolcrib.stores.postgres.migrate import SchemaStatus, need_current, status, upgrade
 from toolcrib.stores.postgres.verify import StoreFinding, verify_store
 from toolcrib.stores.worklist import TASKS_NAME
@@ -28,13 +27,13 @@ from toolcrib.stores.worklist import TASKS_NAME
 @asynccontextmanager
 async def open_database(options: Options) -> AsyncIterator[PgDatabase]:
     """The database of the configuration; it is an error if there is none."""
-    settings = find_store(load_here(options).config.store, Environment().env)
-    if settings is None:
+    config = load_here(options).config.store
+    if not config.url:
         raise ConfigError(
             "No shared database is configured: everything is in files of this machine.",
             hint='Write [store] url = "postgresql://…" to share it between replicas.',
         )
-    database = PgDatabase(settings)
+    database = PgDatabase(find_store(config, Environment().env))
     try:
         yield database
     finally:

@@ -1,8 +1,7 @@
-"""Everything that is kept, in the shared database; with Redis, replicas agree through that instead."""
+"""Everything that is kept, in the shared database; replicas agree through it, too, unless another engine is given."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config
@@ -13,7 +12,7 @@ from toolcrib.core.knowledge import KnowledgeStore
 from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.audit.log import AuditPlace
-from toolcrib.stores.local import SEAL, Backend, utc_now
+from toolcrib.stores.local import SEAL, Backend, Coordinate, utc_now
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.coordination import (
     PgEpochMemory,
@@ -27,19 +26,15 @@ from toolcrib.stores.postgres.lock import PgLedger
 from toolcrib.stores.postgres.migrate import need_current
 from toolcrib.stores.postgres.tokens import PgTokens
 from toolcrib.stores.postgres.worklist import PgWorkList
-from toolcrib.stores.redis.engine import open_redis_coordination
-
-if TYPE_CHECKING:
-    from toolcrib.stores.local import FindRedis
 
 
 class PostgresBackend(Backend):
     """What replicas share is in PostgreSQL; large results stay here, and are read by others through coordination."""
 
     def __init__(
-        self, config: Config, around: Environment, settings: StoreSettings, find_redis: "FindRedis" = lambda: None
+        self, config: Config, around: Environment, settings: StoreSettings, coordinate: Coordinate | None = None
     ) -> None:
-        super().__init__(config, around, find_redis)
+        super().__init__(config, around, coordinate)
         self.settings, self.database = settings, PgDatabase(settings)
         self.place, self.look = shown_url(settings.url), self._look
 
@@ -50,10 +45,10 @@ class PostgresBackend(Backend):
         """A database that is not up to date is an error."""
         await need_current(self.database)
 
-    async def _coordinate(self) -> Coordination | None:
-        """While Redis is away nobody else counts in its place: two who count are two limits."""
-        if (redis := self._find_redis()) is not None:
-            return await open_redis_coordination(redis, memory=PgEpochMemory(self.database, "redis"))
+    async def _open_coordination(self) -> Coordination | None:
+        """While another engine is away nobody counts in its place: two who count are two limits."""
+        if self._coordinate is not None:
+            return await self._coordinate(PgEpochMemory(self.database, "redis"))
         return await open_postgres_coordination(self.database)
 
     def lock(self, path: Path | None) -> LockStore | None:

@@ -9,10 +9,14 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.errors import StoreUnavailable, ToolcribError
+from toolcrib.config.references import resolve
+from toolcrib.config.sections import StoreConfig
+from toolcrib.core.errors import ConfigError, StoreUnavailable, ToolcribError
+from toolcrib.stores.shared import PERCENT
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
@@ -42,6 +46,31 @@ class StoreSettings:
     """Replicas with the same name share everything."""
     pool: int = 8
     timeout_s: float = 5.0
+
+
+def find_store(config: StoreConfig, env: Mapping[str, str]) -> StoreSettings:
+    """The database of a configuration; nothing is opened."""
+    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+        raise ConfigError("[store] needs psycopg.", hint="pip install 'toolcrib[postgres]'")
+    url = resolve(config.url, env, field="[store] url")
+    if not url.startswith(("postgresql://", "postgres://")):
+        hint = "It begins with postgresql://."
+        raise ConfigError("[store] url does not lead to an address of PostgreSQL.", hint=hint)
+    _check_ports(url)
+    return StoreSettings(url, config.name, config.pool, config.timeout_s)
+
+
+def _check_ports(url: str) -> None:
+    """Refuse an address that would be taken apart at the wrong places."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        ports = str(conninfo_to_dict(url).get("port") or "")
+    except ProgrammingError:
+        ports = "?"
+    if not all(port.isdigit() for port in ports.split(",") if port):
+        raise ConfigError("[store] url cannot be read.", hint=PERCENT)
 
 
 @functools.cache
