@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, indexed, two, vector
+from tests.doubles.knowledge import MemoryKnowledge
 
 from toolcrib.core.errors import UnknownCollection
 from toolcrib.core.knowledge import (
@@ -16,7 +17,6 @@ from toolcrib.core.knowledge import (
     document_id,
     passages_of,
 )
-from toolcrib.stores.knowledge.memory import MemoryKnowledge
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.postgres.knowledge import PgKnowledge
 
