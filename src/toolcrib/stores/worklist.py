@@ -1,15 +1,12 @@
 """Tasks on disk: one file for all workspaces of a user, one thread, one connection."""
 
-import asyncio
-import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolcrib.core.errors import ToolcribError, WorkListUnavailable
+from toolcrib.core.errors import WorkListUnavailable
 from toolcrib.core.worklist import (
     NOTES_MAX,
     TASKS_MAX,
@@ -23,7 +20,7 @@ from toolcrib.core.worklist import (
     check_room,
     set_free,
 )
-from toolcrib.stores.sqlite_file import Format, open_file, unusable
+from toolcrib.stores.sqlite_file import FileThread, Format, transaction
 
 if TYPE_CHECKING:
     from apsw import Connection
@@ -40,9 +37,8 @@ class SqliteWorkList:
     """The tasks of one workspace; nothing is opened before the first use."""
 
     def __init__(self, path: Path, workspace: str, now: Callable[[], str]) -> None:
-        self._path, self._workspace, self._now = path, workspace, now
-        self._thread: ThreadPoolExecutor | None = None
-        self._connection: Connection | None = None
+        self._workspace, self._now = workspace, now
+        self._file = FileThread(path, FORMAT)
 
     async def add(self, title: str, description: str = "", after: Sequence[int] = ()) -> WorkTask:
         """A new task."""
@@ -65,48 +61,15 @@ class SqliteWorkList:
         return await self._do(lambda rows: rows.add_note(task, Note(self._now(), text)))
 
     async def _do(self, work: "Callable[[_Rows], T]") -> T:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "toolcrib-tasks")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do_here, work)
+        def run(connection: "Connection") -> T:
+            with transaction(connection):
+                return work(_Rows(connection, self._workspace))
 
-    def _do_here(self, work: "Callable[[_Rows], T]") -> T:
-        try:
-            if self._connection is None:
-                self._connection = open_file(self._path, FORMAT)
-            with _transaction(self._connection):
-                return work(_Rows(self._connection, self._workspace))
-        except ToolcribError:
-            raise
-        except Exception as error:  # the edge of the disk: whatever goes wrong there is told in our words
-            self._let_go()
-            raise unusable(error, self._path, FORMAT) from error
+        return await self._file.do(run)
 
     async def close(self) -> None:
         """Let go of the file."""
-        if self._thread is None:
-            return
-        thread, self._thread = self._thread, None
-        await asyncio.get_running_loop().run_in_executor(thread, self._let_go)
-        thread.shutdown()
-
-    def _let_go(self) -> None:
-        if self._connection is not None:
-            with contextlib.suppress(Exception):  # closing: what was acknowledged is on disk already
-                self._connection.close()
-            self._connection = None
-
-
-@contextlib.contextmanager
-def _transaction(connection: "Connection") -> Iterator[None]:
-    """All or nothing; takes the writer's place before anything is read."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+        await self._file.close()
 
 
 class _Rows:
