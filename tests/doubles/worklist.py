@@ -4,16 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from toolcrib.core.worklist import (
-    NOTES_MAX,
-    TASKS_MAX,
-    Note,
     TaskChange,
     TaskOutcome,
     UnknownTask,
     WorkTask,
     changed_task,
-    check_after,
-    check_room,
+    new_task,
+    noted_task,
     set_free,
 )
 
@@ -27,11 +24,9 @@ class MemoryWorkList:
 
     async def add(self, title: str, description: str = "", after: Sequence[int] = ()) -> WorkTask:
         """A new task."""
-        check_room(len(self._tasks), TASKS_MAX, "tasks")
-        number, now = len(self._tasks) + 1, self._now()
-        waits = check_after(number, after, self._tasks)
-        self._tasks[number] = WorkTask(number, title, description, "open", waits, now, now)
-        return self._tasks[number]
+        added = new_task(self._tasks, title, description, after, self._now())
+        self._tasks[added.id] = added
+        return added
 
     async def tasks(self) -> list[WorkTask]:
         """All tasks, without their notes."""
@@ -52,10 +47,7 @@ class MemoryWorkList:
 
     async def add_note(self, task: int, text: str) -> WorkTask:
         """Say something of a task."""
-        known = await self.task(task)
-        check_room(len(known.notes), NOTES_MAX, "notes")
-        now = self._now()
-        self._tasks[task] = replace(known, notes=(*known.notes, Note(now, text)), changed=now)
+        self._tasks[task] = noted_task(await self.task(task), text, self._now())
         return self._tasks[task]
 
     async def close(self) -> None:

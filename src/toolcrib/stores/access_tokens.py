@@ -18,7 +18,16 @@ import msgspec
 from toolcrib.core.access import Caller, Grants
 from toolcrib.core.errors import CallerError, ConfigError, remedy_of
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.stores.files import discard_leftovers, locked, make_directory, read_text, replace_text, sync_directory
+from toolcrib.stores.files import (
+    Stamp,
+    discard_leftovers,
+    locked,
+    make_directory,
+    read_text,
+    replace_text,
+    stamp_of,
+    sync_directory,
+)
 from toolcrib.stores.paths import state_directory, witness_directory
 
 PREFIX = "tc_"
@@ -225,8 +234,7 @@ TOKENS_NAME = "tokens.json"
 NOTE_NAME = "tokens-are-asked-for"
 NOTE = "toolcrib asks for tokens, because one was made. To end that, run `toolcrib tokens reset`.\n"
 _OTHERS_MAY_WRITE = 0o022
-_Stamp = tuple[int, int, int]
-_UNSEEN: _Stamp = (-1,) * 3
+_UNSEEN: Stamp = (-1,) * 3
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -244,7 +252,7 @@ class TokenFile:
         self.path, self._note = path, note
         self._file = str(path)
         self._now = now
-        self._stamp: _Stamp | None = _UNSEEN
+        self._stamp: Stamp | None = _UNSEEN
         self._known = TokenIndex()
         self._problem: ConfigError | None = None
 
@@ -335,7 +343,7 @@ class TokenFile:
 
     def _look(self) -> TokenIndex:
         """The tokens, read again if the file has changed."""
-        stamp = _stamp_of(self._file)
+        stamp = stamp_of(self._file)
         if stamp != self._stamp:
             self._known, self._problem = TokenIndex(), None
             self._stamp = stamp
@@ -396,11 +404,3 @@ def _damaged(path: Path, reason: str) -> ConfigError:
         where=str(path),
         hint="Nobody is let in by it. Put back a good copy, or run `toolcrib tokens reset` and create the tokens anew.",
     )
-
-
-def _stamp_of(path: str) -> _Stamp | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a plain stat is most of the cost of recognising a token
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -2,7 +2,6 @@
 discovery found and people answered, for a running Crib: in that file, or in memory."""
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -22,9 +21,7 @@ from toolcrib.config.lock import (
 from toolcrib.config.parse import parse
 from toolcrib.config.secrets import written_secrets
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
-
-_Stamp = tuple[int, int, int]
+from toolcrib.stores.files import Stamp, discard_leftovers, locked, read_text, replace_text, stamp_of
 
 
 class LockFile:
@@ -34,7 +31,7 @@ class LockFile:
         self.path = path
         self.problem = ""
         self._kept: dict[str, Record | None] = {}
-        self._stamp: _Stamp | None = None
+        self._stamp: Stamp | None = None
         self._lock = Lock()
 
     def read(self) -> Lock:
@@ -104,15 +101,6 @@ class LockFile:
         for server, record in tuple(self._kept.items()):  # other threads keep, too
             lock = with_record(lock, server, record)
         return lock
-
-
-def stamp_of(path: Path) -> _Stamp | None:
-    """What changes when a file does; ``None`` if there is none."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a plain stat is the whole cost of a cached read
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def write_config(path: Path, before: str, after: str) -> None:

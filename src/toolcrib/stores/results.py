@@ -12,7 +12,7 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,13 +195,9 @@ def _open_directory(path: Path) -> int:
 
 def _remove(directory: Path) -> None:
     with suppress(OSError):
-        _unlink_all(directory.iterdir())
+        for path in directory.iterdir():
+            path.unlink(missing_ok=True)
         directory.rmdir()
-
-
-def _unlink_all(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
 
 
 def _write(path: Path, raw: bytes) -> None:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.core.errors import WorkListUnavailable
 from toolcrib.core.worklist import (
-    NOTES_MAX,
-    TASKS_MAX,
     Note,
     TaskChange,
     TaskOutcome,
     UnknownTask,
     WorkTask,
     changed_task,
-    check_after,
-    check_room,
+    new_task,
+    noted_task,
     set_free,
 )
 from toolcrib.stores.sqlite_file import FileThread, Format, transaction
@@ -42,7 +40,7 @@ class SqliteWorkList:
 
     async def add(self, title: str, description: str = "", after: Sequence[int] = ()) -> WorkTask:
         """A new task."""
-        return await self._do(lambda rows: rows.add(WorkTask(0, title, description, "open", tuple(after)), self._now()))
+        return await self._do(lambda rows: rows.add(new_task(rows.tasks(), title, description, after, self._now())))
 
     async def tasks(self) -> list[WorkTask]:
         """All tasks, without their notes."""
@@ -58,7 +56,7 @@ class SqliteWorkList:
 
     async def add_note(self, task: int, text: str) -> WorkTask:
         """Say something of a task."""
-        return await self._do(lambda rows: rows.add_note(task, Note(self._now(), text)))
+        return await self._do(lambda rows: rows.add_note(noted_task(rows.task(task), text, self._now())))
 
     async def _do(self, work: "Callable[[_Rows], T]") -> T:
         def run(connection: "Connection") -> T:
@@ -97,15 +95,11 @@ class _Rows:
         notes = self._all("SELECT time, text FROM note WHERE workspace = ? AND task = ? ORDER BY place", task)
         return replace(known, notes=tuple(Note(time, text) for time, text in notes))
 
-    def add(self, task: WorkTask, now: str) -> WorkTask:
-        tasks = self.tasks()
-        check_room(len(tasks), TASKS_MAX, "tasks")
-        number = max(tasks, default=0) + 1
-        added = replace(task, id=number, after=check_after(number, task.after, tasks), created=now, changed=now)
-        row = (number, added.title, added.description, added.state, now, now)
+    def add(self, task: WorkTask) -> WorkTask:
+        row = (task.id, task.title, task.description, task.state, task.created, task.changed)
         self._all("INSERT INTO task VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
-        self._put_waits(added)
-        return added
+        self._put_waits(task)
+        return task
 
     def change(self, task: int, change: TaskChange, now: str) -> TaskOutcome:
         before = self.tasks()
@@ -116,12 +110,12 @@ class _Rows:
         self._put_waits(changed)
         return TaskOutcome(changed, set_free(before, self.tasks()))
 
-    def add_note(self, task: int, note: Note) -> WorkTask:
-        known = self.task(task)
-        check_room(len(known.notes), NOTES_MAX, "notes")
-        self._all("INSERT INTO note VALUES (?, ?, ?, ?, ?)", task, len(known.notes), note.time, note.text)
-        self._all("UPDATE task SET changed = ?3 WHERE workspace = ?1 AND id = ?2", task, note.time)
-        return replace(known, notes=(*known.notes, note), changed=note.time)
+    def add_note(self, task: WorkTask) -> WorkTask:
+        """The last of its notes is the new one."""
+        note = task.notes[-1]
+        self._all("INSERT INTO note VALUES (?, ?, ?, ?, ?)", task.id, len(task.notes) - 1, note.time, note.text)
+        self._all("UPDATE task SET changed = ?3 WHERE workspace = ?1 AND id = ?2", task.id, task.changed)
+        return task
 
     def _put_waits(self, task: WorkTask) -> None:
         for place, after in enumerate(task.after):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from psycopg_pool import AsyncConnectionPool
 
 
+Parameters = Sequence[Any] | Mapping[str, Any]
 SCHEMA = "toolcrib"
 WAIT_SHARE, CHECK_SHARE = 0.6, 0.2
 """Parts of the time for quick work: how long it waits for a connection, and how long one may take to show that it is
@@ -115,12 +116,12 @@ class PgDatabase:
         except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, OSError) as error:
             raise unavailable(error) from error
 
-    async def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def rows(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """What one statement returns, however long it takes."""
         async with self.transaction() as connection:
             return await _rows_of(connection, statement, parameters)
 
-    async def quick_rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def quick_rows(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """What a statement returns that takes no time: an engine that does not answer it in time is away."""
         async with self.transaction(self.settings.timeout_s) as connection:
             return await _rows_of(connection, statement, parameters)
@@ -161,11 +162,15 @@ class PgDatabase:
             await pool.close()
 
 
-async def _rows_of(
-    connection: "AsyncConnection[Any]", statement: str, parameters: Sequence[Any]
-) -> list[tuple[Any, ...]]:
+async def _rows_of(connection: "AsyncConnection[Any]", statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
     cursor = await connection.execute(statement.encode(), parameters)
     return await cursor.fetchall() if cursor.description is not None else []
+
+
+def rows_of(connection: "Connection[Any]", statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+    """What one statement returns, in a thread that may wait for it; nothing if it returns no rows at all."""
+    cursor = connection.execute(statement.encode(), parameters)
+    return cursor.fetchall() if cursor.description is not None else []
 
 
 @contextmanager
@@ -177,14 +182,15 @@ def _cut_after(connection: "AsyncConnection[Any]", seconds: float | None) -> Ite
     if seconds is None:
         yield
         return
-    timer = asyncio.get_running_loop().call_later(seconds, _cut, connection)
+    timer = asyncio.get_running_loop().call_later(seconds, cut, connection)
     try:
         yield
     finally:
         timer.cancel()
 
 
-def _cut(connection: "AsyncConnection[Any]") -> None:
+def cut(connection: "AsyncConnection[Any]") -> None:
+    """Shut a connection down, so that its readers see its end; the file descriptor stays open until they close it."""
     import psycopg
 
     with (
