@@ -121,12 +121,20 @@ async def test_a_crib_that_cannot_be_made_lets_go_of_what_it_shares(redis):
 def test_engines_are_named_where_one_is_chosen_and_by_the_commands_that_look_after_them():
     """Whatever else keeps something asks the backend for it."""
     package = Path(toolcrib.__file__).parent
+    rooms = ("stores/postgres/", "stores/redis/", "stores/coordination/")
     naming = {
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
-        if re.search(r"toolcrib\.stores\.(postgres|redis)", path.read_text("utf-8"))
+        if re.search(r"toolcrib\.stores\.(postgres|redis|coordination)", path.read_text("utf-8"))
     }
 
-    outside = {name for name in naming if not name.startswith(("stores/postgres/", "stores/redis/"))}
-    assert outside == {"crib/backend.py", "cli/commands/db.py"}
-    assert not any("stores.redis" in path.read_text("utf-8") for path in package.glob("stores/postgres/*.py"))
+    assert {name for name in naming if not name.startswith(rooms)} == {"crib/backend.py", "cli/commands/db.py"}
+
+
+@pytest.mark.parametrize(("room", "other"), [("postgres", "redis"), ("redis", "postgres")])
+def test_an_engine_does_not_know_the_other(room, other):
+    """Adding one is a room of its own and a word in the place that chooses."""
+    texts = [path.read_text("utf-8") for path in (Path(toolcrib.__file__).parent / "stores" / room).glob("*.py")]
+
+    assert texts
+    assert not any(f"toolcrib.stores.{other}" in text for text in texts)

@@ -15,17 +15,18 @@ from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.core.coordination import Coordination, EpochMemory
 from toolcrib.stores.local import Backend
+from toolcrib.stores.shared import SharedBackend
 
 
 def find_backend(config: Config, around: Environment) -> Backend:
     """Where everything is kept that a configuration says anything of; nothing is opened."""
-    coordinate = partial(_coordinate_by_redis, config, around) if config.redis.url else None
-    if not config.store.url:
-        return Backend(config, around, coordinate)
-    from toolcrib.stores.postgres.backend import PostgresBackend
-    from toolcrib.stores.postgres.database import find_store
+    redis = partial(_coordinate_by_redis, config, around) if config.redis.url else None
+    if config.store.url:
+        from toolcrib.stores.postgres.backend import PostgresBackend
+        from toolcrib.stores.postgres.database import find_store
 
-    return PostgresBackend(config, around, find_store(config.store, around.env), coordinate)
+        return PostgresBackend(config, around, find_store(config.store, around.env), redis)
+    return Backend(config, around) if redis is None else SharedBackend(config, around, redis)
 
 
 async def _coordinate_by_redis(config: Config, around: Environment, memory: EpochMemory | None) -> Coordination:

@@ -1,6 +1,5 @@
-"""Everything that is kept, in files of this machine; replicas with files of their own may agree through an engine."""
+"""Everything that is kept, in files of this machine."""
 
-import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +9,7 @@ from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config, has_result_limit
 from toolcrib.config.references import Environment, resolve
 from toolcrib.config.sections import KbConfig
-from toolcrib.core.coordination import Coordination, EpochMemory, SessionBook
-from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.core.coordination import Coordination, SessionBook
 from toolcrib.core.knowledge import KnowledgeStore
 from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook, token_file
@@ -20,13 +18,8 @@ from toolcrib.stores.audit.log import AuditPlace
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.stores.paths import results_path, state_directory
-from toolcrib.stores.results import ResultStore
-from toolcrib.stores.shared import SharedResults, SharedSessionBook, agree_on_secret
+from toolcrib.stores.results import Results, ResultStore
 from toolcrib.stores.worklist import TASKS_NAME, SqliteWorkList
-
-Coordinate = Callable[[EpochMemory | None], Awaitable[Coordination]]
-"""Opens what replicas agree through, where that is an engine of its own; with a memory that survives it, if any."""
-SEAL = "seal"
 
 
 class Backend:
@@ -39,28 +32,19 @@ class Backend:
     """Where the shared database is, without passwords; empty if there is none."""
     look: Callable[[], Awaitable[None]] | None = None
     """Raises while the shared database is away; ``None`` if there is none."""
+    coordination: Coordination | None = None
+    """What replicas agree through, once it is open; ``None`` if there can be no others."""
 
-    def __init__(self, config: Config, around: Environment, coordinate: Coordinate | None = None) -> None:
-        self.config, self.around, self._coordinate = config, around, coordinate
-        self.coordination: Coordination | None = None
-        """What replicas agree through, once it is open; ``None`` if there can be no others."""
+    def __init__(self, config: Config, around: Environment) -> None:
+        self.config, self.around = config, around
         self._results: ResultStore | None = None
 
     async def open(self) -> Self:
         """Reach what is shared with other replicas; raises if it is not as it should be."""
-        try:
-            await self.reach_store()
-            self.coordination = await self._open_coordination()
-        except BaseException:
-            await self.close()
-            raise
         return self
 
     async def reach_store(self) -> None:
         """Make sure that what is kept can be used by this version."""
-
-    async def _open_coordination(self) -> Coordination | None:
-        return None if self._coordinate is None else await self._coordinate(None)
 
     def lock(self, path: Path | None) -> LockStore | None:
         """Where the lock is kept; ``None``: nowhere, so that it is forgotten with the process."""
@@ -86,37 +70,26 @@ class Backend:
         """The tasks of a workspace."""
         return SqliteWorkList(state_directory(self.around.env) / TASKS_NAME, root, utc_now)
 
-    async def results(self) -> ResultStore | SharedResults | None:
-        """Large results, if any can be too large; replicas read each other's. What killed programs left is removed."""
+    async def results(self) -> Results | None:
+        """Large results, if any can be too large. What killed programs left is removed."""
         if not has_result_limit(self.config):
             return None
         self._results = ResultStore(results_path(self.around.env), self.config.results)
         await self._results.open()
-        if self.coordination is None:
-            return self._results
-        return SharedResults(self._results, self.coordination, self.config.results, time.monotonic)
+        return self._results
 
     def sessions(self) -> SessionBook | None:
         """Where the sessions of all replicas are written down; ``None`` if there can be no others."""
-        return None if self.coordination is None else SharedSessionBook(self.coordination)
+        return None
 
     async def secret(self) -> bytes:
-        """What only the replicas know, made by the first of them."""
-        if self.coordination is None:
-            return b""
-        try:
-            return await agree_on_secret(self.coordination, SEAL)
-        except CoordinationUnavailable:  # then nothing that another replica sealed is taken here
-            return b""
+        """What only the replicas know, made by the first of them; empty if there is none."""
+        return b""
 
     async def close(self) -> None:
         """Let go of everything."""
-        try:
-            if self.coordination is not None:
-                await self.coordination.close()
-        finally:
-            if self._results is not None:
-                await self._results.close()
+        if self._results is not None:
+            await self._results.close()
 
 
 def audit_path(config: Config, around: Environment) -> Path:

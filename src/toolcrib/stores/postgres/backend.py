@@ -7,12 +7,12 @@ from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_url
-from toolcrib.core.coordination import Coordination, SessionBook
+from toolcrib.core.coordination import Coordination, EpochMemory, SessionBook
 from toolcrib.core.knowledge import KnowledgeStore
 from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.audit.log import AuditPlace
-from toolcrib.stores.local import SEAL, Backend, Coordinate, utc_now
+from toolcrib.stores.local import utc_now
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.coordination import (
     PgEpochMemory,
@@ -26,16 +26,17 @@ from toolcrib.stores.postgres.lock import PgLedger
 from toolcrib.stores.postgres.migrate import need_current
 from toolcrib.stores.postgres.tokens import PgTokens
 from toolcrib.stores.postgres.worklist import PgWorkList
+from toolcrib.stores.shared import SEAL, Coordinate, SharedBackend
 
 
-class PostgresBackend(Backend):
+class PostgresBackend(SharedBackend):
     """What replicas share is in PostgreSQL; large results stay here, and are read by others through coordination."""
 
     def __init__(
         self, config: Config, around: Environment, settings: StoreSettings, coordinate: Coordinate | None = None
     ) -> None:
-        super().__init__(config, around, coordinate)
         self.settings, self.database = settings, PgDatabase(settings)
+        super().__init__(config, around, coordinate or self._agree)
         self.place, self.look = shown_url(settings.url), self._look
 
     async def _look(self) -> None:
@@ -45,11 +46,15 @@ class PostgresBackend(Backend):
         """A database that is not up to date is an error."""
         await need_current(self.database)
 
-    async def _open_coordination(self) -> Coordination | None:
-        """While another engine is away nobody counts in its place: two who count are two limits."""
-        if self._coordinate is not None:
-            return await self._coordinate(PgEpochMemory(self.database, "redis"))
+    async def _agree(self, memory: EpochMemory | None) -> Coordination:
+        """Only where no other engine is configured. While that is away the database does not count in its place: two
+        who count are two limits."""
+        del memory  # the database remembers its own
         return await open_postgres_coordination(self.database)
+
+    def epoch_memory(self) -> EpochMemory | None:
+        """In a table, under the one name there is for another engine."""
+        return PgEpochMemory(self.database, "redis")
 
     def lock(self, path: Path | None) -> LockStore | None:
         """The same lock for every replica, whatever file a project has."""
