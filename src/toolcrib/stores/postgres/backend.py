@@ -21,7 +21,6 @@ from toolcrib.stores.postgres.coordination import (
     read_secret,
 )
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
-from toolcrib.stores.postgres.knowledge import PgKnowledge
 from toolcrib.stores.postgres.lock import PgLedger
 from toolcrib.stores.postgres.migrate import need_current
 from toolcrib.stores.postgres.tokens import PgTokens
@@ -71,7 +70,11 @@ class PostgresBackend(SharedBackend):
 
     def knowledge(self) -> KnowledgeStore:
         """In the file that is named, if one is."""
-        return super().knowledge() if self.config.kb.path else PgKnowledge(self.settings)
+        if self.config.kb.path:
+            return super().knowledge()
+        from toolcrib.stores.postgres.knowledge import PgKnowledge  # numpy comes with it
+
+        return PgKnowledge(self.settings)
 
     def knowledge_file(self) -> Path | None:
         """Only if one is named."""
