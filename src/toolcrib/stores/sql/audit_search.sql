@@ -19,4 +19,3 @@ WHERE seq > :after
         OR body ->> 'outcome' = 'TOOL_PERMISSION_DENIED'
     )
 ORDER BY seq DESC
-LIMIT :count
