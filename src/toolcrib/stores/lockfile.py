@@ -59,28 +59,25 @@ class LockFile:
             except ConfigError as error:
                 return self._keep(server, change(self._known().records.get(server)), error)
             record = change(self._kept.get(server, stored.records.get(server)))
-            return self._store(server, record, stored)
+            try:
+                self._store(with_record(self._with_kept(stored), server, record))
+            except ConfigError as error:
+                return self._keep(server, record, error)
+            return record
 
     def change(self, change: Callable[[Lock], Lock]) -> Lock:
         """Change the lock as a whole, whatever other processes write meanwhile; what cannot be written is an error."""
         with locked(self.path):
             changed = change(self._with_kept(self._stored()))
-            discard_leftovers(self.path)
-            replace_text(self.path, write_lock(changed))
-            self._kept.clear()
-            self.problem = ""
+            self._store(changed)
         return changed
 
-    def _store(self, server: str, record: Record | None, stored: Lock) -> Record | None:
+    def _store(self, lock: Lock) -> None:
         """With it goes what could not be written before."""
         discard_leftovers(self.path)
-        try:
-            replace_text(self.path, write_lock(with_record(self._with_kept(stored), server, record)))
-        except ConfigError as error:
-            return self._keep(server, record, error)
+        replace_text(self.path, write_lock(lock))
         self._kept.clear()
         self.problem = ""
-        return record
 
     def _stored(self) -> Lock:
         text = read_text(self.path)
