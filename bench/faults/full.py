@@ -24,7 +24,7 @@ from toolcrib.core.access import Grants
 from toolcrib.core.errors import ToolcribError
 from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.reading import in_order
+from toolcrib.stores.audit.log import in_order
 from toolcrib.stores.audit.verify import verify
 
 LEFT = tuple(range(0, 72 * 1024, 4096))

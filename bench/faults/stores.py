@@ -28,8 +28,8 @@ from toolcrib.project.connecting import ClientFile, connect, disconnect, preview
 from toolcrib.server.identity.owner_token import kept_token
 from toolcrib.stores.access_tokens import NewToken, TokenFile
 from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.log import in_order
 from toolcrib.stores.audit.note import HeadNote, NotedPlace
-from toolcrib.stores.audit.reading import in_order
 from toolcrib.stores.audit.verify import verify
 from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.files import locked, read_text

@@ -15,8 +15,7 @@ from toolcrib.core.knowledge import Arrival, Collection, CollectionChange, Docum
 from toolcrib.core.worklist import TaskChange
 from toolcrib.knowledge.indexing import build_segment
 from toolcrib.stores.access_tokens import NewToken
-from toolcrib.stores.audit.log import NoAuditLog
-from toolcrib.stores.audit.reading import in_order
+from toolcrib.stores.audit.log import NoAuditLog, in_order
 from toolcrib.stores.audit.verify import verify
 from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 from toolcrib.stores.coordination.engine import Habits

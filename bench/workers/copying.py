@@ -18,8 +18,8 @@ import psycopg
 from tests.fleet.engines import a_postgres
 
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit.database import AuditDatabase, body_of
-from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.file import AuditDatabase, AuditFile
+from toolcrib.stores.audit.log import body_of
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import StoreSettings
 

@@ -17,7 +17,7 @@ from toolcrib.config.lock import Record, StandingAnswer, with_answer
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.reading import in_order
+from toolcrib.stores.audit.log import in_order
 from toolcrib.stores.audit.verify import verify
 from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.lockfile import LockFile

@@ -145,7 +145,7 @@ class Toolcrib:
         view = self._loop.run_until_complete(index.view(["all"]))
         hits = view.searcher.search(query, TOP, mode="vector").hits
         keys = {int(view.parts[hit.segment].documents[hit.position]) for hit in hits}
-        documents = self._loop.run_until_complete(self._library.store.documents_of(keys))
+        documents = self._loop.run_until_complete(self._library.store.consult(lambda reader: reader.documents_of(keys)))
         rows = [(view.parts[hit.segment], hit.position) for hit in hits]
         return [f"{Path(documents[int(p.documents[at])].source).stem}-{int(p.ordinals[at])}" for p, at in rows]
 

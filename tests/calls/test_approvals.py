@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 import pytest
+from tests.doubles.coordination import MemoryHub
 
 from toolcrib.calls import approvals
 from toolcrib.calls.approvals import (
@@ -22,7 +23,6 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.call import ToolCall
 from toolcrib.core.errors import AuditUnavailable, PermissionDenied
 from toolcrib.core.events import Event
-from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.testing import ManualClock, RecordingChannel
 

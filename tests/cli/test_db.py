@@ -13,8 +13,8 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.stores.access_tokens import NewToken, TokenFile
-from toolcrib.stores.audit.database import AuditDatabase, body_of
-from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.file import AuditDatabase, AuditFile
+from toolcrib.stores.audit.log import body_of
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings

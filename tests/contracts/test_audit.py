@@ -6,10 +6,8 @@ import pytest
 from tests.stores.audit_logs import Kept, in_file, in_table, numbered
 
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit.database import link
-from toolcrib.stores.audit.log import NoAuditLog
-from toolcrib.stores.audit.reading import AuditQuery
-from toolcrib.stores.audit.verify import Fault, Head
+from toolcrib.stores.audit.log import AuditQuery, Head, NoAuditLog, link
+from toolcrib.stores.audit.verify import Fault
 from toolcrib.stores.audit.writer import QueuedAudit
 
 

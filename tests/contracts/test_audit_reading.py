@@ -7,7 +7,7 @@ from tests.stores.audit_logs import Kept, in_file, in_table
 
 from toolcrib.core.audit import AuditEntry
 from toolcrib.server.views.costs import usage_of
-from toolcrib.stores.audit.reading import AuditQuery, Browse, around, browse, following, in_order, per_hour
+from toolcrib.stores.audit.log import AuditQuery, around, browse, following, in_order, per_hour
 
 DAY_NS = 86_400 * 10**9
 ENTRIES = [
@@ -53,6 +53,7 @@ async def seven(kept):
         (AuditQuery(tool="no\0such"), []),
         (AuditQuery(caller="ada"), [3, 5, 6, 7]),
         (AuditQuery(outcome="TOOL_*"), [4, 6]),
+        (AuditQuery(outcome="failed"), [4, 6]),
         (AuditQuery(outcome="success"), [3]),
         (AuditQuery(denied=True), [4, 6]),
         (AuditQuery(after=4), [5, 6, 7]),
@@ -117,17 +118,17 @@ async def test_whoever_reads_on_sees_what_was_added_meanwhile(seven):
 @pytest.mark.parametrize(
     ("wanted", "numbers"),
     [
-        (Browse(), [7, 6, 5, 4, 3, 2, 1]),
-        (Browse(event="call"), [6, 4, 3]),
-        (Browse(execution="1"), [3, 2]),
-        (Browse(execution="no such"), []),
-        (Browse(outcome="failed"), [6, 4]),
-        (Browse(outcome="TOOL_*"), [6, 4]),
-        (Browse(tool="*read", caller="b*"), [4]),
-        (Browse(before=3), [2, 1]),
-        (Browse(since_us=2**60), []),
-        (Browse(until_us=0), []),
-        (Browse(tool="'; DROP TABLE entry; --"), []),
+        (AuditQuery(), [7, 6, 5, 4, 3, 2, 1]),
+        (AuditQuery(event="call"), [6, 4, 3]),
+        (AuditQuery(execution="1"), [3, 2]),
+        (AuditQuery(execution="no such"), []),
+        (AuditQuery(outcome="failed"), [6, 4]),
+        (AuditQuery(outcome="TOOL_*"), [6, 4]),
+        (AuditQuery(tool="*read", caller="b*"), [4]),
+        (AuditQuery(before=3), [2, 1]),
+        (AuditQuery(since_us=2**60), []),
+        (AuditQuery(until_us=0), []),
+        (AuditQuery(tool="'; DROP TABLE entry; --"), []),
     ],
 )
 async def test_entries_are_browsed_newest_first(seven, wanted, numbers):
@@ -139,8 +140,8 @@ async def test_entries_are_browsed_newest_first(seven, wanted, numbers):
 async def test_a_page_is_as_long_as_asked(seven):
     """The next one begins where it ended."""
     with seven.place.reading() as log:
-        first = browse(log, Browse(), 2)
-        second = browse(log, Browse(before=first[-1].seq), 2)
+        first = browse(log, AuditQuery(), 2)
+        second = browse(log, AuditQuery(before=first[-1].seq), 2)
 
     assert [entry.seq for entry in (*first, *second)] == [7, 6, 5, 4]
 
@@ -175,8 +176,8 @@ async def test_entries_follow_in_order(seven):
 async def test_calls_are_counted_by_the_hour(seven):
     """What went well and what did not; other entries do not count."""
     with seven.place.reading() as log:
-        [counts] = per_hour(log, Browse()).values()
-        narrowed = list(per_hour(log, Browse(tool="files__read")).values())
+        [counts] = per_hour(log, AuditQuery()).values()
+        narrowed = list(per_hour(log, AuditQuery(tool="files__read")).values())
 
     assert counts == (1, 2)
     assert narrowed == [(0, 1)]

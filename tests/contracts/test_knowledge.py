@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, indexed, two, vector
+from tests.doubles.knowledge import MemoryKnowledge
 
 from toolcrib.core.errors import UnknownCollection
 from toolcrib.core.knowledge import (
@@ -16,7 +17,6 @@ from toolcrib.core.knowledge import (
     document_id,
     passages_of,
 )
-from toolcrib.stores.knowledge.memory import MemoryKnowledge
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.postgres.knowledge import PgKnowledge
 
@@ -59,9 +59,10 @@ async def test_a_document_comes_back_with_its_text_outline_and_passages(notes):
     assert replace(found, key=0) == given.document
     assert await notes.text(found.id) == DocumentText(given.text, given.outline)
     assert await notes.passages(found.id) == passages_of(given)
-    assert await notes.documents_of([found.key, 10_000]) == {found.key: found}
-    assert await notes.passages_at([(found.key, 1), (10_000, 0)]) == {(found.key, 1): passages_of(given)[1]}
-    assert await notes.texts_of([found.key, 10_000]) == {found.key: given.text}
+    wanted, rows = [found.key, 10_000], [(found.key, 1), (10_000, 0)]
+    assert await notes.consult(lambda reader: reader.documents_of(wanted)) == {found.key: found}
+    assert await notes.consult(lambda reader: reader.passages_at(rows)) == {(found.key, 1): passages_of(given)[1]}
+    assert await notes.consult(lambda reader: reader.texts_of(wanted)) == {found.key: given.text}
 
 
 async def test_nothing_is_found_of_what_was_never_there(notes):
@@ -111,7 +112,8 @@ async def test_filters_let_pass_what_they_say(notes):
     keys = {each.key: each.source for each in await notes.documents("notes")}
 
     async def passing(**wanted):
-        return "".join(sorted(keys[key] for key in await notes.keys(["notes"], DocumentFilter(**wanted))))
+        found = await notes.consult(lambda reader: reader.keys(["notes"], DocumentFilter(**wanted)))
+        return "".join(sorted(keys[key] for key in found))
 
     assert await passing() == "abc"
     assert await passing(types=("pdf", "csv")) == "a"
@@ -120,7 +122,7 @@ async def test_filters_let_pass_what_they_say(notes):
     assert await passing(metadata={"team": "y"}) == "b"
     assert await passing(metadata={"tags": "red"}) == "a"
     assert await passing(metadata={"open": True, "team": "x"}) == ""
-    assert await notes.keys(["other"], DocumentFilter()) == set()
+    assert await notes.consult(lambda reader: reader.keys(["other"], DocumentFilter())) == set()
 
 
 async def test_newer_signs_of_the_same_bytes_are_remembered(notes):
@@ -171,7 +173,8 @@ async def test_a_sound_store_has_nothing_to_complain_of(notes):
 
 async def test_several_things_are_read_in_one_go(notes):
     await add(notes, arrival("a.txt"), arrival("b.txt", type="html"))
-    (key, *_) = [document.key for document in await notes.documents("notes")]
+    first, second = await notes.documents("notes")
+    key = first.key
     rows, html = [(key, 0), (key, 1)], DocumentFilter(types=("html",))
     found = await notes.consult(
         lambda reader: (
@@ -185,12 +188,11 @@ async def test_several_things_are_read_in_one_go(notes):
 
     assert found == (
         await notes.generation(),
-        await notes.documents_of([key]),
-        await notes.texts_of([key]),
-        await notes.passages_at(rows),
-        await notes.keys(["notes"], html),
+        {key: first},
+        {key: "one two\n\nthree four"},
+        dict(zip(rows, await notes.passages(first.id), strict=True)),
+        {second.key},
     )
-    assert list(found[2].values()) == ["one two\n\nthree four"]
 
 
 async def test_nothing_waits_for_vectors_unless_something_is_wanted(notes):

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 from tests.contracts.knowledge_stores import BETTER, NOTES, add, arrival, two, vector
+from tests.doubles.knowledge import MemoryKnowledge
 
 from toolcrib.core.knowledge import CollectionChange, Merging, Swap, document_id
-from toolcrib.stores.knowledge.memory import MemoryKnowledge
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 
 X = vector(0.5)

@@ -4,13 +4,13 @@ import time
 from dataclasses import replace
 
 import pytest
+from tests.doubles.coordination import MemoryHub, MemorySessionBook
 
 from toolcrib.core.coordination import SessionEntry, session_key
 from toolcrib.core.errors import StoreUnavailable
-from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.postgres.coordination import PgSessionBook
 from toolcrib.stores.postgres.database import PgDatabase
-from toolcrib.stores.shared import MemorySessionBook, SharedSessionBook
+from toolcrib.stores.shared import SharedSessionBook
 
 ENTRY = SessionEntry(
     session_key("an id that lets in"), "anna", "", "2025-06-18", 1_700_000_000.5, {"elicitation": {}}, {"name": "t🌍\0"}

@@ -5,12 +5,13 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from tests.doubles.worklist import MemoryWorkList
 
 from toolcrib.core.errors import InvalidArguments, WorkListUnavailable
 from toolcrib.core.worklist import Note, TaskChange, TaskOutcome, UnknownTask, WorkTask
 from toolcrib.stores.postgres.database import PgDatabase
 from toolcrib.stores.postgres.worklist import PgWorkList
-from toolcrib.stores.worklist import MemoryWorkList, SqliteWorkList
+from toolcrib.stores.worklist import SqliteWorkList
 
 
 def ticking():

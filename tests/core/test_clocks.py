@@ -271,7 +271,7 @@ READERS = {
     "server/web/sign_in_page.py": "when a session began, for people",
     "server/web/words.py": "how long ago something was, for people",
     "sources/native/builtin.py": "the tool that tells the time",
-    "stores/audit/database.py": "when something happened, in the audit log",
+    "stores/audit/file.py": "when something happened, in the audit log",
     "stores/postgres/audit_append.py": "when something happened, in the audit log",
     "stores/local.py": "when a task changed",
     "stores/postgres/lock.py": "when somebody answered",

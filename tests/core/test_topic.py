@@ -1,10 +1,10 @@
 """Talking to other replicas without waiting for them."""
 
+from tests.doubles.coordination import MemoryHub
 from tests.doubles.replicas import so
 
 from toolcrib.core import topic
 from toolcrib.core.topic import Topic
-from toolcrib.stores.coordination.memory import MemoryHub
 
 
 async def listening(hub: MemoryHub, name: str) -> tuple[list[bytes], list[str], Topic]:

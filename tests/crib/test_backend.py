@@ -19,20 +19,20 @@ from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.core.limits import Rate
 from toolcrib.crib.assemble import open_crib
-from toolcrib.crib.backend import find_backend, find_redis, find_store, replica_name
-from toolcrib.stores.redis.engine import RedisSettings
+from toolcrib.crib.backend import find_backend, replica_name
+from toolcrib.stores.postgres.database import find_store
+from toolcrib.stores.redis.engine import RedisSettings, find_redis
 
 
 def test_the_address_of_redis_may_be_a_reference():
-    found = find_redis(RedisConfig("${QUICK}", 0.5), "main", {"QUICK": "rediss://somewhere/3"})
+    found = find_redis(Config(redis=RedisConfig("${QUICK}", 0.5)), {"QUICK": "rediss://somewhere/3"})
 
     assert found == RedisSettings("rediss://somewhere/3", "main", 0.5)
-    assert find_redis(RedisConfig(), "main", {}) is None
 
 
 def test_an_address_of_something_else_is_refused_and_not_repeated():
     with pytest.raises(ConfigError, match="begins with redis://") as caught:
-        find_redis(RedisConfig("${QUICK}"), "main", {"QUICK": "http://me:hunter2@somewhere"})
+        find_redis(Config(redis=RedisConfig("${QUICK}")), {"QUICK": "http://me:hunter2@somewhere"})
 
     assert "hunter2" not in str(caught.value)
 
@@ -84,7 +84,7 @@ async def test_a_crib_says_when_its_redis_is_away():
 def test_a_password_that_breaks_its_address_is_not_shown(password):
     store, quick = StoreConfig(f"postgresql://u:{password}@h/db"), RedisConfig(f"redis://:{password}@h/0")
     told = []
-    for find in (lambda: find_store(store, {}), lambda: find_redis(quick, "main", {})):
+    for find in (lambda: find_store(store, {}), lambda: find_redis(Config(redis=quick), {})):
         try:
             find()
         except ConfigError as error:
@@ -121,11 +121,24 @@ async def test_a_crib_that_cannot_be_made_lets_go_of_what_it_shares(redis):
 def test_engines_are_named_where_one_is_chosen_and_by_the_commands_that_look_after_them():
     """Whatever else keeps something asks the backend for it."""
     package = Path(toolcrib.__file__).parent
+    rooms = ("stores/postgres/", "stores/redis/", "stores/coordination/")
     naming = {
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
-        if re.search(r"toolcrib\.stores\.(postgres|redis)", path.read_text("utf-8"))
+        if re.search(r"toolcrib\.stores\.(postgres|redis|coordination)", path.read_text("utf-8"))
     }
 
-    outside = {name for name in naming if not name.startswith(("stores/postgres/", "stores/redis/"))}
-    assert outside == {"crib/backend.py", "stores/local.py", "crib/database.py", "cli/commands/db.py"}
+    assert {name for name in naming if not name.startswith(rooms)} == {
+        "crib/backend.py",
+        "crib/database.py",
+        "cli/commands/db.py",
+    }
+
+
+@pytest.mark.parametrize(("room", "other"), [("postgres", "redis"), ("redis", "postgres")])
+def test_an_engine_does_not_know_the_other(room, other):
+    """Adding one is a room of its own and a word in the place that chooses."""
+    texts = [path.read_text("utf-8") for path in (Path(toolcrib.__file__).parent / "stores" / room).glob("*.py")]
+
+    assert texts
+    assert not any(f"toolcrib.stores.{other}" in text for text in texts)

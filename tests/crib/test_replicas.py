@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.doubles.coordination import MemoryHub
 from tests.doubles.replicas import Common, replica, so
 
 from toolcrib.config.model import Config
@@ -16,7 +17,6 @@ from toolcrib.core.events import Event
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.replicas import Fleet, SharedEngine, join_fleet
 from toolcrib.server.app import probe_routes, readiness
-from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.local import Backend
 from toolcrib.stores.shared import agree_on_secret
 

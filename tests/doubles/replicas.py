@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import anyio
+from tests.doubles.coordination import MemoryCoordination, MemoryHub, MemorySessionBook
 
 from toolcrib.crib.replicas import Fleet
-from toolcrib.stores.coordination.memory import MemoryCoordination, MemoryHub
 from toolcrib.stores.lockfile import MemoryRecords
-from toolcrib.stores.shared import MemorySessionBook
 from toolcrib.testing import FakeSource, MemoryCrib, memory_crib
 
 

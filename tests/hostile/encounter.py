@@ -18,7 +18,7 @@ from typing import Any
 import toolcrib
 from toolcrib.config.references import Environment
 from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.reading import in_order
+from toolcrib.stores.audit.log import in_order
 from toolcrib.stores.audit.verify import verify
 
 SERVERS = Path(__file__).resolve().parent / "servers.py"

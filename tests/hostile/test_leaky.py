@@ -23,7 +23,7 @@ from toolcrib.crib.window import ProfileView
 from toolcrib.server.mcp.service import McpService, ServerIdentity
 from toolcrib.server.mcp.stdio import StdioDoor
 from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.reading import ask, in_order
+from toolcrib.stores.audit.log import ask, in_order
 from toolcrib.testing import RecordingChannel
 
 LEAKY = Path(leaky.__file__)

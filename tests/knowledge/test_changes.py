@@ -12,7 +12,7 @@ from toolcrib.core.access import Caller, Grants
 from toolcrib.core.call import SilentChannel
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.reading import AuditQuery, ask, latest
+from toolcrib.stores.audit.log import AuditQuery, ask, latest
 
 AGENT = Caller("token:1", "token", Grants(SecurityLevel.WRITE))
 

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from tests.doubles.knowledge import MemoryKnowledge
 from tests.knowledge.conftest import WordEmbedder, open_store
 from tests.knowledge.embedding_server import DIMENSIONS, embedding_server
 
@@ -16,7 +17,6 @@ from toolcrib.knowledge.ingest import Ingest
 from toolcrib.knowledge.library import refuse_foreign
 from toolcrib.knowledge.retrieve import Retriever, Search
 from toolcrib.knowledge.survey import Adding, SourceRoot
-from toolcrib.stores.knowledge.memory import MemoryKnowledge
 
 SMALL = "openai:small"
 

@@ -7,6 +7,7 @@ import sys
 
 import psycopg
 import pytest
+from tests.doubles.knowledge import MemoryKnowledge
 from tests.fleet.running import until
 from tests.knowledge.conftest import Base
 
@@ -15,7 +16,6 @@ from toolcrib.core.knowledge import CollectionChange
 from toolcrib.knowledge.ingest import put, work
 from toolcrib.knowledge.queued import AT_ONCE, ATTEMPTS_MAX, Worker, adding_of, decode, encode, errand_of
 from toolcrib.knowledge.survey import Adding, FileCandidate, SourceRoot
-from toolcrib.stores.knowledge.memory import MemoryKnowledge
 from toolcrib.stores.postgres.kb_desk import QueryThreads
 from toolcrib.stores.postgres.kb_writing import PLENTY, PgJobs
 

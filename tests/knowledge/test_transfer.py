@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.doubles.knowledge import MemoryKnowledge
 
 from toolcrib.core.errors import ConfigError
 from toolcrib.core.knowledge import Arrival, Collection, CollectionChange, DocumentInfo, PassageSpan, Stamp, document_id
@@ -11,7 +12,6 @@ from toolcrib.knowledge import transfer
 from toolcrib.knowledge.indexing import build_segment
 from toolcrib.knowledge.transfer import move_knowledge
 from toolcrib.search.hybrid import Segment
-from toolcrib.stores.knowledge.memory import MemoryKnowledge
 from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.postgres.knowledge import PgKnowledge
 

@@ -11,9 +11,8 @@ import psycopg
 
 from toolcrib.core.audit import AuditEntry
 from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.log import AuditPlace
-from toolcrib.stores.audit.reading import AuditQuery, Stored, latest
-from toolcrib.stores.audit.verify import Finding, Head, verify
+from toolcrib.stores.audit.log import AuditPlace, AuditQuery, Head, Stored, latest
+from toolcrib.stores.audit.verify import Finding, verify
 from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import StoreSettings

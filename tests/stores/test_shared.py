@@ -3,11 +3,11 @@
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.doubles.coordination import MemoryHub
 
 from toolcrib.config.model import ResultsConfig
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.stores import shared
-from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.results import ResultStore
 from toolcrib.stores.shared import SharedResults
 from toolcrib.testing import ManualClock

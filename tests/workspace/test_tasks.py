@@ -1,9 +1,9 @@
 """The task tools, as a model sees them."""
 
 import pytest
+from tests.doubles.worklist import MemoryWorkList
 
 from toolcrib.core.errors import InvalidArguments
-from toolcrib.stores.worklist import MemoryWorkList
 from toolcrib.workspace.tasks import TaskTools
 
 

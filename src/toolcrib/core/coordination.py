@@ -109,6 +109,16 @@ class Coordination(Protocol):
         """Let go of everything."""
 
 
+class EpochMemory(Protocol):
+    """Where the epoch of an engine is remembered longer than any replica lives. Raises ``StoreUnavailable``."""
+
+    async def recall(self) -> str:
+        """The epoch; empty if there never was one."""
+
+    async def remember(self, epoch: str) -> None:
+        """Remember this one from now on."""
+
+
 IDLE_S = 1800.0
 """How long a session may go unused before it ends."""
 

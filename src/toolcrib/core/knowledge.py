@@ -369,23 +369,11 @@ class DocumentStore(Protocol):
     async def document(self, document: str) -> DocumentInfo | None:
         """One document by its id."""
 
-    async def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
-        """Documents by key; those that are gone are missing."""
-
     async def text(self, document: str) -> DocumentText | None:
         """A document's text."""
 
-    async def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
-        """Texts of documents by key; those that are gone are missing."""
-
     async def passages(self, document: str) -> list[Passage]:
         """A document's passages in order."""
-
-    async def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
-        """Passages by document key and ordinal; those that are gone are missing."""
-
-    async def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
-        """The documents a filter lets pass."""
 
     async def counts(self, collection: str) -> CollectionCounts:
         """How much it holds."""

@@ -153,7 +153,20 @@ def changed_task(known: WorkTask, change: TaskChange, tasks: Mapping[int, WorkTa
     )
 
 
-def check_room(count: int, most: int, what: str) -> None:
+def new_task(tasks: Mapping[int, WorkTask], title: str, description: str, after: Iterable[int], now: str) -> WorkTask:
+    """One more task; raises what ``check_after`` does."""
+    _check_room(len(tasks), TASKS_MAX, "tasks")
+    number = max(tasks, default=0) + 1
+    return WorkTask(number, title, description, "open", check_after(number, after, tasks), now, now)
+
+
+def noted_task(known: WorkTask, text: str, now: str) -> WorkTask:
+    """A task about which something more was said."""
+    _check_room(len(known.notes), NOTES_MAX, "notes")
+    return replace(known, notes=(*known.notes, Note(now, text)), changed=now)
+
+
+def _check_room(count: int, most: int, what: str) -> None:
     """Refuse what would grow without end."""
     if count >= most:
         raise InvalidArguments(f"There are {count} {what} already.", hint="No more than that are kept.")

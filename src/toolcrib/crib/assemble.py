@@ -42,14 +42,13 @@ from toolcrib.sources.native.functions import NativeTool, define, import_tools, 
 from toolcrib.sources.native.source import NativeSource
 from toolcrib.stores.local import Backend
 from toolcrib.stores.lockfile import MemoryRecords
-from toolcrib.stores.results import ResultStore
-from toolcrib.stores.shared import SharedResults
+from toolcrib.stores.results import Results
 
 if TYPE_CHECKING:
     from toolcrib.crib.workspace import WorkspaceTools
 
 
-def reading_tool(results: ResultStore | SharedResults, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
+def reading_tool(results: Results, config: Config, beside: Sequence[NativeTool]) -> NativeTool:
     """``result_read``, whose name nobody else may use."""
     if any(entry.tool.name == RESULT_READ for entry in beside):
         raise ConfigError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError
-from toolcrib.crib.backend import find_backend, find_store
+from toolcrib.crib.backend import find_backend
 from toolcrib.crib.loading import Loaded
 from toolcrib.knowledge.transfer import move_knowledge
 from toolcrib.stores.access_tokens import TOKENS_NAME
@@ -17,7 +17,7 @@ from toolcrib.stores.local import Backend, audit_path, kb_path
 from toolcrib.stores.paths import state_directory
 from toolcrib.stores.postgres.copying import BATCH, Copied, CopyPart, begin_anew, copy_by, copy_part
 from toolcrib.stores.postgres.copying_parts import AuditPart, Documents, lock_parts, task_parts, token_parts
-from toolcrib.stores.postgres.database import PgDatabase
+from toolcrib.stores.postgres.database import PgDatabase, find_store
 from toolcrib.stores.postgres.migrate import need_current
 from toolcrib.stores.worklist import TASKS_NAME
 
@@ -25,13 +25,12 @@ from toolcrib.stores.worklist import TASKS_NAME
 @asynccontextmanager
 async def open_database(config: Config, around: Environment) -> AsyncIterator[PgDatabase]:
     """The database of the configuration; it is an error if there is none."""
-    settings = find_store(config.store, around.env)
-    if settings is None:
+    if not config.store.url:
         raise ConfigError(
             "No shared database is configured: everything is in files of this machine.",
             hint='Write [store] url = "postgresql://…" to share it between replicas.',
         )
-    database = PgDatabase(settings)
+    database = PgDatabase(find_store(config.store, around.env))
     try:
         yield database
     finally:

@@ -19,6 +19,7 @@ from toolcrib.core.knowledge import (
     CollectionCounts,
     DocumentStore,
     Embedding,
+    KnowledgeReader,
     KnowledgeStore,
     Merging,
     RemoteIndex,
@@ -166,7 +167,7 @@ async def _make(store: KnowledgeStore, embedder: TextEmbedder, known: Collection
         if not rows and after == START:
             return
         after = rows[-1] if rows else START
-        texts = await _texts(store, rows)
+        texts = await store.consult(partial(_texts, rows))
         for at in range(0, len(texts), embedder.batch):
             some = texts[at : at + embedder.batch]
             vectors = await embedder.embed_documents([text for _, text in some])
@@ -176,11 +177,10 @@ async def _make(store: KnowledgeStore, embedder: TextEmbedder, known: Collection
             tell(len(some))
 
 
-async def _texts(store: DocumentStore, rows: Sequence[Row]) -> list[tuple[Row, str]]:
+def _texts(rows: Sequence[Row], reader: KnowledgeReader) -> list[tuple[Row, str]]:
     """What is to be embedded; passages that are gone meanwhile are left out."""
     keys = {key for key, _ in rows}
-    documents, texts = await store.documents_of(keys), await store.texts_of(keys)
-    passages = await store.passages_at(rows)
+    documents, texts, passages = reader.documents_of(keys), reader.texts_of(keys), reader.passages_at(rows)
     return [
         (row, text_to_embed(documents[row[0]].title, texts[row[0]], passages[row].place))
         for row in rows

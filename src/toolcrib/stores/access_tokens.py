@@ -7,8 +7,8 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
@@ -18,7 +18,16 @@ import msgspec
 from toolcrib.core.access import Caller, Grants
 from toolcrib.core.errors import CallerError, ConfigError, remedy_of
 from toolcrib.core.tool import SecurityLevel
-from toolcrib.stores.files import discard_leftovers, locked, make_directory, read_text, replace_text, sync_directory
+from toolcrib.stores.files import (
+    Stamp,
+    discard_leftovers,
+    locked,
+    make_directory,
+    read_text,
+    replace_text,
+    stamp_of,
+    sync_directory,
+)
 from toolcrib.stores.paths import state_directory, witness_directory
 
 PREFIX = "tc_"
@@ -225,8 +234,7 @@ TOKENS_NAME = "tokens.json"
 NOTE_NAME = "tokens-are-asked-for"
 NOTE = "toolcrib asks for tokens, because one was made. To end that, run `toolcrib tokens reset`.\n"
 _OTHERS_MAY_WRITE = 0o022
-_Stamp = tuple[int, int, int]
-_UNSEEN: _Stamp = (-1,) * 3
+_UNSEEN: Stamp = (-1,) * 3
 
 
 class _Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -244,7 +252,7 @@ class TokenFile:
         self.path, self._note = path, note
         self._file = str(path)
         self._now = now
-        self._stamp: _Stamp | None = _UNSEEN
+        self._stamp: Stamp | None = _UNSEEN
         self._known = TokenIndex()
         self._problem: ConfigError | None = None
 
@@ -266,26 +274,18 @@ class TokenFile:
         """A new token, and the text its holder sends: it cannot be had again."""
         now = self._now()
         token, text = make_token(wish, now)
-
-        def add(kept: tuple[AccessToken, ...]) -> tuple[AccessToken, ...]:
+        with self._changing() as kept:
             refuse_namesake(kept, token.name, now)
-            return (*kept, token)
-
-        self._change(add)
+            kept.append(token)
         return token, text
 
     def revoke(self, name_or_id: str) -> AccessToken:
         """End a token for good; it stays in the file, so that the door does not open when the last one is gone."""
-        now = self._now()
-        revoked: list[AccessToken] = []
-
-        def end(kept: tuple[AccessToken, ...]) -> tuple[AccessToken, ...]:
+        with self._changing() as kept:
             found = find_named(kept, name_or_id)
-            revoked.append(msgspec.structs.replace(found, revoked=now))
-            return tuple(revoked[0] if token is found else token for token in kept)
-
-        self._change(end)
-        return revoked[0]
+            revoked = msgspec.structs.replace(found, revoked=self._now())
+            kept[kept.index(found)] = revoked
+        return revoked
 
     def identify(self, presented: bytes) -> Caller | None:
         """Who holds this token, if it is one of ours and works; raises while the file cannot be trusted."""
@@ -315,11 +315,6 @@ class TokenFile:
                     path.unlink()
                     sync_directory(path.parent)
 
-    def _write_note(self) -> None:
-        if self._note is not None:
-            _make_private(self._note)
-            replace_text(self._note, NOTE, 0o600)
-
     def _none(self, how: str) -> tuple[AccessToken, ...]:
         """No tokens; where some were made, that is an error."""
         if self._note is None or not self._note.exists():
@@ -335,7 +330,7 @@ class TokenFile:
 
     def _look(self) -> TokenIndex:
         """The tokens, read again if the file has changed."""
-        stamp = _stamp_of(self._file)
+        stamp = stamp_of(self._file)
         if stamp != self._stamp:
             self._known, self._problem = TokenIndex(), None
             self._stamp = stamp
@@ -347,17 +342,23 @@ class TokenFile:
             raise self._problem.with_traceback(None)
         return self._known
 
-    def _change(self, change: Callable[[tuple[AccessToken, ...]], tuple[AccessToken, ...]]) -> None:
+    @contextmanager
+    def _changing(self) -> Iterator[list[AccessToken]]:
+        """What is kept, while nobody else can change it; what becomes of it is written when the block ends well."""
         _make_private(self.path)
         with locked(self.path):
-            text = msgspec.json.format(msgspec.json.encode(_Kept(tokens=change(self.read())))).decode()
+            kept = list(self.read())
+            yield kept
+            text = msgspec.json.format(msgspec.json.encode(_Kept(tokens=tuple(kept)))).decode()
             discard_leftovers(self.path)
             with suppress(FileNotFoundError):
                 self.path.chmod(0o600)
             replace_text(self.path, text + "\n", 0o600)
             # Last, for a note without tokens would keep everybody out; and a token in its file closes the door as well.
             with suppress(ConfigError, OSError):
-                self._write_note()
+                if self._note is not None:
+                    _make_private(self._note)
+                    replace_text(self._note, NOTE, 0o600)
 
 
 def token_file(env: Mapping[str, str], now: Callable[[], float]) -> TokenFile:
@@ -396,11 +397,3 @@ def _damaged(path: Path, reason: str) -> ConfigError:
         where=str(path),
         hint="Nobody is let in by it. Put back a good copy, or run `toolcrib tokens reset` and create the tokens anew.",
     )
-
-
-def _stamp_of(path: str) -> _Stamp | None:
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a plain stat is most of the cost of recognising a token
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

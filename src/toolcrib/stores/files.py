@@ -17,6 +17,7 @@ from pathlib import Path
 from toolcrib.core.errors import ConfigError, remedy_of
 
 GUARD_TIMEOUT_S = 10.0
+Stamp = tuple[int, int, int]
 
 _POLL_S = 0.005
 _TEMPORARY = ".tmp"
@@ -54,6 +55,15 @@ def read_named(path: Path) -> str | None:
         return None
     except OSError as error:
         raise _cannot("read", path, error) from error
+
+
+def stamp_of(path: str | Path) -> Stamp | None:
+    """What changes when a file does; ``None`` if there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a plain stat is the whole cost of a cached read
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def refuse_others(mode: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from toolcrib.stores.files import locked, read_text, replace_bytes, replace_text
 
 FILE_NAME = "imports.json"
 _PRIVATE = 0o600
+T = TypeVar("T")
 
 
 class _Kept(msgspec.Struct):
@@ -45,17 +46,26 @@ class Origins:
             kept = self._read()
             known = {**kept.files.get(str(target), {}), **changes}
             kept.files[str(target)] = {name: memory for name, memory in known.items() if memory is not None}
-            replace_text(self.path, msgspec.json.format(msgspec.json.encode(kept), indent=1).decode() + "\n", _PRIVATE)
+            _remember(self.path, kept)
 
     def _read(self) -> _Kept:
-        text = read_text(self.path)
-        if text is None:
-            return _Kept()
-        try:
-            return msgspec.json.decode(text, type=_Kept)
-        except (msgspec.MsgspecError, UnicodeError):
-            hint = "Delete it; what was imported stays, but --sync will not know where it came from."
-            raise ConfigError("This memory of imports is damaged.", where=str(self.path), hint=hint) from None
+        hint = "Delete it; what was imported stays, but --sync will not know where it came from."
+        return _recall(self.path, _Kept, "This memory of imports is damaged.", hint)
+
+
+def _remember(path: Path, kept: msgspec.Struct) -> None:
+    replace_text(path, msgspec.json.format(msgspec.json.encode(kept), indent=1).decode() + "\n", _PRIVATE)
+
+
+def _recall(path: Path, kind: type[T], damage: str, hint: str) -> T:
+    """What a file remembers; one that is not there remembers nothing."""
+    text = read_text(path)
+    if text is None:
+        return kind()
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, UnicodeError):
+        raise ConfigError(damage, where=str(path), hint=hint) from None
 
 
 YAML_INSTALL = "Install it with: pip install 'toolcrib[yaml]'"
@@ -160,7 +170,6 @@ def _refuse_large(path: Path) -> None:
 
 CONNECTIONS_NAME = "connections.json"
 BACKUP = ".before-toolcrib"
-_ONLY_OURS = 0o600
 
 
 class Connection(msgspec.Struct, frozen=True):
@@ -205,17 +214,11 @@ class Connections:
             kept.files.pop(str(path), None)
         else:
             kept.files[str(path)] = connection
-        replace_text(self.path, msgspec.json.format(msgspec.json.encode(kept), indent=1).decode() + "\n", _ONLY_OURS)
+        _remember(self.path, kept)
 
     def _read(self) -> _KeptConnections:
-        text = read_text(self.path)
-        if text is None:
-            return _KeptConnections()
-        try:
-            return msgspec.json.decode(text, type=_KeptConnections)
-        except (msgspec.MsgspecError, UnicodeError):
-            hint = "Delete it; connected clients stay connected, but can no longer be put back exactly."
-            raise ConfigError("This memory of connections is damaged.", where=str(self.path), hint=hint) from None
+        hint = "Delete it; connected clients stay connected, but can no longer be put back exactly."
+        return _recall(self.path, _KeptConnections, "This memory of connections is damaged.", hint)
 
 
 def digest(content: bytes) -> str:
@@ -227,7 +230,7 @@ def keep_backup(path: Path, content: bytes) -> Path:
     """Put a copy beside a file, under a name that is free."""
     names = (path.with_name(f"{path.name}{BACKUP}{number or ''}") for number in range(1000))
     backup = next(name for name in names if not name.exists())
-    mode = path.stat().st_mode & 0o777 if path.exists() else _ONLY_OURS
+    mode = path.stat().st_mode & 0o777 if path.exists() else _PRIVATE
     replace_bytes(backup, content, mode)
     return backup
 

@@ -1,34 +1,25 @@
-"""Everything that is kept, in files of this machine; with Redis, replicas with files of their own agree through it."""
+"""Everything that is kept, in files of this machine."""
 
-import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config, has_result_limit
 from toolcrib.config.references import Environment, resolve
 from toolcrib.config.sections import KbConfig
 from toolcrib.core.coordination import Coordination, SessionBook
-from toolcrib.core.errors import CoordinationUnavailable
+from toolcrib.core.knowledge import KnowledgeStore
 from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook, token_file
 from toolcrib.stores.audit.file import AuditFile
 from toolcrib.stores.audit.log import AuditPlace
+from toolcrib.stores.knowledge.store import SqliteKnowledge
 from toolcrib.stores.lockfile import FileLedger, LockFile
 from toolcrib.stores.paths import results_path, state_directory
-from toolcrib.stores.results import ResultStore
-from toolcrib.stores.shared import SharedResults, SharedSessionBook, agree_on_secret
+from toolcrib.stores.results import Results, ResultStore
 from toolcrib.stores.worklist import TASKS_NAME, SqliteWorkList
-
-if TYPE_CHECKING:
-    from toolcrib.core.knowledge import KnowledgeStore
-    from toolcrib.stores.redis.engine import RedisSettings
-
-    FindRedis = Callable[[], RedisSettings | None]
-
-SEAL = "seal"
 
 
 class Backend:
@@ -41,33 +32,19 @@ class Backend:
     """Where the shared database is, without passwords; empty if there is none."""
     look: Callable[[], Awaitable[None]] | None = None
     """Raises while the shared database is away; ``None`` if there is none."""
+    coordination: Coordination | None = None
+    """What replicas agree through, once it is open; ``None`` if there can be no others."""
 
-    def __init__(self, config: Config, around: Environment, find_redis: "FindRedis" = lambda: None) -> None:
-        self.config, self.around, self._find_redis = config, around, find_redis
-        self.coordination: Coordination | None = None
-        """What replicas agree through, once it is open; ``None`` if there can be no others."""
+    def __init__(self, config: Config, around: Environment) -> None:
+        self.config, self.around = config, around
         self._results: ResultStore | None = None
 
     async def open(self) -> Self:
         """Reach what is shared with other replicas; raises if it is not as it should be."""
-        try:
-            await self.reach_store()
-            self.coordination = await self._coordinate()
-        except BaseException:
-            await self.close()
-            raise
         return self
 
     async def reach_store(self) -> None:
         """Make sure that what is kept can be used by this version."""
-
-    async def _coordinate(self) -> Coordination | None:
-        redis = self._find_redis()
-        if redis is None:
-            return None
-        from toolcrib.stores.redis.engine import open_redis_coordination
-
-        return await open_redis_coordination(redis)
 
     def lock(self, path: Path | None) -> LockStore | None:
         """Where the lock is kept; ``None``: nowhere, so that it is forgotten with the process."""
@@ -81,10 +58,8 @@ class Backend:
         """The audit log, whether it is switched on or not."""
         return AuditFile(audit_path(self.config, self.around))
 
-    def knowledge(self) -> "KnowledgeStore":
+    def knowledge(self) -> KnowledgeStore:
         """Documents and their index."""
-        from toolcrib.stores.knowledge.store import SqliteKnowledge
-
         return SqliteKnowledge(kb_path(self.config.kb, self.around))
 
     def knowledge_file(self) -> Path | None:
@@ -95,37 +70,26 @@ class Backend:
         """The tasks of a workspace."""
         return SqliteWorkList(state_directory(self.around.env) / TASKS_NAME, root, utc_now)
 
-    async def results(self) -> ResultStore | SharedResults | None:
-        """Large results, if any can be too large; replicas read each other's. What killed programs left is removed."""
+    async def results(self) -> Results | None:
+        """Large results, if any can be too large. What killed programs left is removed."""
         if not has_result_limit(self.config):
             return None
         self._results = ResultStore(results_path(self.around.env), self.config.results)
         await self._results.open()
-        if self.coordination is None:
-            return self._results
-        return SharedResults(self._results, self.coordination, self.config.results, time.monotonic)
+        return self._results
 
     def sessions(self) -> SessionBook | None:
         """Where the sessions of all replicas are written down; ``None`` if there can be no others."""
-        return None if self.coordination is None else SharedSessionBook(self.coordination)
+        return None
 
     async def secret(self) -> bytes:
-        """What only the replicas know, made by the first of them."""
-        if self.coordination is None:
-            return b""
-        try:
-            return await agree_on_secret(self.coordination, SEAL)
-        except CoordinationUnavailable:  # then nothing that another replica sealed is taken here
-            return b""
+        """What only the replicas know, made by the first of them; empty if there is none."""
+        return b""
 
     async def close(self) -> None:
         """Let go of everything."""
-        try:
-            if self.coordination is not None:
-                await self.coordination.close()
-        finally:
-            if self._results is not None:
-                await self._results.close()
+        if self._results is not None:
+            await self._results.close()
 
 
 def audit_path(config: Config, around: Environment) -> Path:

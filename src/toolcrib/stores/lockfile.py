@@ -2,7 +2,6 @@
 discovery found and people answered, for a running Crib: in that file, or in memory."""
 
 import asyncio
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -22,9 +21,7 @@ from toolcrib.config.lock import (
 from toolcrib.config.parse import parse
 from toolcrib.config.secrets import written_secrets
 from toolcrib.core.errors import ConfigError
-from toolcrib.stores.files import discard_leftovers, locked, read_text, replace_text
-
-_Stamp = tuple[int, int, int]
+from toolcrib.stores.files import Stamp, discard_leftovers, locked, read_text, replace_text, stamp_of
 
 
 class LockFile:
@@ -34,7 +31,7 @@ class LockFile:
         self.path = path
         self.problem = ""
         self._kept: dict[str, Record | None] = {}
-        self._stamp: _Stamp | None = None
+        self._stamp: Stamp | None = None
         self._lock = Lock()
 
     def read(self) -> Lock:
@@ -62,28 +59,25 @@ class LockFile:
             except ConfigError as error:
                 return self._keep(server, change(self._known().records.get(server)), error)
             record = change(self._kept.get(server, stored.records.get(server)))
-            return self._store(server, record, stored)
+            try:
+                self._store(with_record(self._with_kept(stored), server, record))
+            except ConfigError as error:
+                return self._keep(server, record, error)
+            return record
 
     def change(self, change: Callable[[Lock], Lock]) -> Lock:
         """Change the lock as a whole, whatever other processes write meanwhile; what cannot be written is an error."""
         with locked(self.path):
             changed = change(self._with_kept(self._stored()))
-            discard_leftovers(self.path)
-            replace_text(self.path, write_lock(changed))
-            self._kept.clear()
-            self.problem = ""
+            self._store(changed)
         return changed
 
-    def _store(self, server: str, record: Record | None, stored: Lock) -> Record | None:
+    def _store(self, lock: Lock) -> None:
         """With it goes what could not be written before."""
         discard_leftovers(self.path)
-        try:
-            replace_text(self.path, write_lock(with_record(self._with_kept(stored), server, record)))
-        except ConfigError as error:
-            return self._keep(server, record, error)
+        replace_text(self.path, write_lock(lock))
         self._kept.clear()
         self.problem = ""
-        return record
 
     def _stored(self) -> Lock:
         text = read_text(self.path)
@@ -104,15 +98,6 @@ class LockFile:
         for server, record in tuple(self._kept.items()):  # other threads keep, too
             lock = with_record(lock, server, record)
         return lock
-
-
-def stamp_of(path: Path) -> _Stamp | None:
-    """What changes when a file does; ``None`` if there is none."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - a plain stat is the whole cost of a cached read
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def write_config(path: Path, before: str, after: str) -> None:

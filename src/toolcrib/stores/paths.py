@@ -9,25 +9,26 @@ NEW_FILE = "# The MCP servers of toolcrib; `toolcrib config show --origin` shows
 """How a toolcrib.toml begins that a command creates."""
 
 
+def _base(env: Mapping[str, str], variable: str, default: str) -> Path:
+    """Our own directory in one of those that XDG names; a relative one does not count."""
+    configured = Path(env.get(variable, ""))
+    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / default
+    return base / "toolcrib"
+
+
 def user_config_path(env: Mapping[str, str]) -> Path:
-    """The user's own file, whether it exists or not. XDG: a relative ``XDG_CONFIG_HOME`` does not count."""
-    configured = Path(env.get("XDG_CONFIG_HOME", ""))
-    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".config"
-    return base / "toolcrib" / CONFIG_NAME
+    """The user's own file, whether it exists or not."""
+    return _base(env, "XDG_CONFIG_HOME", ".config") / CONFIG_NAME
 
 
 def results_path(env: Mapping[str, str]) -> Path:
-    """Where large results are put aside. XDG: a relative ``XDG_CACHE_HOME`` does not count."""
-    configured = Path(env.get("XDG_CACHE_HOME", ""))
-    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".cache"
-    return base / "toolcrib" / "results"
+    """Where large results are put aside."""
+    return _base(env, "XDG_CACHE_HOME", ".cache") / "results"
 
 
 def state_directory(env: Mapping[str, str]) -> Path:
     """Where this user's tokens and logs are kept."""
-    configured = Path(env.get("XDG_STATE_HOME", ""))
-    base = configured if configured.is_absolute() else Path(env.get("HOME") or Path.home()) / ".local" / "state"
-    return base / "toolcrib"
+    return _base(env, "XDG_STATE_HOME", ".local/state")
 
 
 def witness_directory(env: Mapping[str, str]) -> Path:

@@ -12,10 +12,11 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from toolcrib.config.model import ResultsConfig
 from toolcrib.core.errors import ConfigError, ResultNotKept, remedy_of
@@ -28,6 +29,16 @@ _RUN = "run-"
 def new_handle() -> str:
     """128 random bits, short enough for a model to repeat."""
     return "r_" + base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
+
+
+class Results(Protocol):
+    """Large results under handles, for those they were made for."""
+
+    async def keep(self, raw: bytes, caller: str, tool: str) -> str:
+        """Put a result aside for this caller; the handle to read it by."""
+
+    async def read(self, handle: str, caller: str) -> bytes | None:
+        """The whole result; ``None`` if it is not there, not any more, or not this caller's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +206,9 @@ def _open_directory(path: Path) -> int:
 
 def _remove(directory: Path) -> None:
     with suppress(OSError):
-        _unlink_all(directory.iterdir())
+        for path in directory.iterdir():
+            path.unlink(missing_ok=True)
         directory.rmdir()
-
-
-def _unlink_all(paths: Iterable[Path]) -> None:
-    for path in paths:
-        path.unlink(missing_ok=True)
 
 
 def _write(path: Path, raw: bytes) -> None:

@@ -1,18 +1,25 @@
-"""What another replica must find: large results, and sessions of clients."""
+"""What another replica must find: large results, and sessions of clients; and the backend of replicas that have no more
+in common than an engine through which they agree."""
 
 import asyncio
 import secrets
+import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from typing import Self
 
 import msgspec
 
-from toolcrib.config.model import ResultsConfig
-from toolcrib.core.coordination import IDLE_S, Coordination, SessionEntry
+from toolcrib.config.model import Config, ResultsConfig
+from toolcrib.config.references import Environment
+from toolcrib.core.coordination import IDLE_S, Coordination, EpochMemory, SessionBook, SessionEntry
 from toolcrib.core.errors import CoordinationUnavailable
-from toolcrib.stores.results import ResultStore
+from toolcrib.stores.local import Backend
+from toolcrib.stores.results import Results
 
+PERCENT = "Percent-encode what is special in the password: / is %2F, % is %25, @ is %40."
+"""For an address that cannot be taken apart: what is left over may be a password, so it is not repeated."""
 SHARED_MAX = 4 * 1024 * 1024
 """Larger ones stay where they are: what replicas share is no place for them."""
 
@@ -29,7 +36,7 @@ class SharedResults:
     """The results of this program, and those that others passed on."""
 
     def __init__(
-        self, own: ResultStore, coordination: Coordination, config: ResultsConfig, clock: Callable[[], float]
+        self, own: Results, coordination: Coordination, config: ResultsConfig, clock: Callable[[], float]
     ) -> None:
         self._own, self._coordination, self._config, self._clock = own, coordination, config, clock
         self._passed_on: deque[tuple[float, int]] = deque()
@@ -78,39 +85,6 @@ LEAD_S = 5.0
 AGAIN_S = 0.05
 
 _entry = msgspec.json.Decoder(SessionEntry)
-
-
-class MemorySessionBook:
-    """Sessions for as long as the program runs; several doors may share one."""
-
-    def __init__(self, clock: Callable[[], float], idle_s: float = IDLE_S) -> None:
-        self._clock, self._idle_s = clock, idle_s
-        self._entries: dict[str, tuple[SessionEntry, float]] = {}
-
-    async def open(self, entry: SessionEntry) -> None:
-        """Write a new session down."""
-        self._entries[entry.key] = entry, self._clock()
-
-    async def find(self, key: str) -> SessionEntry | None:
-        """The session, while it lasts."""
-        entry, used = self._entries.get(key, (None, 0.0))
-        if entry is None or used < self._clock() - self._idle_s:
-            return None
-        self._entries[key] = entry, self._clock()
-        return entry
-
-    async def touch(self, keys: Collection[str]) -> set[str]:
-        """Note that these are in use; those that have ended are returned."""
-        return {key for key in keys if await self.find(key) is None}
-
-    async def end(self, key: str) -> bool:
-        """End a session."""
-        return self._entries.pop(key, None) is not None
-
-    async def sweep(self) -> None:
-        """Forget what was unused for too long."""
-        oldest = self._clock() - self._idle_s
-        self._entries = {key: kept for key, kept in self._entries.items() if kept[1] >= oldest}
 
 
 class SharedSessionBook:
@@ -170,3 +144,58 @@ def _name(key: str) -> str:
 
 def _end_of(key: str) -> str:
     return f"session-end:{key}"
+
+
+SEAL = "seal"
+Coordinate = Callable[[EpochMemory | None], Awaitable[Coordination]]
+"""Opens an engine that replicas agree through, with a memory that survives it if there is one."""
+
+
+class SharedBackend(Backend):
+    """For replicas with files of their own, which agree through an engine."""
+
+    def __init__(self, config: Config, around: Environment, coordinate: Coordinate) -> None:
+        super().__init__(config, around)
+        self._coordinate = coordinate
+
+    async def open(self) -> Self:
+        """Reach the database, if there is one, and the engine."""
+        try:
+            await self.reach_store()
+            self.coordination = await self._coordinate(self.epoch_memory())
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    def epoch_memory(self) -> EpochMemory | None:
+        """What remembers the engine's epoch for longer than any replica lives."""
+        return None
+
+    async def results(self) -> Results | None:
+        """Large results; replicas read each other's."""
+        own = await super().results()
+        if own is None or self.coordination is None:
+            return own
+        return SharedResults(own, self.coordination, self.config.results, time.monotonic)
+
+    def sessions(self) -> SessionBook | None:
+        """Where the sessions of all replicas are written down, once the engine is there."""
+        return None if self.coordination is None else SharedSessionBook(self.coordination)
+
+    async def secret(self) -> bytes:
+        """What only the replicas know, made by the first of them."""
+        if self.coordination is None:
+            return b""
+        try:
+            return await agree_on_secret(self.coordination, SEAL)
+        except CoordinationUnavailable:  # then nothing that another replica sealed is taken here
+            return b""
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        try:
+            if self.coordination is not None:
+                await self.coordination.close()
+        finally:
+            await super().close()

@@ -1,13 +1,15 @@
 """A SQLite file of our own: made for its owner alone, opened to survive power cuts, brought up to date by steps."""
 
+import asyncio
 import os
 import secrets
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.core.errors import ToolcribError, remedy_of
 from toolcrib.stores.files import force_path, make_directory, refuse_others, sync_directory
@@ -15,6 +17,7 @@ from toolcrib.stores.files import force_path, make_directory, refuse_others, syn
 if TYPE_CHECKING:
     import apsw
 
+T = TypeVar("T")
 BUSY_MS = 5_000
 SAFE_SQLITE = (3, 51, 3)
 """Older ones can damage a database that two processes write (the WAL-reset bug)."""
@@ -173,3 +176,56 @@ def unusable(error: Exception, path: Path, format: Format) -> ToolcribError:  # 
     reason = reason_of(error)
     message = f"The {format.shown} {path.name} cannot be used: {reason}."
     return format.error(message, hint=way_out(error, format), details={"reason": reason})
+
+
+@contextmanager
+def transaction(connection: "apsw.Connection") -> Iterator[None]:
+    """All or nothing; takes the writer's place before anything is read."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+class FileThread:
+    """One thread with one connection to a file, opened when it is first needed, and anew after a failure."""
+
+    def __init__(self, path: Path, format: Format) -> None:  # noqa: A002
+        self._path, self._format = path, format
+        self._thread: ThreadPoolExecutor | None = None
+        self._connection: apsw.Connection | None = None
+
+    async def do(self, work: "Callable[[apsw.Connection], T]") -> T:
+        """Have work done there; whatever goes wrong with the file is told in our words."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, f"toolcrib-{self._format.name}")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work)
+
+    def _do(self, work: "Callable[[apsw.Connection], T]") -> T:
+        try:
+            if self._connection is None:
+                self._connection = open_file(self._path, self._format)
+            return work(self._connection)
+        except ToolcribError:
+            raise
+        except Exception as error:  # the edge of the disk: whatever goes wrong there is told in our words
+            self._let_go()
+            raise unusable(error, self._path, self._format) from error
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        if self._thread is None:
+            return
+        thread, self._thread = self._thread, None
+        await asyncio.get_running_loop().run_in_executor(thread, self._let_go)
+        thread.shutdown()
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            with suppress(Exception):  # closing: what was acknowledged is on disk already
+                self._connection.close()
+            self._connection = None

@@ -1,29 +1,24 @@
 """Tasks on disk: one file for all workspaces of a user, one thread, one connection."""
 
-import asyncio
-import contextlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from toolcrib.core.errors import ToolcribError, WorkListUnavailable
+from toolcrib.core.errors import WorkListUnavailable
 from toolcrib.core.worklist import (
-    NOTES_MAX,
-    TASKS_MAX,
     Note,
     TaskChange,
     TaskOutcome,
     UnknownTask,
     WorkTask,
     changed_task,
-    check_after,
-    check_room,
+    new_task,
+    noted_task,
     set_free,
 )
-from toolcrib.stores.sqlite_file import Format, open_file, unusable
+from toolcrib.stores.sqlite_file import FileThread, Format, transaction
 
 if TYPE_CHECKING:
     from apsw import Connection
@@ -40,13 +35,12 @@ class SqliteWorkList:
     """The tasks of one workspace; nothing is opened before the first use."""
 
     def __init__(self, path: Path, workspace: str, now: Callable[[], str]) -> None:
-        self._path, self._workspace, self._now = path, workspace, now
-        self._thread: ThreadPoolExecutor | None = None
-        self._connection: Connection | None = None
+        self._workspace, self._now = workspace, now
+        self._file = FileThread(path, FORMAT)
 
     async def add(self, title: str, description: str = "", after: Sequence[int] = ()) -> WorkTask:
         """A new task."""
-        return await self._do(lambda rows: rows.add(WorkTask(0, title, description, "open", tuple(after)), self._now()))
+        return await self._do(lambda rows: rows.add(new_task(rows.tasks(), title, description, after, self._now())))
 
     async def tasks(self) -> list[WorkTask]:
         """All tasks, without their notes."""
@@ -62,51 +56,18 @@ class SqliteWorkList:
 
     async def add_note(self, task: int, text: str) -> WorkTask:
         """Say something of a task."""
-        return await self._do(lambda rows: rows.add_note(task, Note(self._now(), text)))
+        return await self._do(lambda rows: rows.add_note(noted_task(rows.task(task), text, self._now())))
 
     async def _do(self, work: "Callable[[_Rows], T]") -> T:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "toolcrib-tasks")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do_here, work)
+        def run(connection: "Connection") -> T:
+            with transaction(connection):
+                return work(_Rows(connection, self._workspace))
 
-    def _do_here(self, work: "Callable[[_Rows], T]") -> T:
-        try:
-            if self._connection is None:
-                self._connection = open_file(self._path, FORMAT)
-            with _transaction(self._connection):
-                return work(_Rows(self._connection, self._workspace))
-        except ToolcribError:
-            raise
-        except Exception as error:  # the edge of the disk: whatever goes wrong there is told in our words
-            self._let_go()
-            raise unusable(error, self._path, FORMAT) from error
+        return await self._file.do(run)
 
     async def close(self) -> None:
         """Let go of the file."""
-        if self._thread is None:
-            return
-        thread, self._thread = self._thread, None
-        await asyncio.get_running_loop().run_in_executor(thread, self._let_go)
-        thread.shutdown()
-
-    def _let_go(self) -> None:
-        if self._connection is not None:
-            with contextlib.suppress(Exception):  # closing: what was acknowledged is on disk already
-                self._connection.close()
-            self._connection = None
-
-
-@contextlib.contextmanager
-def _transaction(connection: "Connection") -> Iterator[None]:
-    """All or nothing; takes the writer's place before anything is read."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+        await self._file.close()
 
 
 class _Rows:
@@ -134,15 +95,11 @@ class _Rows:
         notes = self._all("SELECT time, text FROM note WHERE workspace = ? AND task = ? ORDER BY place", task)
         return replace(known, notes=tuple(Note(time, text) for time, text in notes))
 
-    def add(self, task: WorkTask, now: str) -> WorkTask:
-        tasks = self.tasks()
-        check_room(len(tasks), TASKS_MAX, "tasks")
-        number = max(tasks, default=0) + 1
-        added = replace(task, id=number, after=check_after(number, task.after, tasks), created=now, changed=now)
-        row = (number, added.title, added.description, added.state, now, now)
+    def add(self, task: WorkTask) -> WorkTask:
+        row = (task.id, task.title, task.description, task.state, task.created, task.changed)
         self._all("INSERT INTO task VALUES (?, ?, ?, ?, ?, ?, ?)", *row)
-        self._put_waits(added)
-        return added
+        self._put_waits(task)
+        return task
 
     def change(self, task: int, change: TaskChange, now: str) -> TaskOutcome:
         before = self.tasks()
@@ -153,57 +110,13 @@ class _Rows:
         self._put_waits(changed)
         return TaskOutcome(changed, set_free(before, self.tasks()))
 
-    def add_note(self, task: int, note: Note) -> WorkTask:
-        known = self.task(task)
-        check_room(len(known.notes), NOTES_MAX, "notes")
-        self._all("INSERT INTO note VALUES (?, ?, ?, ?, ?)", task, len(known.notes), note.time, note.text)
-        self._all("UPDATE task SET changed = ?3 WHERE workspace = ?1 AND id = ?2", task, note.time)
-        return replace(known, notes=(*known.notes, note), changed=note.time)
+    def add_note(self, task: WorkTask) -> WorkTask:
+        """The last of its notes is the new one."""
+        note = task.notes[-1]
+        self._all("INSERT INTO note VALUES (?, ?, ?, ?, ?)", task.id, len(task.notes) - 1, note.time, note.text)
+        self._all("UPDATE task SET changed = ?3 WHERE workspace = ?1 AND id = ?2", task.id, task.changed)
+        return task
 
     def _put_waits(self, task: WorkTask) -> None:
         for place, after in enumerate(task.after):
             self._all("INSERT INTO waits VALUES (?, ?, ?, ?)", task.id, place, after)
-
-
-class MemoryWorkList:
-    """The tasks of one workspace, for as long as this process lives."""
-
-    def __init__(self, now: Callable[[], str]) -> None:
-        self._now = now
-        self._tasks: dict[int, WorkTask] = {}
-
-    async def add(self, title: str, description: str = "", after: Sequence[int] = ()) -> WorkTask:
-        """A new task."""
-        check_room(len(self._tasks), TASKS_MAX, "tasks")
-        number, now = len(self._tasks) + 1, self._now()
-        waits = check_after(number, after, self._tasks)
-        self._tasks[number] = WorkTask(number, title, description, "open", waits, now, now)
-        return self._tasks[number]
-
-    async def tasks(self) -> list[WorkTask]:
-        """All tasks, without their notes."""
-        return [replace(task, notes=()) for task in self._tasks.values()]
-
-    async def task(self, task: int) -> WorkTask:
-        """One task with its notes."""
-        if task not in self._tasks:
-            raise UnknownTask(task)
-        return self._tasks[task]
-
-    async def change(self, task: int, change: TaskChange) -> TaskOutcome:
-        """Change a task."""
-        known = await self.task(task)
-        changed = changed_task(known, change, self._tasks, self._now())
-        before, self._tasks = self._tasks, self._tasks | {task: changed}
-        return TaskOutcome(changed, tuple(replace(free, notes=()) for free in set_free(before, self._tasks)))
-
-    async def add_note(self, task: int, text: str) -> WorkTask:
-        """Say something of a task."""
-        known = await self.task(task)
-        check_room(len(known.notes), NOTES_MAX, "notes")
-        now = self._now()
-        self._tasks[task] = replace(known, notes=(*known.notes, Note(now, text)), changed=now)
-        return self._tasks[task]
-
-    async def close(self) -> None:
-        """Nothing to let go of."""

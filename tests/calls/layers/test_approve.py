@@ -4,6 +4,7 @@ import asyncio
 import importlib
 
 import pytest
+from tests.doubles.coordination import MemoryHub
 
 from toolcrib.calls.approvals import ApprovalQuestion, ApprovalReply
 from toolcrib.calls.elicit import ELICIT, REQUEST, Seal
@@ -15,7 +16,6 @@ from toolcrib.config.sections import SecurityConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, Caller
 from toolcrib.core.call import ErrorInfo, ToolCall, ToolResult
 from toolcrib.core.errors import ConnectionLost, PermissionDenied
-from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.testing import FakeSource, ManualClock, MemoryCrib, RecordingChannel, memory_crib
 
 OWNER = Caller("owner", "token", EVERYTHING)

@@ -11,10 +11,10 @@ from tests.stores.audit_logs import numbered, tamper, tamper_table, written
 
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit.database import body_of
 from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.log import Head, body_of
 from toolcrib.stores.audit.note import NOTE_EVERY_S, HeadNote, NotedLog, NotedPlace, fault_of
-from toolcrib.stores.audit.verify import Fault, Head
+from toolcrib.stores.audit.verify import Fault
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.testing import ManualClock
 

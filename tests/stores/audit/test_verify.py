@@ -9,8 +9,8 @@ import pytest
 from tests.stores.audit_logs import numbered, tamper, walk, written
 
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit.database import GENESIS, body_of, link
-from toolcrib.stores.audit.verify import Fault, Head, verify
+from toolcrib.stores.audit.log import GENESIS, Head, body_of, link
+from toolcrib.stores.audit.verify import Fault, verify
 
 
 @pytest.fixture

@@ -16,11 +16,8 @@ from tests.stores.audit_logs import find, numbered, tamper, walk, written
 
 from toolcrib.core.audit import AuditEntry, AuditStatus
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit.database import FORMAT
-from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.log import InDoubtError
-from toolcrib.stores.audit.reading import AuditQuery
-from toolcrib.stores.audit.verify import Head
+from toolcrib.stores.audit.file import FORMAT, AuditFile
+from toolcrib.stores.audit.log import AuditQuery, Head, InDoubtError
 from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 from toolcrib.stores.sqlite_file import refuse_old_sqlite
 
@@ -96,8 +93,8 @@ WRITER = """
 import asyncio, sys, time
 from pathlib import Path
 from toolcrib.core.audit import AuditEntry
-from toolcrib.stores.audit.writer import QueuedAudit
 from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.writer import QueuedAudit
 
 async def main():
     log = QueuedAudit(AuditFile(Path(sys.argv[1])), time.time_ns)
@@ -129,8 +126,8 @@ import asyncio, resource, signal, sys, time
 from pathlib import Path
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 from toolcrib.stores.audit.file import AuditFile
+from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 
 async def main():
     told = []

@@ -5,12 +5,12 @@ import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from tests.doubles.coordination import MemoryHub
 from tests.fleet.engines import Postgres, Redis
 
-from toolcrib.core.coordination import Coordination
+from toolcrib.core.coordination import Coordination, EpochMemory
 from toolcrib.stores.coordination.coordinator import Coordinator
-from toolcrib.stores.coordination.engine import EpochMemory, Habits
-from toolcrib.stores.coordination.memory import MemoryHub
+from toolcrib.stores.coordination.engine import Habits
 from toolcrib.stores.postgres.coordination import PgEngine
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.redis.engine import RedisEngine, RedisSettings, make_client

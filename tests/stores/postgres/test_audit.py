@@ -17,7 +17,7 @@ from tests.stores.audit_logs import find, numbered, tamper_table, walk, written
 
 from toolcrib.core.audit import AuditEntry
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit.database import body_of
+from toolcrib.stores.audit.log import body_of
 from toolcrib.stores.audit.writer import AuditSettings, QueuedAudit
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import StoreSettings

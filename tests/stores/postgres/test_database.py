@@ -1,9 +1,12 @@
 """A database that hangs is away like one that refuses: whoever asks is told in time, and it comes back by itself."""
 
+import subprocess
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from tests.doubles.coordination import MemoryHub
 from tests.fleet.lossy_wire import a_lossy_wire
 
 from toolcrib.config.model import Config
@@ -11,7 +14,6 @@ from toolcrib.config.references import Environment
 from toolcrib.core.coordination import SessionEntry
 from toolcrib.core.errors import StoreUnavailable
 from toolcrib.crib.replicas import join_fleet
-from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.stores.postgres.backend import PostgresBackend
 from toolcrib.stores.postgres.coordination import PgSessionBook
 from toolcrib.stores.postgres.database import PgDatabase
@@ -68,3 +70,12 @@ async def test_a_statement_without_an_answer_is_given_up_in_time_and_long_work_i
         assert await database.rows("SELECT 1 FROM pg_sleep(1.5)") == [(1,)]
     finally:
         await database.close()
+
+
+def test_whoever_asks_for_no_documents_does_not_wait_for_numpy():
+    """Start-up is a feature, with a shared database too: `ls`, completion and tokens need no vectors."""
+    script = "import sys, toolcrib.stores.postgres.backend; print('numpy' in sys.modules)"
+
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert result.stdout.strip() == "False"

@@ -9,7 +9,7 @@ from toolcrib.core.audit import AuditEntry
 from toolcrib.core.kinds import DiscoveryStatus
 from toolcrib.core.tool import SecurityLevel
 from toolcrib.stores.access_tokens import NewToken
-from toolcrib.stores.audit.database import body_of
+from toolcrib.stores.audit.log import body_of
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
 from toolcrib.stores.postgres.lock import PgLedger

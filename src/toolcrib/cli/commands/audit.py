@@ -15,10 +15,9 @@ from toolcrib.config.references import Environment
 from toolcrib.core.audit import CALL, CALL_BEGUN
 from toolcrib.crib.layers import audit_place
 from toolcrib.server.views.calls import audit_item, audit_verdict, iso, moment_us
-from toolcrib.stores.audit.log import AuditLog, NoAuditLog
+from toolcrib.stores.audit.log import AuditLog, AuditQuery, Head, NoAuditLog, Stored, in_order, latest
 from toolcrib.stores.audit.note import NotedPlace
-from toolcrib.stores.audit.reading import AuditQuery, Stored, in_order, latest
-from toolcrib.stores.audit.verify import Finding, Head
+from toolcrib.stores.audit.verify import Finding
 
 NOT_RECORDED = "not recorded"
 BAD = ("red",)

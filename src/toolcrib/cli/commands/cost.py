@@ -26,7 +26,7 @@ from toolcrib.server.views.costs import (
     summary,
     usage_of,
 )
-from toolcrib.stores.audit.reading import ToolUsage
+from toolcrib.stores.audit.log import ToolUsage
 
 DEAREST = 10
 PAIRS = 5

@@ -9,8 +9,7 @@ from toolcrib.server.answers import HttpAnswer, HttpProblem, json_answer, unfit
 from toolcrib.server.rest.about import About, Param, RestResource, count
 from toolcrib.server.views.calls import AuditPage, AuditVerdict, audit_item, audit_verdict, moment_us
 from toolcrib.server.visit import PageRequest
-from toolcrib.stores.audit.log import AuditLog, NoAuditLog
-from toolcrib.stores.audit.reading import AuditQuery, ask, latest
+from toolcrib.stores.audit.log import AuditLog, AuditQuery, NoAuditLog, ask, latest
 
 AUDIT_LOG = RestResource("audit", "What was done, and by whom.")
 MOST = 1_000
@@ -30,7 +29,7 @@ T = TypeVar("T")
         params=(
             Param("tool", "a pattern; `*` stands for anything", _PATTERN),
             Param("caller", "a pattern", _PATTERN),
-            Param("outcome", "a pattern: `success`, or the code of an error", _PATTERN),
+            Param("outcome", "a pattern: `success`, the code of an error, or `failed` for all errors", _PATTERN),
             Param("since", "`30m`, `1h`, `2d` ago, or an ISO date and time"),
             Param("until", "the same; what is newer is left out"),
             Param("limit", f"how many at most, up to {MOST}", count(USUAL)),

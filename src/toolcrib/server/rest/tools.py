@@ -21,7 +21,7 @@ from toolcrib.server.views.caller import CallerView, RanCall
 from toolcrib.server.views.costs import DAYS, CostQuery, CostReport, cost_report, profiles_of, usage_of
 from toolcrib.server.views.tools import DefinitionList, ToolDetail, ToolList
 from toolcrib.server.visit import PageRequest
-from toolcrib.stores.audit.reading import ToolUsage
+from toolcrib.stores.audit.log import ToolUsage
 
 TOOLS = RestResource("tools", "What there is, and calling it.")
 MOST = 1_000

@@ -12,7 +12,7 @@ from toolcrib.calls.approvals import ApprovalReply
 from toolcrib.calls.inbox import Waiting
 from toolcrib.calls.live import CallEntry
 from toolcrib.core.view import KeptAnswer, View
-from toolcrib.stores.audit.reading import Stored
+from toolcrib.stores.audit.log import Stored
 from toolcrib.stores.audit.verify import Finding
 
 _AGO = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(s|m|h|d)", re.ASCII)

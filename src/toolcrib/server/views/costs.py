@@ -15,8 +15,7 @@ from toolcrib.core.errors import AuditUnavailable
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.view import View
 from toolcrib.server.views.calls import iso
-from toolcrib.stores.audit.log import AuditPlace
-from toolcrib.stores.audit.reading import ToolUsage
+from toolcrib.stores.audit.log import AuditPlace, ToolUsage
 
 DAYS = 30
 DAY_US = 86_400_000_000

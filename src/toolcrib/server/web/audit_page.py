@@ -20,8 +20,18 @@ from toolcrib.server.web.render import PageRoutes, Pages
 from toolcrib.server.web.schema_parts import as_json
 from toolcrib.server.web.static_files import GUARDING, NO_STORE
 from toolcrib.server.web.tool_rows import place_with
-from toolcrib.stores.audit.log import AuditLog, NoAuditLog
-from toolcrib.stores.audit.reading import Browse, Linked, Stored, around, ask, browse, following, per_hour
+from toolcrib.stores.audit.log import (
+    AuditLog,
+    AuditQuery,
+    Linked,
+    NoAuditLog,
+    Stored,
+    around,
+    ask,
+    browse,
+    following,
+    per_hour,
+)
 from toolcrib.stores.audit.verify import Finding, verify
 
 ROUTES = PageRoutes()
@@ -65,7 +75,7 @@ class AuditFilter:
     """What an address asks for."""
 
     values: Mapping[str, str]
-    browse: Browse
+    browse: AuditQuery
     problem: str = ""
 
     def address(self, before: int | None = None) -> str:
@@ -86,7 +96,7 @@ def asked_of(pages: Pages, visit: PageRequest) -> AuditFilter:
             problems.append(f"{values[name]!r} is no time. Write 30m, 1h, 2d, or 2026-01-31T12:00.")
             return None
 
-    wanted = Browse(
+    wanted = AuditQuery(
         tool=_pattern(values["tool"]),
         caller=_pattern(next(iter(pages.callers.ids_of(values["caller"])), values["caller"])),
         outcome=values["outcome"] or None,
@@ -122,7 +132,7 @@ async def _listed(pages: Pages, visit: PageRequest) -> dict[str, Any]:
     }
 
 
-def _first_page(log: AuditLog, wanted: Browse) -> tuple[list[Stored], dict[int, tuple[int, int]]]:
+def _first_page(log: AuditLog, wanted: AuditQuery) -> tuple[list[Stored], dict[int, tuple[int, int]]]:
     return browse(log, wanted, PAGE + 1), per_hour(log, wanted)
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolcrib.core.errors import AuditUnavailable, ConfigError
-from toolcrib.stores.audit.log import AppendLog, AuditLog, AuditPlace, NoAuditLog
-from toolcrib.stores.audit.verify import Fault, Finding, Head, verify
+from toolcrib.stores.audit.log import AppendLog, AuditLog, AuditPlace, Head, NoAuditLog
+from toolcrib.stores.audit.verify import Fault, Finding, verify
 from toolcrib.stores.files import read_text, replace_text
 
 NOTE_EVERY_S = 30.0

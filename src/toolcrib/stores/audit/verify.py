@@ -3,31 +3,9 @@
 from dataclasses import dataclass, field
 
 from toolcrib.core.audit import CALL, CALL_BEGUN
-from toolcrib.stores.audit.database import GENESIS, link
-from toolcrib.stores.audit.log import AuditLog
-from toolcrib.stores.audit.reading import Stored, stored
+from toolcrib.stores.audit.log import GENESIS, AuditLog, Head, Stored, link, stored
 
 _EVENT = '"event":"call'
-
-
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The end of a chain: a number and a hash that stand for everything up to there."""
-
-    seq: int = 0
-    hash: bytes = GENESIS
-
-    def __str__(self) -> str:
-        return f"{self.seq}:{self.hash.hex()}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Head":
-        """From ``SEQ:HASH``; anything else is a ``ValueError``."""
-        seq, _, digest = text.strip().partition(":")
-        head = cls(int(seq), bytes.fromhex(digest))
-        if len(head.hash) != len(GENESIS) or head.seq < 0:
-            raise ValueError("a head is a number and 64 hexadecimal digits")
-        return head
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,7 @@ from queue import Empty, SimpleQueue
 
 from toolcrib.core.audit import GAP, AuditEntry, AuditStatus
 from toolcrib.core.errors import AuditUnavailable, ToolcribError
-from toolcrib.stores.audit.database import body_of
-from toolcrib.stores.audit.log import AppendLog, AuditPlace, InDoubtError
-from toolcrib.stores.audit.verify import Head
+from toolcrib.stores.audit.log import AppendLog, AuditPlace, Head, InDoubtError, body_of
 from toolcrib.stores.sqlite_file import reason_of
 
 Waiting = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]

@@ -8,11 +8,11 @@ from itertools import count
 from secrets import token_hex
 from typing import TypeVar
 
-from toolcrib.core.coordination import Claim, CoordinationStatus, Full, Lease, Listener, Unsubscribe
+from toolcrib.core.coordination import Claim, CoordinationStatus, EpochMemory, Full, Lease, Listener, Unsubscribe
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.core.tasks import OnFailure, TaskScope
 from toolcrib.stores.coordination.deciding import Decisions, refused
-from toolcrib.stores.coordination.engine import TOPIC, CoordinationEngine, EpochMemory, Habits, Radio
+from toolcrib.stores.coordination.engine import TOPIC, CoordinationEngine, Habits, Radio
 
 RENEWALS = 3
 """How often a lease is renewed in the time it lasts."""

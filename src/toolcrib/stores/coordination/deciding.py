@@ -6,17 +6,10 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from toolcrib.core.coordination import Claim
+from toolcrib.core.coordination import Claim, EpochMemory
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.core.tasks import TaskScope
-from toolcrib.stores.coordination.engine import (
-    CoordinationEngine,
-    EngineMemory,
-    EngineVerdict,
-    EpochMemory,
-    Habits,
-    Wish,
-)
+from toolcrib.stores.coordination.engine import RETRY_S, CoordinationEngine, EngineMemory, EngineVerdict, Habits, Wish
 
 KEYS_MAX = 4096
 PARTS = 30
@@ -76,7 +69,6 @@ class Mirror:
 MOVES_MAX = 8
 """How often the epoch may change under one decision before the engine counts as away."""
 TOGETHER_MAX = 500
-RETRY_S = (0.1, 0.2, 0.4, 0.7)
 
 Answer = tuple[int, int, int]
 """Two numbers of the engine, and its time in microseconds."""

@@ -131,16 +131,6 @@ class CoordinationEngine(Protocol):
         """Let go of all connections."""
 
 
-class EpochMemory(Protocol):
-    """Where the epoch of an engine is remembered longer than any replica lives. Raises ``StoreUnavailable``."""
-
-    async def recall(self) -> str:
-        """The epoch; empty if there never was one."""
-
-    async def remember(self, epoch: str) -> None:
-        """Remember this one from now on."""
-
-
 RETRY_S = (0.1, 0.2, 0.4, 0.7)
 TOPIC = "news "
 """Before the topics of ``publish``, so that none is the engine's own."""

@@ -1,9 +1,7 @@
 """The knowledge base's file: every statement that changes it. Used by one thread; each may wait for the disk."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,7 +18,10 @@ from toolcrib.core.knowledge import (
     Swap,
     passages_of,
 )
-from toolcrib.stores.sqlite_file import Format, open_file
+from toolcrib.stores.sqlite_file import Format, transaction
+
+if TYPE_CHECKING:
+    from apsw import Connection
 
 FORMAT = Format("knowledge", 2, KnowledgeUnavailable, "knowledge base", "[kb] path")
 
@@ -48,27 +49,11 @@ def to_json(value: Any) -> str:
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 
-class KnowledgeDatabase:
-    """One connection that writes, and reads what it needs for that."""
+class SqliteWriter:
+    """Every change to the file, over one connection that writes, and reads what it needs for that."""
 
-    def __init__(self, path: Path) -> None:
-        self.connection = open_file(path, FORMAT)
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self.connection.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """All or nothing; takes the writer's place before anything is read."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-            self.connection.execute("COMMIT")
-        except BaseException:
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-            raise
+    def __init__(self, connection: "Connection") -> None:
+        self._connection = connection
 
     def put_collection(self, collection: Collection) -> None:
         """Make it, or change what is said of it."""
@@ -83,22 +68,22 @@ class KnowledgeDatabase:
             collection.embedder_name,
             coming_json(collection.coming),
         )
-        with self._transaction():
+        with transaction(self._connection):
             self._advance()
             if not self._is_coming(collection.id, collection.coming):
-                self.connection.execute(_DROP_STAGED, (collection.id,))
-            self.connection.execute(_PUT_COLLECTION, row)
+                self._connection.execute(_DROP_STAGED, (collection.id,))
+            self._connection.execute(_PUT_COLLECTION, row)
 
     def remove_collection(self, collection: str) -> bool:
         """Take it away; foreign keys take the rest."""
-        with self._transaction():
+        with transaction(self._connection):
             self._advance()
-            self.connection.execute("DELETE FROM collection WHERE id = ?", (collection,))
-            return self.connection.changes() > 0
+            self._connection.execute("DELETE FROM collection WHERE id = ?", (collection,))
+            return self._connection.changes() > 0
 
     def apply(self, change: CollectionChange) -> int:
         """Carry out a change in one transaction."""
-        with self._transaction():
+        with transaction(self._connection):
             generation = self._advance()
             self._check_collection(change.collection)
             for document in self._known((*change.removals, *(arrival.document.id for arrival in change.arrivals))):
@@ -109,21 +94,21 @@ class KnowledgeDatabase:
             return generation
 
     def _advance(self) -> int:
-        return _int(self.connection.execute("UPDATE state SET generation = generation + 1 RETURNING generation").get)
+        return _int(self._connection.execute("UPDATE state SET generation = generation + 1 RETURNING generation").get)
 
     def _check_collection(self, collection: str) -> None:
-        known = [str(row[0]) for row in self.connection.execute("SELECT id FROM collection")]
+        known = [str(row[0]) for row in self._connection.execute("SELECT id FROM collection")]
         if collection not in known:
             raise UnknownCollection(collection, known=known)
 
     def _known(self, documents: Iterable[str]) -> list[str]:
         """Those of these documents that are there."""
-        rows = self.connection.execute(_KNOWN, (to_json(list(documents)),))
+        rows = self._connection.execute(_KNOWN, (to_json(list(documents)),))
         return [str(row[0]) for row in rows]
 
     def _remove(self, document: str, generation: int) -> None:
-        self.connection.execute(_DOCUMENT_DIES, (generation, document))
-        self.connection.execute("DELETE FROM document WHERE id = ?", (document,))
+        self._connection.execute(_DOCUMENT_DIES, (generation, document))
+        self._connection.execute("DELETE FROM document WHERE id = ?", (document,))
 
     def _add_document(self, arrival: Arrival) -> int:
         document = arrival.document
@@ -143,9 +128,9 @@ class KnowledgeDatabase:
             document.added,
             len(arrival.text),
         )
-        key = _int(self.connection.execute(_ADD_DOCUMENT, row).get)
+        key = _int(self._connection.execute(_ADD_DOCUMENT, row).get)
         body = (key, arrival.text, to_json(arrival.outline))
-        self.connection.execute("INSERT INTO body VALUES (?, ?, ?)", body)
+        self._connection.execute("INSERT INTO body VALUES (?, ?, ?)", body)
         return key
 
     def _add_passages(self, change: CollectionChange, keys: Sequence[int], generation: int) -> None:
@@ -155,21 +140,21 @@ class KnowledgeDatabase:
             for passage in passages_of(arrival)
         ]
         row = (change.collection, 0, len(passages), generation, change.segment)
-        segment = _int(self.connection.execute(_ADD_SEGMENT, row).get)
+        segment = _int(self._connection.execute(_ADD_SEGMENT, row).get)
         rows = (_passage_row(key, passage, segment, at) for at, (key, passage) in enumerate(passages))
-        self.connection.executemany(_ADD_PASSAGE, rows)
+        self._connection.executemany(_ADD_PASSAGE, rows)
         if change.is_lacking:
-            self.connection.executemany("INSERT INTO lacking VALUES (?)", ((key,) for key in keys))
+            self._connection.executemany("INSERT INTO lacking VALUES (?)", ((key,) for key in keys))
 
     def restamp(self, stamps: Mapping[str, Stamp]) -> None:
         """Remember newer cheap signs; nothing that readers see changes."""
         rows = ((stamp.size, stamp.mtime_ns, document, stamp.hash) for document, stamp in stamps.items())
-        with self._transaction():
-            self.connection.executemany("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ? AND hash = ?", rows)
+        with transaction(self._connection):
+            self._connection.executemany("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ? AND hash = ?", rows)
 
     def merge(self, merging: Merging) -> bool:
         """Put one segment in place of several, unless a passage of theirs has died since they were read."""
-        with self._transaction():
+        with transaction(self._connection):
             if not all(self._is_unchanged(record) for record in merging.replaced):
                 return False
             self._merge(merging, self._advance())
@@ -177,20 +162,20 @@ class KnowledgeDatabase:
 
     def _merge(self, merging: Merging, generation: int) -> None:
         row = (merging.collection, merging.level, len(merging.rows), generation, merging.segment)
-        segment = _int(self.connection.execute(_ADD_SEGMENT, row).get) if merging.rows else 0
+        segment = _int(self._connection.execute(_ADD_SEGMENT, row).get) if merging.rows else 0
         moves = ((segment, at, key, ordinal) for at, (key, ordinal) in enumerate(merging.rows))
-        self.connection.executemany(
+        self._connection.executemany(
             "UPDATE passage SET segment = ?, position = ? WHERE document = ? AND ordinal = ?", moves
         )
-        self.connection.executemany("DELETE FROM segment WHERE id = ?", _ids(merging.replaced))
+        self._connection.executemany("DELETE FROM segment WHERE id = ?", _ids(merging.replaced))
 
     def stage(self, collection: str, expected: Embedding | None, vectors: Mapping[tuple[int, int], bytes]) -> bool:
         """Put vectors aside; those of passages that are gone are dropped, and nothing that readers see changes."""
         rows = ((vector, *row) for row, vector in vectors.items())
-        with self._transaction():
+        with transaction(self._connection):
             if not self._is_coming(collection, expected):
                 return False
-            self.connection.executemany(
+            self._connection.executemany(
                 "INSERT OR REPLACE INTO staged SELECT document, ordinal, ? FROM passage"
                 " WHERE document = ? AND ordinal = ?",
                 rows,
@@ -200,10 +185,10 @@ class KnowledgeDatabase:
     def swap(self, swap: Swap) -> bool:
         """Bring staged vectors into the index."""
         replaced = [record for merging in swap.mergings for record in merging.replaced]
-        with self._transaction():
+        with transaction(self._connection):
             if not self._is_coming(swap.collection, swap.expected) or not all(map(self._is_unchanged, replaced)):
                 return False
-            known = {row[0] for row in self.connection.execute(_SEGMENTS_OF, (swap.collection,))}
+            known = {row[0] for row in self._connection.execute(_SEGMENTS_OF, (swap.collection,))}
             if swap.expected is not None and known != {record.id for record in replaced}:
                 return False
             generation = self._advance()
@@ -215,19 +200,19 @@ class KnowledgeDatabase:
     def _settle(self, swap: Swap) -> None:
         now = swap.embedding
         keys = [(key,) for key in swap.filled]
-        self.connection.executemany("DELETE FROM staged WHERE document = ?", keys)
-        self.connection.executemany("DELETE FROM lacking WHERE document = ?", keys)
+        self._connection.executemany("DELETE FROM staged WHERE document = ?", keys)
+        self._connection.executemany("DELETE FROM lacking WHERE document = ?", keys)
         row = (now.model, now.dimensions, now.name, swap.collection)
-        self.connection.execute(
+        self._connection.execute(
             "UPDATE collection SET embedder = ?, dimensions = ?, embedder_name = ?, coming = '' WHERE id = ?", row
         )
 
     def _is_coming(self, collection: str, expected: Embedding | None) -> bool:
-        found = self.connection.execute("SELECT coming FROM collection WHERE id = ?", (collection,)).get
+        found = self._connection.execute("SELECT coming FROM collection WHERE id = ?", (collection,)).get
         return bool(found == coming_json(expected))
 
     def _is_unchanged(self, record: SegmentRecord) -> bool:
-        found = self.connection.execute("SELECT changed FROM segment WHERE id = ?", (record.id,)).get
+        found = self._connection.execute("SELECT changed FROM segment WHERE id = ?", (record.id,)).get
         return bool(found == record.changed)
 
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from toolcrib.core.audit import CALL
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit.log import NoAuditLog, Row
-from toolcrib.stores.audit.reading import REFUSED, AuditQuery, Browse, Stored, ToolUsage, Use
-from toolcrib.stores.audit.verify import Head
+from toolcrib.stores.audit.log import REFUSED, AuditQuery, Head, NoAuditLog, Row, Stored, ToolUsage, Use
 from toolcrib.stores.postgres.audit_append import REMEDY, PgAppend, row_of
 from toolcrib.stores.postgres.database import StoreSettings, connect, reason_of
 
@@ -160,28 +158,19 @@ class PgLog:
         self._connection, self._fleet = connection, fleet
         self._numbers = itertools.count(1)
 
-    def search(self, query: AuditQuery) -> Iterator[Row]:
+    def search(self, query: AuditQuery, count: int | None = None) -> Iterator[Row]:
         """What fits, the newest first."""
-        conditions = [
-            ("seq > %s", query.after),
-            *_given(query),
-            *([(_REFUSED_CALL, sorted(REFUSED))] if query.denied else []),
-            *_named("outcome", query.outcome),
-        ]
-        return self._found(conditions)
+        conditions = list(_conditions(query))
+        return self._found(conditions) if count is None else iter(self._page(conditions, count))
 
     def has_end(self, begun: Stored) -> bool:
         """Whether the end of a call stands further on; most often it is near."""
         wanted = (self._fleet, begun.seq, CALL, begun.execution_id)
         return self._connection.execute(_END, wanted).fetchone() is not None
 
-    def browse(self, wanted: Browse, count: int) -> Iterator[Row]:
-        """At most so many of what fits, the newest first."""
-        return iter(self._page(_browsed(wanted), count))
-
-    def per_hour(self, wanted: Browse, count: int) -> Iterator[tuple[int, int, int]]:
+    def per_hour(self, query: AuditQuery, count: int) -> Iterator[tuple[int, int, int]]:
         """Counted inside PostgreSQL."""
-        narrowed, values = self._narrowed("time, event, outcome", _browsed(wanted), count)
+        narrowed, values = self._narrowed("time, event, outcome", list(_conditions(query)), count)
         counted = (
             "SELECT time / 3600000000, count(*) FILTER (WHERE outcome = 'success'),"  # noqa: S608 - only our own text
             f" count(*) FILTER (WHERE outcome NOT IN ('', 'success')) FROM ({narrowed}) AS newest"
@@ -250,22 +239,26 @@ class PgLog:
             yield from cursor
 
 
-def _given(wanted: AuditQuery | Browse) -> Iterator[Condition]:
-    """What both kinds of questions may ask for."""
-    if wanted.before is not None:
-        yield "seq < %s", wanted.before
-    if wanted.since_us is not None:
-        yield "time >= %s", wanted.since_us
-    if wanted.until_us is not None:
-        yield "time < %s", wanted.until_us
-    yield from _named("tool", wanted.tool)
-    yield from _named("caller", wanted.caller)
-
-
-def _browsed(wanted: Browse) -> list[Condition]:
-    outcome = [(_FAILED, _WELL)] if wanted.outcome == "failed" else _named("outcome", wanted.outcome)
-    same = [("event", wanted.event), ("execution", wanted.execution)]
-    return [*_given(wanted), *outcome, *(_equal(name, value) for name, value in same if value is not None)]
+def _conditions(query: AuditQuery) -> Iterator[Condition]:
+    if query.after:
+        yield "seq > %s", query.after
+    if query.before is not None:
+        yield "seq < %s", query.before
+    if query.since_us is not None:
+        yield "time >= %s", query.since_us
+    if query.until_us is not None:
+        yield "time < %s", query.until_us
+    if query.denied:
+        yield _REFUSED_CALL, sorted(REFUSED)
+    yield from _named("tool", query.tool)
+    yield from _named("caller", query.caller)
+    if query.outcome == "failed":
+        yield _FAILED, _WELL
+    else:
+        yield from _named("outcome", query.outcome)
+    for column, value in (("event", query.event), ("execution", query.execution)):
+        if value is not None:
+            yield _equal(column, value)
 
 
 def _named(column: str, pattern: str | None) -> Iterator[Condition]:

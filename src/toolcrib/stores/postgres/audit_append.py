@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolcrib.core.errors import AuditUnavailable
-from toolcrib.stores.audit.database import body_of, cut_entry, link
-from toolcrib.stores.audit.log import InDoubtError
-from toolcrib.stores.audit.verify import Head
+from toolcrib.stores.audit.log import Head, InDoubtError, body_of, cut_entry, extend
 from toolcrib.stores.postgres.database import DeadlineGuard, StoreSettings, connect, read_sql, reason_of
 
 if TYPE_CHECKING:
@@ -179,22 +177,17 @@ class PgAppend:
     def _append(self, bodies: Sequence[bytes]) -> None:
         head = self._lock_head()
         if head.seq < self._known.seq:
-            cut = cut_entry((self._known.seq, self._known.hash), head.seq)
-            bodies = [body_of(time.time_ns(), cut), *bodies]
+            bodies = [body_of(time.time_ns(), cut_entry(self._known, head.seq)), *bodies]
         end = self._add(head, bodies)
         self._sent = end
         self._run("COMMIT")
         self._known, self._sent = end, None
 
     def _add(self, head: Head, bodies: Sequence[bytes]) -> Head:
-        previous, hashes = head.hash, []
-        for seq, body in enumerate(bodies, head.seq + 1):
-            previous = link(previous, seq, body)
-            hashes.append(previous)
-        end = Head(head.seq + len(bodies), previous)
+        hashes, end = extend(head, bodies)
         fleet, first, last = self._settings.name.encode(), b"%d" % (head.seq + 1), b"%d" % end.seq
         texts = (_SEPARATOR.join(bodies), *joined_columns(bodies))
-        given = [fleet, first, b"".join(hashes), *texts, last, previous]
+        given = [fleet, first, b"".join(hashes), *texts, last, end.hash]
         with self._used() as wire:
             _need(wire.exec_prepared(_APPEND, given, _BINARY))
         return end

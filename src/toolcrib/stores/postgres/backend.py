@@ -1,19 +1,18 @@
-"""Everything that is kept, in the shared database; with Redis, replicas agree through that instead."""
+"""Everything that is kept, in the shared database; replicas agree through it, too, unless another engine is given."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_url
-from toolcrib.core.coordination import Coordination, SessionBook
+from toolcrib.core.coordination import Coordination, EpochMemory, SessionBook
 from toolcrib.core.knowledge import KnowledgeStore
 from toolcrib.core.worklist import WorkList
 from toolcrib.stores.access_tokens import TokenBook
 from toolcrib.stores.audit.log import AuditPlace
-from toolcrib.stores.local import SEAL, Backend, utc_now
+from toolcrib.stores.local import utc_now
 from toolcrib.stores.postgres.audit import AuditTable
 from toolcrib.stores.postgres.coordination import (
     PgEpochMemory,
@@ -22,25 +21,21 @@ from toolcrib.stores.postgres.coordination import (
     read_secret,
 )
 from toolcrib.stores.postgres.database import PgDatabase, StoreSettings
-from toolcrib.stores.postgres.knowledge import PgKnowledge
 from toolcrib.stores.postgres.lock import PgLedger
 from toolcrib.stores.postgres.migrate import need_current
 from toolcrib.stores.postgres.tokens import PgTokens
 from toolcrib.stores.postgres.worklist import PgWorkList
-from toolcrib.stores.redis.engine import open_redis_coordination
-
-if TYPE_CHECKING:
-    from toolcrib.stores.local import FindRedis
+from toolcrib.stores.shared import SEAL, Coordinate, SharedBackend
 
 
-class PostgresBackend(Backend):
+class PostgresBackend(SharedBackend):
     """What replicas share is in PostgreSQL; large results stay here, and are read by others through coordination."""
 
     def __init__(
-        self, config: Config, around: Environment, settings: StoreSettings, find_redis: "FindRedis" = lambda: None
+        self, config: Config, around: Environment, settings: StoreSettings, coordinate: Coordinate | None = None
     ) -> None:
-        super().__init__(config, around, find_redis)
         self.settings, self.database = settings, PgDatabase(settings)
+        super().__init__(config, around, coordinate or self._agree)
         self.place, self.look = shown_url(settings.url), self._look
 
     async def _look(self) -> None:
@@ -50,11 +45,15 @@ class PostgresBackend(Backend):
         """A database that is not up to date is an error."""
         await need_current(self.database)
 
-    async def _coordinate(self) -> Coordination | None:
-        """While Redis is away nobody else counts in its place: two who count are two limits."""
-        if (redis := self._find_redis()) is not None:
-            return await open_redis_coordination(redis, memory=PgEpochMemory(self.database, "redis"))
+    async def _agree(self, memory: EpochMemory | None) -> Coordination:
+        """Only where no other engine is configured. While that is away the database does not count in its place: two
+        who count are two limits."""
+        del memory  # the database remembers its own
         return await open_postgres_coordination(self.database)
+
+    def epoch_memory(self) -> EpochMemory | None:
+        """In a table, under the one name there is for another engine."""
+        return PgEpochMemory(self.database, "redis")
 
     def lock(self, path: Path | None) -> LockStore | None:
         """The same lock for every replica, whatever file a project has."""
@@ -71,7 +70,11 @@ class PostgresBackend(Backend):
 
     def knowledge(self) -> KnowledgeStore:
         """In the file that is named, if one is."""
-        return super().knowledge() if self.config.kb.path else PgKnowledge(self.settings)
+        if self.config.kb.path:
+            return super().knowledge()
+        from toolcrib.stores.postgres.knowledge import PgKnowledge  # numpy comes with it
+
+        return PgKnowledge(self.settings)
 
     def knowledge_file(self) -> Path | None:
         """Only if one is named."""

@@ -1,13 +1,11 @@
 """PostgreSQL as what replicas agree through, where there is no Redis; and sessions that every replica finds."""
 
 import asyncio
-import os
 import secrets
-import socket
 import time
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from hashlib import sha256
 from secrets import token_hex
@@ -19,7 +17,7 @@ from toolcrib.core.coordination import IDLE_S, SessionEntry
 from toolcrib.core.errors import CoordinationUnavailable, StoreUnavailable
 from toolcrib.stores.coordination.coordinator import Coordinator
 from toolcrib.stores.coordination.engine import EngineMemory, EngineVerdict, Habits, Heard, Wish
-from toolcrib.stores.postgres.database import PgDatabase, StoreSettings, connect_async, read_sql, reason_of
+from toolcrib.stores.postgres.database import PgDatabase, StoreSettings, connect_async, cut, read_sql, reason_of
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -188,9 +186,7 @@ class PgEngine:
 
     async def _do(self, statement: str, **parameters: Any) -> list[tuple[Any, ...]]:
         try:
-            async with self._database.transaction(self._database.settings.timeout_s) as connection:
-                cursor = await connection.execute(statement.encode(), {"fleet": self._database.name, **parameters})
-                return await cursor.fetchall() if cursor.description is not None else []
+            return await self._database.quick_rows(statement, {"fleet": self._database.name, **parameters})
         except StoreUnavailable as error:
             raise unavailable(error) from error
 
@@ -224,14 +220,8 @@ async def in_time(line: "AsyncConnection[Any]", work: Coroutine[Any, Any, Any], 
         raise unavailable(error) from error
     finally:
         if not task.done():
-            _cut(line)
+            cut(line)
             await asyncio.wait([task])
-
-
-def _cut(line: "AsyncConnection[Any]") -> None:
-    """Shut the connection down, so that its readers see its end; the file descriptor stays open until they close it."""
-    with suppress(OSError), socket.socket(fileno=os.dup(line.fileno())) as same:
-        same.shutdown(socket.SHUT_RDWR)
 
 
 def unavailable(error: Exception) -> CoordinationUnavailable:

@@ -3,7 +3,7 @@
 import hashlib
 import platform
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from toolcrib.config.lock import write_record
-from toolcrib.core.errors import AuditUnavailable, ConfigError, KnowledgeUnavailable, WorkListUnavailable
+from toolcrib.core.errors import AuditUnavailable, ConfigError
 from toolcrib.stores.access_tokens import TokenFile
-from toolcrib.stores.audit.database import GENESIS
 from toolcrib.stores.audit.file import AuditFile
-from toolcrib.stores.audit.log import NoAuditLog
+from toolcrib.stores.audit.log import GENESIS, NoAuditLog
 from toolcrib.stores.audit.verify import verify
+from toolcrib.stores.knowledge.database import FORMAT as KNOWLEDGE
 from toolcrib.stores.lockfile import LockFile
 from toolcrib.stores.postgres.audit_append import row_of
 from toolcrib.stores.postgres.copying import Row
@@ -25,7 +25,8 @@ from toolcrib.stores.postgres.database import to_text
 from toolcrib.stores.postgres.lock import HOLD
 from toolcrib.stores.postgres.lock import MARK as LOCK_MARK
 from toolcrib.stores.postgres.tokens import MARK as TOKEN_MARK
-from toolcrib.stores.sqlite_file import reason_of
+from toolcrib.stores.sqlite_file import Format, reason_of
+from toolcrib.stores.worklist import FORMAT as WORKLIST
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
@@ -65,19 +66,24 @@ class TablePart:
         async with connection.cursor() as cursor:
             await cursor.executemany(insert.encode(), [(fleet, *row) for row in rows])
 
-    async def arrived(self, connection: "AsyncConnection[Any]", fleet: str) -> AsyncGenerator[Row, None]:
+    def arrived(self, connection: "AsyncConnection[Any]", fleet: str) -> AsyncGenerator[Row, None]:
         """What the database holds."""
         columns = ", ".join(self.table.columns)
         select = f"SELECT {columns} FROM toolcrib.{self.table.name} WHERE fleet = %s ORDER BY {self.table.order}"  # noqa: S608
-        async with connection.cursor(name="arrived") as cursor:
-            await cursor.execute(select.encode(), (fleet,))
-            async for row in cursor:
-                yield row
+        return _streamed(connection, select, fleet)
 
     async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> int | None:
         """Take away what came before."""
         statement = f"DELETE FROM toolcrib.{self.table.name} WHERE fleet = %s"  # noqa: S608
         return (await connection.execute(statement.encode(), (fleet,))).rowcount
+
+
+async def _streamed(connection: "AsyncConnection[Any]", select: str, fleet: str) -> AsyncGenerator[Row, None]:
+    """Rows as they are wanted, a few at a time."""
+    async with connection.cursor(name="arrived") as cursor:
+        await cursor.execute(select.encode(), (fleet,))
+        async for row in cursor:
+            yield row
 
 
 RECORDS = CopiedTable("record", ("server", "body"), 'server COLLATE "C"', LOCK_MARK)
@@ -152,16 +158,17 @@ def _notes(path: Path) -> Iterator[Row]:
     yield from sorted((to_text(row[0]), *row[1:4], to_text(row[4])) for row in rows)
 
 
-def _select(path: Path, statement: str) -> list[Row]:
+def _select(path: Path, statement: str, format: Format = WORKLIST) -> Iterator[Row]:  # noqa: A002
+    """What one of our files holds, row by row; nothing if there is no such file."""
     if not path.exists():
-        return []
+        return
     import apsw
 
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-            return list(connection.execute(statement))
+            yield from connection.execute(statement)
     except apsw.Error as error:
-        raise WorkListUnavailable(f"The tasks in {path} cannot be read: {reason_of(error)}.") from error
+        raise format.error(f"The {format.shown} {path} cannot be read: {reason_of(error)}.") from error
 
 
 _HEAD = "SELECT seq, hash FROM toolcrib.audit_head WHERE fleet = %s FOR UPDATE"
@@ -211,12 +218,9 @@ class AuditPart:
                 await copy.write_row((fleet, seq, digest, body, *row_of(body)))
         await connection.execute(_MOVE_HEAD, (fleet, *rows[-1][:2]))
 
-    async def arrived(self, connection: "AsyncConnection[Any]", fleet: str) -> AsyncGenerator[Row, None]:
+    def arrived(self, connection: "AsyncConnection[Any]", fleet: str) -> AsyncGenerator[Row, None]:
         """What the database holds."""
-        async with connection.cursor(name="arrived") as cursor:
-            await cursor.execute(_ARRIVED, (fleet,))
-            async for row in cursor:
-                yield row
+        return _streamed(connection, _ARRIVED, fleet)
 
     async def remove(self, connection: "AsyncConnection[Any]", fleet: str) -> int | None:
         """What an audit log has taken it keeps; the next run goes on behind it."""
@@ -246,23 +250,13 @@ class Documents:
     def rows(self, skip: int) -> Iterator[Row]:
         """What the file holds."""
         del skip
-        if not self.path.exists():
-            return
-        import apsw
-
-        try:
-            with closing(apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-                for document, collection, stamp, text in connection.execute(_HERE):
-                    yield document, collection, stamp, _digest(str(text).encode())
-        except apsw.Error as error:
-            reason = reason_of(error)
-            raise KnowledgeUnavailable(f"The knowledge base {self.path} cannot be read: {reason}.") from error
+        for document, collection, stamp, text in _select(self.path, _HERE, KNOWLEDGE):
+            yield document, collection, stamp, _digest(text.encode())
 
     async def arrived(self, connection: "AsyncConnection[Any]", fleet: str) -> AsyncGenerator[Row, None]:
         """What the database holds."""
-        async with connection.cursor(name="arrived") as cursor:
-            await cursor.execute(_THERE, (fleet,))
-            async for document, collection, stamp, text in cursor:
+        async with aclosing(_streamed(connection, _THERE, fleet)) as rows:
+            async for document, collection, stamp, text in rows:
                 yield document, collection, stamp, _digest(text)
 
 

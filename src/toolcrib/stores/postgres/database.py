@@ -9,16 +9,21 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolcrib.core.errors import StoreUnavailable, ToolcribError
+from toolcrib.config.references import resolve
+from toolcrib.config.sections import StoreConfig
+from toolcrib.core.errors import ConfigError, StoreUnavailable, ToolcribError
+from toolcrib.stores.shared import PERCENT
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection, Connection
     from psycopg_pool import AsyncConnectionPool
 
 
+Parameters = Sequence[Any] | Mapping[str, Any]
 SCHEMA = "toolcrib"
 WAIT_SHARE, CHECK_SHARE = 0.6, 0.2
 """Parts of the time for quick work: how long it waits for a connection, and how long one may take to show that it is
@@ -42,6 +47,31 @@ class StoreSettings:
     """Replicas with the same name share everything."""
     pool: int = 8
     timeout_s: float = 5.0
+
+
+def find_store(config: StoreConfig, env: Mapping[str, str]) -> StoreSettings:
+    """The database of a configuration; nothing is opened."""
+    if find_spec("psycopg") is None or find_spec("psycopg_pool") is None:
+        raise ConfigError("[store] needs psycopg.", hint="pip install 'toolcrib[postgres]'")
+    url = resolve(config.url, env, field="[store] url")
+    if not url.startswith(("postgresql://", "postgres://")):
+        hint = "It begins with postgresql://."
+        raise ConfigError("[store] url does not lead to an address of PostgreSQL.", hint=hint)
+    _check_ports(url)
+    return StoreSettings(url, config.name, config.pool, config.timeout_s)
+
+
+def _check_ports(url: str) -> None:
+    """Refuse an address that would be taken apart at the wrong places."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        ports = str(conninfo_to_dict(url).get("port") or "")
+    except ProgrammingError:
+        ports = "?"
+    if not all(port.isdigit() for port in ports.split(",") if port):
+        raise ConfigError("[store] url cannot be read.", hint=PERCENT)
 
 
 @functools.cache
@@ -86,12 +116,12 @@ class PgDatabase:
         except (psycopg.Error, psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed, OSError) as error:
             raise unavailable(error) from error
 
-    async def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def rows(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """What one statement returns, however long it takes."""
         async with self.transaction() as connection:
             return await _rows_of(connection, statement, parameters)
 
-    async def quick_rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    async def quick_rows(self, statement: str, parameters: Parameters = ()) -> list[tuple[Any, ...]]:
         """What a statement returns that takes no time: an engine that does not answer it in time is away."""
         async with self.transaction(self.settings.timeout_s) as connection:
             return await _rows_of(connection, statement, parameters)
@@ -132,11 +162,15 @@ class PgDatabase:
             await pool.close()
 
 
-async def _rows_of(
-    connection: "AsyncConnection[Any]", statement: str, parameters: Sequence[Any]
-) -> list[tuple[Any, ...]]:
+async def _rows_of(connection: "AsyncConnection[Any]", statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
     cursor = await connection.execute(statement.encode(), parameters)
     return await cursor.fetchall() if cursor.description is not None else []
+
+
+def rows_of(connection: "Connection[Any]", statement: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+    """What one statement returns, in a thread that may wait for it; nothing if it returns no rows at all."""
+    cursor = connection.execute(statement.encode(), parameters)
+    return cursor.fetchall() if cursor.description is not None else []
 
 
 @contextmanager
@@ -148,14 +182,15 @@ def _cut_after(connection: "AsyncConnection[Any]", seconds: float | None) -> Ite
     if seconds is None:
         yield
         return
-    timer = asyncio.get_running_loop().call_later(seconds, _cut, connection)
+    timer = asyncio.get_running_loop().call_later(seconds, cut, connection)
     try:
         yield
     finally:
         timer.cancel()
 
 
-def _cut(connection: "AsyncConnection[Any]") -> None:
+def cut(connection: "AsyncConnection[Any]") -> None:
+    """Shut a connection down, so that its readers see its end; the file descriptor stays open until they close it."""
     import psycopg
 
     with (

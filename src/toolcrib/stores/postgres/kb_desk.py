@@ -5,7 +5,8 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from toolcrib.core.errors import KnowledgeUnavailable, ToolcribError
 from toolcrib.stores.postgres.database import StoreSettings, connect, read_sql, reason_of
@@ -35,8 +36,9 @@ class QueryThreads:
         """
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._size, "toolcrib-kb")
-        run = _plain if is_single or not self._is_reader else _in_one_moment
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._do, run, work)
+        if self._is_reader and not is_single:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._do, partial(_at_once, work))
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._do, work)
 
     @property
     def lent(self) -> "Connection[Any]":
@@ -44,17 +46,17 @@ class QueryThreads:
         found: Connection[Any] = self._here.connection
         return found
 
-    def _do(self, run: "Run[T]", work: "Callable[[Connection[Any]], T]") -> T:
+    def _do(self, work: "Callable[[Connection[Any]], T]") -> T:
         import psycopg
 
         try:
             connection, is_new = self._connection()
             try:
-                return run(work, connection)
+                return work(connection)
             except psycopg.Error:
                 if is_new or not self._is_reader or not connection.closed:
                     raise
-            return run(work, self._connection()[0])
+            return work(self._connection()[0])
         except (psycopg.Error, OSError) as error:
             self._let_go_if_lost()
             raise unusable(error) from error
@@ -63,14 +65,16 @@ class QueryThreads:
         known: Connection[Any] | None = getattr(self._here, "connection", None)
         if known is not None and not known.closed and (self._is_reader or _answers(known)):
             return known, False
+        from psycopg import IsolationLevel
+
         made = connect(self._settings)
         try:
             _prepare(made)
+            if self._is_reader:
+                made.isolation_level, made.read_only = IsolationLevel.REPEATABLE_READ, True
         except BaseException:
             made.close()
             raise
-        if self._is_reader:
-            _read_only(made)
         self._here.connection = made
         self._open.append(made)
         return made, True
@@ -92,14 +96,7 @@ class QueryThreads:
         self._open.clear()
 
 
-Run: TypeAlias = "Callable[[Callable[[Connection[Any]], T], Connection[Any]], T]"
-
-
-def _plain(work: "Callable[[Connection[Any]], T]", connection: "Connection[Any]") -> T:
-    return work(connection)
-
-
-def _in_one_moment(work: "Callable[[Connection[Any]], T]", connection: "Connection[Any]") -> T:
+def _at_once(work: "Callable[[Connection[Any]], T]", connection: "Connection[Any]") -> T:
     with connection.transaction():
         return work(connection)
 
@@ -112,12 +109,6 @@ def _answers(connection: "Connection[Any]") -> bool:
     except psycopg.Error:
         return False
     return True
-
-
-def _read_only(connection: "Connection[Any]") -> None:
-    from psycopg import IsolationLevel
-
-    connection.isolation_level, connection.read_only = IsolationLevel.REPEATABLE_READ, True
 
 
 def _prepare(connection: "Connection[Any]") -> None:

@@ -37,7 +37,7 @@ LOOK_S = 0.25
 
 def tend(connection: "Connection[Any]", fleet: str, collection: str, *, is_coming: bool) -> None:
     """Bring the indexes of vectors in order; if somebody else is at it, leave it to them unless it must be there."""
-    if not _needs_work(connection, fleet, collection, is_coming=is_coming):
+    if _unindexed(connection, fleet, collection, is_coming=is_coming) is None and not _out_of_use(connection, fleet):
         return
     name = f"toolcrib kb index {fleet}"
     if is_coming:
@@ -69,11 +69,6 @@ def unlock(connection: "Connection[Any]", name: str) -> None:
     """Let others do it."""
     if not connection.closed:
         connection.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", (name,))
-
-
-def _needs_work(connection: "Connection[Any]", fleet: str, collection: str, *, is_coming: bool) -> bool:
-    wanted = _unindexed(connection, fleet, collection, is_coming=is_coming)
-    return wanted is not None or bool(_out_of_use(connection, fleet))
 
 
 def _unindexed(
@@ -268,16 +263,14 @@ class Near:
             inside = entries[chosen] - self._offsets[at]
             documents[chosen], ordinals[chosen] = block.documents[inside], block.ordinals[inside]
         size, result = self._searched.size, np.zeros(len(entries), np.float32)
-        statement = read_sql("kb_cosines").format(size=int(size), sets=", ".join(map(str, self._sets())))
+        sets = ", ".join(map(str, sorted(self._searched.vectors.values())))
+        statement = read_sql("kb_cosines").format(size=int(size), sets=sets)
         rows = self._rows(
             statement, [_written(vector), array_of(documents.tolist()), array_of(ordinals.tolist()), self._fleet]
         )
         for number, cosine in rows:
             result[number - 1] = cosine
         return result
-
-    def _sets(self) -> list[int]:
-        return sorted(self._searched.vectors.values())
 
     def _rows(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
         return PgReader(self._desk.lent, self._fleet).rows(statement, parameters)

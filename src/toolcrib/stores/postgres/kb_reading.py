@@ -16,12 +16,14 @@ from toolcrib.core.knowledge import (
     Outline,
     Passage,
     SegmentRecord,
+    SegmentRows,
     Stamp,
     text_check,
 )
+from toolcrib.search.hybrid import Segment
 from toolcrib.stores.knowledge.reading import has_metadata, to_collection, to_document, to_passage
 from toolcrib.stores.postgres.database import read_sql
-from toolcrib.stores.postgres.kb_rows import PostingBlock, decode_head
+from toolcrib.stores.postgres.kb_rows import PostingBlock, PostingRow, decode_head, whole_postings
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -147,6 +149,20 @@ class PgReader:
         statement = "SELECT collection, head FROM toolcrib.kb_block WHERE fleet = %s AND id = %s"
         found = self.rows(statement, (self.fleet, number))
         return decode_head(number, *found[0]) if found else None
+
+    def segment_bytes(self, segment: int) -> bytes | None:
+        """The words of a block, as they were indexed; its vectors stay where they are."""
+        block = self.block(segment)
+        if block is None:
+            return None
+        statement = "SELECT terms, ends, held FROM toolcrib.kb_posting WHERE fleet = %s AND block = %s ORDER BY first"
+        rows = [PostingRow(*row) for row in self.rows(statement, (self.fleet, segment))]
+        return Segment(whole_postings(block, rows), None).to_bytes()
+
+    def segment_rows(self, segment: int) -> SegmentRows:
+        """What is alive in a block."""
+        block = self.block(segment)
+        return SegmentRows() if block is None else block.rows(self.dead(block.collection))
 
     def dead(self, collection: str) -> list[int]:
         """Documents that are gone, and that blocks may still name."""

@@ -27,7 +27,7 @@ from toolcrib.search.hybrid import Segment
 from toolcrib.search.vectors import Vectors
 from toolcrib.stores.knowledge.database import coming_json, to_json
 from toolcrib.stores.postgres import kb_rows as frames
-from toolcrib.stores.postgres.database import read_sql
+from toolcrib.stores.postgres.database import read_sql, rows_of
 from toolcrib.stores.postgres.kb_desk import QueryThreads
 from toolcrib.stores.postgres.kb_reading import columns_of
 from toolcrib.stores.postgres.kb_rows import COLUMNS, decode_head, encode_head, posting_rows
@@ -56,11 +56,7 @@ class PgJobs:
         self._desk, self._fleet, self.lease_s = desk, fleet, lease_s
 
     async def _run(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        def run(connection: Any) -> list[tuple[Any, ...]]:
-            cursor = connection.execute(statement.encode(), parameters)
-            return cursor.fetchall() if cursor.description is not None else []
-
-        return await self._desk.do(run)
+        return await self._desk.do(lambda connection: rows_of(connection, statement, parameters))
 
     async def put(self, errand: JobBatch, jobs: Mapping[str, str]) -> None:
         """Have sources worked on."""
@@ -82,12 +78,8 @@ class PgJobs:
     async def share(self, errand: JobBatch) -> int | None:
         """Half of what each would get of the rest."""
         said = {"fleet": self._fleet, "collection": errand.collection, "adding": errand.adding, "plenty": PLENTY}
-
-        def count(connection: Any) -> tuple[int, int | None]:
-            found: tuple[int, int | None] = connection.execute(read_sql("kb_job_share").encode(), said).fetchone()
-            return found
-
-        waiting, workers = await self._desk.do(count)
+        statement = read_sql("kb_job_share")
+        ((waiting, workers),) = await self._desk.do(lambda connection: rows_of(connection, statement, said))
         return None if workers is None or workers < 2 else waiting // (2 * workers)
 
     async def keep(self, worker: str) -> None:
@@ -154,8 +146,7 @@ class PgWriter:
         """Whether other changes to the collection wait until this one is done; they need not, unless they collide."""
 
     def _run(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(statement.encode(), parameters)
-        return cursor.fetchall() if cursor.description is not None else []
+        return rows_of(self._connection, statement, parameters)
 
     def _advance(self) -> int:
         return int(self._run(_ADVANCE, self._fleet)[0][0])

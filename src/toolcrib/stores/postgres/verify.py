@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,14 +25,6 @@ _TASKS = "SELECT workspace, id, after FROM toolcrib.task WHERE fleet = %s ORDER 
 
 
 @dataclass(frozen=True, slots=True)
-class StoreCheck:
-    """How one part is looked at: ``find`` tells what is wrong with it, in words for people."""
-
-    part: str
-    find: Callable[[PgDatabase], Problems]
-
-
-@dataclass(frozen=True, slots=True)
 class StoreFinding:
     """What a check found."""
 
@@ -45,17 +37,17 @@ async def verify_store(database: PgDatabase) -> list[StoreFinding]:
     schema = StoreFinding("steps", tuple(await _of_steps(database)))
     if schema.problems:
         return [schema]
-    return [schema, *[await _look(database, check) for check in CHECKS]]
+    return [schema, *[await _look(part, find(database)) for part, find in CHECKS.items()]]
 
 
-async def _look(database: PgDatabase, check: StoreCheck) -> StoreFinding:
+async def _look(part: str, problems: Problems) -> StoreFinding:
     found: list[str] = []
-    async for problem in check.find(database):
+    async for problem in problems:
         found.append(problem)
         if len(found) == PROBLEMS_SHOWN:
             found.append("And perhaps more: the rest was not looked at.")
             break
-    return StoreFinding(check.part, tuple(found))
+    return StoreFinding(part, tuple(found))
 
 
 async def _of_steps(database: PgDatabase) -> list[str]:
@@ -146,12 +138,12 @@ async def _of_knowledge(database: PgDatabase) -> Problems:
         await store.close()
 
 
-CHECKS: tuple[StoreCheck, ...] = (
-    StoreCheck("records", _of_records),
-    StoreCheck("answers", _of_answers),
-    StoreCheck("tokens", _of_tokens),
-    StoreCheck("tasks", _of_tasks),
-    StoreCheck("audit", _of_audit),
-    StoreCheck("knowledge", _of_knowledge),
-)
-"""In the order they are told of; a part that comes to the database brings its own."""
+CHECKS: Mapping[str, Callable[[PgDatabase], Problems]] = {
+    "records": _of_records,
+    "answers": _of_answers,
+    "tokens": _of_tokens,
+    "tasks": _of_tasks,
+    "audit": _of_audit,
+    "knowledge": _of_knowledge,
+}
+"""What tells what is wrong with each part, in words for people, in the order they are told of."""

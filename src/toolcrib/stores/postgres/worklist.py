@@ -6,16 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolcrib.core.worklist import (
-    NOTES_MAX,
-    TASKS_MAX,
     Note,
     TaskChange,
     TaskOutcome,
     UnknownTask,
     WorkTask,
     changed_task,
-    check_after,
-    check_room,
+    new_task,
+    noted_task,
     set_free,
 )
 from toolcrib.stores.postgres.database import PgDatabase, from_text, to_text
@@ -52,11 +50,8 @@ class PgWorkList:
     async def add(self, title: str, description: str = "", after: Sequence[int] = ()) -> WorkTask:
         """A new task."""
         async with self._changing() as connection:
-            tasks = await self._tasks(connection)
-            check_room(len(tasks), TASKS_MAX, "tasks")
-            number, now = max(tasks, default=0) + 1, self._now()
-            added = WorkTask(number, title, description, "open", check_after(number, after, tasks), now, now)
-            await connection.execute(_ADD, (*self._place, number, *_row(added)[:4], now, now))
+            added = new_task(await self._tasks(connection), title, description, after, self._now())
+            await connection.execute(_ADD, (*self._place, added.id, *_row(added)[:4], added.created, added.changed))
         return added
 
     async def tasks(self) -> list[WorkTask]:
@@ -81,11 +76,8 @@ class PgWorkList:
     async def add_note(self, task: int, text: str) -> WorkTask:
         """Say something of a task."""
         async with self._changing() as connection:
-            known = await self._task(connection, task)
-            check_room(len(known.notes), NOTES_MAX, "notes")
-            note = Note(self._now(), text)
-            row = (*self._place, task, len(known.notes), note.time, to_text(text))
-            noted = replace(known, notes=(*known.notes, note), changed=note.time)
+            noted = noted_task(await self._task(connection, task), text, self._now())
+            row = (*self._place, task, len(noted.notes) - 1, noted.changed, to_text(text))
             await connection.execute(_ADD_NOTE, row)
             await connection.execute(_CHANGE, (*_row(noted), *self._place, task))
         return noted

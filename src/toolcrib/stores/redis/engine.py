@@ -4,19 +4,25 @@ All keys of a fleet carry its name in braces, so that a cluster keeps them toget
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha1
+from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
+from toolcrib.config.model import Config
+from toolcrib.config.references import resolve
+from toolcrib.core.coordination import EpochMemory
 from toolcrib.core.errors import ConfigError, CoordinationUnavailable
 from toolcrib.stores.coordination.coordinator import Coordinator
-from toolcrib.stores.coordination.engine import PART, EngineMemory, EngineVerdict, EpochMemory, Habits, Heard, Wish
+from toolcrib.stores.coordination.engine import PART, EngineMemory, EngineVerdict, Habits, Heard, Wish
+from toolcrib.stores.shared import PERCENT
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
 
 
 CONNECTIONS_MAX = 32
-PERCENT = "Percent-encode what is special in the password: / is %2F, % is %25, @ is %40."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,21 @@ class RedisSettings:
     name: str = "main"
     """Replicas with the same name share everything."""
     timeout_s: float = 2.0
+
+
+def find_redis(config: Config, env: Mapping[str, str]) -> RedisSettings:
+    """The Redis of a configuration; nothing is opened."""
+    if find_spec("redis") is None:
+        raise ConfigError("[redis] needs redis-py.", hint="pip install 'toolcrib[redis]'")
+    url = resolve(config.redis.url, env, field="[redis] url")
+    if not url.startswith(("redis://", "rediss://", "unix://")):
+        hint = "It begins with redis://, rediss:// or unix://."
+        raise ConfigError("[redis] url does not lead to an address of Redis.", hint=hint)
+    try:
+        urlsplit(url).port  # noqa: B018 - asking is what finds out
+    except ValueError:
+        raise ConfigError("[redis] url cannot be read.", hint=PERCENT) from None
+    return RedisSettings(url, config.store.name, config.redis.timeout_s)
 
 
 def make_client(settings: RedisSettings) -> "Redis":

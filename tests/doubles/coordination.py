@@ -4,11 +4,20 @@ import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from toolcrib.core.coordination import Claim, CoordinationStatus, Full, Lease, Listener, Unsubscribe
+from toolcrib.core.coordination import (
+    IDLE_S,
+    Claim,
+    CoordinationStatus,
+    Full,
+    Lease,
+    Listener,
+    SessionEntry,
+    Unsubscribe,
+)
 from toolcrib.core.errors import CoordinationUnavailable
 
 Clock = Callable[[], float]
@@ -189,3 +198,36 @@ class MemoryCoordination:
     @property
     def _is_member(self) -> bool:
         return self in self._hub.members
+
+
+class MemorySessionBook:
+    """Sessions for as long as the program runs; several doors may share one."""
+
+    def __init__(self, clock: Callable[[], float], idle_s: float = IDLE_S) -> None:
+        self._clock, self._idle_s = clock, idle_s
+        self._entries: dict[str, tuple[SessionEntry, float]] = {}
+
+    async def open(self, entry: SessionEntry) -> None:
+        """Write a new session down."""
+        self._entries[entry.key] = entry, self._clock()
+
+    async def find(self, key: str) -> SessionEntry | None:
+        """The session, while it lasts."""
+        entry, used = self._entries.get(key, (None, 0.0))
+        if entry is None or used < self._clock() - self._idle_s:
+            return None
+        self._entries[key] = entry, self._clock()
+        return entry
+
+    async def touch(self, keys: Collection[str]) -> set[str]:
+        """Note that these are in use; those that have ended are returned."""
+        return {key for key in keys if await self.find(key) is None}
+
+    async def end(self, key: str) -> bool:
+        """End a session."""
+        return self._entries.pop(key, None) is not None
+
+    async def sweep(self) -> None:
+        """Forget what was unused for too long."""
+        oldest = self._clock() - self._idle_s
+        self._entries = {key: kept for key, kept in self._entries.items() if kept[1] >= oldest}

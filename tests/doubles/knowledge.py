@@ -147,31 +147,15 @@ class MemoryKnowledge:
         key = self._keys.get(document)
         return None if key is None else self._arrivals[key].document
 
-    async def documents_of(self, keys: Iterable[int]) -> dict[int, DocumentInfo]:
-        """Documents by key."""
-        return await self.consult(lambda reader: reader.documents_of(keys))
-
     async def text(self, document: str) -> DocumentText | None:
         """A document's text."""
         key = self._keys.get(document)
         return None if key is None else DocumentText(self._arrivals[key].text, self._arrivals[key].outline)
 
-    async def texts_of(self, keys: Iterable[int]) -> dict[int, str]:
-        """Texts of documents by key."""
-        return await self.consult(lambda reader: reader.texts_of(keys))
-
     async def passages(self, document: str) -> list[Passage]:
         """A document's passages in order."""
         key = self._keys.get(document)
         return [] if key is None else passages_of(self._arrivals[key])
-
-    async def passages_at(self, rows: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Passage]:
-        """Passages by document key and ordinal."""
-        return await self.consult(lambda reader: reader.passages_at(rows))
-
-    async def keys(self, collections: Sequence[str], wanted: DocumentFilter) -> set[int]:
-        """The documents a filter lets pass."""
-        return await self.consult(lambda reader: reader.keys(collections, wanted))
 
     async def segments(self, collections: Sequence[str] | None = None) -> list[SegmentRecord]:
         """The segments of these collections, or of all."""

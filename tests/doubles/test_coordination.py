@@ -3,12 +3,12 @@
 import asyncio
 
 import pytest
+from tests.doubles.coordination import MemoryHub
 from tests.doubles.replicas import so
 
 from toolcrib.core.coordination import Claim
 from toolcrib.core.errors import CoordinationUnavailable
 from toolcrib.core.limits import Rate
-from toolcrib.stores.coordination.memory import MemoryHub
 from toolcrib.testing import ManualClock
 
 
