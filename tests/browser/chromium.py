@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, async_playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    async_playwright,
+    expect,
+)
 from tests.fleet.install import FLEET, browser
 
 ARGS = (
@@ -21,6 +30,9 @@ ARGS = (
 )
 AXE = FLEET / "npm-page" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE = {"width": 1280, "height": 900}
+PATIENCE_MS = 150_000
+"""Ends what hangs; whatever the page does, a busy machine takes its time for it."""
+expect.set_options(timeout=PATIENCE_MS)
 NARROW = {"width": 390, "height": 844}
 VIOLATIONS = "addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"
 
@@ -115,7 +127,7 @@ async def open_person(
     for path in scripts:
         await context.add_init_script(path=path)
     page = await context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(PATIENCE_MS)
     troubles = Troubles(urlsplit(url).netloc)
     troubles.watch(page)
     try:

@@ -28,7 +28,7 @@ class Bounds:
     root: Path = ROOT
     silent_s: float = 900.0
     """After which a worker that says nothing is ended; pytest ends a test that hangs sooner, if it can."""
-    strays_s: float = 30.0
+    strays_s: float = 60.0
     """What a process that its test left behind has to end by itself."""
     clock: Callable[[], float] = time.monotonic
 
