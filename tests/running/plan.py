@@ -34,7 +34,7 @@ QUICK = (
 """Folders of tests that start no programs."""
 WEIGHTS = Path(__file__).with_name("weights.txt")
 """How many seconds each of the longer files takes; ``python -m tests.running weigh`` writes it anew."""
-LIGHT_S = 1.0
+LIGHT_S = 5.0
 KIN = {
     "tests/journeys/test_real_servers.py": "real servers",
     "tests/journeys/test_our_client.py": "real servers",

@@ -157,7 +157,7 @@ def test_no_test_meets_this_users_files(tmp_path, monkeypatch):
 
 
 def test_the_files_whose_length_is_known_are_there():
-    """Else the longest of them would be alone at the end on a machine that remembers no times."""
+    """Else the longest could be alone at the end where no times are remembered: ``python -m tests.running weigh``."""
     assert [path for path in shipped_times() if not (Path(__file__).parents[2] / path).exists()] == []
 
 
