@@ -12,7 +12,7 @@ from tests.running.worker import borrow_engine
 
 from toolcrib.stores.postgres.database import StoreSettings
 
-QUICK_TIMEOUT_S = 60
+QUICK_TIMEOUT_S = 150
 QUICK_EXAMPLES = 20
 
 settings.register_profile("any machine", deadline=None)  # an example may take as long as a busy machine needs for it
@@ -21,7 +21,7 @@ settings.load_profile("quick" if os.environ.get(QUICK_VARIABLE) else "any machin
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A test that starts no programs takes milliseconds: one that hangs should not hold up the rest for minutes."""
+    """A test that starts no programs takes milliseconds: one that hangs should not hold up the rest for long."""
     if config.getoption("timeout", None) is not None:
         return
     quick = tuple(config.rootpath / folder for folder in QUICK)

@@ -1,6 +1,7 @@
 """The dependency rule: this table is the rule, the tests read every import."""
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -189,6 +190,19 @@ def room_of(module: str) -> str:
     return "/".join(parts[:2]) if parts[0] == "server" and parts[1] else parts[0] or "__init__"
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """Parsed once for all tests of this file."""
+    return ast.parse(path.read_text())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_trees() -> Iterator[None]:
+    """They are large, and whatever runs afterwards in this process would be slower."""
+    yield
+    tree_of.cache_clear()
+
+
 def module_of(path: Path) -> str:
     return ".".join(("toolcrib", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
 
@@ -213,7 +227,7 @@ def test_imports_point_down_the_levels(path: Path):
         return
     allowed = MAY_IMPORT[room] | {room}
 
-    foreign = {room_of(module) for module in imports_of(ast.walk(ast.parse(path.read_text())))} - allowed
+    foreign = {room_of(module) for module in imports_of(ast.walk(tree_of(path)))} - allowed
 
     assert not foreign
 
@@ -246,7 +260,7 @@ def test_no_module_needs_itself_to_be_imported():
     paths = {module_of(path): path for path in modules()}
     needs = {}
     for module, path in paths.items():
-        named = set(imports_of(imported_at_once(ast.parse(path.read_text()))))
+        named = set(imports_of(imported_at_once(tree_of(path))))
         needs[module] = ({name if name in paths else name.rpartition(".")[0] for name in named} & paths.keys()) - {
             module
         }
@@ -263,7 +277,7 @@ def test_no_public_class_name_stands_for_two_things():
     """Whoever reads a class's name anywhere knows which one is meant."""
     found = defaultdict(list)
     for path in modules():
-        for node in ast.parse(path.read_text()).body:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(module_of(path))
 
@@ -293,7 +307,7 @@ def test_pure_rooms_open_nothing_and_never_wait(room: str):
     for path in (PACKAGE / room).rglob("*.py"):
         if path.name in ("tasks.py", "topic.py"):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]

@@ -1,12 +1,22 @@
 """A real browser, and pages that remember everything that went wrong in them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, async_playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Response,
+    async_playwright,
+    expect,
+)
 from tests.fleet.install import FLEET, browser
 
 ARGS = (
@@ -20,6 +30,9 @@ ARGS = (
 )
 AXE = FLEET / "npm-page" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE = {"width": 1280, "height": 900}
+PATIENCE_MS = 150_000
+"""Ends what hangs; whatever the page does, a busy machine takes its time for it."""
+expect.set_options(timeout=PATIENCE_MS)
 NARROW = {"width": 390, "height": 844}
 VIOLATIONS = "addEventListener('securitypolicyviolation', e => console.error('CSP', e.violatedDirective, e.blockedURI))"
 
@@ -89,9 +102,10 @@ class Person:
         await self.context.add_cookies([{"name": name, "value": value, "url": self.url, "sameSite": "Strict"}])
 
     async def axe(self, *rules: str) -> list[str]:
-        """What a reader of the page with other senses would stumble over; by some rules only, if any are named."""
-        if not await self.page.evaluate("typeof window.axe === 'object'"):
-            await self.page.evaluate(AXE.read_text())
+        """What a reader of the page with other senses would stumble over; by some rules only, if any are named.
+
+        `AXE` must be among the scripts of the page.
+        """
         found: list[dict[str, Any]] = await self.page.evaluate(
             "async run => (await axe.run(document, {resultTypes: ['violations'], ...run})).violations",
             {"runOnly": list(rules)} if rules else {},
@@ -104,11 +118,16 @@ class Person:
 
 
 @asynccontextmanager
-async def open_person(chromium: Browser, url: str, **options: Any) -> AsyncIterator[Person]:
+async def open_person(
+    chromium: Browser, url: str, *, scripts: Sequence[Path] = (), **options: Any
+) -> AsyncIterator[Person]:
+    """``scripts`` are in every page, and sent to the browser once."""
     context = await chromium.new_context(**{"viewport": WIDE, "reduced_motion": "reduce", **options})
     await context.add_init_script(VIOLATIONS)
+    for path in scripts:
+        await context.add_init_script(path=path)
     page = await context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(PATIENCE_MS)
     troubles = Troubles(urlsplit(url).netloc)
     troubles.watch(page)
     try:

@@ -8,7 +8,7 @@ import time
 
 from tests.cli.program import Program
 
-DEADLINE_S = 30
+DEADLINE_S = 150
 
 
 def typed(toolcrib: Program, *words: str, answers: list[tuple[str, str]], until: str = "") -> tuple[str, str]:

@@ -143,7 +143,7 @@ def test_an_interrupted_addition_keeps_what_was_stored_and_says_how_to_go_on(too
     try:
         until(lambda: stored(toolcrib) > 0, deadline_s=150, what="something stored")
         process.send_signal(signal.SIGINT)
-        printed, said = process.communicate(timeout=30)
+        printed, said = process.communicate(timeout=150)
     finally:
         if process.poll() is None:
             process.kill()

@@ -206,7 +206,7 @@ def test_a_reader_that_leaves_is_no_trouble(tiny):
     process = tiny.start("ls", "--json", stdout=write, stderr=subprocess.PIPE)
     os.close(write)
 
-    assert process.communicate(timeout=30)[1] == b""
+    assert process.communicate(timeout=150)[1] == b""
 
 
 def test_no_color_is_honoured(toolcrib):
@@ -221,7 +221,7 @@ def test_a_full_disk_is_told_once(tiny):
     with open("/dev/full", "w") as full:
         process = tiny.start("ls", "--json", stdout=full, stderr=subprocess.PIPE)
 
-    error = json.loads(process.communicate(timeout=30)[1])["error"]
+    error = json.loads(process.communicate(timeout=150)[1])["error"]
     assert (process.returncode, error["code"]) == (1, "TOOL_INTERNAL")
     assert "No space left on device" in error["message"]
 

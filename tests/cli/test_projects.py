@@ -39,7 +39,7 @@ def test_a_directory_that_a_client_works_in_is_remembered(tiny):
     try:
         until(lambda: remembered(tiny), deadline_s=150, what="a remembered project")
     finally:
-        process.communicate(timeout=20)
+        process.communicate(timeout=150)
 
     assert tiny.json("projects", "ls")[0]["file"] == str(tiny.config)
 

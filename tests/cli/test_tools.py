@@ -261,7 +261,7 @@ def test_an_interrupted_call_leaves_with_130(tiny):
 
     process.send_signal(signal.SIGINT)
 
-    assert (process.communicate(timeout=10), process.returncode) == ((b"", b""), 130)
+    assert (process.communicate(timeout=150), process.returncode) == ((b"", b""), 130)
 
 
 def test_why_knows_the_story_of_each_name(tiny):

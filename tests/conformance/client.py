@@ -83,7 +83,7 @@ SCENARIOS: dict[str, Callable[[toolcrib.Crib], Awaitable[None]]] = {
 async def main(url: str) -> None:
     server = toolcrib_config(url)
     async with toolcrib.open_crib(server, prefix=False) as crib:
-        tools = await crib.tools(grace_s=30)
+        tools = await crib.tools(grace_s=150)
         print(f"tools: {[tool.name for tool in tools]}; {crib.health()}", file=sys.stderr)
         await SCENARIOS.get(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), only_list)(crib)
 

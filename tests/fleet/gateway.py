@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.fleet.forked import toolcrib_stand_in
 from tests.fleet.running import Running, homely, running
 
 TOOLCRIB = (sys.executable, "-m", "toolcrib")
@@ -13,8 +14,8 @@ SERVING = re.compile(r"serving MCP at (\S+)")
 
 
 def stdio_command(config: Path) -> tuple[str, ...]:
-    """What an MCP client starts to reach the servers of ``config``."""
-    return (*TOOLCRIB, "stdio", "--config", str(config))
+    """What an MCP client starts to reach the servers of ``config``; with everything imported already."""
+    return (*toolcrib_stand_in(), "stdio", "--config", str(config))
 
 
 @contextlib.contextmanager

@@ -265,11 +265,13 @@ def main(line: socket.socket, imports: str) -> None:
     """Import everything once, then serve; a child goes on as ``python -m`` would."""
     import gc
 
+    gc.disable()  # nothing that is imported becomes garbage, and looking for it takes a sixth of the time
     if imports:
         exec(imports, {})
     else:
         _import_commands()
     gc.freeze()
+    gc.enable()
     request = serve(line)
     try:
         _run(request["module"], request.get("code", ""))

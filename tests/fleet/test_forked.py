@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.fleet.forked import forked
+from tests.fleet.forked import forked, toolcrib_stand_in
 from tests.fleet.running import until
 from tests.fleet.servers import Launch
+
+import toolcrib
 
 SCRIPT = """
 import os, sys
@@ -24,6 +26,19 @@ def argv(tmp_path: Path) -> Iterator[list[str]]:
     (tmp_path / "server").write_text(SCRIPT)
     with forked(Launch(str(tmp_path / "server"), ("a", "b")), tmp_path) as launch:
         yield launch.argv
+
+
+def test_toolcrib_is_there_at_once(tmp_path):
+    """With its own arguments, streams and exit code."""
+    done, wrong = (
+        subprocess.run(
+            [*toolcrib_stand_in(), word], cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False
+        )
+        for word in ("--version", "no-such-word")
+    )
+
+    assert (done.returncode, toolcrib.__version__ in done.stdout) == (0, True)
+    assert (wrong.returncode, "no-such-word" in wrong.stderr) == (2, True)
 
 
 def start(argv: list[str], folder: Path) -> "subprocess.Popen[bytes]":

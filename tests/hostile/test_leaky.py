@@ -84,6 +84,7 @@ def leaky_url() -> Iterator[str]:
 
 
 def tables(url: str) -> str:
+    """A tool that kills its server is tried again until its deadline, which is all that the short one is for."""
     command = json.dumps(sys.executable)
     known = ["${LEAKY_ARG}", f"--token={LITERAL}", "${LEAKY_ENV}"]
     args = json.dumps(["-I", str(LEAKY), *known, "--password", LITERAL])
@@ -95,6 +96,8 @@ values = true
 command = {command}
 args = {args}
 env = {{ LEAKY = "${{LEAKY_ENV}}" }}
+[servers.piped.tools.die]
+timeout = "3s"
 [servers.remote]
 url = "{url}?api_key=${{LEAKY_URL}}"
 headers = {{ Authorization = "Bearer {HEADER}" }}

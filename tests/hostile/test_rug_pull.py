@@ -19,7 +19,7 @@ from toolcrib.core.events import Event
 from toolcrib.stores.lockfile import LockFile
 
 SCRIPT = Path(__file__).resolve().parent / "turncoat.py"
-SETTINGS = "[kb]\nenabled = false\n[catalog]\ngrace = 20\n[connect]\nattempts = 2\ndelays = [0, 0]\n"
+SETTINGS = "[kb]\nenabled = false\n[catalog]\ngrace = 150\n[connect]\nattempts = 2\ndelays = [0, 0]\n"
 SEARCH = {
     "name": "search",
     "title": "Search",

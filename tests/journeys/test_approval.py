@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.fleet import launcher
-from tests.fleet.gateway import serving, stdio_command
+from tests.fleet.gateway import TOOLCRIB, serving
 from tests.fleet.running import homely
 
 TURNCOAT = Path(__file__).resolve().parents[1] / "hostile" / "turncoat.py"
@@ -49,7 +49,7 @@ class Pipe:
 
     def __init__(self, config: Path) -> None:
         self.process = launcher.popen(
-            stdio_command(config),
+            [*TOOLCRIB, "stdio", "--config", str(config)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

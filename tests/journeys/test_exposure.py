@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.fleet.clients import Place, SdkClient
-from tests.fleet.gateway import TOOLCRIB, serving
+from tests.fleet.gateway import serving, stdio_command
 from tests.fleet.running import until
 from tests.journeys.test_approval import HELLO, TURNCOAT, Pipe
 from tests.journeys.test_real_servers import LONG, SERVERS, request_to
@@ -74,7 +74,7 @@ def gateway(config: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def places(config: Path, gateway: str) -> dict[str, Place]:
-    command = (*TOOLCRIB, "stdio", "--config", str(config))
+    command = stdio_command(config)
     return {"stdio": Place(config.parent, argv=command), "http": Place(config.parent, url=gateway)}
 
 

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from tests.fleet import servers
 from tests.fleet.clients import Place, SdkClient
-from tests.fleet.gateway import serving, stdio_command
+from tests.fleet.gateway import TOOLCRIB, serving
 from tests.fleet.running import until
 
 pytestmark = pytest.mark.timeout(600)  # the first run installs the fleet
@@ -39,7 +39,7 @@ def config(fleet, tmp_path):
 
 def test_a_client_that_closes_stdio_ends_every_server(config):
     """The client's end of input is enough; no signal is needed."""
-    place = Place(config.parent, argv=stdio_command(config))
+    place = Place(config.parent, argv=(*TOOLCRIB, "stdio", "--config", str(config)))
 
     outcomes = SdkClient(2, "legacy").converse(place, USE_BOTH)["outcomes"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tests.fleet.clients import Place, SdkClient
-from tests.fleet.gateway import TOOLCRIB
+from tests.fleet.gateway import TOOLCRIB, stdio_command
 
 from toolcrib.config.sections import WORKSPACE_TOOLS
 
@@ -23,7 +23,7 @@ def place(fleet: None, tmp_path: Path) -> Place:
     (home / "secret.txt").write_text(SECRET)
     (home / "toolcrib.toml").write_text(CONFIG)
     (home / "work" / "way_out").symlink_to(home)
-    return Place(home, argv=(*TOOLCRIB, "stdio", "--config", str(home / "toolcrib.toml")))
+    return Place(home, argv=stdio_command(home / "toolcrib.toml"))
 
 
 def call(tool: str, **arguments: Any) -> dict[str, Any]:

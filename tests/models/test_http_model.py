@@ -34,7 +34,7 @@ HI = ModelRequest([user("Hi")], "Be kind.", max_tokens=99)
 CALLS = Step("Looking.", (("files__read", {"path": "a", "deep": {"n": [1, 2]}}), ("clock_now", {})))
 
 
-def model(provider, llm, timeout_s=10.0):
+def model(provider, llm, timeout_s=150.0):
     return HttpModel(ModelSettings(provider, "small", llm.url, SECRET, timeout_s))
 
 

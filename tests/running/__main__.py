@@ -1,5 +1,7 @@
 """Run tests in workers side by side: ``python -m tests.running [quick | failed | PATH...] [--workers N]``.
 
+``weigh`` writes down how long each file took last time, so that other machines begin with the longest.
+
 With any other option it is plain pytest.
 Most tests wait for programs, so there are more workers than cores. Each takes the next file when it is done with one.
 """
@@ -16,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.running.crew import ROOT, Bounds, Task
-from tests.running.plan import QUICK_VARIABLE, everything, named, quick
+from tests.running.plan import QUICK_VARIABLE, everything, named, quick, weigh
 from tests.running.runner import Runner, SharedEngines
 from tests.running.tally import last_failed
 
-USUAL_WORKERS = 4
+USUAL_WORKERS = min(2 * (os.cpu_count() or 2) + 1, 16)
 INTERRUPTED = 130
 IN_MEMORY = "/dev/shm"
 ENOUGH_BYTES = 8_000_000_000
@@ -66,11 +68,16 @@ def chosen(which: Sequence[str]) -> list[Task]:
 def main() -> int:
     """Parse the command line, run, and say what became of it."""
     parser = argparse.ArgumentParser(prog="./dev test", description="Run tests in workers side by side.")
-    parser.add_argument("which", nargs="*", help="quick, failed, or paths and ids of tests; all if nothing is named")
+    parser.add_argument(
+        "which", nargs="*", help="quick, failed, weigh, or paths and ids of tests; all if none is named"
+    )
     parser.add_argument("--workers", type=int, default=USUAL_WORKERS)
     options, others = parser.parse_known_args()
     if others:
         os.execv(sys.executable, [sys.executable, "-m", "pytest", *sys.argv[1:]])
+    if options.which == ["weigh"]:
+        weigh()
+        return 0
     if options.which == ["quick"]:
         os.environ[QUICK_VARIABLE] = "1"
     tasks = chosen(options.which)

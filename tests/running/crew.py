@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.running.keeper import children_of, descendants_of, end_all
+from tests.running.keeper import children_of, cpu_s_of, descendants_of, end_all
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -28,7 +28,7 @@ class Bounds:
     root: Path = ROOT
     silent_s: float = 900.0
     """After which a worker that says nothing is ended; pytest ends a test that hangs sooner, if it can."""
-    strays_s: float = 30.0
+    strays_s: float = 60.0
     """What a process that its test left behind has to end by itself."""
     clock: Callable[[], float] = time.monotonic
 
@@ -40,6 +40,8 @@ class Task:
     path: str
     only: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    kin: str = ""
+    """All of one name are run by the same worker."""
 
 
 @dataclass
@@ -64,6 +66,8 @@ class WorkerProcess:
     """Which of their tests it has run."""
     strays: dict[int, tuple[str, float]] = field(default_factory=dict)
     """Processes that were there after a file, with its path and when they were first seen."""
+    used_s: tuple[float, float] = (0.0, 0.0)
+    """The seconds that had passed, and those of CPU, when it was done with a file last."""
     _rest: bytes = b""
 
     def messages(self) -> Iterator[Message] | None:
@@ -78,6 +82,12 @@ class WorkerProcess:
     def answer(self, **said: Any) -> None:
         with contextlib.suppress(BrokenPipeError):
             os.write(self.writing, json.dumps(said).encode() + b"\n")
+
+    def lap(self) -> tuple[float, float]:
+        """The seconds since it was done with a file last: by the clock, and of CPU, with all programs it started."""
+        before_s, before_cpu_s = self.used_s
+        self.used_s = self.clock(), sum(map(cpu_s_of, [self.keeper.pid, *descendants_of(self.keeper.pid)]))
+        return self.used_s[0] - before_s, self.used_s[1] - before_cpu_s
 
     def end(self) -> None:
         """At once, with everything below it."""
@@ -149,4 +159,5 @@ def start_worker(number: int, bounds: Bounds, scratch: Path, env: Mapping[str, s
         )
     os.close(down[0])
     os.close(up[1])
-    return WorkerProcess(number, keeper, up[0], down[1], log, clock=bounds.clock, heard_at=bounds.clock())
+    now = bounds.clock()
+    return WorkerProcess(number, keeper, up[0], down[1], log, clock=bounds.clock, heard_at=now, used_s=(now, 0.0))

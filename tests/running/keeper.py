@@ -36,6 +36,16 @@ def descendants_of(pid: int) -> list[int]:
     return found
 
 
+def cpu_s_of(pid: int) -> float:
+    """The seconds of CPU that it has used, and those below it that it has waited for."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def end_all(pids: list[int]) -> None:
     """Kill each of them that is still there."""
     for pid in pids:

@@ -1,6 +1,6 @@
 """Which files of tests are run, and in which order: the longest first, so that none is alone at the end."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -32,73 +32,15 @@ QUICK = (
     "tests/crib/test_layers.py",
 )
 """Folders of tests that start no programs."""
-FIRST = (
-    "tests/stores/test_faults.py",
-    "tests/journeys/test_large_results.py",
-    "tests/browser/test_every_page.py",
-    "tests/hostile/test_evil.py",
-    "tests/adapters/test_conversations.py",
-    "tests/journeys/test_real_servers.py",
-    "tests/cli/test_kb.py",
-    "tests/hostile/test_company.py",
-    "tests/journeys/test_knowledge.py",
-    "tests/hostile/test_servers.py",
-    "tests/server/web/test_schema_form.py",
-    "tests/adapters/test_over_mcp.py",
-    "tests/journeys/test_exposure.py",
-    "tests/server/rest/test_openapi.py",
-    "tests/journeys/test_approval.py",
-    "tests/browser/test_small_stories.py",
-    "tests/journeys/test_balancing.py",
-    "tests/contracts/test_knowledge.py",
-    "tests/knowledge/test_fill.py",
-    "tests/test_docs.py",
-    "tests/workspace/test_hostile_paths.py",
-    "tests/hostile/test_leaky.py",
-    "tests/knowledge/test_teamwork.py",
-    "tests/stores/postgres/test_knowledge.py",
-    "tests/knowledge/test_builder.py",
-    "tests/contracts/test_worklist.py",
-    "tests/stores/postgres/test_audit.py",
-    "tests/journeys/test_workspace.py",
-    "tests/stores/postgres/test_cuts.py",
-    "tests/journeys/test_replicas.py",
-    "tests/contracts/test_coordination.py",
-    "tests/cli/test_tools.py",
-    "tests/cli/test_serving.py",
-    "tests/browser/test_whole_story.py",
-    "tests/transports/test_stdio.py",
-    "tests/cli/test_kb_shared.py",
-    "tests/cli/test_db.py",
-    "tests/contracts/test_tokens.py",
-    "tests/journeys/test_isolation.py",
-    "tests/cli/test_audit.py",
-    "tests/workspace/test_shell.py",
-    "tests/server/web/test_tools_page.py",
-    "tests/cli/test_main.py",
-    "tests/schema/dialects/test_widening.py",
-    "tests/knowledge/parse/test_bombs.py",
-    "tests/knowledge/test_ingest.py",
-    "tests/journeys/test_leaving.py",
-    "tests/cli/test_chat.py",
-    "tests/server/web/test_kb_page.py",
-    "tests/stores/postgres/test_verify.py",
-    "tests/server/rest/test_projects.py",
-    "tests/sources/native/test_running.py",
-    "tests/stores/postgres/test_coordination.py",
-    "tests/stores/postgres/test_copying.py",
-    "tests/config/foreign/test_hostile.py",
-    "tests/server/web/test_server_form_page.py",
-    "tests/server/web/test_audit_page.py",
-    "tests/test_deploy.py",
-    "tests/server/web/test_pages.py",
-    "tests/stores/test_lockfile_answers.py",
-    "tests/server/web/test_calls_page.py",
-    "tests/contracts/test_sessionbook.py",
-    "tests/stores/test_durability.py",
-    "tests/journeys/test_unreadable_results.py",
-)
-"""The longest files, where it is not remembered how long each takes."""
+WEIGHTS = Path(__file__).with_name("weights.txt")
+"""How many seconds each of the longer files takes; ``python -m tests.running weigh`` writes it anew."""
+LIGHT_S = 5.0
+KIN = {
+    "tests/journeys/test_real_servers.py": "real servers",
+    "tests/journeys/test_our_client.py": "real servers",
+    "tests/journeys/test_exposure.py": "real servers",
+}
+"""Files that share what is slow to start and lives as long as its worker: one worker runs them, one after the other."""
 
 
 def test_files(below: Path) -> list[str]:
@@ -126,10 +68,34 @@ def named(names: Sequence[str]) -> list[Task]:
             ids[path].append(name)
         else:
             whole += test_files(ROOT / path)
-    return [*by_length(whole), *(Task(path, tuple(only)) for path, only in ids.items() if path not in whole)]
+    some = [Task(path, tuple(only), kin=KIN.get(path, "")) for path, only in ids.items() if path not in whole]
+    return [*by_length(whole), *some]
 
 
 def by_length(paths: Iterable[str]) -> list[Task]:
-    """The longest first."""
-    times = last_times() or {path: float(len(FIRST) - place) for place, path in enumerate(FIRST)}
-    return [Task(path) for path in sorted(set(paths), key=lambda path: (-times.get(path, 0.0), path))]
+    """The longest first; those that are run one after the other count together."""
+    times = shipped_times() | last_times()
+    lengths: Counter[str] = Counter()
+    chosen = set(paths)
+    for path in chosen:
+        lengths[KIN.get(path, path)] += times.get(path, 0.0)
+
+    def place(path: str) -> tuple[float, str, float, str]:
+        kin = KIN.get(path, path)
+        return -lengths[kin], kin, -times.get(path, 0.0), path
+
+    return [Task(path, kin=KIN.get(path, "")) for path in sorted(chosen, key=place)]
+
+
+def shipped_times() -> dict[str, float]:
+    """The seconds that the longer files took when somebody weighed them."""
+    pairs = (line.split() for line in WEIGHTS.read_text().splitlines())
+    return {path: float(seconds) for seconds, path in pairs}
+
+
+def weigh() -> None:
+    """Write down how long each of the longer files took when all were run last, for machines that do not know."""
+    longest = sorted(
+        ((seconds, path) for path, seconds in last_times().items() if (ROOT / path).exists()), reverse=True
+    )
+    WEIGHTS.write_text("".join(f"{seconds:.0f} {path}\n" for seconds, path in longest if seconds >= LIGHT_S))

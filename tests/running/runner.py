@@ -10,6 +10,7 @@ import selectors
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.fleet import engines
@@ -44,6 +45,8 @@ class Runner:
 
     def __init__(self, tasks: Sequence[Task], scratch: Path, shared: SharedEngines, bounds: Bounds) -> None:
         self._tasks = deque(tasks)
+        self._homes: dict[str, int] = {}
+        """Which worker runs the files of one kin."""
         self._bounds = bounds
         self._scratch = scratch
         self._shared = shared
@@ -59,7 +62,6 @@ class Runner:
             "collected": lambda worker, said: None,
             "start": self._hear_start,
             "report": lambda worker, said: self.tally.note(said),
-            "end": lambda worker, said: self.tally.cpu.update({said["id"]: said["cpu_s"]}),
             "done": self._hear_done,
         }
 
@@ -94,12 +96,21 @@ class Runner:
         worker.pid = said["pid"]
 
     def _hear_ready(self, worker: WorkerProcess, said: Message) -> None:
-        if not self._tasks:
+        task = self._next_for(worker)
+        if task is None:
             worker.answer()
             return
-        task = self._tasks.popleft()
+        self._tasks.remove(task)
         worker.given[task.path] = task
         worker.answer(path=task.path, only=task.only, without=task.without)
+
+    def _next_for(self, worker: WorkerProcess) -> Task | None:
+        """The first file that no other worker must run; one whose kin this worker has run before all others."""
+        free = [task for task in self._tasks if self._homes.get(task.kin, worker.number) == worker.number]
+        task = next((task for task in free if task.kin in self._homes), free[0] if free else None)
+        if task is not None and task.kin:
+            self._homes[task.kin] = worker.number
+        return task
 
     def _hear_engine(self, worker: WorkerProcess, said: Message) -> None:
         worker.answer(port=self._shared.port_of(said["name"]))
@@ -112,7 +123,7 @@ class Runner:
         path = said["path"]
         worker.given.pop(path, None)
         worker.finished.pop(path, None)
-        self.tally.files_done += 1
+        self.tally.note_file(path, *worker.lap())
         worker.look_for_strays(path, said["kept"], said["launchers"])
         worker.answer()
 
@@ -135,7 +146,8 @@ class Runner:
             self.tally.fail(worker.test or f"worker {worker.number}", f"its worker ended:\n{tail(worker.log)}")
         for path, task in worker.given.items():
             done = tuple(worker.finished.get(path, ()))
-            self._tasks.appendleft(Task(path, task.only, (*task.without, *done)))
+            self._tasks.appendleft(replace(task, without=(*task.without, *done)))
+        self._homes = {kin: number for kin, number in self._homes.items() if number != worker.number}
         worker.look_for_strays(worker.test.partition("::")[0])
         while worker.strays:
             self._end_strays(worker)

@@ -31,20 +31,25 @@ class Tally:
     times: Counter[str] = field(default_factory=Counter)
     """The seconds that each file took."""
     cpu: Counter[str] = field(default_factory=Counter)
-    """The seconds of CPU that each test used, with the programs it started."""
+    """The seconds of CPU that each file used, with the programs it started."""
     shown_at: float = field(default_factory=time.monotonic)
     is_terminal: bool = field(default_factory=sys.stdout.isatty)
 
     def note(self, report: dict[str, Any]) -> None:
         """One report of pytest: of setting up, the call, tearing down, or collecting."""
         name, outcome = report["id"], report["outcome"]
-        self.times[name.partition("::")[0]] += report["took_s"]
         if outcome == "failed":
             self.fail(name, f"{report['when']}: {report['text']}")
         elif outcome == "skipped":
             self.skipped += 1
         elif report["when"] == "call":
             self.passed += 1
+
+    def note_file(self, path: str, took_s: float, cpu_s: float) -> None:
+        """A file is done."""
+        self.files_done += 1
+        self.times[path] += took_s
+        self.cpu[path] += cpu_s
 
     def fail(self, name: str, text: str) -> None:
         """Count a test as failed, once, and say so at once."""

@@ -4,12 +4,13 @@ import contextlib
 import itertools
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.running import tally
 from tests.running.crew import Bounds, Task
-from tests.running.plan import FIRST, everything, named, quick
+from tests.running.plan import everything, named, quick, shipped_times
 from tests.running.runner import Runner, SharedEngines, environment
 
 FILES = {
@@ -54,11 +55,18 @@ def run(tmp_path, monkeypatch):
     (root / "pytest.ini").write_text("[pytest]\naddopts = --disable-plugin-autoload\n")
     monkeypatch.setattr(tally, "MEMORY", tmp_path)
 
-    def run(files: dict[str, str], *, workers: int = 1, only: tuple[str, ...] = (), **bounds: float) -> tally.Tally:
+    def run(
+        files: dict[str, str],
+        *,
+        workers: int = 1,
+        only: tuple[str, ...] = (),
+        kin: Mapping[str, str] = {},
+        **bounds: float,
+    ) -> tally.Tally:
         for name, text in files.items():
             (root / name).write_text(text)
         with contextlib.ExitStack() as life:
-            tasks = [Task(name, only) for name in files]
+            tasks = [Task(name, only, kin=kin.get(name, "")) for name in files]
             runner = Runner(tasks, scratch, SharedEngines(life), Bounds(root, **bounds))
             runner.run(workers)
         return runner.tally
@@ -132,7 +140,8 @@ def test_what_failed_is_remembered_where_pytest_looks_and_the_last_line_counts(t
     monkeypatch.setattr(tally, "TIMES", tmp_path / "times" / "times")
     told = tally.Tally(1)
     for name, outcome in (("a.py::x", "passed"), ("a.py::y", "failed")):
-        told.note({"id": name, "when": "call", "outcome": outcome, "text": "why", "took_s": 0.5})
+        told.note({"id": name, "when": "call", "outcome": outcome, "text": "why"})
+    told.note_file("a.py", 1.0, 0.5)
     code = told.close(1.0, is_whole=True)
 
     assert (code, json.loads(file.read_text()), tally.last_failed()) == (1, {"a.py::y": True}, ["a.py::y"])
@@ -147,9 +156,20 @@ def test_no_test_meets_this_users_files(tmp_path, monkeypatch):
     assert not {"XDG_STATE_HOME", "TOOLCRIB_TOKEN"} & set(environment(tmp_path))
 
 
-def test_the_files_that_are_started_first_are_there():
-    """Else the longest of them would be alone at the end on a machine that remembers no times."""
-    assert [path for path in FIRST if not (Path(__file__).parents[2] / path).exists()] == []
+def test_the_files_whose_length_is_known_are_there():
+    """Else the longest could be alone at the end where no times are remembered: ``python -m tests.running weigh``."""
+    assert [path for path in shipped_times() if not (Path(__file__).parents[2] / path).exists()] == []
+
+
+def test_files_of_one_kin_are_run_by_one_worker(run, tmp_path):
+    """Whatever it shares among them is started once; the others are run meanwhile."""
+    note = "import os\ndef test_it(): open('told', 'a').write(f'{os.getpid()} {__name__}\\n')"
+    kin = {"test_a.py": "same", "test_c.py": "same", "test_e.py": "same"}
+    run({f"test_{letter}.py": note for letter in "abcde"}, workers=2, kin=kin)
+
+    told = [line.split() for line in (tmp_path / "project" / "told").read_text().splitlines()]
+    assert sorted(name for _, name in told) == [f"test_{letter}" for letter in "abcde"]
+    assert len({pid for pid, name in told if f"{name}.py" in kin}) == 1
 
 
 def test_every_file_is_in_the_whole_run_once_and_the_quick_one_is_part_of_it():

@@ -103,9 +103,7 @@ class Worker:
         path, item = queue.popleft()
         following = queue[0][1] if queue else None
         self._line.tell("start", path=path, id=item.nodeid)
-        began_s = _cpu_s()
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        self._line.tell("end", id=item.nodeid, cpu_s=_cpu_s() - began_s)
         if not queue or queue[0][0] != path:
             self._tell_done(path)
 
@@ -143,14 +141,7 @@ class Worker:
         text = "\n".join([report.longreprtext, *sections]) if is_bad else ""
         was_expected = hasattr(report, "wasxfail")
         outcome = "passed" if was_expected and not is_bad else report.outcome
-        took_s = getattr(report, "duration", 0.0)
-        self._line.tell("report", id=report.nodeid, when=when, outcome=outcome, text=text[-20_000:], took_s=took_s)
-
-
-def _cpu_s() -> float:
-    """What this process and those that ended below it have used so far."""
-    used = os.times()
-    return used.user + used.system + used.children_user + used.children_system
+        self._line.tell("report", id=report.nodeid, when=when, outcome=outcome, text=text[-20_000:])
 
 
 def _kept() -> list[int]:

@@ -38,7 +38,7 @@ async def test_a_command_runs_at_the_level_that_is_proven(shell, request):
 
 @pytest.fixture
 def shell(work, programs):
-    return ShellTools(WorkspaceRoot(work), programs, ShellSettings(timeout_s=20.0, output=4096))
+    return ShellTools(WorkspaceRoot(work), programs, ShellSettings(timeout_s=150.0, output=4096))
 
 
 async def run(shell, command, **more):

@@ -14,7 +14,7 @@ from tests.fleet.running import homely
 
 Json = dict[str, Any]
 HERE = Path(__file__).resolve().parent
-TIMEOUT_S = 90
+TIMEOUT_S = 150
 
 
 class ClientFailedError(AssertionError):

@@ -135,4 +135,4 @@ async def _converse(open_session: Any, target: Target, operations: list[Json]) -
 
 
 def _call(operation: Json) -> Call:
-    return Call(operation["tool"], operation.get("arguments", {}), operation.get("timeout_s", 60))
+    return Call(operation["tool"], operation.get("arguments", {}), operation.get("timeout_s", 150))

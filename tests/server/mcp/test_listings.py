@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from toolcrib.config.model import Config
 from toolcrib.config.sections import ProfileConfig
 from toolcrib.core.access import EVERYTHING, LOCAL_USER, NOTHING, Caller, Grants
 from toolcrib.core.errors import SourceUnavailable
@@ -131,7 +132,7 @@ async def test_a_list_that_lacks_a_server_says_so_until_it_is_there(asker):
     down, slow = FakeSource("down"), FakeSource("slow", ["a"])
     down.trouble = SourceUnavailable("Its program is gone.")
     slow.listing.hold()
-    async with memory_crib(down, slow) as made:
+    async with memory_crib(down, slow, config=Config(list_grace_s=0.01)) as made:
         mcp = McpService(ProfileView(made.crib), ServerIdentity())
         await made.crib.current(0)
         await made.crib.refresh("down")
