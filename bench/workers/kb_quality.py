@@ -9,8 +9,7 @@ from typing import Any
 
 from _quality import Row, judgements, ndcg, recall, rows_of, sets_in
 
-from toolcrib.search.fuse import Fusion
-from toolcrib.search.hybrid import IndexEntry, Searcher, SearchSettings, Segment
+from toolcrib.search.hybrid import Fusion, IndexEntry, Searcher, SearchSettings, Segment
 from toolcrib.search.model import bundled
 
 MODES = ("lexical", "vector", "hybrid")

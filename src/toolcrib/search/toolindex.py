@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.fuse import Fusion, fuse, measure
-from toolcrib.search.hybrid import IndexEntry, Segment, best
+from toolcrib.search.hybrid import Fusion, IndexEntry, Segment, best, fuse, measure
 from toolcrib.search.lexical import Bm25, FieldWeight, Lexical
 from toolcrib.search.tokens import CAMEL, SEPARATOR, ParsedQuery, read_query
 from toolcrib.search.vectors import Embedder, Vectors, cosines, nearest
