@@ -10,7 +10,7 @@ from toolcrib.cli.checks import check_knowledge
 from toolcrib.config.model import Config
 from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig, StoreConfig
-from toolcrib.crib.knowledge import make_library
+from toolcrib.crib.library import make_library
 from toolcrib.knowledge.survey import Adding, SourceRoot
 
 PLAIN = "[kb]\ndocs = false\nembedder = 'none'\n"

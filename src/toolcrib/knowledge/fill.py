@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, ToolcribError, UnknownCollection
 from toolcrib.core.knowledge import (
@@ -28,10 +27,7 @@ from toolcrib.core.tasks import TaskScope
 from toolcrib.knowledge.builder import Builder, compact
 from toolcrib.knowledge.embedding import NONE, Embedders, TextEmbedder, check_dimensions, fits
 from toolcrib.knowledge.indexing import build_segment, join_vectors, text_to_embed, texts_to_embed, with_vectors
-
-if TYPE_CHECKING:
-    from toolcrib.search.vectors import Floats
-
+from toolcrib.search.vectors import Floats
 
 Row = tuple[int, int]
 
@@ -188,7 +184,7 @@ async def _texts(store: DocumentStore, rows: Sequence[Row]) -> list[tuple[Row, s
     ]
 
 
-def _encoded(rows: Sequence[Row], vectors: "Floats") -> dict[Row, bytes]:
+def _encoded(rows: Sequence[Row], vectors: Floats) -> dict[Row, bytes]:
     return {row: vector.tobytes() for row, vector in zip(rows, vectors, strict=True)}
 
 
@@ -327,13 +323,13 @@ class Arriving:
         await self._store.apply(change)
         await self._on_stored()
 
-    async def _vectors(self, arrivals: Sequence[Arrival]) -> "tuple[Floats | None, bool]":
+    async def _vectors(self, arrivals: Sequence[Arrival]) -> tuple[Floats | None, bool]:
         """The vectors, if they can be made now, and whether they are lacking; in the order of the asking."""
         async with self._embedding:
             vectors = await self._try_to_embed(arrivals)
             return vectors, vectors is None and bool(self.trouble)
 
-    async def _try_to_embed(self, arrivals: Sequence[Arrival]) -> "Floats | None":
+    async def _try_to_embed(self, arrivals: Sequence[Arrival]) -> Floats | None:
         texts = texts_to_embed(arrivals)
         if self.trouble or not texts:
             return None
@@ -343,7 +339,7 @@ class Arriving:
             self.trouble = str(error)
             return None
 
-    async def _embed(self, texts: Sequence[str]) -> "Floats | None":
+    async def _embed(self, texts: Sequence[str]) -> Floats | None:
         known = await find_collection(self._store, self._collection)
         embedder = await self._embedders.find(known.embedding)
         if embedder is None:

@@ -3,19 +3,17 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
 from toolcrib.core.knowledge import DocumentStore, KnowledgeStore, RemoteIndex, SegmentRecord, SegmentRows
 from toolcrib.knowledge.embedding import Embedders, QueryEmbedder
 from toolcrib.knowledge.indexing import even_out
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from toolcrib.search.hybrid import Searcher, Segment
-    from toolcrib.search.vectors import Embedder
+from toolcrib.search.hybrid import Searcher, Segment
+from toolcrib.search.vectors import Embedder
 
 ATTEMPTS = 20
 
@@ -25,12 +23,12 @@ class SegmentPart:
     """One segment, and whose passages are alive in it; the arrays have an item for each position."""
 
     record: SegmentRecord
-    segment: "Segment"
-    alive: "NDArray[np.bool_]"
-    documents: "NDArray[np.int64]"
-    ordinals: "NDArray[np.int64]"
-    starts: "NDArray[np.int64]"
-    ends: "NDArray[np.int64]"
+    segment: Segment
+    alive: NDArray[np.bool_]
+    documents: NDArray[np.int64]
+    ordinals: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Group:
 
     asking: QueryEmbedder
     parts: tuple[int, ...]
-    searcher: "Searcher"
+    searcher: Searcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class IndexView:
 
     generation: int
     parts: tuple[SegmentPart, ...]
-    searcher: "Searcher"
+    searcher: Searcher
     """All parts by words, and by meaning if one group holds them all."""
     groups: tuple[Group, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -58,7 +56,7 @@ class IndexView:
 class Index:
     """Views of a store; whoever asks gets what was stored last, by whichever process."""
 
-    def __init__(self, store: KnowledgeStore, embedder: "Embedders | Embedder | None") -> None:
+    def __init__(self, store: KnowledgeStore, embedder: Embedders | Embedder | None) -> None:
         self._store, self._embedders = store, Embedders.of(embedder)
         self._parts: dict[int, SegmentPart] = {}
         self._views: dict[tuple[str, ...], IndexView] = {}
@@ -132,7 +130,7 @@ class Index:
         self._parts[record.id] = part
         return part
 
-    async def _held(self, record: SegmentRecord) -> "Segment | bytes | None":
+    async def _held(self, record: SegmentRecord) -> Segment | bytes | None:
         if self._store.remote is None:
             return await self._store.segment_bytes(record.id)
         held: Segment | None = await self._store.remote.segment(record)
@@ -147,14 +145,11 @@ async def check_collections(store: DocumentStore, wanted: Sequence[str]) -> None
             raise UnknownCollection(name, known=known)
 
 
-def _make_part(record: SegmentRecord, held: "Segment | bytes", rows: SegmentRows) -> SegmentPart:
-    import numpy as np
-
-    from toolcrib.search.hybrid import Segment
+def _make_part(record: SegmentRecord, held: Segment | bytes, rows: SegmentRows) -> SegmentPart:
 
     positions = np.asarray(rows.positions, np.int64)
 
-    def spread(column: Sequence[int]) -> "NDArray[Any]":
+    def spread(column: Sequence[int]) -> NDArray[Any]:
         whole = np.zeros(record.size, np.int64)
         whole[positions] = np.asarray(column, np.int64)
         return whole
@@ -173,8 +168,7 @@ class _Remote:
     index: RemoteIndex
     vectors: Mapping[str, int]
 
-    def searcher(self, parts: "Sequence[SegmentPart]", asking: QueryEmbedder | None) -> "Searcher":
-        from toolcrib.search.hybrid import Searcher
+    def searcher(self, parts: Sequence[SegmentPart], asking: QueryEmbedder | None) -> Searcher:
 
         alive = _alive(parts)
         chosen = {part.record.collection: self.vectors[part.record.collection] for part in parts}
@@ -211,15 +205,14 @@ class _Making:
             return None
         return Group(asking, tuple(numbers), self._searcher(chosen, asking))
 
-    def _searcher(self, parts: Sequence[SegmentPart], asking: QueryEmbedder | None) -> "Searcher":
+    def _searcher(self, parts: Sequence[SegmentPart], asking: QueryEmbedder | None) -> Searcher:
         if self.remote is not None:
             return self.remote.searcher(parts, asking)
-        from toolcrib.search.hybrid import Searcher
 
         held = [part.segment for part in parts]
         segments = held if asking is None else even_out(held, asking.dimensions)
         return Searcher(list(zip(segments, _alive(parts), strict=True)), asking)
 
 
-def _alive(parts: Sequence[SegmentPart]) -> "list[NDArray[np.bool_] | None]":
+def _alive(parts: Sequence[SegmentPart]) -> list[NDArray[np.bool_] | None]:
     return [None if part.alive.all() else part.alive for part in parts]

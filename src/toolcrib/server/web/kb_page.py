@@ -2,16 +2,19 @@
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
+
 from toolcrib.core.call import ToolResult
 from toolcrib.server.answers import HttpAnswer, HttpProblem
-from toolcrib.server.router import RouteSpec
+from toolcrib.server.router import Respond, RouteSpec
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import Pages, go_on
+from toolcrib.server.web.static_files import GUARDING, NO_STORE
 from toolcrib.server.web.tool_rows import visible
 
 LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
@@ -22,6 +25,7 @@ LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
     "kb.stats",
 )
 ADD, REMOVE, REINDEX = "kb.add", "kb.remove", "kb.reindex"
+EXPORT, IMPORT = "kb.export", "kb.import"
 TOOLS = (LIST, SEARCH, ANSWER, DOCUMENT, STATS)
 MOST_SKIPPED = 10
 BEFORE = 2_000
@@ -243,7 +247,41 @@ def kb_routes(pages: Pages) -> list[RouteSpec]:
         answer = await _document(pages, visit, {"document_id": reading.document, "range": wanted})
         return pages.render(visit, "kb/document.html", document=document(answer, reading))
 
-    return [RouteSpec("GET", "/kb", show), RouteSpec("GET", "/kb/document", read), *_change_routes(pages)]
+    async def export(visit: PageRequest) -> HttpAnswer | None:
+        visit.need_known()
+        await _export(pages, visit)
+        return None
+
+    return [
+        RouteSpec("GET", "/kb", show),
+        RouteSpec("GET", "/kb/document", read),
+        RouteSpec("GET", "/kb/export", export),
+        *_change_routes(pages),
+    ]
+
+
+async def _export(pages: Pages, visit: PageRequest) -> None:
+    """The documents of a collection as JSON lines, a part at a time; whoever reads slowly is waited for."""
+    exchange, wanted = visit.exchange, {"collection_ids": [visit.query.get("collection", "")[:200]]}
+    result = await _ask(pages, visit, EXPORT, wanted)
+    if result.error is not None:
+        raise HttpProblem(
+            404, "RESOURCE_NOT_FOUND", f"This collection cannot be exported. {result.error.message[:300]}"
+        )
+    named = (b"content-disposition", b'attachment; filename="toolcrib-kb.jsonl"')
+    exchange.start_stream(200, b"application/jsonl", (NO_STORE, named, *GUARDING))
+    try:
+        while result.error is None:
+            part = fields(result.data)
+            exchange.write("".join(f"{text(line)}\n" for line in texts(part.get("lines"))).encode())
+            await exchange.drain()
+            if not part.get("next"):
+                return
+            result = await _ask(pages, visit, EXPORT, wanted | {"after": part["next"]})
+        exchange.write(msgspec.json.encode({"error": result.error.message}))  # kb.import refuses such a line
+    finally:
+        if exchange.streaming:
+            exchange.end()
 
 
 def _change_routes(pages: Pages) -> list[RouteSpec]:
@@ -264,20 +302,21 @@ def _change_routes(pages: Pages) -> list[RouteSpec]:
         visit.need_known()
         return pages.render(visit, "kb/remove.html", collection=visit.query.get("collection", "")[:200])
 
-    async def remove(visit: PageRequest) -> HttpAnswer:
-        collection = visit.form().get("collection", "")
-        wanted = {"collection_id": collection, "whole_collection": True}
-        return await done(visit, await _change(pages, visit, REMOVE, wanted), "kb_removed", collection)
+    def changing(tool: str, field: str, sentence: str, wanted: Callable[[str], dict[str, Any]]) -> Respond:
+        async def change(visit: PageRequest) -> HttpAnswer:
+            name = visit.form().get(field, "")
+            result = await _change(pages, visit, tool, wanted(name))
+            if result.error is not None:
+                return await show_problem(visit, result.error.message, {})
+            return go_on("/kb", sentence, name)
 
-    async def reindex(visit: PageRequest) -> HttpAnswer:
-        collection = visit.form().get("collection", "")
-        result = await _change(pages, visit, REINDEX, {"collection_ids": [collection]})
-        return await done(visit, result, "kb_reindexed", collection)
+        return change
 
-    async def done(visit: PageRequest, result: ToolResult, sentence: str, collection: str) -> HttpAnswer:
-        if result.error is not None:
-            return await show_problem(visit, result.error.message, {})
-        return go_on("/kb", sentence, collection)
+    remove = changing(
+        REMOVE, "collection", "kb_removed", lambda name: {"collection_id": name, "whole_collection": True}
+    )
+    reindex = changing(REINDEX, "collection", "kb_reindexed", lambda name: {"collection_ids": [name]})
+    bring_in = changing(IMPORT, "source", "kb_imported", lambda name: {"source": name})
 
     async def show_problem(visit: PageRequest, problem: str, fields: Mapping[str, str]) -> HttpAnswer:
         values = await _index(pages, visit) | {"problem": problem[:2_000], "fields": fields}
@@ -285,6 +324,7 @@ def _change_routes(pages: Pages) -> list[RouteSpec]:
 
     return [
         RouteSpec("POST", "/kb/add", add),
+        RouteSpec("POST", "/kb/import", bring_in),
         RouteSpec("GET", "/kb/remove", ask_removal),
         RouteSpec("POST", "/kb/remove", remove),
         RouteSpec("POST", "/kb/reindex", reindex),
@@ -334,6 +374,8 @@ async def _index(pages: Pages, visit: PageRequest) -> dict[str, Any]:
         "can_add": ADD in here,
         "can_remove": REMOVE in here,
         "can_reindex": REINDEX in here,
+        "can_export": EXPORT in here,
+        "can_import": IMPORT in here,
         "fields": {},
         "q": query,
         "mode": "ask" if visit.query.get("mode") == "ask" and ANSWER in here else "search",
