@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolcrib.search.hybrid import Features, Fusion, IndexEntry, Searcher, Segment, best, fuse
+from toolcrib.search.hybrid import Features, Fusion, Searcher, Segment, best, fuse
 
 TEXTS = [
     "The cat sleeps on the warm sofa.",
@@ -30,7 +30,7 @@ class Letters:
 
 
 def segment(texts, vectors=True):
-    entries = [IndexEntry({"text": text}) for text in texts]
+    entries = [{"text": text} for text in texts]
     return Segment.build(entries, Letters().embed(texts) if vectors else None)
 
 

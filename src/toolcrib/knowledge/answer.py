@@ -417,13 +417,11 @@ def _nearness(library: Library) -> Nearness | None:
 
 
 def _similarity(library: Library) -> Similarity | None:
-    embedder = library.embedder
-    if embedder is None:
+    nearness = _nearness(library)
+    if nearness is None:
         return None
 
     def near(sentence: str, texts: Sequence[str]) -> float:
-        pieces = [piece for text in texts for piece in (*sentences(text), text)][:200]
-        rows = embedder.embed([sentence, *pieces])
-        return float(max(rows[1:] @ rows[0]))
+        return max(nearness(sentence, [piece for text in texts for piece in (*sentences(text), text)][:200]))
 
     return near

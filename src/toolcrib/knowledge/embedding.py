@@ -229,8 +229,13 @@ class Embedders:
 
 def fits(embedder: TextEmbedder, wanted: Embedding) -> bool:
     """Whether an embedder makes vectors like these, as far as is known."""
-    same_size = embedder.dimensions == wanted.dimensions or not (embedder.dimensions and wanted.dimensions)
-    return embedder.name == wanted.model and same_size
+    return is_same(Embedding("", embedder.name, embedder.dimensions), wanted)
+
+
+def is_same(one: Embedding, other: Embedding) -> bool:
+    """Whether vectors are of one model and length, as far as is known, whatever their embedders are called."""
+    same_size = one.dimensions == other.dimensions or not (one.dimensions and other.dimensions)
+    return one.model == other.model and same_size
 
 
 def check_dimensions(name: str, found: int, wanted: int) -> None:

@@ -25,7 +25,7 @@ from toolcrib.core.knowledge import (
 )
 from toolcrib.core.tasks import TaskScope
 from toolcrib.knowledge.builder import Builder, compact
-from toolcrib.knowledge.embedding import NONE, Embedders, TextEmbedder, check_dimensions, fits
+from toolcrib.knowledge.embedding import NONE, Embedders, TextEmbedder, check_dimensions, fits, is_same
 from toolcrib.knowledge.indexing import build_segment, join_vectors, text_to_embed, texts_to_embed, with_vectors
 from toolcrib.search.vectors import Floats
 
@@ -65,10 +65,10 @@ async def choose_embedder(
     """Have a collection's vectors made by another embedder from now on; whether there is anything to do."""
     known = await find_collection(store, collection)
     wanted = await embedders.embedding(embedders.check(name))
-    if not again and _is_same(known.embedding, wanted):
+    if not again and is_same(known.embedding, wanted):
         await _put(store, known, replace(known, embedder_name=name, coming=None))
         return bool((await store.counts(collection)).lacking)
-    if again or known.coming is None or not _is_same(known.coming, wanted):
+    if again or known.coming is None or not is_same(known.coming, wanted):
         await _put(store, known, replace(known, coming=None))
         await store.put_collection(replace(known, coming=wanted))
     return True
@@ -77,11 +77,6 @@ async def choose_embedder(
 async def _put(store: DocumentStore, known: Collection, wanted: Collection) -> None:
     if wanted != known:
         await store.put_collection(wanted)
-
-
-def _is_same(known: Embedding, wanted: Embedding) -> bool:
-    same_size = known.dimensions == wanted.dimensions or not (known.dimensions and wanted.dimensions)
-    return known.model == wanted.model and same_size
 
 
 async def find_collection(store: DocumentStore, collection: str) -> Collection:

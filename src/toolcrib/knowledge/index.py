@@ -1,8 +1,9 @@
 """The index as it is searched: segments kept in memory, brought up to date when the store has changed."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,9 +93,11 @@ class Index:
     async def _publish(self, wanted: tuple[str, ...], generation: int, parts: list[SegmentPart]) -> IndexView:
         askings, warnings = await self._askings(wanted)
         remote = self._store.remote
-        sets = await remote.vectors(wanted) if remote is not None else {}
-        making = _Making(parts, askings, _Remote(remote, sets) if remote is not None else None)
-        view = await asyncio.to_thread(making.view, generation, warnings)
+        searcher: MakeSearcher = _local_searcher
+        if remote is not None:
+            searcher = partial(_remote_searcher, remote, await remote.vectors(wanted))
+        made = await asyncio.to_thread(_make_view, parts, askings, searcher, is_remote=remote is not None)
+        view = IndexView(generation, tuple(parts), *made, warnings)
         self._views = {each: kept for each, kept in self._views.items() if kept.generation == generation}
         self._views[wanted] = view
         used = {part.record.id for kept in self._views.values() for part in kept.parts}
@@ -161,57 +164,41 @@ def _make_part(record: SegmentRecord, held: Segment | bytes, rows: SegmentRows) 
     return SegmentPart(record, segment, alive, *columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Remote:
-    """An index elsewhere, and the set of vectors of each collection there."""
-
-    index: RemoteIndex
-    vectors: Mapping[str, int]
-
-    def searcher(self, parts: Sequence[SegmentPart], asking: QueryEmbedder | None) -> Searcher:
-
-        alive = _alive(parts)
-        chosen = {part.record.collection: self.vectors[part.record.collection] for part in parts}
-        size = asking.dimensions if asking is not None else 0
-        elsewhere = self.index.elsewhere([part.segment for part in parts], alive, chosen, size)
-        segments = list(zip([part.segment for part in parts], alive, strict=True))
-        return Searcher(segments, asking, elsewhere=elsewhere)
+MakeSearcher = Callable[[Sequence[SegmentPart], QueryEmbedder | None], Searcher]
 
 
-@dataclass(frozen=True, slots=True)
-class _Making:
-    """A view in the making."""
+def _make_view(
+    parts: Sequence[SegmentPart], askings: Mapping[str, QueryEmbedder], searcher: MakeSearcher, *, is_remote: bool
+) -> tuple[Searcher, tuple[Group, ...]]:
+    """Who searches all parts together, and those of each embedder that has vectors. CPU work."""
+    chosen: dict[QueryEmbedder, list[int]] = {}
+    for at, part in enumerate(parts):
+        if (asking := askings.get(part.record.collection)) is not None:
+            chosen.setdefault(asking, []).append(at)
+    groups = tuple(
+        Group(asking, tuple(numbers), searcher([parts[number] for number in numbers], asking))
+        for asking, numbers in chosen.items()
+        if is_remote or any(parts[number].segment.vectors is not None for number in numbers)
+    )
+    if len(groups) == 1 and len(groups[0].parts) == len(parts):
+        return groups[0].searcher, groups
+    return searcher(parts, None), groups
 
-    parts: list[SegmentPart]
-    askings: Mapping[str, QueryEmbedder]
-    remote: _Remote | None
 
-    def view(self, generation: int, warnings: tuple[str, ...]) -> IndexView:
-        """All parts together, and those of each embedder. CPU work: run beside the event loop."""
-        chosen: dict[QueryEmbedder, list[int]] = {}
-        for at, part in enumerate(self.parts):
-            if (asking := self.askings.get(part.record.collection)) is not None:
-                chosen.setdefault(asking, []).append(at)
-        groups = [self._group(asking, numbers) for asking, numbers in chosen.items()]
-        kept = tuple(group for group in groups if group is not None)
-        if len(kept) == 1 and len(kept[0].parts) == len(self.parts):
-            return IndexView(generation, tuple(self.parts), kept[0].searcher, kept, warnings)
-        return IndexView(generation, tuple(self.parts), self._searcher(self.parts, None), kept, warnings)
+def _local_searcher(parts: Sequence[SegmentPart], asking: QueryEmbedder | None) -> Searcher:
+    held = [part.segment for part in parts]
+    segments = held if asking is None else even_out(held, asking.dimensions)
+    return Searcher(list(zip(segments, _alive(parts), strict=True)), asking)
 
-    def _group(self, asking: QueryEmbedder, numbers: Sequence[int]) -> Group | None:
-        """The parts with this embedder's vectors; nothing if none has any yet."""
-        chosen = [self.parts[number] for number in numbers]
-        if self.remote is None and all(part.segment.vectors is None for part in chosen):
-            return None
-        return Group(asking, tuple(numbers), self._searcher(chosen, asking))
 
-    def _searcher(self, parts: Sequence[SegmentPart], asking: QueryEmbedder | None) -> Searcher:
-        if self.remote is not None:
-            return self.remote.searcher(parts, asking)
-
-        held = [part.segment for part in parts]
-        segments = held if asking is None else even_out(held, asking.dimensions)
-        return Searcher(list(zip(segments, _alive(parts), strict=True)), asking)
+def _remote_searcher(
+    index: RemoteIndex, vectors: Mapping[str, int], parts: Sequence[SegmentPart], asking: QueryEmbedder | None
+) -> Searcher:
+    """The same where the engine searches; ``vectors`` is the set of each collection there."""
+    alive, held = _alive(parts), [part.segment for part in parts]
+    chosen = {part.record.collection: vectors[part.record.collection] for part in parts}
+    elsewhere = index.elsewhere(held, alive, chosen, asking.dimensions if asking is not None else 0)
+    return Searcher(list(zip(held, alive, strict=True)), asking, elsewhere=elsewhere)
 
 
 def _alive(parts: Sequence[SegmentPart]) -> list[NDArray[np.bool_] | None]:

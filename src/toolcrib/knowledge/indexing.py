@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolcrib.core.knowledge import Arrival, PassageSpan, SegmentRows
-from toolcrib.search.hybrid import IndexEntry, Segment
+from toolcrib.search.hybrid import Segment
 from toolcrib.search.vectors import Floats, Vectors
 
 Fields = dict[str, str]
@@ -47,7 +47,7 @@ def _index(fields: Sequence[Fields], vectors: Floats | None) -> bytes:
     if not fields:
         return b""
 
-    return Segment.build([IndexEntry(each) for each in fields], vectors).to_bytes()
+    return Segment.build(fields, vectors).to_bytes()
 
 
 def join_vectors(words: bytes, vectors: Floats | None) -> bytes:

@@ -16,7 +16,8 @@ from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable
 from toolcrib.core.knowledge import DocumentFilter, DocumentInfo, KnowledgeReader, KnowledgeStore, Passage, PassageSpan
 from toolcrib.knowledge.index import ATTEMPTS, Group, Index, IndexView, SegmentPart
 from toolcrib.knowledge.parse.parsed import to_utc
-from toolcrib.search.hybrid import Hit, Mask, SearchHits, Texts
+from toolcrib.search.hybrid import Hit, SearchHits, Texts
+from toolcrib.search.vectors import Mask
 
 Masks = Sequence[Mask | None] | None
 

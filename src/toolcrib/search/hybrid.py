@@ -11,22 +11,13 @@ from numpy.typing import NDArray
 from toolcrib.search.lexical import Bm25, Fetch, FieldWeight, Lexical, Measured, Postings, Term
 from toolcrib.search.pack import pack, unpack
 from toolcrib.search.tokens import ParsedQuery, read_query, share_of_phrases
-from toolcrib.search.vectors import Embedder, Vectors, cosines, nearest
+from toolcrib.search.vectors import Embedder, Floats, Mask, Vectors, cosines, nearest
 
-Floats = NDArray[np.float32]
-Mask = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 Mode = Literal["hybrid", "lexical", "vector"]
 Texts = Callable[[int, int], str]
 
 KIND = "segment"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """What is indexed of one passage: its texts by field, such as title, headings, text."""
-
-    fields: Mapping[str, str]
 
 
 class Segment:
@@ -40,12 +31,12 @@ class Segment:
         return len(self.postings)
 
     @classmethod
-    def build(cls, entries: Sequence[IndexEntry], vectors: Floats | None = None) -> "Segment":
-        """``vectors`` has a row for each entry, as an embedder made them."""
+    def build(cls, entries: Sequence[Mapping[str, str]], vectors: Floats | None = None) -> "Segment":
+        """An entry is a passage's texts by field; ``vectors`` has a row for each, as an embedder made them."""
         if vectors is not None and len(vectors) != len(entries):
             raise ValueError(f"{len(entries)} entries and {len(vectors)} vectors do not belong together")
-        fields = list(dict.fromkeys(name for entry in entries for name in entry.fields))
-        postings = Postings.build((entry.fields for entry in entries), fields)
+        fields = list(dict.fromkeys(name for entry in entries for name in entry))
+        postings = Postings.build(entries, fields)
         return cls(postings, None if vectors is None else Vectors.build(vectors))
 
     @classmethod
