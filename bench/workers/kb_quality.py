@@ -9,8 +9,7 @@ from typing import Any
 
 from _quality import Row, judgements, ndcg, recall, rows_of, sets_in
 
-from toolcrib.search.fuse import Fusion
-from toolcrib.search.hybrid import IndexEntry, Searcher, SearchSettings, Segment
+from toolcrib.search.hybrid import Fusion, Searcher, SearchSettings, Segment
 from toolcrib.search.model import bundled
 
 MODES = ("lexical", "vector", "hybrid")
@@ -28,7 +27,7 @@ def judge(folder: Path) -> dict[str, Any]:
     embedder = bundled()
     began = time.process_time()
     vectors = embedder.embed([f"{each.get('title', '')}. {each['text']}" for each in documents])
-    segment = Segment.build([IndexEntry({"title": d.get("title", ""), "text": d["text"]}) for d in documents], vectors)
+    segment = Segment.build([{"title": d.get("title", ""), "text": d["text"]} for d in documents], vectors)
     built_s = time.process_time() - began
     searcher = Searcher([(segment, None)], embedder)
     found: dict[str, Any] = {"documents": len(documents), "queries": len(queries), "build_s": built_s}

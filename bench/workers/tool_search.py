@@ -23,7 +23,7 @@ CHOICES = [(vector, long) for vector in (0.2, 0.28, 0.36) for long in (8, 15, 30
 
 
 def toolcrib(tools: Sequence[Row], choice: tuple[float, int] | None = None) -> Index:
-    from toolcrib.search.fuse import Fusion
+    from toolcrib.search.hybrid import Fusion
     from toolcrib.search.model import bundled
     from toolcrib.search.toolindex import ToolIndex, ToolText
 

@@ -1,6 +1,8 @@
 """``kb``: documents go in, are found, quoted, taken out, and carried elsewhere."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 from tests.cli.program import Program
@@ -93,9 +95,51 @@ def test_documents_are_carried_elsewhere(kb: Program):
     kb.run("kb", "rm", "animals")
     taken = answer(kb, "import", "out.jsonl")
 
-    assert taken == {"documents": 3}
+    assert taken == {"documents": 3, "collection_ids": ["animals"], "vectors_missing": None}
     assert (kb.project / "out.jsonl").stat().st_mode & 0o077 == 0
     assert answer(kb, "search", "dolphins", "-n", "1")["results"][0]["citation"]["license"] == "CC0"
+
+
+def test_an_export_may_come_from_stdin_and_go_to_stdout(kb: Program):
+    exported = kb.run("kb", "export").stdout
+    kb.run("kb", "rm", "animals")
+    taken = kb.run("kb", "import", "-", stdin=exported)
+
+    assert [json.loads(line).keys() & {"collection", "document"} for line in exported.splitlines()] == [
+        {"collection"},
+        *([{"document"}] * 3),
+    ]
+    assert (taken.returncode, taken.stdout) == (0, "3 documents came in.\n")
+    assert kb.run("kb", "export").stdout == exported
+
+
+def test_who_may_not_use_the_tools_cannot_carry_documents_away_nor_bring_any(kb: Program):
+    """The commands have no entrance of their own: policies hold, and what was done is in the audit log."""
+    kb.run("kb", "export", "-o", "out.jsonl")
+    kb.write(OWN_WORDS + "\n[security.policies]\n'kb.export' = 'deny'\n'kb.import' = 'deny'\n")
+    denied = [kb.run("kb", "export", "-o", "again.jsonl"), kb.run("kb", "import", "out.jsonl")]
+    entries = json.loads(kb.run("audit", "search", "--json").stdout)
+
+    assert [result.returncode for result in denied] == [6, 6]
+    assert not (kb.project / "again.jsonl").exists()
+    assert {(entry["tool"], entry["outcome"]) for entry in entries} >= {
+        ("kb.export", "success"),
+        ("kb.export", "TOOL_PERMISSION_DENIED"),
+        ("kb.import", "TOOL_PERMISSION_DENIED"),
+    }
+
+
+def test_a_damaged_index_is_noticed_and_made_anew_by_the_tool(kb: Program):
+    """The check is maintenance; the repair is a change like any other, and is written down."""
+    with closing(sqlite3.connect(kb.home / "state" / "toolcrib" / "kb.db")) as connection, connection:
+        connection.execute("UPDATE segment SET bytes = x'00'")
+    noticed = kb.run("kb", "verify")
+    repaired = kb.run("kb", "verify", "--repair")
+    entries = json.loads(kb.run("audit", "search", "--json").stdout)
+
+    assert (noticed.returncode, "animals: " in noticed.stderr) == (1, True)
+    assert (repaired.returncode, "Made anew: the index of animals." in repaired.stderr) == (0, True)
+    assert ("kb.reindex", "success") in {(entry["tool"], entry["outcome"]) for entry in entries}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +150,7 @@ def test_documents_are_carried_elsewhere(kb: Program):
         (("search", "x", "--collection", "animal"), 7, "Did you mean 'animals'?"),
         (("add", "notes", "--meta", "x"), 2, "KEY=VALUE"),
         (("import", "nothing.jsonl"), 7, "There is no file"),
-        (("import", "notes/ants.md"), 1, "Line 1 is no exported document"),
+        (("import", "notes/ants.md"), 5, "Line 1 is no exported document"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_what_to_do(kb: Program, words, code, says):
@@ -140,5 +184,5 @@ def test_the_tools_are_in_the_catalogue_unless_switched_off(toolcrib: Program):
     toolcrib.write("[kb]\nenabled = false\n")
     without = json.loads(toolcrib.run("ls", "--json").stdout)
 
-    assert sum(entry["name"].startswith("kb.") for entry in listed) == 10
+    assert sum(entry["name"].startswith("kb.") for entry in listed) == 12
     assert not any(entry["name"].startswith("kb.") for entry in without)

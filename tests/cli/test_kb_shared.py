@@ -48,7 +48,11 @@ def test_what_is_noted_for_later_is_added_by_a_worker(kb: Program):
     before = answer(kb, "kb", "search", "dolphins")["results"]
     worked = answer(kb, "kb", "work")
     idle = kb.run("kb", "work")
+    written = [each for each in json.loads(kb.run("audit", "search", "--json").stdout) if each["event"] == "kb"]
 
+    assert [(entry["decision"], entry["caller"], entry["details"]) for entry in written] == [
+        ("worked", "local", {"collection": "animals", "added": 3, "changed": 0, "skipped": 0})
+    ]
     assert noted == {"collection_id": "animals", "waiting": 3}
     assert before == []
     assert (worked["collection_id"], worked["added"], worked["skipped"]) == ("animals", 3, [])

@@ -14,7 +14,7 @@ from toolcrib.config.parse import parse_toml
 from toolcrib.config.references import Environment
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.core.errors import ConfigError
-from toolcrib.crib.knowledge import make_answerer, make_library
+from toolcrib.crib.library import make_answerer, make_library
 from toolcrib.knowledge.library import own_documents
 from toolcrib.knowledge.survey import Adding, SourceRoot
 from toolcrib.stores.local import kb_path

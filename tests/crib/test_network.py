@@ -25,7 +25,7 @@ from toolcrib.core.call import SubAgentTask
 from toolcrib.core.errors import ConfigError, ToolcribError
 from toolcrib.core.network import Network
 from toolcrib.crib.assemble import open_crib
-from toolcrib.crib.knowledge import make_embedder, make_library
+from toolcrib.crib.library import make_embedder, make_library
 from toolcrib.crib.sources import SourceMaker, sub_agents_of
 from toolcrib.knowledge.survey import Adding, Page
 from toolcrib.platform.supply import PlatformSupply

@@ -57,7 +57,7 @@ def builders_of(parent: int) -> list[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            is_builder = b"toolcrib.knowledge.beside" in (folder / "cmdline").read_bytes()
+            is_builder = b"toolcrib.knowledge.indexing" in (folder / "cmdline").read_bytes()
         except OSError:
             continue
         if int(fields[1]) == parent and fields[0] != "Z" and is_builder:

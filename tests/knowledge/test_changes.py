@@ -165,3 +165,82 @@ async def test_an_index_is_built_anew_and_vectors_are_made_and_given_up(open_kb)
     assert (anew["dimensions"], anew["waiting_for_vectors"]) == (made["dimensions"], 0)
     assert (none["embedder"], found["results"][0]["title"]) == ("", "Ants")
     assert "Did you mean 'default'?" in unknown.message
+
+
+READER = Caller("token:2", "token", Grants(SecurityLevel.READ_ONLY))
+
+
+async def test_an_export_comes_in_parts_and_is_taken_in_again_as_it_was(open_kb):
+    root, opened = open_kb
+    async with opened() as crib:
+        for name in ("one", "two"):
+            await call(crib, "add", sources=[str(root / "open")], collection_id=name)
+        whole = await call(crib, "export", READER)
+        parts, after = [], None
+        while after != "":
+            given = {"after": after} if after else {}
+            parts.append(await call(crib, "export", READER, max_characters=1000, **given))
+            after = parts[-1]["next"] or ""
+        some = await call(crib, "export", READER, collection_ids=["two"])
+        (root / "open" / "backup.jsonl").write_text("\n".join(whole["lines"]))
+        for name in ("one", "two"):
+            await call(crib, "remove", collection_id=name, whole_collection=True)
+        told = Told()
+        taken = await crib.call("kb.import", {"source": str(root / "open" / "backup.jsonl")}, channel=told)
+        again = await call(crib, "export")
+
+    assert (whole["documents"], whole["next"], len(whole["lines"])) == (4, None, 6)
+    assert [line for part in parts for line in part["lines"]] == whole["lines"]
+    assert [part["documents"] for part in parts] == [2, 2]
+    assert some["lines"] == whole["lines"][3:]
+    assert taken.structured == {"documents": 4, "collection_ids": ["one", "two"], "vectors_missing": None}
+    assert told.heard[-1][1]["message"] == "4 documents"
+    assert again["lines"] == whole["lines"]
+
+
+async def test_an_export_is_for_those_who_may_read_documents_and_an_import_for_those_who_may_write(open_kb):
+    """A token for searching alone gets no document whole, and nobody brings in files from elsewhere."""
+    root, opened = open_kb
+    searcher = Caller("token:3", "token", Grants(SecurityLevel.SYSTEM, tools=("kb.hybrid_search",)))
+    lines = root / "secret" / "key.txt"
+    async with opened() as crib:
+        await call(crib, "add", sources=[str(root / "open")])
+        found = await call(crib, "hybrid_search", searcher, query="leaves", collection_ids=["default"])
+        refused = [
+            await call(crib, "export", searcher),
+            await call(crib, "import", READER, source=str(root / "open" / "ants.md")),
+            await call(crib, "import", source=str(lines)),
+            await call(crib, "import", source=str(root / "open" / ".private" / "notes.md")),
+        ]
+        unknown = await call(crib, "export", collection_ids=["defualt"])
+        astray = await call(crib, "export", after="somewhere")
+
+    assert found["results"]
+    assert [error.code for error in refused] == ["TOOL_PERMISSION_DENIED"] * 4
+    assert "Did you mean 'default'?" in unknown.message
+    assert astray.code == "TOOL_INVALID_INPUT"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("# Ants", "Line 1 is no exported document"),
+        ('{"document": {"id": "a"}}', "Line 1 is no exported document"),
+        ('\n{"collection": {"id": "a"}}\n{"colour": 1}', "Line 3 is no exported document"),
+        ("[" * 100_000, "Line 1 is no exported document"),
+        ("DOCUMENT", "Line 1 is a document of no collection"),
+        ('{"collection": {"id": "a"}}\nDOCUMENT', "Line 2 has an outline that is not that of its text"),
+    ],
+)
+async def test_what_is_no_export_is_refused_by_its_line(open_kb, text, says):
+    root, opened = open_kb
+    info = {"id": "d", "collection": "a", "source": "s", "title": "t", "type": "text", "stamp": {"hash": "h"}}
+    line = {"document": info, "text": "Ants.", "outline": {"pages": [0, 900]} if "collection" in text else {}}
+    file = root / "open" / "broken.jsonl"
+    file.write_text(text.replace("DOCUMENT", msgspec.json.encode(line).decode()))
+    async with opened() as crib:
+        refused = await call(crib, "import", source=str(file))
+        folder = await call(crib, "import", source=str(root / "open"))
+
+    assert (refused.code, says in refused.message) == ("TOOL_EXECUTION_FAILED", True), refused.message
+    assert "is a folder" in folder.message

@@ -6,7 +6,7 @@ import pytest
 
 from toolcrib.config.references import Environment
 from toolcrib.config.sections import KbConfig
-from toolcrib.crib.knowledge import make_library
+from toolcrib.crib.library import make_library
 from toolcrib.knowledge.answer import NOTHING, Answerer
 from toolcrib.knowledge.retrieve import Search
 

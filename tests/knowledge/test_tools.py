@@ -5,9 +5,8 @@ from tests.knowledge.conftest import Base
 
 from toolcrib import open_crib
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import KbConfig
-from toolcrib.crib.knowledge import LateLibrary
+from toolcrib.crib.knowledge import kb_tools
 
 GUIDE = """---
 title: The ant guide
@@ -72,14 +71,21 @@ async def test_nothing_is_opened_before_a_tool_is_called(tmp_path):
             "kb.add",
             "kb.remove",
             "kb.reindex",
+            "kb.export",
+            "kb.import",
         }
     assert not path.parent.exists()
 
 
 def test_the_tools_read_or_write_as_their_names_say_and_say_what_they_are_for():
-    tools = [entry.tool for entry in LateLibrary(KbConfig(), Environment()).tools()]
+    tools = kb_tools(KbConfig())
 
-    assert {tool.name for tool in tools if tool.security_level == "write"} == {"kb.add", "kb.remove", "kb.reindex"}
+    assert {tool.name for tool in tools if tool.security_level == "write"} == {
+        "kb.add",
+        "kb.remove",
+        "kb.reindex",
+        "kb.import",
+    }
     assert {tool.security_level for tool in tools} == {"read_only", "write"}
     assert all(tool.examples and tool.category and tool.output_schema and tool.timeout_s for tool in tools)
 

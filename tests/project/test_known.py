@@ -259,7 +259,7 @@ async def test_the_tools_of_the_knowledge_base_are_told_too(place: ProjectPlace)
         f"kb.{name}"
         for name in (
             *("answer", "get_document", "hybrid_search", "list_collections", "list_documents"),
-            *("resolve_citations", "stats", "add", "remove", "reindex"),
+            *("resolve_citations", "stats", "add", "remove", "reindex", "export", "import"),
         )
     )
 

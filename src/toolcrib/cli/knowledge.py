@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -16,12 +16,14 @@ from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import load_here, opened
 from toolcrib.config.references import Environment
 from toolcrib.core.call import SilentChannel
-from toolcrib.core.errors import EmbedderUnavailable
+from toolcrib.core.events import Emit, drop
 from toolcrib.crib.crib import Crib
 from toolcrib.crib.knowledge import open_library
 from toolcrib.knowledge.definitions import EVERY_COLLECTION
-from toolcrib.knowledge.library import Library
 from toolcrib.schema.text import printable
+
+if TYPE_CHECKING:
+    from toolcrib.knowledge.library import Library
 
 DAY_S = 86_400.0
 """Whoever sits at a terminal ends a command that takes too long; so much is enough for all others."""
@@ -82,25 +84,14 @@ async def open_tools(options: Options, console: Console, add_from: Sequence[str]
     loaded = replace(loaded, config=replace(loaded.config, kb=kb))
     async with opened(loaded, console, one_shot_log(options, console)) as crib:
         attach_terminal(console, crib.desk.attach)
-        yield KnowledgeCalls(crib, console, shows_progress=not options.json)
+        yield KnowledgeCalls(crib, console, shows_progress=not getattr(options, "json", False))
 
 
 @asynccontextmanager
-async def open_kb(options: Options) -> AsyncIterator[Library]:
-    """The library itself, for whoever looks after what is stored."""
-    async with open_library(load_here(options).config, Environment()) as library:
+async def open_kb(options: Options, emit: Emit = drop) -> AsyncIterator["Library"]:
+    """The library itself, for maintenance: workers, and a look at what is stored."""
+    async with open_library(load_here(options).config, Environment(), emit) as library:
         yield library
-
-
-async def make_vectors(library: Library, collection: str, console: Console) -> str:
-    """Make the vectors that are missing, and show how far it is; why it cannot be done, or nothing."""
-    try:
-        await library.fill(collection, lambda made: console.status(str(made)))
-    except EmbedderUnavailable as error:
-        return str(error)
-    finally:
-        console.end_status()
-    return ""
 
 
 WHERE = (

@@ -20,7 +20,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     event: str
     """``call``, ``read``, ``get``, ``complete`` (how a request ended), each with ``.begun`` before, ``approval``,
-    ``pin``, ``token``, ``policy``, ``server``, ``start``,
+    ``pin``, ``token``, ``policy``, ``server``, ``start``, ``kb`` (what `toolcrib kb work` added),
     ``audit.gap`` (some entries could not be written), ``audit.cut`` (the end of the log was gone)."""
     tool: str = ""
     server: str = ""

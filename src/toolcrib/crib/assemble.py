@@ -27,15 +27,15 @@ from toolcrib.core.errors import ConfigError
 from toolcrib.core.events import Emit, drop
 from toolcrib.core.kinds import AUTO
 from toolcrib.core.names import RESULT_READ
-from toolcrib.core.source import ToolSource
+from toolcrib.core.source import LocalSource, ToolSource
 from toolcrib.crib.backend import find_backend, replica_name
 from toolcrib.crib.crib import Crib
-from toolcrib.crib.knowledge import LateLibrary
+from toolcrib.crib.knowledge import make_knowledge
 from toolcrib.crib.layers import find_tracer, layer_stack, make_approvals, noted, open_audit
 from toolcrib.crib.loading import Loaded, load, user_rules
 from toolcrib.crib.replicas import join_fleet
 from toolcrib.crib.servers import Parts
-from toolcrib.crib.sources import SourceMaker, attach_sources, model_key, sub_agents_of
+from toolcrib.crib.sources import LocalSources, SourceMaker, attach_sources, model_key, sub_agents_of
 from toolcrib.crib.window import Profiles, ProfileView
 from toolcrib.isolate.levels import IsolationWanted
 from toolcrib.sources.native.functions import NativeTool, define, import_tools, native_tool
@@ -155,9 +155,6 @@ async def _assemble(loaded: Loaded, backend: Backend, around: Environment, emit:
     maker.own_secrets |= secrets_of([("key", model_key(config.model, around.env))], {})
     imported = [entry for path in config.native for entry in import_tools(path)]
     own = [native_tool(entry) for entry in (*options.tools, *imported)]
-    library = LateLibrary(config.kb, around, backend, maker.workers, emit)
-    library.fills_in_background = not options.one_shot
-    own += without_taken(library.tools() if config.kb.enabled else [], own)
     agents = options.sub_agents or sub_agents_of(config.model, around.env)
     workspace = find_workspace(loaded, backend, maker, agents)
     own += without_taken(workspace.tools() if workspace is not None else [], own)
@@ -165,13 +162,15 @@ async def _assemble(loaded: Loaded, backend: Backend, around: Environment, emit:
     if kept is not None:
         own.append(reading_tool(kept, config, own))
     maker.native_wishes |= {entry.tool.name: entry.isolation for entry in own if entry.isolation is not None}
-    native = NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)
+    local: list[LocalSource] = [NativeSource(own, emit=emit, capacity=config.capacity, run_isolated=maker.run_isolated)]
+    if config.kb.enabled:
+        local.append(make_knowledge(config.kb, around, backend, maker.workers, emit, fills=not options.one_shot))
     ledger = backend.lock(loaded.lock)
     log, inbox = open_audit(config, noted(backend), emit), Inbox(time.monotonic)
     fleet = await join_fleet(backend, replica_name(config), emit)
     marks = Marks(fleet.coordination, await backend.secret()) if fleet is not None else None
     parts = Parts(
-        native=native,
+        native=local[0] if len(local) == 1 else LocalSources(local, emit),
         make_source=maker,
         records=ledger or MemoryRecords(),
         desk=make_approvals(config, emit, ledger or MemoryAnswers(), log, inbox, marks),
@@ -190,7 +189,7 @@ async def _assemble(loaded: Loaded, backend: Backend, around: Environment, emit:
         supply=find_supply(config, around, emit),
         fleet=fleet,
         attached=attached,
-        close_last=_closing(maker, library, *([] if workspace is None else [workspace]), backend),
+        close_last=_closing(maker, *([] if workspace is None else [workspace]), backend),
     )
     redact, tracer = maker.redact if config.audit.values else None, find_tracer(config, around.env)
     crib = Crib(parts, layer_stack(config, parts, options.layers, maker.isolation_of, redact, tracer))
@@ -232,7 +231,7 @@ def find_workspace(
     return WorkspaceTools(config, place, backend, agents)
 
 
-def _closing(*parts: "SourceMaker | LateLibrary | WorkspaceTools | Backend") -> Callable[[], Any]:
+def _closing(*parts: "SourceMaker | WorkspaceTools | Backend") -> Callable[[], Any]:
     """What closes one after the other, all of them whatever becomes of one."""
 
     async def close() -> None:

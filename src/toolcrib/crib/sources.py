@@ -1,8 +1,8 @@
 """From configuration to sources: servers within their bounds, a program's own ones, and the model for errands."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from toolcrib.core.events import Emit, Event
 from toolcrib.core.kinds import IsolationLevel, LinkState, PinMode
 from toolcrib.core.names import check_server_name, is_tool_name
 from toolcrib.core.network import PROXY_VARIABLES, Network
-from toolcrib.core.source import Listing, SourceStatus, ToolSource
+from toolcrib.core.source import Listing, LocalSource, SourceStatus, ToolSource
 from toolcrib.core.tasks import TaskScope
 from toolcrib.core.tool import Tool
 from toolcrib.isolate.helpers import Helpers
@@ -152,6 +152,64 @@ def attach_sources(sources: Sequence[ToolSource], servers: Collection[str]) -> d
             raise ConfigError(f"The source name {source.name!r} is taken by {holder}.", hint="Give it another name.")
         attached[source.name] = source
     return attached
+
+
+class LocalSources:
+    """The sources of this process as one; of two tools with the same name, only that of the earlier source is left."""
+
+    name = ""
+
+    def __init__(self, sources: Sequence[LocalSource], emit: Emit) -> None:
+        self._sources, self._emit = sources, emit
+        self._owners: dict[str, LocalSource] = {}
+        taken: set[str] = set()
+        for source in sources:
+            for tool in source.listing.tools:
+                if tool.name in taken:
+                    source.unregister(tool.name)
+                taken.add(tool.name)
+            source.on_change(self._arrange)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        self._owners = {tool.name: source for source in self._sources for tool in source.listing.tools}
+
+    @property
+    def listing(self) -> Listing:
+        """The tools right now."""
+        listed = [source.listing for source in self._sources]
+        others = tuple(offer for each in listed for offer in each.others)
+        return Listing(tuple(tool for each in listed for tool in each.tools), others=others)
+
+    async def list_tools(self) -> Listing:
+        """The tools right now."""
+        return self.listing
+
+    def call_tool(self, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
+        """Run one; no coroutine of its own, so that it costs a look-up and nothing else."""
+        return self._owners.get(call.tool, self._sources[0]).call_tool(call)
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called whenever a tool comes or goes."""
+        for source in self._sources:
+            source.on_change(listener)
+
+    def register(self, function: Callable[..., Any], /) -> Tool:
+        """Add a tool to the first source; a taken name is replaced with a warning."""
+        tool = self._sources[0].register(function)
+        if any(source.unregister(tool.name) for source in self._sources[1:]):
+            self._emit(Event("tools.registry.replaced", "warning", {"tool": tool.name}))
+        return tool
+
+    def unregister(self, name: str) -> bool:
+        """Remove a tool; whether there was one."""
+        return any(source.unregister(name) for source in self._sources)
+
+    async def close(self) -> None:
+        """Close them all, whatever becomes of one."""
+        async with AsyncExitStack() as closing:
+            for source in reversed(self._sources):
+                closing.push_async_callback(source.close)
 
 
 class SourceMaker:

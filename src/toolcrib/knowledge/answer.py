@@ -5,8 +5,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from toolcrib.knowledge.definitions import NOTHING
+from toolcrib.knowledge.library import Library
 from toolcrib.knowledge.retrieve import FoundPassage, Search, SearchResults, citation, place
 from toolcrib.knowledge.statements import (
     Command,
@@ -18,13 +20,9 @@ from toolcrib.knowledge.statements import (
     sentences,
     statements,
 )
+from toolcrib.models.api import Model
 from toolcrib.models.talk import ModelRequest, user
 from toolcrib.search.tokens import STOP_WORDS, analyse, read_query
-
-if TYPE_CHECKING:
-    from toolcrib.knowledge.library import Library
-    from toolcrib.models.api import Model
-
 
 QUOTED_MAX = 5
 CHARACTERS_MAX = 1200
@@ -261,7 +259,6 @@ def _in_order(chosen: Sequence[_Candidate]) -> list[_Candidate]:
     )
 
 
-NOTHING = "The documents do not contain the answer."
 CONTEXT_MAX = 16_000
 """Characters of passages a model is given."""
 TOKENS_MAX = 1024
@@ -330,10 +327,10 @@ class GroundedAnswer:
 class Answerer:
     """Writes answers, with a model or without one."""
 
-    def __init__(self, model: "Model | None" = None) -> None:
+    def __init__(self, model: Model | None = None) -> None:
         self._model = model
 
-    async def answer(self, library: "Library", search: Search) -> GroundedAnswer:
+    async def answer(self, library: Library, search: Search) -> GroundedAnswer:
         """The answer to a question, or that there is none."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -343,7 +340,7 @@ class Answerer:
         model_ms = 0.0 if self._model is None else (loop.time() - began) * 1000 - search_ms
         return replace(answered, search_ms=search_ms, model_ms=model_ms, warnings=findings.warnings)
 
-    async def _answer(self, library: "Library", query: str, findings: SearchResults) -> GroundedAnswer:
+    async def _answer(self, library: Library, query: str, findings: SearchResults) -> GroundedAnswer:
         question, model = WeightedQuestion.read(query, findings.rarity), self._model
         if is_weak(question, findings):
             return GroundedAnswer(NOTHING, "none", model=model.name if model else None)
@@ -353,7 +350,7 @@ class Answerer:
         answered = await asyncio.to_thread(_judge, written, findings.passages, _similarity(library))
         return replace(answered, model=model.name)
 
-    async def _write(self, model: "Model", question: str, passages: Sequence[FoundPassage]) -> str:
+    async def _write(self, model: Model, question: str, passages: Sequence[FoundPassage]) -> str:
         context = "\n\n".join(_numbered(passages))
         asked = user(f"{context}\n\nQuestion: {question}")
         request = ModelRequest([asked], INSTRUCTIONS, max_tokens=TOKENS_MAX, extra={"temperature": 0})
@@ -407,7 +404,7 @@ def _extract(question: WeightedQuestion, findings: SearchResults, nearness: Near
     )
 
 
-def _nearness(library: "Library") -> Nearness | None:
+def _nearness(library: Library) -> Nearness | None:
     embedder = library.embedder
     if embedder is None:
         return None
@@ -419,14 +416,12 @@ def _nearness(library: "Library") -> Nearness | None:
     return near
 
 
-def _similarity(library: "Library") -> Similarity | None:
-    embedder = library.embedder
-    if embedder is None:
+def _similarity(library: Library) -> Similarity | None:
+    nearness = _nearness(library)
+    if nearness is None:
         return None
 
     def near(sentence: str, texts: Sequence[str]) -> float:
-        pieces = [piece for text in texts for piece in (*sentences(text), text)][:200]
-        rows = embedder.embed([sentence, *pieces])
-        return float(max(rows[1:] @ rows[0]))
+        return max(nearness(sentence, [piece for text in texts for piece in (*sentences(text), text)][:200]))
 
     return near

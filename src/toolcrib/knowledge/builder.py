@@ -23,7 +23,6 @@ from toolcrib.core.knowledge import (
     SegmentRows,
 )
 from toolcrib.isolate.helper import import_path
-from toolcrib.knowledge import beside
 from toolcrib.knowledge.indexing import (
     Fields,
     MergePart,
@@ -32,6 +31,8 @@ from toolcrib.knowledge.indexing import (
     merge_segments,
     owners_of,
     part_of,
+    read,
+    send,
 )
 
 T = TypeVar("T")
@@ -217,7 +218,7 @@ PATIENCE_S = 120.0
 REST_S = 60.0
 """How long a process is kept that has nothing to do."""
 FAILED = "kb.builder.failed"
-_PROGRAM = f"import sys; sys.path[:] = sys.argv[1:]; from {beside.__name__} import serve; serve()"
+_PROGRAM = f"import sys; sys.path[:] = sys.argv[1:]; from {build_segment.__module__} import serve; serve()"
 _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 Process = subprocess.Popen[bytes]
@@ -343,8 +344,8 @@ def _start() -> Process:
 def _exchange(process: Process, fields: Sequence[Fields], parts: Sequence[MergePart]) -> bytes:
     assert process.stdin is not None
     assert process.stdout is not None
-    beside.send(process.stdin, fields, parts)
-    return beside.read(process.stdout)
+    send(process.stdin, fields, parts)
+    return read(process.stdout)
 
 
 def _end(process: Process) -> None:

@@ -1,5 +1,6 @@
 """How the ``kb.*`` tools are described to a model: their schemas, and one example each. Data only."""
 
+from collections.abc import Mapping
 from typing import Any
 
 Schema = dict[str, Any]
@@ -13,6 +14,16 @@ def _list(items: Schema, **more: Any) -> Schema:
     return {"type": "array", "items": items} | more
 
 
+def _all(schema: Schema, *names: str) -> Schema:
+    return dict.fromkeys(names, schema)
+
+
+def _tool(name: str, description: str, kind: tuple[str, ...], **more: Any) -> Schema:
+    """What a registry has to know; ``kind`` is a category and then capabilities. Most tools read, and soon answer."""
+    said = {"name": name, "description": description, "category": kind[0], "capabilities": kind[1:]}
+    return said | {"security_level": "read_only", "timeout_s": 5.0} | more
+
+
 TEXT: Schema = {"type": "string"}
 NUMBER: Schema = {"type": "number"}
 COUNT: Schema = {"type": "integer"}
@@ -20,6 +31,7 @@ MAYBE: Schema = {"type": ["string", "null"]}
 FREE: Schema = {"type": "object"}
 
 EVERY_COLLECTION = "*"
+NOTHING = "The documents do not contain the answer."
 COLLECTION_IDS = _list(
     TEXT, minItems=1, maxItems=10, description="Collections to search; kb.list_collections names them, * is all of them"
 )
@@ -40,11 +52,7 @@ PLACE = _object(
 PERFORMANCE = _object({"total_time_ms": COUNT, "vector_search_time_ms": COUNT, "bm25_search_time_ms": COUNT})
 RESULT = _object(
     {
-        "chunk_id": TEXT,
-        "document_id": TEXT,
-        "collection_id": TEXT,
-        "content": TEXT,
-        "title": TEXT,
+        **_all(TEXT, "chunk_id", "document_id", "collection_id", "content", "title"),
         "score": NUMBER,
         "citation": CITATION,
         "place": PLACE,
@@ -56,16 +64,14 @@ RESULT = _object(
     "citation",
 )
 
-SEARCH: Schema = {
-    "name": "kb.hybrid_search",
-    "description": (
+SEARCH = _tool(
+    "kb.hybrid_search",
+    (
         "Search the knowledge base by words and by meaning at once. Returns the best passages with where they come"
         " from. Read more of a document around a passage with kb.get_document."
     ),
-    "category": "search",
-    "capabilities": ["hybrid_search", "citations"],
-    "timeout_s": 5.0,
-    "input_schema": _object(
+    ("search", "hybrid_search", "citations"),
+    input_schema=_object(
         {
             "query": TEXT | {"minLength": 1, "maxLength": 1000, "description": "Search query text"},
             "collection_ids": COLLECTION_IDS,
@@ -75,7 +81,7 @@ SEARCH: Schema = {
         "query",
         "collection_ids",
     ),
-    "output_schema": _object(
+    output_schema=_object(
         {
             "results": _list(RESULT),
             "query_info": _object({"processed_query": TEXT, "total_results": COUNT}),
@@ -84,19 +90,17 @@ SEARCH: Schema = {
         },
         "results",
     ),
-    "examples": [{"query": "how are tools isolated", "collection_ids": ["toolcrib"], "top_k": 5}],
-}
+    examples=[{"query": "how are tools isolated", "collection_ids": ["toolcrib"], "top_k": 5}],
+)
 
-DOCUMENT: Schema = {
-    "name": "kb.get_document",
-    "description": (
+DOCUMENT = _tool(
+    "kb.get_document",
+    (
         "Read a document of the knowledge base, whole or in part: a range of characters, lines or pages, the part under"
         " a heading, or a passage with its neighbours. Long texts come in pieces; next says where to go on."
     ),
-    "category": "document",
-    "capabilities": ["documents"],
-    "timeout_s": 5.0,
-    "input_schema": _object(
+    ("document", "documents"),
+    input_schema=_object(
         {
             "document_id": TEXT
             | {"description": "From a search result, or a document's path or address; not needed with chunk_id"},
@@ -116,12 +120,9 @@ DOCUMENT: Schema = {
             "max_characters": COUNT | {"minimum": 100, "maximum": 200000, "default": 20000},
         }
     ),
-    "output_schema": _object(
+    output_schema=_object(
         {
-            "document_id": TEXT,
-            "collection_id": TEXT,
-            "title": TEXT,
-            "type": TEXT,
+            **_all(TEXT, "document_id", "collection_id", "title", "type"),
             "date": MAYBE,
             "metadata": FREE,
             "citation": CITATION,
@@ -137,15 +138,13 @@ DOCUMENT: Schema = {
         "content",
         "total_characters",
     ),
-    "examples": [{"document_id": "0f3c", "range": {"unit": "lines", "start": 1, "end": 40}}, {"chunk_id": "0f3c-2-ab"}],
-}
+    examples=[{"document_id": "0f3c", "range": {"unit": "lines", "start": 1, "end": 40}}, {"chunk_id": "0f3c-2-ab"}],
+)
 
 COUNTS = _object(
     {
         "collection_id": TEXT,
-        "documents": COUNT,
-        "passages": COUNT,
-        "characters": COUNT,
+        **_all(COUNT, "documents", "passages", "characters"),
         "document_types": FREE,
         "embedder": TEXT,
         "embedder_name": TEXT,
@@ -163,14 +162,12 @@ COUNTS = _object(
     "documents",
     "passages",
 )
-STATS: Schema = {
-    "name": "kb.stats",
-    "description": "How much the knowledge base holds, and whether it is healthy, degraded or unhealthy, and why.",
-    "category": "collection",
-    "capabilities": ["statistics"],
-    "timeout_s": 5.0,
-    "input_schema": _object({"collection_ids": _list(TEXT, maxItems=10, description="All collections if not given")}),
-    "output_schema": _object(
+STATS = _tool(
+    "kb.stats",
+    "How much the knowledge base holds, and whether it is healthy, degraded or unhealthy, and why.",
+    ("collection", "statistics"),
+    input_schema=_object({"collection_ids": _list(TEXT, maxItems=10, description="All collections if not given")}),
+    output_schema=_object(
         {
             "status": TEXT | {"enum": ["healthy", "degraded", "unhealthy"]},
             "reasons": _list(TEXT),
@@ -181,29 +178,25 @@ STATS: Schema = {
         "reasons",
         "collections",
     ),
-    "examples": [{}],
-}
+    examples=[{}],
+)
 
-COLLECTIONS: Schema = {
-    "name": "kb.list_collections",
-    "description": "List the collections of the knowledge base that can be searched, with what is in them.",
-    "category": "collection",
-    "capabilities": ["collections"],
-    "timeout_s": 5.0,
-    "input_schema": _object(
+COLLECTIONS = _tool(
+    "kb.list_collections",
+    "List the collections of the knowledge base that can be searched, with what is in them.",
+    ("collection", "collections"),
+    input_schema=_object(
         {
             "name_contains": TEXT | {"description": "Only collections whose id, name or description contains this"},
             "metadata": FREE | {"description": "Values that a collection's metadata must have"},
         }
     ),
-    "output_schema": _object(
+    output_schema=_object(
         {
             "collections": _list(
                 _object(
                     {
-                        "collection_id": TEXT,
-                        "name": TEXT,
-                        "description": TEXT,
+                        **_all(TEXT, "collection_id", "name", "description"),
                         "metadata": FREE,
                         "documents": COUNT,
                         "passages": COUNT,
@@ -216,19 +209,17 @@ COLLECTIONS: Schema = {
         },
         "collections",
     ),
-    "examples": [{}, {"name_contains": "handbook"}],
-}
+    examples=[{}, {"name_contains": "handbook"}],
+)
 
-CITATIONS: Schema = {
-    "name": "kb.resolve_citations",
-    "description": (
+CITATIONS = _tool(
+    "kb.resolve_citations",
+    (
         "Turn passage ids into full references: title, source, licence, version, page, headings; and check that the"
         " passage, or a quote from it, still stands there. Markers such as [2] in text mean the second citation."
     ),
-    "category": "document",
-    "capabilities": ["citations"],
-    "timeout_s": 5.0,
-    "input_schema": _object(
+    ("document", "citations"),
+    input_schema=_object(
         {
             "citations": _list(
                 {
@@ -245,7 +236,7 @@ CITATIONS: Schema = {
         },
         "citations",
     ),
-    "output_schema": _object(
+    output_schema=_object(
         {
             "references": _list(
                 _object(
@@ -254,9 +245,7 @@ CITATIONS: Schema = {
                         "chunk_id": TEXT,
                         "status": TEXT | {"enum": ["stands", "moved", "changed", "missing"]},
                         "quote_stands": {"type": ["boolean", "null"]},
-                        "content": MAYBE,
-                        "document_id": MAYBE,
-                        "collection_id": MAYBE,
+                        **_all(MAYBE, "content", "document_id", "collection_id"),
                         "citation": CITATION,
                         "place": PLACE,
                         "reference": TEXT,
@@ -272,19 +261,17 @@ CITATIONS: Schema = {
         },
         "references",
     ),
-    "examples": [{"citations": ["0f3c-2-ab12cd34"]}],
-}
+    examples=[{"citations": ["0f3c-2-ab12cd34"]}],
+)
 
-ANSWER: Schema = {
-    "name": "kb.answer",
-    "description": (
+ANSWER = _tool(
+    "kb.answer",
+    (
         "Answer a question from the knowledge base, with citations like [1] and a check of which sentences the cited"
         " passages support. Says so plainly when the documents do not contain the answer."
     ),
-    "category": "analysis",
-    "capabilities": ["answers", "citations"],
-    "timeout_s": 120.0,
-    "input_schema": _object(
+    ("analysis", "answers", "citations"),
+    input_schema=_object(
         {
             "question": TEXT | {"minLength": 1, "maxLength": 1000},
             "collection_ids": COLLECTION_IDS,
@@ -294,7 +281,7 @@ ANSWER: Schema = {
         "question",
         "collection_ids",
     ),
-    "output_schema": _object(
+    output_schema=_object(
         {
             "answer": TEXT,
             "mode": TEXT | {"enum": ["generated", "extractive", "none"]},
@@ -320,16 +307,15 @@ ANSWER: Schema = {
         "mode",
         "citations",
     ),
-    "examples": [{"question": "How do I add a server?", "collection_ids": ["toolcrib"]}],
-}
+    examples=[{"question": "How do I add a server?", "collection_ids": ["toolcrib"]}],
+    timeout_s=120.0,
+)
 
-DOCUMENTS: Schema = {
-    "name": "kb.list_documents",
-    "description": "List the documents of a collection by source, some at a time; next says after which to go on.",
-    "category": "collection",
-    "capabilities": ["documents"],
-    "timeout_s": 5.0,
-    "input_schema": _object(
+DOCUMENTS = _tool(
+    "kb.list_documents",
+    "List the documents of a collection by source, some at a time; next says after which to go on.",
+    ("collection", "documents"),
+    input_schema=_object(
         {
             "collection_id": TEXT,
             "after": TEXT | {"description": "Only documents whose source comes after this one"},
@@ -337,18 +323,13 @@ DOCUMENTS: Schema = {
         },
         "collection_id",
     ),
-    "output_schema": _object(
+    output_schema=_object(
         {
             "documents": _list(
                 _object(
                     {
-                        "document_id": TEXT,
-                        "source": TEXT,
-                        "title": TEXT,
-                        "type": TEXT,
-                        "date": MAYBE,
-                        "license": MAYBE,
-                        "version": MAYBE,
+                        **_all(TEXT, "document_id", "source", "title", "type"),
+                        **_all(MAYBE, "date", "license", "version"),
                         "metadata": FREE,
                         "bytes": COUNT,
                         "added": TEXT,
@@ -362,25 +343,28 @@ DOCUMENTS: Schema = {
         },
         "documents",
     ),
-    "examples": [{"collection_id": "toolcrib"}],
-}
+    examples=[{"collection_id": "toolcrib"}],
+)
 
 NEW_COLLECTION = TEXT | {"minLength": 1, "maxLength": 200}
-HOUR_S = 3600.0
-ADD: Schema = {
-    "name": "kb.add",
-    "description": (
+CHANGES: Schema = {
+    "security_level": "write",
+    "timeout_s": 3600.0,
+    "annotations": {"destructiveHint": False, "idempotentHint": True},
+}
+PATH = TEXT | {"minLength": 1, "maxLength": 4096}
+MISSING = MAYBE | {"description": "Why they are found by words alone until vectors are made"}
+ADD = _tool(
+    "kb.add",
+    (
         "Add files, folders and web pages to a collection of the knowledge base, or bring it up to date with them: what"
         " is new or changed is read, what is gone from a folder leaves. Interrupted, it goes on when called again."
     ),
-    "category": "collection",
-    "capabilities": ["documents"],
-    "timeout_s": HOUR_S,
-    "annotations": {"destructiveHint": False, "idempotentHint": True},
-    "input_schema": _object(
+    ("collection", "documents"),
+    input_schema=_object(
         {
             "sources": _list(
-                TEXT | {"minLength": 1, "maxLength": 4096},
+                PATH,
                 minItems=1,
                 maxItems=10_000,
                 description="Paths below the folders that the configuration allows, and public http(s) addresses",
@@ -395,33 +379,27 @@ ADD: Schema = {
         },
         "sources",
     ),
-    "output_schema": _object(
+    output_schema=_object(
         {
             "collection_id": TEXT,
-            "added": COUNT,
-            "changed": COUNT,
-            "removed": COUNT,
-            "unchanged": COUNT,
-            "left": COUNT,
-            "passages": COUNT,
+            **_all(COUNT, "added", "changed", "removed", "unchanged", "left", "passages"),
             "seconds": NUMBER,
-            "vectors_missing": MAYBE | {"description": "Why they are found by words alone until vectors are made"},
+            "vectors_missing": MISSING,
             "skipped": _list(_object({"source": TEXT, "reason": TEXT}, "source", "reason")),
             "waiting": COUNT | {"description": "Sources that were noted for later"},
         },
         "collection_id",
     ),
-    "examples": [{"sources": ["https://example.org/guide.html"], "collection_id": "web"}],
-}
+    examples=[{"sources": ["https://example.org/guide.html"], "collection_id": "web"}],
+    **CHANGES,
+)
 
-REMOVE: Schema = {
-    "name": "kb.remove",
-    "description": "Take documents, or a whole collection, out of the knowledge base. No file is touched.",
-    "category": "collection",
-    "capabilities": ["documents"],
-    "timeout_s": 60.0,
-    "annotations": {"destructiveHint": True},
-    "input_schema": _object(
+REMOVE = _tool(
+    "kb.remove",
+    "Take documents, or a whole collection, out of the knowledge base. No file is touched.",
+    ("collection", "documents"),
+    annotations={"destructiveHint": True},
+    input_schema=_object(
         {
             "collection_id": TEXT,
             "documents": _list(TEXT, minItems=1, maxItems=10_000, description="Ids, sources, or folders of sources"),
@@ -429,21 +407,20 @@ REMOVE: Schema = {
         },
         "collection_id",
     ),
-    "output_schema": _object({"collection_id": TEXT, "removed": COUNT}, "collection_id", "removed"),
-    "examples": [{"collection_id": "web", "documents": ["https://example.org/guide.html"]}],
-}
+    output_schema=_object({"collection_id": TEXT, "removed": COUNT}, "collection_id", "removed"),
+    examples=[{"collection_id": "web", "documents": ["https://example.org/guide.html"]}],
+    security_level="write",
+    timeout_s=60.0,
+)
 
-REINDEX: Schema = {
-    "name": "kb.reindex",
-    "description": (
+REINDEX = _tool(
+    "kb.reindex",
+    (
         "Build the index of collections anew from the texts that are kept, and make the vectors that are missing; or"
         " have another embedder make them. The old ones answer until the new ones are complete."
     ),
-    "category": "collection",
-    "capabilities": ["documents"],
-    "timeout_s": HOUR_S,
-    "annotations": {"destructiveHint": False, "idempotentHint": True},
-    "input_schema": _object(
+    ("collection", "documents"),
+    input_schema=_object(
         {
             "collection_ids": _list(TEXT, minItems=1, description="All collections if not given"),
             "vectors_only": {"type": "boolean", "description": "Leave the index of words as it is"},
@@ -452,6 +429,64 @@ REINDEX: Schema = {
             "later": {"type": "boolean", "description": "Leave the vectors to a running toolcrib"},
         }
     ),
-    "output_schema": _object({"collections": _list(COUNTS)}, "collections"),
-    "examples": [{}, {"collection_ids": ["handbook"], "vectors_only": True, "embedder": "bundled"}],
+    output_schema=_object({"collections": _list(COUNTS)}, "collections"),
+    examples=[{}, {"collection_ids": ["handbook"], "vectors_only": True, "embedder": "bundled"}],
+    **CHANGES,
+)
+
+EXPORT = _tool(
+    "kb.export",
+    (
+        "Documents with their whole texts as lines of JSON, to be kept elsewhere: written to a file, one below the"
+        " other, kb.import takes them in again. Some at a time; next says where to go on."
+    ),
+    ("document", "documents"),
+    input_schema=_object(
+        {
+            "collection_ids": _list(TEXT, minItems=1, description="All collections if not given"),
+            "after": TEXT | {"description": "What next said"},
+            "max_characters": COUNT | {"minimum": 1000, "maximum": 4_000_000, "default": 200_000},
+        }
+    ),
+    output_schema=_object(
+        {
+            "lines": _list(TEXT),
+            "documents": COUNT,
+            "next": MAYBE | {"description": "Give it as after to go on; null at the end"},
+        },
+        "lines",
+        "documents",
+    ),
+    examples=[{"collection_ids": ["handbook"]}],
+    timeout_s=60.0,
+)
+
+IMPORT = _tool(
+    "kb.import",
+    "Take in the documents of a file that kb.export's lines were written to, and index them.",
+    ("collection", "documents"),
+    input_schema=_object(
+        {"source": PATH | {"description": "A file below the folders that the configuration allows"}}, "source"
+    ),
+    output_schema=_object(
+        {"documents": COUNT, "collection_ids": _list(TEXT), "vectors_missing": MISSING}, "documents", "collection_ids"
+    ),
+    examples=[{"source": "backup.jsonl"}],
+    **CHANGES,
+)
+
+TOOLS: Mapping[str, Schema] = {
+    "hybrid_search": SEARCH,
+    "get_document": DOCUMENT,
+    "stats": STATS,
+    "list_collections": COLLECTIONS,
+    "list_documents": DOCUMENTS,
+    "resolve_citations": CITATIONS,
+    "answer": ANSWER,
+    "add": ADD,
+    "remove": REMOVE,
+    "reindex": REINDEX,
+    "export": EXPORT,
+    "import_": IMPORT,
 }
+"""By the method of ``KnowledgeTools`` that answers."""

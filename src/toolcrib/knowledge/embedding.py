@@ -6,18 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+import numpy as np
 
 from toolcrib.core.errors import EmbedderUnavailable, UnknownEmbedder
 from toolcrib.core.knowledge import Embedding
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from toolcrib.search.vectors import Embedder
-
-    Floats = NDArray[np.float32]
+from toolcrib.search.vectors import Embedder, Floats
 
 NONE = "none"
 """The name of having no vectors at all."""
@@ -49,11 +44,11 @@ class TextEmbedder(Protocol):
         """How many texts are best given at once."""
         ...
 
-    async def embed_documents(self, texts: "Sequence[str]") -> "Floats":
+    async def embed_documents(self, texts: Sequence[str]) -> Floats:
         """One row for each text; raises ``EmbedderUnavailable``."""
         ...
 
-    async def embed_query(self, text: str) -> "Floats":
+    async def embed_query(self, text: str) -> Floats:
         """The vector of what is looked for; raises ``EmbedderUnavailable`` sooner than documents would."""
         ...
 
@@ -77,15 +72,15 @@ class InProcess:
 
     batch = EMBEDDED_AT_ONCE
 
-    def __init__(self, embedder: "Embedder") -> None:
+    def __init__(self, embedder: Embedder) -> None:
         self.direct = embedder
         self.name, self.dimensions = embedder.name, embedder.dimensions
 
-    async def embed_documents(self, texts: Sequence[str]) -> "Floats":
+    async def embed_documents(self, texts: Sequence[str]) -> Floats:
         """One row for each text."""
         return await asyncio.to_thread(self.direct.embed, texts)
 
-    async def embed_query(self, text: str) -> "Floats":
+    async def embed_query(self, text: str) -> Floats:
         """The vector of a query, which is made like any other."""
         vector: Floats = (await self.embed_documents([text]))[0]
         return vector
@@ -113,12 +108,10 @@ class QueryEmbedder:
         """How long the vectors of the collection are."""
         return self._embedding.dimensions
 
-    def embed(self, texts: Sequence[str]) -> "Floats":
+    def embed(self, texts: Sequence[str]) -> Floats:
         """The rows of queries that were prepared."""
         if isinstance(self._embedder, InProcess):
             return self._embedder.direct.embed(texts)
-        import numpy as np
-
         return np.stack([self._known[text] for text in texts])
 
     async def prepare(self, query: str) -> None:
@@ -155,7 +148,7 @@ class QueryEmbedder:
 class Embedders:
     """The embedders of a configuration by name, each made when it is first needed."""
 
-    def __init__(self, makers: "Mapping[str, Callable[[], TextEmbedder]]", default: str) -> None:
+    def __init__(self, makers: Mapping[str, Callable[[], TextEmbedder]], default: str) -> None:
         self._makers, self.default = makers, default
         self._made: dict[str, TextEmbedder] = {}
         self._asking: dict[Embedding, QueryEmbedder] = {}
@@ -236,8 +229,13 @@ class Embedders:
 
 def fits(embedder: TextEmbedder, wanted: Embedding) -> bool:
     """Whether an embedder makes vectors like these, as far as is known."""
-    same_size = embedder.dimensions == wanted.dimensions or not (embedder.dimensions and wanted.dimensions)
-    return embedder.name == wanted.model and same_size
+    return is_same(Embedding("", embedder.name, embedder.dimensions), wanted)
+
+
+def is_same(one: Embedding, other: Embedding) -> bool:
+    """Whether vectors are of one model and length, as far as is known, whatever their embedders are called."""
+    same_size = one.dimensions == other.dimensions or not (one.dimensions and other.dimensions)
+    return one.model == other.model and same_size
 
 
 def check_dimensions(name: str, found: int, wanted: int) -> None:
@@ -249,10 +247,8 @@ def check_dimensions(name: str, found: int, wanted: int) -> None:
         )
 
 
-def to_unit(rows: "Floats", name: str) -> "Floats":
+def to_unit(rows: Floats, name: str) -> Floats:
     """Rows of length 1 (or 0 for one that says nothing); raises for what cannot be a vector."""
-    import numpy as np
-
     if not np.isfinite(rows).all():
         raise EmbedderUnavailable(f"The embedder {name!r} made vectors with values that are no numbers.")
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)

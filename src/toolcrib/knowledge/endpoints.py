@@ -5,21 +5,17 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import numpy as np
 
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable, SourceUnavailable
 from toolcrib.core.network import Network
 from toolcrib.knowledge.embedding import NO_PREFIXES, Prefixes, check_dimensions, to_unit
+from toolcrib.search.vectors import Floats
 from toolcrib.transports.http.client import HttpPool, PoolLimits, Response
 from toolcrib.transports.http.dial import encode_own_headers
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
 
 BATCH = 64
 ERROR_SHOWN = 300
@@ -82,22 +78,20 @@ class EndpointEmbedder:
         self.dimensions = endpoint.dimensions
         self.batch = endpoint.batch or BATCH
 
-    async def embed_documents(self, texts: Sequence[str]) -> "Floats":
+    async def embed_documents(self, texts: Sequence[str]) -> Floats:
         """One row for each text, some at a time."""
-        import numpy as np
-
         prefixed = [self._endpoint.prefixes.document + text for text in texts]
         parts = [prefixed[at : at + self.batch] for at in range(0, len(prefixed), self.batch)]
         rows = [await self._patiently(part) for part in parts]
         return np.concatenate(rows) if rows else np.zeros((0, self.dimensions), np.float32)
 
-    async def embed_query(self, text: str) -> "Floats":
+    async def embed_query(self, text: str) -> Floats:
         """The vector of a query: one attempt, and not a long one, because a person or an agent waits."""
         response = await self._ask([self._endpoint.prefixes.query + text], QUERY_TIMEOUT_S)
         vector: Floats = self._read(response, 1)[0]
         return vector
 
-    async def _patiently(self, texts: Sequence[str]) -> "Floats":
+    async def _patiently(self, texts: Sequence[str]) -> Floats:
         for delay_s in self._delays_s:
             response = await self._ask(texts, self._endpoint.timeout_s)
             if not _is_busy(response.status):
@@ -127,9 +121,7 @@ class EndpointEmbedder:
             headers["authorization"] = f"Bearer {self._endpoint.key}"
         return pool.encode_head("POST", pool.origin.target, encode_own_headers(self._endpoint.name, headers))
 
-    def _read(self, response: Response, count: int) -> "Floats":
-        import numpy as np
-
+    def _read(self, response: Response, count: int) -> Floats:
         if response.status != 200:
             raise self._refusal(response)
         try:

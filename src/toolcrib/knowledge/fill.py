@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, ToolcribError, UnknownCollection
 from toolcrib.core.knowledge import (
@@ -27,12 +26,9 @@ from toolcrib.core.knowledge import (
 )
 from toolcrib.core.tasks import TaskScope
 from toolcrib.knowledge.builder import Builder, compact
-from toolcrib.knowledge.embedding import NONE, Embedders, TextEmbedder, check_dimensions, fits
+from toolcrib.knowledge.embedding import NONE, Embedders, TextEmbedder, check_dimensions, fits, is_same
 from toolcrib.knowledge.indexing import build_segment, join_vectors, text_to_embed, texts_to_embed, with_vectors
-
-if TYPE_CHECKING:
-    from toolcrib.search.vectors import Floats
-
+from toolcrib.search.vectors import Floats
 
 Row = tuple[int, int]
 
@@ -70,10 +66,10 @@ async def choose_embedder(
     """Have a collection's vectors made by another embedder from now on; whether there is anything to do."""
     known = await find_collection(store, collection)
     wanted = await embedders.embedding(embedders.check(name))
-    if not again and _is_same(known.embedding, wanted):
+    if not again and is_same(known.embedding, wanted):
         await _put(store, known, replace(known, embedder_name=name, coming=None))
         return bool((await store.counts(collection)).lacking)
-    if again or known.coming is None or not _is_same(known.coming, wanted):
+    if again or known.coming is None or not is_same(known.coming, wanted):
         await _put(store, known, replace(known, coming=None))
         await store.put_collection(replace(known, coming=wanted))
     return True
@@ -82,11 +78,6 @@ async def choose_embedder(
 async def _put(store: DocumentStore, known: Collection, wanted: Collection) -> None:
     if wanted != known:
         await store.put_collection(wanted)
-
-
-def _is_same(known: Embedding, wanted: Embedding) -> bool:
-    same_size = known.dimensions == wanted.dimensions or not (known.dimensions and wanted.dimensions)
-    return known.model == wanted.model and same_size
 
 
 async def find_collection(store: DocumentStore, collection: str) -> Collection:
@@ -188,7 +179,7 @@ def _texts(rows: Sequence[Row], reader: KnowledgeReader) -> list[tuple[Row, str]
     ]
 
 
-def _encoded(rows: Sequence[Row], vectors: "Floats") -> dict[Row, bytes]:
+def _encoded(rows: Sequence[Row], vectors: Floats) -> dict[Row, bytes]:
     return {row: vector.tobytes() for row, vector in zip(rows, vectors, strict=True)}
 
 
@@ -327,13 +318,13 @@ class Arriving:
         await self._store.apply(change)
         await self._on_stored()
 
-    async def _vectors(self, arrivals: Sequence[Arrival]) -> "tuple[Floats | None, bool]":
+    async def _vectors(self, arrivals: Sequence[Arrival]) -> tuple[Floats | None, bool]:
         """The vectors, if they can be made now, and whether they are lacking; in the order of the asking."""
         async with self._embedding:
             vectors = await self._try_to_embed(arrivals)
             return vectors, vectors is None and bool(self.trouble)
 
-    async def _try_to_embed(self, arrivals: Sequence[Arrival]) -> "Floats | None":
+    async def _try_to_embed(self, arrivals: Sequence[Arrival]) -> Floats | None:
         texts = texts_to_embed(arrivals)
         if self.trouble or not texts:
             return None
@@ -343,7 +334,7 @@ class Arriving:
             self.trouble = str(error)
             return None
 
-    async def _embed(self, texts: Sequence[str]) -> "Floats | None":
+    async def _embed(self, texts: Sequence[str]) -> Floats | None:
         known = await find_collection(self._store, self._collection)
         embedder = await self._embedders.find(known.embedding)
         if embedder is None:

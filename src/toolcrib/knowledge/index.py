@@ -1,21 +1,20 @@
 """The index as it is searched: segments kept in memory, brought up to date when the store has changed."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from toolcrib.core.errors import DamagedIndex, EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
+import numpy as np
+from numpy.typing import NDArray
+
+from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable, UnknownCollection
 from toolcrib.core.knowledge import DocumentStore, KnowledgeStore, RemoteIndex, SegmentRecord, SegmentRows
 from toolcrib.knowledge.embedding import Embedders, QueryEmbedder
 from toolcrib.knowledge.indexing import even_out
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from toolcrib.search.hybrid import Searcher, Segment
-    from toolcrib.search.vectors import Embedder
+from toolcrib.search.hybrid import Searcher, Segment
+from toolcrib.search.vectors import Embedder
 
 ATTEMPTS = 20
 
@@ -25,12 +24,12 @@ class SegmentPart:
     """One segment, and whose passages are alive in it; the arrays have an item for each position."""
 
     record: SegmentRecord
-    segment: "Segment"
-    alive: "NDArray[np.bool_]"
-    documents: "NDArray[np.int64]"
-    ordinals: "NDArray[np.int64]"
-    starts: "NDArray[np.int64]"
-    ends: "NDArray[np.int64]"
+    segment: Segment
+    alive: NDArray[np.bool_]
+    documents: NDArray[np.int64]
+    ordinals: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Group:
 
     asking: QueryEmbedder
     parts: tuple[int, ...]
-    searcher: "Searcher"
+    searcher: Searcher
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class IndexView:
 
     generation: int
     parts: tuple[SegmentPart, ...]
-    searcher: "Searcher"
+    searcher: Searcher
     """All parts by words, and by meaning if one group holds them all."""
     groups: tuple[Group, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -58,7 +57,7 @@ class IndexView:
 class Index:
     """Views of a store; whoever asks gets what was stored last, by whichever process."""
 
-    def __init__(self, store: KnowledgeStore, embedder: "Embedders | Embedder | None") -> None:
+    def __init__(self, store: KnowledgeStore, embedder: Embedders | Embedder | None) -> None:
         self._store, self._embedders = store, Embedders.of(embedder)
         self._parts: dict[int, SegmentPart] = {}
         self._views: dict[tuple[str, ...], IndexView] = {}
@@ -94,9 +93,11 @@ class Index:
     async def _publish(self, wanted: tuple[str, ...], generation: int, parts: list[SegmentPart]) -> IndexView:
         askings, warnings = await self._askings(wanted)
         remote = self._store.remote
-        sets = await remote.vectors(wanted) if remote is not None else {}
-        making = _Making(parts, askings, _Remote(remote, sets) if remote is not None else None)
-        view = await asyncio.to_thread(making.view, generation, warnings)
+        searcher: MakeSearcher = _local_searcher
+        if remote is not None:
+            searcher = partial(_remote_searcher, remote, await remote.vectors(wanted))
+        made = await asyncio.to_thread(_make_view, parts, askings, searcher, is_remote=remote is not None)
+        view = IndexView(generation, tuple(parts), *made, warnings)
         self._views = {each: kept for each, kept in self._views.items() if kept.generation == generation}
         self._views[wanted] = view
         used = {part.record.id for kept in self._views.values() for part in kept.parts}
@@ -132,7 +133,7 @@ class Index:
         self._parts[record.id] = part
         return part
 
-    async def _held(self, record: SegmentRecord) -> "Segment | bytes | None":
+    async def _held(self, record: SegmentRecord) -> Segment | bytes | None:
         if self._store.remote is None:
             return await self._store.segment_bytes(record.id)
         held: Segment | None = await self._store.remote.segment(record)
@@ -147,31 +148,11 @@ async def check_collections(store: DocumentStore, wanted: Sequence[str]) -> None
             raise UnknownCollection(name, known=known)
 
 
-async def damaged_collections(store: KnowledgeStore) -> dict[str, str]:
-    """Collections with a part of the index that cannot be read, and why."""
-    from toolcrib.search.hybrid import Segment
-
-    found: dict[str, str] = {}
-    for record in await store.segments():
-        encoded = await store.segment_bytes(record.id)
-        try:
-            size = record.size if encoded is None else len(Segment.from_bytes(encoded))
-        except DamagedIndex as error:
-            found[record.collection] = str(error)
-            continue
-        if size != record.size:
-            found[record.collection] = f"A part of its index has {size} passages instead of {record.size}."
-    return found
-
-
-def _make_part(record: SegmentRecord, held: "Segment | bytes", rows: SegmentRows) -> SegmentPart:
-    import numpy as np
-
-    from toolcrib.search.hybrid import Segment
+def _make_part(record: SegmentRecord, held: Segment | bytes, rows: SegmentRows) -> SegmentPart:
 
     positions = np.asarray(rows.positions, np.int64)
 
-    def spread(column: Sequence[int]) -> "NDArray[Any]":
+    def spread(column: Sequence[int]) -> NDArray[Any]:
         whole = np.zeros(record.size, np.int64)
         whole[positions] = np.asarray(column, np.int64)
         return whole
@@ -183,60 +164,42 @@ def _make_part(record: SegmentRecord, held: "Segment | bytes", rows: SegmentRows
     return SegmentPart(record, segment, alive, *columns)
 
 
-@dataclass(frozen=True, slots=True)
-class _Remote:
-    """An index elsewhere, and the set of vectors of each collection there."""
-
-    index: RemoteIndex
-    vectors: Mapping[str, int]
-
-    def searcher(self, parts: "Sequence[SegmentPart]", asking: QueryEmbedder | None) -> "Searcher":
-        from toolcrib.search.hybrid import Searcher
-
-        alive = _alive(parts)
-        chosen = {part.record.collection: self.vectors[part.record.collection] for part in parts}
-        size = asking.dimensions if asking is not None else 0
-        elsewhere = self.index.elsewhere([part.segment for part in parts], alive, chosen, size)
-        segments = list(zip([part.segment for part in parts], alive, strict=True))
-        return Searcher(segments, asking, elsewhere=elsewhere)
+MakeSearcher = Callable[[Sequence[SegmentPart], QueryEmbedder | None], Searcher]
 
 
-@dataclass(frozen=True, slots=True)
-class _Making:
-    """A view in the making."""
-
-    parts: list[SegmentPart]
-    askings: Mapping[str, QueryEmbedder]
-    remote: _Remote | None
-
-    def view(self, generation: int, warnings: tuple[str, ...]) -> IndexView:
-        """All parts together, and those of each embedder. CPU work: run beside the event loop."""
-        chosen: dict[QueryEmbedder, list[int]] = {}
-        for at, part in enumerate(self.parts):
-            if (asking := self.askings.get(part.record.collection)) is not None:
-                chosen.setdefault(asking, []).append(at)
-        groups = [self._group(asking, numbers) for asking, numbers in chosen.items()]
-        kept = tuple(group for group in groups if group is not None)
-        if len(kept) == 1 and len(kept[0].parts) == len(self.parts):
-            return IndexView(generation, tuple(self.parts), kept[0].searcher, kept, warnings)
-        return IndexView(generation, tuple(self.parts), self._searcher(self.parts, None), kept, warnings)
-
-    def _group(self, asking: QueryEmbedder, numbers: Sequence[int]) -> Group | None:
-        """The parts with this embedder's vectors; nothing if none has any yet."""
-        chosen = [self.parts[number] for number in numbers]
-        if self.remote is None and all(part.segment.vectors is None for part in chosen):
-            return None
-        return Group(asking, tuple(numbers), self._searcher(chosen, asking))
-
-    def _searcher(self, parts: Sequence[SegmentPart], asking: QueryEmbedder | None) -> "Searcher":
-        if self.remote is not None:
-            return self.remote.searcher(parts, asking)
-        from toolcrib.search.hybrid import Searcher
-
-        held = [part.segment for part in parts]
-        segments = held if asking is None else even_out(held, asking.dimensions)
-        return Searcher(list(zip(segments, _alive(parts), strict=True)), asking)
+def _make_view(
+    parts: Sequence[SegmentPart], askings: Mapping[str, QueryEmbedder], searcher: MakeSearcher, *, is_remote: bool
+) -> tuple[Searcher, tuple[Group, ...]]:
+    """Who searches all parts together, and those of each embedder that has vectors. CPU work."""
+    chosen: dict[QueryEmbedder, list[int]] = {}
+    for at, part in enumerate(parts):
+        if (asking := askings.get(part.record.collection)) is not None:
+            chosen.setdefault(asking, []).append(at)
+    groups = tuple(
+        Group(asking, tuple(numbers), searcher([parts[number] for number in numbers], asking))
+        for asking, numbers in chosen.items()
+        if is_remote or any(parts[number].segment.vectors is not None for number in numbers)
+    )
+    if len(groups) == 1 and len(groups[0].parts) == len(parts):
+        return groups[0].searcher, groups
+    return searcher(parts, None), groups
 
 
-def _alive(parts: Sequence[SegmentPart]) -> "list[NDArray[np.bool_] | None]":
+def _local_searcher(parts: Sequence[SegmentPart], asking: QueryEmbedder | None) -> Searcher:
+    held = [part.segment for part in parts]
+    segments = held if asking is None else even_out(held, asking.dimensions)
+    return Searcher(list(zip(segments, _alive(parts), strict=True)), asking)
+
+
+def _remote_searcher(
+    index: RemoteIndex, vectors: Mapping[str, int], parts: Sequence[SegmentPart], asking: QueryEmbedder | None
+) -> Searcher:
+    """The same where the engine searches; ``vectors`` is the set of each collection there."""
+    alive, held = _alive(parts), [part.segment for part in parts]
+    chosen = {part.record.collection: vectors[part.record.collection] for part in parts}
+    elsewhere = index.elsewhere(held, alive, chosen, asking.dimensions if asking is not None else 0)
+    return Searcher(list(zip(held, alive, strict=True)), asking, elsewhere=elsewhere)
+
+
+def _alive(parts: Sequence[SegmentPart]) -> list[NDArray[np.bool_] | None]:
     return [None if part.alive.all() else part.alive for part in parts]

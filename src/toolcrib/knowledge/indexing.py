@@ -1,17 +1,21 @@
-"""From passages to a segment of the index, and from several segments to one. CPU work: run beside the event loop."""
+"""From passages to a segment of the index, and from several segments to one. CPU work: run beside the event loop.
 
+``serve`` is the program of the process beside an addition: passages come in, the index of their words goes out; parts
+of an index come in, the merged one goes out. So this imports next to nothing, because the addition waits for it.
+"""
+
+import pickle
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import IO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from toolcrib.core.knowledge import Arrival, PassageSpan, SegmentRows
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from toolcrib.search.hybrid import Segment
-
-    Floats = NDArray[np.float32]
+from toolcrib.search.hybrid import Segment
+from toolcrib.search.vectors import Floats, Vectors
 
 Fields = dict[str, str]
 """The texts of a passage, by what they are."""
@@ -29,7 +33,7 @@ class MergePart(NamedTuple):
     alive: list[int] | None
 
 
-def build_segment(arrivals: Iterable[Arrival], vectors: "Floats | None") -> bytes:
+def build_segment(arrivals: Iterable[Arrival], vectors: Floats | None) -> bytes:
     """The index of the arrivals' passages, in order, with a vector for each or with none; empty if there are none."""
     return _index(indexed_fields(arrivals), vectors)
 
@@ -39,20 +43,17 @@ def index_words(fields: Sequence[Fields]) -> bytes:
     return _index(fields, None)
 
 
-def _index(fields: Sequence[Fields], vectors: "Floats | None") -> bytes:
+def _index(fields: Sequence[Fields], vectors: Floats | None) -> bytes:
     if not fields:
         return b""
-    from toolcrib.search.hybrid import IndexEntry, Segment
 
-    return Segment.build([IndexEntry(each) for each in fields], vectors).to_bytes()
+    return Segment.build(fields, vectors).to_bytes()
 
 
-def join_vectors(words: bytes, vectors: "Floats | None") -> bytes:
+def join_vectors(words: bytes, vectors: Floats | None) -> bytes:
     """What ``build_segment`` makes of the same passages, from the index of their words."""
     if vectors is None:
         return words
-    from toolcrib.search.hybrid import Segment
-    from toolcrib.search.vectors import Vectors
 
     return Segment(Segment.from_bytes(words).postings, Vectors.build(vectors)).to_bytes()
 
@@ -82,7 +83,6 @@ def texts_to_embed(arrivals: Iterable[Arrival]) -> list[str]:
 
 def merge_segments(parts: Sequence[MergePart]) -> bytes:
     """One segment of what is alive in several; empty if nothing is."""
-    from toolcrib.search.hybrid import Segment
 
     keeps = [_mask(part) for part in parts]
     if not any(part.size if keep is None else keep.any() for part, keep in zip(parts, keeps, strict=True)):
@@ -103,9 +103,7 @@ def owners_of(rows: Iterable[SegmentRows]) -> Owners:
     return tuple(owner for each in rows for owner in zip(each.documents, each.ordinals, strict=True))
 
 
-def _mask(part: MergePart) -> "NDArray[np.bool_] | None":
-    import numpy as np
-
+def _mask(part: MergePart) -> NDArray[np.bool_] | None:
     if part.alive is None:
         return None
     keep = np.zeros(part.size, np.bool_)
@@ -113,12 +111,8 @@ def _mask(part: MergePart) -> "NDArray[np.bool_] | None":
     return keep
 
 
-def even_out(segments: "Sequence[Segment]", size: int) -> "list[Segment]":
+def even_out(segments: Sequence[Segment], size: int) -> list[Segment]:
     """Segments without vectors of this length get some that say nothing, so that the others are found by theirs."""
-    import numpy as np
-
-    from toolcrib.search.hybrid import Segment
-    from toolcrib.search.vectors import Vectors
 
     return [
         segment
@@ -135,10 +129,6 @@ def with_vectors(
 
     Where that is not the whole of it, passages without a staged vector keep what they have.
     """
-    import numpy as np
-
-    from toolcrib.search.hybrid import Segment
-    from toolcrib.search.vectors import Vectors
 
     merged, owners = merge_segments([part_of(*part)]), owners_of([part[2]])
     if not merged:
@@ -151,3 +141,47 @@ def with_vectors(
         if owner in staged:
             rows[at] = np.frombuffer(staged[owner], np.float32)
     return Segment(segment.postings, Vectors.build(rows) if dimensions else None).to_bytes(), owners
+
+
+HEAD = 8  # bytes that tell a length
+
+
+def serve() -> None:
+    """Do what comes in, until nothing more does."""
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            write(sys.stdout.buffer, _do(*receive(sys.stdin.buffer)))
+
+
+def _do(fields: list[Fields], parts: list[MergePart]) -> bytes:
+    return merge_segments(parts) if parts else index_words(fields)
+
+
+def send(pipe: IO[bytes], fields: Sequence[Fields], parts: Sequence[MergePart]) -> None:
+    """Ask for the index of passages, or for one of several parts, whose bytes go as they are."""
+    write(pipe, pickle.dumps((fields, [part._replace(encoded=b"") for part in parts]), pickle.HIGHEST_PROTOCOL))
+    for part in parts:
+        write(pipe, part.encoded)
+
+
+def receive(pipe: IO[bytes]) -> tuple[list[Fields], list[MergePart]]:
+    """What is asked for."""
+    fields, parts = pickle.loads(read(pipe))  # noqa: S301, who started it sends it
+    return fields, [part._replace(encoded=read(pipe)) for part in parts]
+
+
+def write(pipe: IO[bytes], value: bytes) -> None:
+    """Send one value."""
+    pipe.write(len(value).to_bytes(HEAD, "big"))
+    pipe.write(value)
+    pipe.flush()
+
+
+def read(pipe: IO[bytes]) -> bytes:
+    """One value; raises ``EOFError`` if there is none, or not the whole of it."""
+    head = pipe.read(HEAD)
+    size = int.from_bytes(head, "big")
+    value = pipe.read(size) if len(head) == HEAD else b""
+    if not size or len(value) < size:
+        raise EOFError
+    return value

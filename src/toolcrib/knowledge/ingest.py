@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable, UnreadableSource
 from toolcrib.core.events import Emit, drop
@@ -44,6 +44,7 @@ from toolcrib.knowledge.queued import (
     errand_of,
 )
 from toolcrib.knowledge.survey import (
+    YOUNG_NS,
     Adding,
     Content,
     FileCandidate,
@@ -55,9 +56,7 @@ from toolcrib.knowledge.survey import (
     read,
     survey,
 )
-
-if TYPE_CHECKING:
-    from toolcrib.search.vectors import Embedder
+from toolcrib.search.vectors import Embedder
 
 
 async def take_turns(
@@ -144,8 +143,6 @@ UNDER_WAY = 2
 AHEAD = 4
 FILES_AT_ONCE = 64
 BYTES_AT_ONCE = 4_000_000
-YOUNG_NS = 2_000_000_000
-"""A file changed this shortly ago may change again without looking different."""
 
 ParseForeign = Callable[[str, bytes], Awaitable[Parsed]]
 FetchPage = Callable[[Page], Awaitable[Content]]
@@ -180,7 +177,7 @@ class Ingest:
     def __init__(
         self,
         store: KnowledgeStore,
-        embedder: "Embedders | Embedder | None",
+        embedder: Embedders | Embedder | None,
         parse_foreign: ParseForeign,
         fetch_page: FetchPage = fetch,
         clock_ns: Callable[[], int] = time.time_ns,

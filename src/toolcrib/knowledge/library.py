@@ -2,12 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from toolcrib.core.errors import (
     DamagedIndex,
@@ -38,15 +37,16 @@ from toolcrib.knowledge.fill import (
     find_collection,
     vector_complaints,
 )
-from toolcrib.knowledge.index import Index
-from toolcrib.knowledge.ingest import Ingest, ParseForeign, put
+from toolcrib.knowledge.index import Index, check_collections
+from toolcrib.knowledge.ingest import Ingest, put, work
 from toolcrib.knowledge.parse.parsed import Parsed
+from toolcrib.knowledge.parse.reading import Parsers
 from toolcrib.knowledge.queued import AdditionReport, OnProgress
 from toolcrib.knowledge.retrieve import Retriever, Search, SearchResults
-from toolcrib.knowledge.survey import Adding, AllowedFolders, Page, SourceRoot, fetch
-
-if TYPE_CHECKING:
-    from toolcrib.search.vectors import Embedder
+from toolcrib.knowledge.survey import Adding, AllowedFolders, FileCandidate, Page, SourceRoot, fetch, is_address, opened
+from toolcrib.knowledge.transfer import HINT, ExportedPart, Imported, OnRead, export_part, import_lines
+from toolcrib.search.hybrid import Segment
+from toolcrib.search.vectors import Embedder
 
 OWN = "toolcrib"
 OWN_DESCRIPTION = "How toolcrib works: its own documentation."
@@ -72,16 +72,16 @@ class Library:
     def __init__(
         self,
         store: KnowledgeStore,
-        load_embedder: "Callable[[], Embedder | None]",
+        load_embedder: Callable[[], Embedder | None],
         own: OwnDocuments | None = None,
-        parse_foreign: ParseForeign = refuse_foreign,
+        parsers: Parsers | None = None,
         embedders: Embedders | None = None,
         add_from: AllowedFolders = AllowedFolders(),  # noqa: B008 - it is immutable
     ) -> None:
         self.store = store
         self._embedders, self._add_from = embedders, add_from
         self._background: Background | None = None
-        self._load_embedder, self._own, self._parse_foreign = load_embedder, own, parse_foreign
+        self._load_embedder, self._own, self._parsers = load_embedder, own, parsers
         self._opening = asyncio.Lock()
         self._retriever: Retriever | None = None
         self.embedder: Embedder | None = None
@@ -99,7 +99,7 @@ class Library:
                 self.embedder = await asyncio.to_thread(self._load_embedder)
                 self._embedders = self._embedders or Embedders.of(self.embedder)
                 fetch_page = partial(fetch, network=self.network)
-                self.ingest = Ingest(self.store, self._embedders, self._parse_foreign, fetch_page)
+                self.ingest = Ingest(self.store, self._embedders, self._parsers or refuse_foreign, fetch_page)
                 self.ingest.emit = self.emit
                 await self._add_own(self.ingest)
                 self._retriever = Retriever(self.store, Index(self.store, self._embedders))
@@ -156,9 +156,6 @@ class Library:
             await self.reindex(search.collections)
             return await self._retriever.search(search)
 
-    adding = staticmethod(Adding)
-    """What is wanted of an addition."""
-
     async def add(
         self, sources: Sequence[str], wanted: Adding, on_progress: OnProgress, on_filling: OnFilling
     ) -> AdditionReport:
@@ -186,6 +183,47 @@ class Library:
         paths = [source for source in sources if not is_address(source)]
         roots = [self._add_from.find(path) for path in paths]
         return roots, [Page(source) for source in sources if is_address(source)]
+
+    def work(
+        self, below: Sequence[Path], collection: str | None, on_progress: OnProgress
+    ) -> AsyncIterator[AdditionReport]:
+        """Take part in what others left to workers; files are read only below some folders."""
+        return work(self._opened_ingest(), below, collection, on_progress)
+
+    async def export(self, collections: Sequence[str], after: str, most: int) -> ExportedPart:
+        """Some documents of these collections as they are written down; of all collections, if none is named."""
+        await check_collections(self.store, collections)
+        chosen = collections or [each.id for each in await self.store.collections()]
+        return await export_part(self.store, chosen, after, most)
+
+    async def import_file(self, source: str, on_read: OnRead, on_filling: OnFilling) -> Imported:
+        """Take in the documents of a file that an export was written to, and make the vectors they lack."""
+        root = await asyncio.to_thread(self._add_from.find, source)
+        if root.within is None or root.path.is_dir():
+            raise UnreadableSource(f"{source[:200]!r} is a folder.", hint=HINT)
+        candidate = FileCandidate(root.within, root.path.relative_to(root.within).parts)
+        with opened(candidate) as (descriptor, status), os.fdopen(descriptor, "rb", closefd=False) as file:
+            imported = await import_lines(self.store, self.embedders, file, partial(on_read, status.st_size))
+        try:
+            for collection in imported.collections:
+                await self.fill(collection, on_filling)
+        except EmbedderUnavailable as error:
+            imported.trouble = str(error)
+        return imported
+
+    async def damaged(self) -> dict[str, str]:
+        """Collections with a part of the index that cannot be read, and why."""
+        found: dict[str, str] = {}
+        for record in await self.store.segments():
+            encoded = await self.store.segment_bytes(record.id)
+            try:
+                size = record.size if encoded is None else len(Segment.from_bytes(encoded))
+            except DamagedIndex as error:
+                found[record.collection] = str(error)
+                continue
+            if size != record.size:
+                found[record.collection] = f"A part of its index has {size} passages instead of {record.size}."
+        return found
 
     async def remove(self, collection: str, names: Sequence[str] | None) -> int:
         """Take documents out, by ids, sources or folders, or the whole collection; how many left."""
@@ -264,12 +302,9 @@ class Library:
             await self.ingest.close()
         if self._embedders is not None:
             await self._embedders.close()
+        if self._parsers is not None:
+            self._parsers.close()
         await self.store.close()
-
-
-def is_address(source: str) -> bool:
-    """Whether something to add is a page of the web."""
-    return source.startswith(("http://", "https://"))
 
 
 def _named(known: Sequence[DocumentInfo], name: str, base: Path) -> list[str]:

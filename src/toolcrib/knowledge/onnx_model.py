@@ -8,19 +8,15 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import numpy as np
 
 from toolcrib.core.errors import EmbedderUnavailable
 from toolcrib.knowledge.embedding import Prefixes, check_dimensions, to_unit
 from toolcrib.knowledge.endpoints import model_name
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
+from toolcrib.search.vectors import Floats
 
 BATCH = 16
 TOKENS_MAX = 512
@@ -42,24 +38,22 @@ class OnnxEmbedder:
         self.dimensions = dimensions
         self.batch = batch or BATCH
 
-    async def embed_documents(self, texts: Sequence[str]) -> "Floats":
+    async def embed_documents(self, texts: Sequence[str]) -> Floats:
         """One row for each text."""
         return await self._embed([self._prefixes.document + text for text in texts])
 
-    async def embed_query(self, text: str) -> "Floats":
+    async def embed_query(self, text: str) -> Floats:
         """The vector of a query."""
         vector: Floats = (await self._embed([self._prefixes.query + text]))[0]
         return vector
 
-    async def _embed(self, texts: Sequence[str]) -> "Floats":
+    async def _embed(self, texts: Sequence[str]) -> Floats:
         rows = await asyncio.get_running_loop().run_in_executor(self._thread, self._run, texts)
         check_dimensions(self._shown, rows.shape[1], self.dimensions)
         self.dimensions = rows.shape[1]
         return rows
 
-    def _run(self, texts: Sequence[str]) -> "Floats":
-        import numpy as np
-
+    def _run(self, texts: Sequence[str]) -> Floats:
         if self._loaded is None:
             self._loaded = _Loaded(self._shown, self._folder, self._model)
         parts = [texts[at : at + self.batch] for at in range(0, len(texts), self.batch)]
@@ -100,9 +94,7 @@ class _Loaded:
         self._output = POOLED if POOLED in outputs else outputs[0]
         self._is_first_token = _pools_first_token(folder)
 
-    def embed(self, texts: Sequence[str]) -> "Floats":
-        import numpy as np
-
+    def embed(self, texts: Sequence[str]) -> Floats:
         cut = self._tokenizer.encode_batch(list(texts))
         given = {
             "input_ids": np.asarray([each.ids for each in cut], np.int64),

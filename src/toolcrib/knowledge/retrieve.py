@@ -8,23 +8,18 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePosixPath
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from toolcrib.core.errors import EmbedderUnavailable, KnowledgeUnavailable
 from toolcrib.core.knowledge import DocumentFilter, DocumentInfo, KnowledgeReader, KnowledgeStore, Passage, PassageSpan
 from toolcrib.knowledge.index import ATTEMPTS, Group, Index, IndexView, SegmentPart
 from toolcrib.knowledge.parse.parsed import to_utc
+from toolcrib.search.hybrid import Hit, SearchHits, Texts
+from toolcrib.search.vectors import Mask
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from toolcrib.search.hybrid import Hit, SearchHits
-
-
-if TYPE_CHECKING:
-    Masks = Sequence[NDArray[np.bool_] | None] | None
-    Texts = Callable[[int, int], str]
+Masks = Sequence[Mask | None] | None
 
 CONSIDERED = 200
 """Passages of each ranking that are put together."""
@@ -53,7 +48,7 @@ async def ask(view: IndexView, query: str) -> PreparedQuery:
     return PreparedQuery(query, view, tuple(ready), (*view.warnings, *dict.fromkeys(filter(None, outcomes))))
 
 
-def find(asked: PreparedQuery, k: int, masks: "Masks", texts: "Texts") -> "SearchHits":
+def find(asked: PreparedQuery, k: int, masks: Masks, texts: Texts) -> SearchHits:
     """The best passages. CPU work: run beside the event loop."""
     if not asked.ready:
         return asked.view.searcher.search(asked.query, k, masks, "lexical", texts)
@@ -71,7 +66,7 @@ async def _prepare(group: Group, query: str) -> str:
     return ""
 
 
-def _find_mixed(asked: PreparedQuery, k: int, masks: "Masks", texts: "Texts") -> "SearchHits":
+def _find_mixed(asked: PreparedQuery, k: int, masks: Masks, texts: Texts) -> SearchHits:
     """By words over everything; by meaning in each group, where only the order counts."""
     query, most = asked.query, max(k, CONSIDERED)
     words = asked.view.searcher.search(query, most, masks, "lexical", texts)
@@ -88,7 +83,7 @@ def _find_mixed(asked: PreparedQuery, k: int, masks: "Masks", texts: "Texts") ->
     return replace(words, hits=best, total=max(words.total, len(best)), timings_ms=timings)
 
 
-def _joined(known: "Hit | None", hit: "Hit", place: tuple[int, int], rank: int) -> "Hit":
+def _joined(known: Hit | None, hit: Hit, place: tuple[int, int], rank: int) -> Hit:
     """What words say of a passage, and where meaning puts it."""
     by_meaning = SHARE * FLATNESS / (FLATNESS + rank)
     if known is None:
@@ -223,13 +218,13 @@ class Retriever:
         return SearchResults(tuple(chosen), found.processed_query, found.total, timings, found.rarity, asked.warnings)
 
     def _choose(
-        self, parts: Sequence[SegmentPart], hits: "Sequence[Hit]", most: int, reader: KnowledgeReader
+        self, parts: Sequence[SegmentPart], hits: Sequence[Hit], most: int, reader: KnowledgeReader
     ) -> list[FoundPassage]:
         passages = self._read(parts, hits, reader)
         ordered = sorted(passages, key=lambda each: (-each.score, each.document.source, each.passage.ordinal))
         return fold(ordered, lambda each: each.text, most)
 
-    def _read(self, parts: Sequence[SegmentPart], hits: "Sequence[Hit]", reader: KnowledgeReader) -> list[FoundPassage]:
+    def _read(self, parts: Sequence[SegmentPart], hits: Sequence[Hit], reader: KnowledgeReader) -> list[FoundPassage]:
         rows = [_row(parts[hit.segment], hit.position) for hit in hits]
         documents = reader.documents_of({key for key, _ in rows})
         passages = reader.passages_at(rows)
@@ -248,11 +243,9 @@ class Retriever:
         ]
 
 
-def _masks(view: IndexView, search: Search, reader: KnowledgeReader) -> "list[NDArray[np.bool_] | None] | None":
+def _masks(view: IndexView, search: Search, reader: KnowledgeReader) -> Masks:
     if search.wanted.is_open:
         return None
-    import numpy as np
-
     keys = np.asarray(sorted(reader.keys(search.collections, search.wanted)), np.int64)
     return [np.isin(part.documents, keys) for part in view.parts]
 
@@ -261,7 +254,7 @@ def _row(part: SegmentPart, position: int) -> tuple[int, int]:
     return int(part.documents[position]), int(part.ordinals[position])
 
 
-def _first(hits: "Sequence[Hit]", count: int) -> "Sequence[Hit]":
+def _first(hits: Sequence[Hit], count: int) -> Sequence[Hit]:
     """So many of the best, and all that are as good as the last of them."""
     if len(hits) <= count:
         return hits

@@ -24,6 +24,8 @@ from toolcrib.transports.http.fetch import fetch as http_fetch
 
 FILES_MAX = 1_000_000
 DEPTH_MAX = 64
+YOUNG_NS = 2_000_000_000
+"""A file changed this shortly ago may change again without looking different."""
 IGNORE_BYTES_MAX = 1 << 20
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -151,17 +153,24 @@ def look(candidate: FileCandidate) -> Stamp:
 
 def read(candidate: FileCandidate, size_max: int) -> Content:
     """The bytes of a regular file below its root, reached without passing a link; raises ``UnreadableSource``."""
+    with opened(candidate) as (descriptor, status):
+        if status.st_size > size_max:
+            raise UnreadableSource(f"it has {status.st_size / 1e6:.0f} MB, the limit is {size_max / 1e6:.0f} MB")
+        content = _read_all(descriptor, size_max)
+    return Content(content, Stamp("", status.st_size, status.st_mtime_ns))
+
+
+@contextmanager
+def opened(candidate: FileCandidate) -> Iterator[tuple[int, os.stat_result]]:
+    """The descriptor of a regular file, and what the system says of it; what the system refuses is told in words."""
     try:
         with _open(candidate) as descriptor:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise UnreadableSource("it is no ordinary file")
-            if status.st_size > size_max:
-                raise UnreadableSource(f"it has {status.st_size / 1e6:.0f} MB, the limit is {size_max / 1e6:.0f} MB")
-            content = _read_all(descriptor, size_max)
+            yield descriptor, status
     except OSError as error:
         raise _unreadable(error) from None
-    return Content(content, Stamp("", status.st_size, status.st_mtime_ns))
 
 
 @contextmanager
@@ -336,6 +345,11 @@ def is_unchanged(candidate: FileCandidate, known: Known, wanted: Adding) -> bool
     except UnreadableSource:
         return False
     return bool(stamp.mtime_ns) and (signs.size, signs.mtime_ns) == (stamp.size, stamp.mtime_ns)
+
+
+def is_address(source: str) -> bool:
+    """Whether something to add is a page of the web."""
+    return source.startswith(("http://", "https://"))
 
 
 PATIENCE_S = 60.0

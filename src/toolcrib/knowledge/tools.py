@@ -1,26 +1,29 @@
 """The ``kb.*`` tools: each answers as its definition says; those that change something also tell how far they are."""
 
+import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-import msgspec
-
-from toolcrib.core.call import BackChannel, ToolCall
 from toolcrib.core.errors import EmbedderUnavailable, InvalidArguments, KnowledgeUnavailable
 from toolcrib.core.knowledge import Collection, CollectionCounts, DocumentInfo, DocumentText, Passage
-from toolcrib.knowledge import definitions
-
-if TYPE_CHECKING:
-    from toolcrib.knowledge.answer import Answerer
-    from toolcrib.knowledge.fill import Filling
-    from toolcrib.knowledge.library import Library
-    from toolcrib.knowledge.queued import Progress
+from toolcrib.knowledge.answer import Answerer
+from toolcrib.knowledge.chunk import page_of, span_of, span_under
+from toolcrib.knowledge.definitions import EVERY_COLLECTION
+from toolcrib.knowledge.fill import Filling
+from toolcrib.knowledge.index import check_collections
+from toolcrib.knowledge.library import Library
+from toolcrib.knowledge.queued import Progress
+from toolcrib.knowledge.retrieve import Search, citation, performance, place, read_filter, reference, result
+from toolcrib.knowledge.statements import plain
+from toolcrib.knowledge.survey import Adding
+from toolcrib.search.tokens import highlights
 
 Arguments = Mapping[str, Any]
 Json = dict[str, Any]
-Tool = Callable[[dict[str, Any]], Awaitable[Json]]
+Report = Callable[[float, float | None, str], None]
+"""Takes how far a call is, how far it has to go, and a word on it."""
 
 MANY_SEGMENTS = 40
 LOOKS = 5
@@ -31,47 +34,59 @@ _MARKER = re.compile(r"\[(\d{1,3})\]")
 class KnowledgeTools:
     """The tools over one library, which is opened when the first of them is called."""
 
-    def __init__(self, open_library: "Callable[[], Awaitable[Library]]", answerer: "Callable[[], Answerer]") -> None:
-        self._open, self._answerer = open_library, answerer
+    def __init__(
+        self,
+        make_library: Callable[[], Library],
+        make_answerer: Callable[[], Answerer],
+        report: Report,
+        *,
+        fills: bool = True,
+    ) -> None:
+        self._make_library, self._make_answerer, self._report = make_library, make_answerer, report
+        self._fills = fills
+        """Whether vectors that are missing are made while nobody waits for them."""
+        self._library: Library | None = None
+        self._opening = asyncio.Lock()
 
-    def reading(self) -> Iterator[tuple[Tool, Json]]:
-        """Each tool that only reads, with what a registry has to know of it."""
-        yield self.hybrid_search, definitions.SEARCH
-        yield self.get_document, definitions.DOCUMENT
-        yield self.stats, definitions.STATS
-        yield self.list_collections, definitions.COLLECTIONS
-        yield self.list_documents, definitions.DOCUMENTS
-        yield self.resolve_citations, definitions.CITATIONS
-        yield self.answer, definitions.ANSWER
+    async def _open(self) -> Library:
+        """The library; what could not be opened is tried again the next time."""
+        async with self._opening:
+            if self._library is None:
+                library = self._make_library()
+                try:
+                    await (library.fill_in_background() if self._fills else library.open())
+                except BaseException:
+                    await library.close()
+                    raise
+                self._library = library
+        return self._library
 
-    def changing(self) -> Iterator[tuple[Callable[..., Awaitable[Json]], Json]]:
-        """The same for those that change something; they are given the call, too."""
-        yield self.add, definitions.ADD
-        yield self.remove, definitions.REMOVE
-        yield self.reindex, definitions.REINDEX
+    async def close(self) -> None:
+        """Close the library, if it was opened."""
+        if self._library is not None:
+            await self._library.close()
 
-    async def add(self, call: ToolCall, **given: Any) -> Json:
+    async def add(self, given: Arguments) -> Json:
         """Add files, folders and pages, or have that done later."""
         library, collection = await self._open(), given.get("collection_id", "default")
         said = given.get("title", ""), given.get("license"), given.get("version"), given.get("metadata", {})
-        wanted = library.adding(collection, *said, given.get("embedder", ""))
+        wanted = Adding(collection, *said, given.get("embedder", ""))
         if given.get("later"):
             return {"collection_id": collection, "waiting": await library.add_later(given["sources"], wanted)}
-        teller = ProgressTeller(call.channel)
+        teller = ProgressTeller(self._report)
         report = await library.add(given["sources"], wanted, teller.tell_files, teller.tell_vectors)
         return report.to_json()
 
-    async def remove(self, call: ToolCall, **given: Any) -> Json:
+    async def remove(self, given: Arguments) -> Json:
         """Take documents out."""
-        del call
         collection, names = given["collection_id"], given.get("documents")
         if (names is None) != bool(given.get("whole_collection")):
             raise InvalidArguments("Give either documents or whole_collection.", hint="Not both, and not neither.")
         return {"collection_id": collection, "removed": await (await self._open()).remove(collection, names)}
 
-    async def reindex(self, call: ToolCall, **given: Any) -> Json:
+    async def reindex(self, given: Arguments) -> Json:
         """Build indexes anew, and make vectors."""
-        library, teller = await self._open(), ProgressTeller(call.channel)
+        library, teller = await self._open(), ProgressTeller(self._report)
         chosen = [each.id for each in await _collections(library, given.get("collection_ids") or ())]
         for collection in chosen:
             if given.get("embedder") or given.get("again"):
@@ -82,10 +97,24 @@ class KnowledgeTools:
                 await _fill(library, collection, teller)
         return {"collections": [_counts(*pair) for pair in await _counted(library, chosen)] if chosen else []}
 
+    async def export(self, given: Arguments) -> Json:
+        """Documents with their texts, some at a time."""
+        library, most = await self._open(), given.get("max_characters", 200_000)
+        part = await library.export(given.get("collection_ids") or (), given.get("after", ""), most)
+        return {"lines": part.lines, "documents": part.documents, "next": part.next}
+
+    async def import_(self, given: Arguments) -> Json:
+        """Take in what was exported."""
+        library, teller = await self._open(), ProgressTeller(self._report)
+        imported = await library.import_file(given["source"], teller.tell_bytes, teller.tell_vectors)
+        return {
+            "documents": imported.documents,
+            "collection_ids": imported.collections,
+            "vectors_missing": imported.trouble or None,
+        }
+
     async def hybrid_search(self, arguments: Arguments) -> Json:
         """Search by words and meaning."""
-        from toolcrib.knowledge.retrieve import Search, performance, read_filter, result
-        from toolcrib.search.tokens import highlights
 
         library = await self._open()
         wanted = read_filter(arguments.get("filters"))
@@ -102,8 +131,6 @@ class KnowledgeTools:
 
     async def get_document(self, arguments: Arguments) -> Json:
         """Read a document, or a part of it."""
-        from toolcrib.knowledge.chunk import page_of
-        from toolcrib.knowledge.retrieve import citation
 
         library = await self._open()
         document, kept, (start, end) = await self._wanted_part(library, arguments)
@@ -126,9 +153,8 @@ class KnowledgeTools:
         }
 
     async def _wanted_part(
-        self, library: "Library", arguments: Arguments
+        self, library: Library, arguments: Arguments
     ) -> tuple[DocumentInfo, DocumentText, tuple[int, int]]:
-        from toolcrib.knowledge.chunk import span_of, span_under
 
         if arguments.get("chunk_id"):
             return await _around(library, arguments["chunk_id"], arguments.get("neighbours", 1))
@@ -203,7 +229,6 @@ class KnowledgeTools:
 
     async def answer(self, arguments: Arguments) -> Json:
         """Answer from the documents."""
-        from toolcrib.knowledge.retrieve import Search, read_filter
 
         library = await self._open()
         wanted = read_filter(arguments.get("filters"))
@@ -213,37 +238,41 @@ class KnowledgeTools:
             arguments.get("top_k", 8),
             wanted,
         )
-        answered = await self._answerer().answer(library, search)
+        answered = await self._make_answerer().answer(library, search)
         return answered.to_json()
 
 
 class ProgressTeller:
     """Tells whoever made a call how far it is: never backwards, and not more often than a person could read."""
 
-    def __init__(self, channel: BackChannel) -> None:
-        self._channel = channel
-        self._files = self._last = 0
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._before = self._last = 0
         self._told_at = 0.0
 
-    def tell_files(self, progress: "Progress") -> None:
+    def tell_files(self, progress: Progress) -> None:
         """How many files were read."""
-        self._files = progress.total
+        self._before = progress.total
         self._tell(progress.done, progress.total, str(progress))
 
-    def tell_vectors(self, filling: "Filling") -> None:
+    def tell_bytes(self, total: int, done: int, documents: int) -> None:
+        """How much of a file was read."""
+        self._before = total
+        self._tell(done, total, f"{documents} documents")
+
+    def tell_vectors(self, filling: Filling) -> None:
         """How many passages have vectors; that comes after the files."""
-        self._tell(self._files + filling.done, self._files + filling.total, str(filling))
+        self._tell(self._before + filling.done, self._before + filling.total, str(filling))
 
     def _tell(self, done: int, total: int, message: str) -> None:
         now = time.monotonic()
         is_time = done >= total or now - self._told_at >= TOLD_EVERY_S
-        if self._channel.wants_progress and is_time and done > self._last:
+        if is_time and done > self._last:
             self._told_at, self._last = now, done
-            told = {"progress": done, "total": total, "message": message}
-            self._channel.notify("notifications/progress", msgspec.json.encode(told))
+            self._report(done, total, message)
 
 
-async def _fill(library: "Library", collection: str, teller: ProgressTeller) -> None:
+async def _fill(library: Library, collection: str, teller: ProgressTeller) -> None:
     try:
         await library.fill(collection, teller.tell_vectors)
     except EmbedderUnavailable as error:
@@ -252,9 +281,7 @@ async def _fill(library: "Library", collection: str, teller: ProgressTeller) -> 
         ) from None
 
 
-async def _around(
-    library: "Library", chunk: str, neighbours: int
-) -> tuple[DocumentInfo, DocumentText, tuple[int, int]]:
+async def _around(library: Library, chunk: str, neighbours: int) -> tuple[DocumentInfo, DocumentText, tuple[int, int]]:
     """A passage with so many before and after it."""
     resolved = await library.passage(chunk)
     if resolved.document is None or resolved.passage is None:
@@ -266,7 +293,7 @@ async def _around(
     return document, kept, (first.place.start, last.place.end)
 
 
-async def _counted(library: "Library", wanted: Sequence[str]) -> list[tuple[Collection, CollectionCounts]]:
+async def _counted(library: Library, wanted: Sequence[str]) -> list[tuple[Collection, CollectionCounts]]:
     """Collections and what they hold, of one moment unless they change all the time."""
     counted = list[tuple[Collection, CollectionCounts]]()
     for _ in range(LOOKS):
@@ -278,17 +305,12 @@ async def _counted(library: "Library", wanted: Sequence[str]) -> list[tuple[Coll
     return counted
 
 
-async def _wanted(library: "Library", ids: Sequence[str]) -> tuple[str, ...]:
+async def _wanted(library: Library, ids: Sequence[str]) -> tuple[str, ...]:
     """The collections to search."""
-    return (
-        tuple(each.id for each in await library.store.collections())
-        if definitions.EVERY_COLLECTION in ids
-        else tuple(ids)
-    )
+    return tuple(each.id for each in await library.store.collections()) if EVERY_COLLECTION in ids else tuple(ids)
 
 
-async def _collections(library: "Library", wanted: Sequence[str]) -> list[Collection]:
-    from toolcrib.knowledge.index import check_collections
+async def _collections(library: Library, wanted: Sequence[str]) -> list[Collection]:
 
     await check_collections(library.store, wanted)
     return [each for each in await library.store.collections() if not wanted or each.id in wanted]
@@ -355,8 +377,7 @@ def _shown(collection: Collection, held: CollectionCounts) -> Json:
     }
 
 
-async def _resolve(library: "Library", chunk: str, quote: str | None) -> Json:
-    from toolcrib.knowledge.retrieve import citation, place, reference
+async def _resolve(library: Library, chunk: str, quote: str | None) -> Json:
 
     resolved = await library.passage(chunk)
     document, passage = resolved.document, resolved.passage
@@ -378,6 +399,5 @@ async def _resolve(library: "Library", chunk: str, quote: str | None) -> Json:
 
 def _plain(text: str) -> str:
     """Words alone: a quote may be spaced otherwise, and without links and bold type."""
-    from toolcrib.knowledge.statements import plain
 
     return plain(text).casefold()

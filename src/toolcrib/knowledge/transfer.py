@@ -1,13 +1,14 @@
 """Documents as JSON lines, to be kept elsewhere or taken to another machine; the index is made anew there."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
 
 import msgspec
+import numpy as np
 
-from toolcrib.core.errors import ConfigError
+from toolcrib.core.errors import ConfigError, InvalidArguments, UnreadableSource
 from toolcrib.core.knowledge import (
     Arrival,
     Collection,
@@ -23,15 +24,13 @@ from toolcrib.knowledge.chunk import chunk
 from toolcrib.knowledge.embedding import Embedders
 from toolcrib.knowledge.fill import Arriving
 from toolcrib.knowledge.indexing import build_segment
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from toolcrib.search.vectors import Embedder
-
+from toolcrib.search.hybrid import Segment
+from toolcrib.search.vectors import Floats
 
 PASSAGES_AT_ONCE = 500
+LINE_MAX = 128_000_000
+"""Bytes of one line: more than the longest document takes."""
+HINT = "Give a file that `toolcrib kb export` wrote."
 
 
 class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
@@ -43,52 +42,128 @@ class Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     outline: Outline = msgspec.field(default_factory=Outline)
 
 
-async def export_lines(store: DocumentStore, collections: Sequence[str]) -> AsyncIterator[bytes]:
-    """Each collection, followed by its documents."""
-    for collection in await store.collections():
-        if collection.id not in collections:
-            continue
-        yield msgspec.json.encode(Line(collection=collection))
-        for document in await store.documents(collection.id):
+@dataclass(slots=True)
+class ExportedPart:
+    """Some lines of an export, and after which document the next part begins; nothing if this was the last."""
+
+    lines: list[str] = field(default_factory=list)
+    documents: int = 0
+    next: str | None = None
+
+
+async def export_part(store: DocumentStore, collections: Sequence[str], after: str, most: int) -> ExportedPart:
+    """Collections by id, each followed by its documents by source, until there are ``most`` characters."""
+    part, size = ExportedPart(), 0
+    begun, last = _read_mark(after) if after else ("", "")
+    chosen = [each for each in await store.collections() if each.id in collections and each.id >= begun]
+    for collection in sorted(chosen, key=lambda each: each.id):
+        if size >= most:
+            return part
+        documents = sorted(await store.documents(collection.id), key=lambda each: each.source)
+        if collection.id == begun:
+            documents = [each for each in documents if each.source > last]
+        else:
+            part.lines.append(_encode(Line(collection=collection)))
+        for document in documents:
+            if size >= most:
+                return part
             kept = await store.text(document.id)
             if kept is not None:
                 plain = replace(document, key=0)
-                yield msgspec.json.encode(Line(document=plain, text=kept.text, outline=kept.outline))
+                part.lines.append(_encode(Line(document=plain, text=kept.text, outline=kept.outline)))
+                part.documents += 1
+                part.next = _encode([collection.id, document.source])
+                size += len(part.lines[-1])
+    part.next = None
+    return part
 
 
-async def import_lines(store: KnowledgeStore, embedder: "Embedders | Embedder | None", lines: Iterable[bytes]) -> int:
-    """Take in what was exported, some at a time, each time all or nothing; how many documents there were."""
-    done, batch, target, embedders = 0, list[Arrival](), "", Embedders.of(embedder)
-    for number, encoded in enumerate(lines, 1):
-        if not encoded.strip():
-            continue
-        line = _decode(encoded, number)
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _read_mark(after: str) -> tuple[str, str]:
+    try:
+        return msgspec.json.decode(after, type=tuple[str, str])
+    except msgspec.MsgspecError:
+        raise InvalidArguments(f"{after[:100]!r} is nothing to go on after.", hint="Take next as it came.") from None
+
+
+OnRead = Callable[[int, int, int], None]
+"""Hears how many bytes there are, how many were read, and how many documents have come."""
+
+
+@dataclass(slots=True)
+class Imported:
+    """What came in."""
+
+    documents: int = 0
+    collections: list[str] = field(default_factory=list)
+    trouble: str = ""
+    """Why vectors are still to be made."""
+
+
+async def import_lines(
+    store: KnowledgeStore, embedders: Embedders, file: BinaryIO, tell: Callable[[int, int], None]
+) -> Imported:
+    """Take in what was exported, some at a time, each time all or nothing."""
+    groups, imported = _read_groups(file), Imported()
+    while (group := await asyncio.to_thread(next, groups, None)) is not None:
+        collection, arrivals = group
+        if collection.id not in imported.collections:
+            imported.collections.append(collection.id)
+            await _take_collection(store, embedders, collection)
+        if arrivals:
+            await Arriving(store, embedders, collection.id).take(arrivals)
+            imported.documents += len(arrivals)
+        tell(file.tell(), imported.documents)
+    return imported
+
+
+def _read_groups(file: BinaryIO) -> Iterator[tuple[Collection, list[Arrival]]]:
+    """Some documents of one collection at a time, cut into passages; a collection's last group may be empty."""
+    collection, arrivals, passages = None, list[Arrival](), 0
+    for number, line in _read_lines(file):
         if line.collection is not None:
-            await _store(store, embedders, target, batch)
-            target, batch = line.collection.id, []
-            await _take_collection(store, embedders, line.collection)
-        elif line.document is not None and target:
-            batch.append(_arrival(line.document, line, target))
-            done += 1
-            if sum(len(arrival.places) for arrival in batch) >= PASSAGES_AT_ONCE:
-                await _store(store, embedders, target, batch)
-                batch = []
-    await _store(store, embedders, target, batch)
-    return done
+            if collection is not None:
+                yield collection, arrivals
+            collection, arrivals, passages = line.collection, [], 0
+        elif line.document is not None:
+            if collection is None:
+                raise UnreadableSource(f"Line {number} is a document of no collection.", hint=HINT)
+            arrivals.append(_arrival(line.document, line, collection.id))
+            passages += len(arrivals[-1].places)
+            if max(passages, len(arrivals)) >= PASSAGES_AT_ONCE:
+                yield collection, arrivals
+                arrivals, passages = [], 0
+    if collection is not None:
+        yield collection, arrivals
+
+
+def _read_lines(file: BinaryIO) -> Iterator[tuple[int, Line]]:
+    number = 0
+    while encoded := file.readline(LINE_MAX + 1):
+        number += 1
+        if len(encoded) > LINE_MAX:
+            raise UnreadableSource(f"Line {number} has more than {LINE_MAX // 1_000_000} MB.", hint=HINT)
+        if encoded.strip():
+            yield number, _decode(encoded, number)
 
 
 def _decode(encoded: bytes, number: int) -> Line:
     try:
-        return msgspec.json.decode(encoded, type=Line)
-    except msgspec.MsgspecError as error:
-        hint = "Give a file that `toolcrib kb export` wrote."
-        raise ConfigError(f"Line {number} is no exported document: {error}.", hint=hint) from None
+        line = msgspec.json.decode(encoded, type=Line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableSource(f"Line {number} is no exported document: {error}.", hint=HINT) from None
+    starts = (*line.outline.pages, *(heading.start for heading in line.outline.headings))
+    if not all(0 <= start <= len(line.text) for start in starts):
+        raise UnreadableSource(f"Line {number} has an outline that is not that of its text.", hint=HINT)
+    return line
 
 
-async def _take_collection(store: KnowledgeStore, embedders: Embedders, given: Collection) -> None:
-    """Its embedder is the one of the same name here, or the usual one."""
-    known = {collection.id for collection in await store.collections()}
-    if given.id not in known:
+async def _take_collection(store: DocumentStore, embedders: Embedders, given: Collection) -> None:
+    """Made if it is new; its embedder is the one of the same name here, or the usual one."""
+    if given.id not in {collection.id for collection in await store.collections()}:
         name = given.embedder_name if given.embedder_name in embedders.names else embedders.default
         made = await embedders.embedding(name)
         ours = replace(given, embedder=made.model, dimensions=made.dimensions, embedder_name=name, coming=None)
@@ -100,16 +175,8 @@ def _arrival(document: DocumentInfo, line: Line, collection: str) -> Arrival:
     return Arrival(ours, line.text, chunk(line.text, line.outline), line.outline)
 
 
-async def _store(store: KnowledgeStore, embedders: Embedders, collection: str, arrivals: Sequence[Arrival]) -> None:
-    if arrivals:
-        await Arriving(store, embedders, collection).take(arrivals)
-
-
-if TYPE_CHECKING:
-    Floats = NDArray[np.float32]
-
 MOVED_AT_ONCE = 500
-Moving = tuple[Arrival, "Floats | None"]
+Moving = tuple[Arrival, Floats | None]
 """A document with the vectors of its passages, in order."""
 
 
@@ -198,8 +265,7 @@ async def _moved_arrival(here: DocumentStore, document: DocumentInfo) -> Arrival
     return Arrival(replace(document, key=0), kept.text, places, kept.outline)
 
 
-def _vectors(encoded: bytes) -> "Floats | None":
-    from toolcrib.search.hybrid import Segment
+def _vectors(encoded: bytes) -> Floats | None:
 
     held = Segment.from_bytes(encoded).vectors if encoded else None
     return None if held is None else held.to_floats()
@@ -212,8 +278,6 @@ def _lacks(moving: Moving) -> bool:
 
 
 def _change(collection: Collection, batch: Sequence[Moving]) -> CollectionChange:
-    import numpy as np
-
     arrivals = tuple(arrival for arrival, _ in batch)
     held = [vectors for _, vectors in batch if vectors is not None]
     is_lacking = any(map(_lacks, batch))

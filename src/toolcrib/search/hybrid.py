@@ -8,23 +8,16 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.fuse import Fusion, fuse, measure
 from toolcrib.search.lexical import Bm25, Fetch, FieldWeight, Lexical, Measured, Postings, Term
 from toolcrib.search.pack import pack, unpack
 from toolcrib.search.tokens import ParsedQuery, read_query, share_of_phrases
-from toolcrib.search.vectors import Embedder, Vectors, cosines, nearest
+from toolcrib.search.vectors import Embedder, Floats, Mask, Vectors, cosines, nearest
 
-SegmentFloats = NDArray[np.float32]
-SegmentMask = NDArray[np.bool_]
+Positions = NDArray[np.intp]
+Mode = Literal["hybrid", "lexical", "vector"]
+Texts = Callable[[int, int], str]
 
 KIND = "segment"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
-    """What is indexed of one passage: its texts by field, such as title, headings, text."""
-
-    fields: Mapping[str, str]
 
 
 class Segment:
@@ -38,16 +31,16 @@ class Segment:
         return len(self.postings)
 
     @classmethod
-    def build(cls, entries: Sequence[IndexEntry], vectors: SegmentFloats | None = None) -> "Segment":
-        """``vectors`` has a row for each entry, as an embedder made them."""
+    def build(cls, entries: Sequence[Mapping[str, str]], vectors: Floats | None = None) -> "Segment":
+        """An entry is a passage's texts by field; ``vectors`` has a row for each, as an embedder made them."""
         if vectors is not None and len(vectors) != len(entries):
             raise ValueError(f"{len(entries)} entries and {len(vectors)} vectors do not belong together")
-        fields = list(dict.fromkeys(name for entry in entries for name in entry.fields))
-        postings = Postings.build((entry.fields for entry in entries), fields)
+        fields = list(dict.fromkeys(name for entry in entries for name in entry))
+        postings = Postings.build(entries, fields)
         return cls(postings, None if vectors is None else Vectors.build(vectors))
 
     @classmethod
-    def merge(cls, segments: Sequence["Segment"], keeps: Sequence[SegmentMask | None]) -> "Segment":
+    def merge(cls, segments: Sequence["Segment"], keeps: Sequence[Mask | None]) -> "Segment":
         """One segment of the kept entries, in order; without vectors if one of the segments has none."""
         postings = Postings.merge([segment.postings for segment in segments], keeps)
         vectors = [segment.vectors for segment in segments if segment.vectors is not None]
@@ -71,13 +64,46 @@ class Segment:
         return pack(KIND, {name: np.frombuffer(frame, np.uint8) for name, frame in frames.items()}, {})
 
 
-__all__ = ["Embedder", "Hit", "IndexEntry", "Meaning", "SearchHits", "SearchSettings", "Searcher", "Segment"]
+@dataclass(frozen=True, slots=True)
+class Features:
+    """``exact``: the share of the query's weight that wants to be matched to the letter, 0 to 1."""
 
-Floats = NDArray[np.float32]
-Mask = NDArray[np.bool_]
-Positions = NDArray[np.intp]
-Mode = Literal["hybrid", "lexical", "vector"]
-Texts = Callable[[int, int], str]
+    entries: int
+    terms: int
+    exact: float
+
+
+def measure(query: ParsedQuery, weights: Mapping[str, float], entries: int) -> Features:
+    """``weights`` is what each term of the query can add to a score."""
+    total = sum(weights.values())
+    quoted = {term for phrase in query.phrases for term in phrase}
+    literal = sum(weight for term, weight in weights.items() if term in query.wholes or term in quoted)
+    return Features(entries, len(weights), literal / total if total else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """How much meaning counts, and what takes weight from it."""
+
+    vector: float = 0.25  # in a small collection, for a query of plain words
+    exact: float = 0.7  # is taken away as far as the query consists of identifiers, numbers and quotations
+    long: int = 15  # terms; the mean of more says less about each
+    small: int = 5_000  # entries; beyond, chance neighbours grow in number
+    fading: float = 0.25  # is taken away for each tenfold beyond
+
+    def weight(self, features: Features) -> float:
+        """The share of the vector score in the whole."""
+        beyond = max(0.0, float(np.log10(max(features.entries, 1) / self.small)))
+        fading = max(0.3, 1 - self.fading * beyond)
+        length = min(1.0, self.long / max(features.terms, 1))
+        return self.vector * (1 - self.exact * features.exact) * length * fading
+
+
+def fuse(lexical: Floats, vector: Floats, weight: float) -> Floats:
+    """One score for each candidate; a cosine below zero says no more than zero."""
+    meaning = np.maximum(vector, np.float32(0))
+    return (np.float32(1 - weight) * lexical + np.float32(weight) * meaning).astype(np.float32)
+
 
 DOCUMENT_FIELDS = {"title": FieldWeight(2.0, 0.5), "headings": FieldWeight(1.5, 0.5), "text": FieldWeight(1.0, 0.75)}
 LOOKED_INTO = 100  # candidates whose text is read for quoted phrases

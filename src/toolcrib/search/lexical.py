@@ -125,7 +125,7 @@ class Postings:
         """A frame that ``from_bytes`` reads."""
         return pack(KIND, self._arrays, {"fields": self.fields})
 
-    def find(self, term: str) -> slice:
+    def _find(self, term: str) -> slice:
         """Where the term's postings stand; an empty slice when no entry holds it."""
         wanted = term.encode()
         at = bisect_left(range(len(self._word_ends)), wanted, key=self._word)
@@ -133,20 +133,10 @@ class Postings:
             return slice(0, 0)
         return slice(int(self._starts[at]), int(self._starts[at + 1]))
 
-    def entries(self, where: slice) -> NDArray[np.uint32]:
-        """The entries of the postings there, ascending."""
-        found: NDArray[np.uint32] = self._entries[where]
-        return found
-
-    def counts(self, where: slice) -> NDArray[np.uint8]:
-        """How often each of these entries holds the term, by field."""
-        found: NDArray[np.uint8] = self._counts[:, where]
-        return found
-
     def held(self, term: str) -> Held:
         """The entries that hold a term, with their counts."""
-        place = self.find(term)
-        return Held(self.entries(place), self.counts(place))
+        place = self._find(term)
+        return Held(self._entries[place], self._counts[:, place])
 
     def interleaved(self) -> tuple[list[int], bytes]:
         """All postings, each as the number of its entry and its counts, and where those of each term begin and end."""

@@ -14,14 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from toolcrib.search.fuse import Fusion, fuse, measure
-from toolcrib.search.hybrid import IndexEntry, Segment, best
+from toolcrib.search.hybrid import Fusion, Segment, best, fuse, measure
 from toolcrib.search.lexical import Bm25, FieldWeight, Lexical
 from toolcrib.search.tokens import CAMEL, SEPARATOR, ParsedQuery, read_query
-from toolcrib.search.vectors import Embedder, Vectors, cosines, nearest
+from toolcrib.search.vectors import Embedder, Floats, Mask, Vectors, cosines, nearest
 
-Floats = NDArray[np.float32]
-Mask = NDArray[np.bool_]
 Positions = NDArray[np.intp]
 
 TOOL_FIELDS = {
@@ -143,7 +140,7 @@ class ToolIndex:
     def _index(self, pairs: Sequence[tuple[str, ToolText]]) -> _Part:
         tools = [tool for _, tool in pairs]
         vectors = None if self._embedder is None else meanings_of(tools, self._embedder)
-        segment = Segment.build([IndexEntry(fields_of(tool)) for tool in tools], vectors)
+        segment = Segment.build([fields_of(tool) for tool in tools], vectors)
         return _Part(segment, tuple(tool.id for tool in tools), tuple(key for key, _ in pairs))
 
     def _ready(self) -> _Ready:

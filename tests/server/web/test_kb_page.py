@@ -129,6 +129,26 @@ def test_documents_are_added_indexed_anew_and_removed_without_scripts(real):
     assert "Nothing to search yet" in owner.get(removed.place).text
 
 
+def test_documents_are_exported_and_taken_in_again(real):
+    """By whoever may read documents, and by whoever may change them."""
+    owner, guest, docs = real.owner, real.guest(), real.program.project / "docs"
+    owner.post("/kb/add", sources=str(docs / "ants.md"), collection="carried")
+    exported, by_guest = owner.get("/kb/export?collection=carried"), guest.get("/kb/export?collection=carried")
+    (docs / "backup.jsonl").write_text(exported.text)
+    owner.post("/kb/remove", collection="carried")
+    refused = guest.post("/kb/import", source=str(docs / "backup.jsonl"))
+    taken = owner.post("/kb/import", source=str(docs / "backup.jsonl"))
+    page = owner.get(taken.place).text
+    gone = owner.get("/kb/export?collection=nothing")
+
+    assert [line[:13] for line in exported.text.splitlines()] == ['{"collection"', '{"document":{']
+    assert by_guest.text == exported.text
+    assert (refused.status, taken.status, gone.status) == (422, 303, 404)
+    assert "/kb/export?collection=carried" in page
+    owner.post("/kb/remove", collection="carried")
+    (docs / "backup.jsonl").unlink()
+
+
 @pytest.mark.parametrize(
     ("source", "says"),
     [("/etc/hostname", "is not below a folder"), ("http://127.0.0.1:1/x", "inside this machine or network")],

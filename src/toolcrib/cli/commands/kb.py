@@ -1,28 +1,30 @@
 """``toolcrib kb``: finding passages, asking, looking at documents and their soundness, carrying them elsewhere."""
 
 import re
+import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from tempfile import NamedTemporaryFile
+from typing import Any
 
 from toolcrib.cli.console import Column, Console, print_table
 from toolcrib.cli.entries import export_to
-from toolcrib.cli.failures import FAILURE, OK, NotFound, UsageError
+from toolcrib.cli.failures import FAILURE, OK, FailedCall, NotFound, UsageError
 from toolcrib.cli.invoke import Options, arg, as_json, command
-from toolcrib.cli.knowledge import WHERE, make_vectors, open_kb, open_tools, print_location, where_to_search
+from toolcrib.cli.knowledge import WHERE, open_kb, open_tools, print_location, where_to_search
 from toolcrib.cli.opening import wait_with_status
 from toolcrib.cli.running import run_once
-from toolcrib.knowledge.answer import NOTHING
-from toolcrib.knowledge.index import check_collections, damaged_collections
-from toolcrib.knowledge.transfer import export_lines, import_lines
+from toolcrib.knowledge.definitions import NOTHING
 from toolcrib.schema.text import printable
 
 SHOWN_MAX = 400
 EMPTY: Mapping[str, Any] = {"results": [], "query_info": {"total_results": 0}}
 UNANSWERED: Mapping[str, Any] = {"answer": NOTHING, "mode": "none", "citations": [], "support": []}
 DOCUMENTS_AT_ONCE = 10_000
+EXPORTED_AT_ONCE = 2_000_000
+"""Characters."""
 
 
 @command(
@@ -248,11 +250,11 @@ async def run_verify(options: Options, console: Console) -> int:
     """Check the file, every passage, and every part of the index."""
     async with open_kb(options) as library:
         problems = await library.store.verify()
-        damaged = await damaged_collections(library.store)
-        if damaged and options.repair:
-            await library.reindex(list(damaged))
-            console.say(f"Made anew: the index of {', '.join(damaged)}.")
-            damaged = await damaged_collections(library.store)
+        damaged = await library.damaged()
+    if damaged and options.repair:
+        await _repair(damaged, options, console)
+        async with open_kb(options) as library:
+            damaged = await library.damaged()
     problems += [f"{collection}: {reason}" for collection, reason in damaged.items()]
     if options.json:
         console.print_json({"ok": not problems, "problems": problems})
@@ -261,6 +263,17 @@ async def run_verify(options: Options, console: Console) -> int:
             console.say(problem, "red")
         console.print("Something is wrong; see above." if problems else "Everything is there and fits together.")
     return FAILURE if problems else OK
+
+
+async def _repair(damaged: Iterable[str], options: Options, console: Console) -> None:
+    """By the tool, like any other change; where vectors cannot be made now, words do."""
+    async with open_tools(options, console) as kb:
+        for collection in damaged:
+            try:
+                await kb("reindex", collection_ids=[collection])
+                console.say(f"Made anew: the index of {collection}.")
+            except FailedCall as error:
+                console.say(error.message, "yellow")
 
 
 @command(
@@ -273,21 +286,22 @@ examples:
 )
 async def run_export(options: Options, console: Console) -> None:
     """Write every document with its text; the index is made anew by `kb import`."""
-    count = 0
-    async with open_kb(options) as library:
-        await check_collections(library.store, options.collections)
-        chosen = options.collections or [collection.id for collection in await library.store.collections()]
+    count, after = 0, ""
+    async with open_tools(options, console) as kb:
         with export_to(options.output) as write:
-            async for line in export_lines(library.store, chosen):
-                write(line + b"\n")
-                count += line.startswith(b'{"document"')
+            while after is not None:
+                wanted = {"collection_ids": options.collections or None, "after": after or None}
+                some = await kb("export", max_characters=EXPORTED_AT_ONCE, **wanted)
+                for line in some["lines"]:
+                    write(line.encode() + b"\n")
+                count, after = count + some["documents"], some["next"]
     if options.output:
         console.say(f"{count} documents written to {options.output}.")
 
 
 @command(
     arg("file", metavar="FILE", help="what `toolcrib kb export` wrote, or - for stdin"),
-    as_json("how many documents came in"),
+    as_json("what came in, as kb.import returns it"),
     examples="""\
 examples:
   toolcrib kb import handbook.jsonl
@@ -295,29 +309,31 @@ examples:
 )
 def run_import(options: Options, console: Console) -> int:
     """Take the documents in and index them."""
-    with _lines(options.file) as lines:
-        return run_once(_import(options, console, lines))
+    with _file(options.file) as file:
+        return run_once(_import(options, console, file))
 
 
 @contextmanager
-def _lines(file: str) -> Iterator[BinaryIO]:
-    if file == "-":
-        yield sys.stdin.buffer
-    elif Path(file).is_file():
-        with Path(file).open("rb") as lines:
-            yield lines
-    else:
-        raise NotFound(f"There is no file {file!r}.", hint="Check the path.")
+def _file(given: str) -> Iterator[str]:
+    """The path of what is to be read; what comes from stdin is put aside, for the tool reads files."""
+    if given != "-":
+        if not Path(given).is_file():
+            raise NotFound(f"There is no file {given!r}.", hint="Check the path.")
+        yield str(Path(given).absolute())
+        return
+    with NamedTemporaryFile(prefix="toolcrib-", suffix=".jsonl") as held:
+        shutil.copyfileobj(sys.stdin.buffer, held)
+        held.flush()
+        yield held.name
 
 
-async def _import(options: Options, console: Console, lines: BinaryIO) -> int:
-    async with open_kb(options) as library:
-        count = await import_lines(library.store, library.embedders, lines)
-        for collection in await library.store.incomplete():
-            if trouble := await make_vectors(library, collection, console):
-                console.say(f"{collection}: found by words alone until its vectors are made: {trouble}", "yellow")
+async def _import(options: Options, console: Console, file: str) -> int:
+    async with open_tools(options, console, [file]) as kb:
+        taken = await kb("import", source=file)
+    if taken["vectors_missing"]:
+        console.say(f"Found by words alone until their vectors are made: {taken['vectors_missing']}", "yellow")
     if options.json:
-        console.print_json({"documents": count})
+        console.print_json(taken)
     else:
-        console.print(f"{count} documents came in.")
+        console.print(f"{taken['documents']} documents came in.")
     return OK

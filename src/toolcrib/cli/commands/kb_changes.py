@@ -5,18 +5,24 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolcrib.cli.console import Console
 from toolcrib.cli.failures import FAILURE, OK, FailedCall, NotFound
 from toolcrib.cli.invoke import Options, arg, as_json, command
 from toolcrib.cli.knowledge import KnowledgeCalls, open_kb, open_tools, read_pairs
 from toolcrib.cli.logs import one_shot_log
-from toolcrib.core.errors import UnreadableSource
-from toolcrib.knowledge.ingest import YOUNG_NS, work
-from toolcrib.knowledge.library import Library, is_address
+from toolcrib.cli.opening import load_here
+from toolcrib.config.references import Environment
+from toolcrib.core.access import LOCAL_USER
+from toolcrib.core.audit import AuditEntry
+from toolcrib.core.errors import ToolcribError, UnreadableSource
+from toolcrib.crib.layers import write_down
 from toolcrib.knowledge.queued import AdditionReport, Progress
-from toolcrib.knowledge.survey import FileCandidate, find_files, look
+from toolcrib.knowledge.survey import YOUNG_NS, FileCandidate, find_files, is_address, look
+
+if TYPE_CHECKING:
+    from toolcrib.knowledge.library import Library
 
 WATCH_S = 1.0
 SKIPPED_SHOWN = 20
@@ -285,9 +291,7 @@ examples:
 async def run_work(options: Options, console: Console) -> None:
     """Turn sources that wait into documents; those that cannot be read here are left to others."""
     shift = _Shift(_folders(options), options, console)
-    async with open_kb(options) as library:
-        assert library.ingest is not None
-        library.ingest.emit = one_shot_log(options, console)
+    async with open_kb(options, one_shot_log(options, console)) as library:
         try:
             await shift.work(library)
             while options.wait:
@@ -309,15 +313,26 @@ class _Shift:
         self._left: dict[str, int] = {}
         self.count = 0
 
-    async def work(self, library: Library) -> None:
-        """All that can be done now; what is left to others is told once."""
-        assert library.ingest is not None
-        async for report in work(library.ingest, self._below, self._options.collection, self._show):
+    async def work(self, library: "Library") -> None:
+        """All that can be done now, each addition written down; what is left to others is told once."""
+        async for report in library.work(self._below, self._options.collection, self._show):
             self._console.end_status()
             self.count += 1
+            if _did(report):
+                await self._write_down(report)
             if _did(report) or self._left.get(report.collection) != report.left:
                 _tell_work(report, self._options, self._console)
             self._left[report.collection] = report.left
+
+    async def _write_down(self, report: AdditionReport) -> None:
+        """It went through no layer, so this is its only trace in the audit log."""
+        details: dict[str, Any] = {"collection": report.collection, "added": report.added, "changed": report.changed}
+        details |= {"skipped": len(report.skipped)}
+        entry = AuditEntry("kb", caller=LOCAL_USER.id, caller_kind="local", decision="worked", details=details)
+        try:
+            await write_down(load_here(self._options).config, Environment(), entry)
+        except ToolcribError as error:
+            self._console.say(f"This was not written to the audit log: {error}", "yellow")
 
     def _show(self, progress: Progress) -> None:
         self._console.status(_status(progress))

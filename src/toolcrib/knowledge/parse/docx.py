@@ -3,6 +3,7 @@
 import io
 import re
 import zipfile
+from typing import TypeVar
 from xml.parsers import expat
 
 from toolcrib.core.errors import UnreadableSource
@@ -20,12 +21,11 @@ def parse_docx(content: bytes) -> Parsed:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             body = _part(archive, "word/document.xml")
-            styles = _styles(_part(archive, "word/styles.xml", default=b""))
-            said = _properties(_part(archive, "docProps/core.xml", default=b""))
+            styles = parse_xml(_part(archive, "word/styles.xml", default=b""), _Styles()).levels
+            said = parse_xml(_part(archive, "docProps/core.xml", default=b""), _Properties()).said
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise UnreadableSource(f"it is broken: {error}") from None
-    writer = _Body(styles)
-    parse_xml(body, writer)
+    writer = parse_xml(body, _Body(styles))
     return Parsed(
         writer.text,
         "docx",
@@ -62,8 +62,13 @@ class XmlReader:
         """Text inside."""
 
 
-def parse_xml(content: bytes, reader: XmlReader) -> None:
-    """Read XML; whatever declares entities is refused, since it only serves to blow up."""
+R = TypeVar("R", bound=XmlReader)
+
+
+def parse_xml(content: bytes, reader: R) -> R:
+    """Have ``reader`` hear of XML, or of nothing; whatever declares entities is refused: it only serves to blow up."""
+    if not content:
+        return reader
     parser = expat.ParserCreate(namespace_separator=" ")
     parser.StartElementHandler = lambda tag, given: reader.start(_local(tag), {_local(k): v for k, v in given.items()})
     parser.EndElementHandler = lambda tag: reader.end(_local(tag))
@@ -75,6 +80,7 @@ def parse_xml(content: bytes, reader: XmlReader) -> None:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         raise UnreadableSource(f"it is broken: {error}") from None
+    return reader
 
 
 def _refuse(*_: object) -> None:
@@ -155,13 +161,6 @@ class _Styles(XmlReader):
             self.levels[self._id] = level
 
 
-def _styles(content: bytes) -> dict[str, int]:
-    found = _Styles()
-    if content:
-        parse_xml(content, found)
-    return found.levels
-
-
 class _Properties(XmlReader):
     def __init__(self) -> None:
         self.said: dict[str, str] = {}
@@ -176,10 +175,3 @@ class _Properties(XmlReader):
     def data(self, text: str) -> None:
         if self._tag:
             self.said[self._tag] = (self.said.get(self._tag, "") + text)[:1000]
-
-
-def _properties(content: bytes) -> dict[str, str]:
-    found = _Properties()
-    if content:
-        parse_xml(content, found)
-    return found.said

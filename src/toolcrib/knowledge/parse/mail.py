@@ -7,6 +7,7 @@ from email.message import EmailMessage, MIMEPart
 from typing import Any
 
 from toolcrib.core.errors import UnreadableSource
+from toolcrib.knowledge.parse.html import parse_html
 from toolcrib.knowledge.parse.parsed import Parsed, to_utc
 from toolcrib.knowledge.parse.text import TextWriter, clean, decode
 
@@ -46,8 +47,6 @@ def _body(message: EmailMessage) -> str:
     if part is None:
         return ""
     if part.get_content_type() == "text/html":
-        from toolcrib.knowledge.parse.html import parse_html
-
         return parse_html(_text(part).encode()).text
     return _text(part)
 

@@ -39,7 +39,7 @@ PAGE = 100
 BATCH = 500
 HOURS = 24
 NAMES = ("tool", "caller", "outcome", "kind", "since", "until", "call")
-KINDS = ("call", "call.begun", "approval", "pin", "policy", "token", "start", "audit.gap", "audit.cut")
+KINDS = ("call", "call.begun", "approval", "pin", "policy", "token", "start", "kb", "audit.gap", "audit.cut")
 _GLOB = frozenset("*?[")
 
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
+
 from toolcrib.core.call import ToolResult
 from toolcrib.server.answers import HttpAnswer, HttpProblem
 from toolcrib.server.visit import PageRequest
 from toolcrib.server.web.render import PageRoutes, Pages, go_on
+from toolcrib.server.web.static_files import GUARDING, NO_STORE
 
 LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
     "kb.list_collections",
@@ -20,6 +23,7 @@ LIST, SEARCH, ANSWER, DOCUMENT, STATS = (
     "kb.stats",
 )
 ADD, REMOVE, REINDEX = "kb.add", "kb.remove", "kb.reindex"
+EXPORT, IMPORT = "kb.export", "kb.import"
 TOOLS = (LIST, SEARCH, ANSWER, DOCUMENT, STATS)
 MOST_SKIPPED = 10
 BEFORE = 2_000
@@ -244,6 +248,32 @@ async def _read(pages: Pages, visit: PageRequest) -> HttpAnswer:
     return pages.render(visit, "kb/document.html", document=document(answer, reading))
 
 
+@ROUTES.get("/kb/export")
+async def _export(_pages: Pages, visit: PageRequest) -> None:
+    """The documents of a collection as JSON lines, a part at a time; whoever reads slowly is waited for."""
+    visit.need_known()
+    exchange, wanted = visit.exchange, {"collection_ids": [visit.query.get("collection", "")[:200]]}
+    result = await _ask(visit, EXPORT, wanted)
+    if result.error is not None:
+        raise HttpProblem(
+            404, "RESOURCE_NOT_FOUND", f"This collection cannot be exported. {result.error.message[:300]}"
+        )
+    named = (b"content-disposition", b'attachment; filename="toolcrib-kb.jsonl"')
+    exchange.start_stream(200, b"application/jsonl", (NO_STORE, named, *GUARDING))
+    try:
+        while result.error is None:
+            part = fields(result.data)
+            exchange.write("".join(f"{text(line)}\n" for line in texts(part.get("lines"))).encode())
+            await exchange.drain()
+            if not part.get("next"):
+                return
+            result = await _ask(visit, EXPORT, wanted | {"after": part["next"]})
+        exchange.write(msgspec.json.encode({"error": result.error.message}))  # kb.import refuses such a line
+    finally:
+        if exchange.streaming:
+            exchange.end()
+
+
 @ROUTES.post("/kb/add")
 async def _add(pages: Pages, visit: PageRequest) -> HttpAnswer:
     visit.need_known()
@@ -277,6 +307,13 @@ async def _reindex(pages: Pages, visit: PageRequest) -> HttpAnswer:
     collection = visit.form().get("collection", "")
     result = await _ask(visit, REINDEX, {"collection_ids": [collection]})
     return await _done(pages, visit, _trouble(result), "kb_reindexed", collection)
+
+
+@ROUTES.post("/kb/import")
+async def _import(pages: Pages, visit: PageRequest) -> HttpAnswer:
+    visit.need_known()
+    source = visit.form().get("source", "")
+    return await _done(pages, visit, _trouble(await _ask(visit, IMPORT, {"source": source})), "kb_imported", source)
 
 
 def _trouble(result: ToolResult) -> str | None:
@@ -330,6 +367,8 @@ async def _index(visit: PageRequest) -> dict[str, Any]:
         "can_add": ADD in here,
         "can_remove": REMOVE in here,
         "can_reindex": REINDEX in here,
+        "can_export": EXPORT in here,
+        "can_import": IMPORT in here,
         "fields": {},
         "q": query,
         "mode": "ask" if visit.query.get("mode") == "ask" and ANSWER in here else "search",

@@ -41,6 +41,7 @@ SENTENCES = {
     "forgotten": "Forgotten. The next call of {name} asks again.",
     "imported": "The servers you chose were taken over.",
     "kb_added": "{name} is up to date.",
+    "kb_imported": "The documents of {name} came in.",
     "kb_reindexed": "The index of {name} is built anew.",
     "kb_removed": "{name} was taken out. No file was touched.",
     "policy": "The policy of {name} is set.",
