@@ -13,10 +13,9 @@ from toolcrib.config.jsonc import has_comments, read_jsonc
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
 from toolcrib.config.positions import toml_headers
-from toolcrib.config.tables import SERVER_KEYS, TOOL_KEYS
-from toolcrib.config.values import timeout_s
+from toolcrib.config.tables import LOST_WITH, SERVER_KEYS, TOOL_KEYS
+from toolcrib.config.values import as_written, timeout_s
 from toolcrib.core.errors import ConfigError, did_you_mean
-from toolcrib.core.limits import Rate
 from toolcrib.core.names import to_server_name
 
 _JSON_KEYS = ("command", "args", "env", "cwd", "url", "headers", "description")
@@ -149,15 +148,7 @@ def _in_toml(value: Any) -> Any:
         table = tomlkit.inline_table()
         table.update(value)
         return table
-    return _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, Rate):
-        return str(value)
-    return dict(value) if isinstance(value, Mapping) else value
+    return as_written(value)
 
 
 def _remove_from_toml(text: str, name: str) -> str:
@@ -224,8 +215,7 @@ def _change_in_toml(text: str, name: str, changes: Mapping[str, Any]) -> str:
 
 def _with_kind(changes: Mapping[str, Any]) -> Mapping[str, Any]:
     """A server that changes its kind loses what went with the other one."""
-    lost = {"url": ("command", "args", "cwd", "env", "type"), "command": ("url", "headers", "type")}
-    gone = next((keys for key, keys in lost.items() if changes.get(key) is not None), ())
+    gone = next(((*keys, "type") for kind, keys in LOST_WITH.items() if changes.get(kind) is not None), ())
     return dict.fromkeys(gone) | dict(changes)
 
 
@@ -260,8 +250,8 @@ def _in_foreign_words(changes: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "call_timeout" in changes:
         timeout = changes["call_timeout"]
         wanted["timeout"] = None if timeout is None else int(timeout_s(timeout) * 1000)
-    for key in changes:
-        if key not in (*_JSON_KEYS, "type", "enabled", "call_timeout"):
+    for key, value in changes.items():
+        if value is not None and key not in (*_JSON_KEYS, "type", "enabled", "call_timeout"):
             raise ConfigError(f"An mcpServers file has no place for {key}.", where=where, hint=_NEEDS_TOML)
     if wanted.get("url") is not None:
         wanted |= {"type": "http", "serverUrl": None, "httpUrl": None, "transport": None}
@@ -281,7 +271,7 @@ def _json_entry(server: ServerConfig, where: str) -> dict[str, Any]:
             hint = "Put the server into a toolcrib.toml."
             raise ConfigError(f"An mcpServers file has no place for {field.name}.", where=where, hint=hint)
     entry: dict[str, Any] = {"type": "http"} if server.url else {}
-    entry |= {key: _plain(getattr(server, key)) for key in _JSON_KEYS if getattr(server, key)}
+    entry |= {key: as_written(getattr(server, key)) for key in _JSON_KEYS if getattr(server, key)}
     if server.call_timeout_s != default.call_timeout_s:
         entry["timeout"] = int(server.call_timeout_s * 1000)
     return entry if server.enabled else entry | {"disabled": True}

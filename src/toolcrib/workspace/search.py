@@ -21,11 +21,10 @@ from toolcrib.core.kinds import AUTO
 from toolcrib.isolate.levels import GIB, IsolationWanted, ResourceLimits
 from toolcrib.isolate.worker import Task, Workers, module_places
 from toolcrib.workspace.files import said
-from toolcrib.workspace.listing import check_glob
+from toolcrib.workspace.listing import WalkOptions, check_glob, walk
 from toolcrib.workspace.root import WorkspaceRoot
 from toolcrib.workspace.scan import text_lines
 from toolcrib.workspace.shell import ProgramBounds, Programs
-from toolcrib.workspace.walk import WalkOptions, walk
 
 PATTERN_MAX = 1000
 _REFUSED = {
