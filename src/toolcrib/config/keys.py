@@ -4,12 +4,13 @@
 merged, masked, shown and edited follows from that; ``tables`` collects the declarations.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum, auto
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from toolcrib.config.values import Reader
 from toolcrib.core.kinds import AUTO, IsolationLevel, PinMode, Policy
@@ -57,12 +58,17 @@ class Key:
     is_secret: bool = False
     """Whether a wrong value is not repeated in the complaint."""
     mask: Mask = Mask.NONE
+    http_level: SecurityLevel | None = None
+    """The level that a caller needs to set it over HTTP; ``None``: nobody can."""
     field: str = ""
+    type: Any = None
+    """Of the field."""
     section: str = ""
     """The field of ``Config`` whose value has this one; empty: ``Config`` itself, or no setting."""
 
 
 prefer = partial(Key, stricter=None)
+_UNIT = re.compile(r"_(s|bytes)$")
 
 
 def each(stricter: Stricter) -> dict[str, Stricter]:
@@ -78,7 +84,7 @@ def each(stricter: Stricter) -> dict[str, Stricter]:
 def keys_of(declared: type, section: str = "") -> dict[str, Key]:
     """The keys that the fields of a dataclass declare, by their names in the file."""
     found = [
-        replace(key, name=key.name or field.name.removesuffix("_s").removesuffix("_bytes"), field=field.name)
+        replace(key, name=key.name or _UNIT.sub("", field.name), field=field.name, type=get_args(field.type)[0])
         for field in fields(declared)
         for key in getattr(field.type, "__metadata__", ())
     ]

@@ -53,6 +53,7 @@ BUILT_IN_PARAMETERS: Mapping[str, Mapping[str, str]] = {
     "control_zwave_device": {"device_name": "deviceName", "command": "action"},
 }
 """Tool → the parameters that models write → the server's own names, where the user's configuration says nothing."""
+_ADMIN, _SYSTEM = SecurityLevel.ADMIN, SecurityLevel.SYSTEM
 RELAYABLE = ("elicitation", "sampling", "roots")
 
 
@@ -101,33 +102,36 @@ class ServerConfig:
     """One MCP server: a ``command`` to start, or a ``url`` to reach, never both."""
 
     name: str
-    command: Annotated[str | None, prefer(readers.some_text)] = None
+    command: Annotated[str | None, prefer(readers.some_text, http_level=_SYSTEM)] = None
     args: Annotated[
-        tuple[str, ...], prefer(readers.list_of(readers.text, "a list of strings"), goes_with="command", mask=Mask.ARGS)
+        tuple[str, ...],
+        prefer(readers.strings, goes_with="command", mask=Mask.ARGS, http_level=_SYSTEM),
     ] = ()
     env: Annotated[
-        Mapping[str, str], prefer(readers.text_map, goes_with="command", is_secret=True, mask=Mask.ENTRIES)
+        Mapping[str, str],
+        prefer(readers.text_map, goes_with="command", is_secret=True, mask=Mask.ENTRIES, http_level=_SYSTEM),
     ] = field(default_factory=dict)
-    cwd: Annotated[str | None, prefer(readers.some_text, goes_with="command")] = None
-    url: Annotated[str | None, prefer(readers.address, mask=Mask.ADDRESS)] = None
+    cwd: Annotated[str | None, prefer(readers.some_text, goes_with="command", http_level=_SYSTEM)] = None
+    url: Annotated[str | None, prefer(readers.address, mask=Mask.ADDRESS, http_level=_SYSTEM)] = None
     headers: Annotated[
-        Mapping[str, str], prefer(readers.text_map, goes_with="url", is_secret=True, mask=Mask.ENTRIES)
+        Mapping[str, str],
+        prefer(readers.text_map, goes_with="url", is_secret=True, mask=Mask.ENTRIES, http_level=_SYSTEM),
     ] = field(default_factory=dict)
-    enabled: Annotated[bool, prefer(readers.flag)] = True
+    enabled: Annotated[bool, prefer(readers.flag, http_level=_ADMIN)] = True
     ttl_s: Annotated[float, prefer(readers.duration_s, is_live=True)] = 300.0
-    discovery_timeout_s: Annotated[float, prefer(readers.timeout_s)] = 30.0
+    discovery_timeout_s: Annotated[float, prefer(readers.timeout_s, http_level=_ADMIN)] = 30.0
     connect_timeout_s: Annotated[float, prefer(readers.timeout_s)] = 5.0
-    call_timeout_s: Annotated[float, prefer(readers.timeout_s, is_live=True)] = 30.0
-    idle_timeout_s: Annotated[float, prefer(readers.duration_s)] = 600.0
+    call_timeout_s: Annotated[float, prefer(readers.timeout_s, is_live=True, http_level=_ADMIN)] = 30.0
+    idle_timeout_s: Annotated[float, prefer(readers.duration_s, http_level=_ADMIN)] = 600.0
     """How long an unused server keeps running; zero is for ever."""
-    description: Annotated[str, prefer(readers.text, is_live=True)] = ""
+    description: Annotated[str, prefer(readers.text, is_live=True, http_level=_ADMIN)] = ""
     tools: Mapping[str, ToolConfig] = field(default_factory=dict)
-    policy: Annotated[Policy | None, Key(readers.one_of(*Policy), POLICY, is_live=True)] = None
+    policy: Annotated[Policy | None, Key(readers.one_of(*Policy), POLICY, is_live=True, http_level=_ADMIN)] = None
     """For all its tools that have none of their own."""
-    level: Annotated[SecurityLevel | None, Key(readers.level, LEVEL, is_live=True)] = None
-    rate: Annotated[Rate | None, Key(readers.rate, rarer, is_live=True)] = None
+    level: Annotated[SecurityLevel | None, Key(readers.level, LEVEL, is_live=True, http_level=_SYSTEM)] = None
+    rate: Annotated[Rate | None, Key(readers.rate, rarer, is_live=True, http_level=_ADMIN)] = None
     """How often its tools may be called, all together."""
-    parallel: Annotated[int | None, Key(readers.count, min, is_live=True)] = None
+    parallel: Annotated[int | None, Key(readers.count, min, is_live=True, http_level=_ADMIN)] = None
     """How many calls may run on it at once; ``None`` for what holds for all servers."""
     relay: Annotated[tuple[str, ...], Key(readers.some_of(RELAYABLE), common, is_grant=True)] = ()
     """What the server may ask of the client through toolcrib, out of ``RELAYABLE``."""

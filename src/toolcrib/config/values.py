@@ -236,6 +236,7 @@ def texts(what: str) -> Reader:
     return list_of(some_text, f"a list of {what}")
 
 
+strings = list_of(text, "a list of strings")
 ports = list_of(port, "a list of ports")
 
 
