@@ -22,8 +22,8 @@ from toolcrib.config.model import Config, Layer, ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
 from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
+from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
-from toolcrib.core.kinds import Policy
 from toolcrib.core.names import join_name
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import FoundHere, Origins, Source, exists, read_source
@@ -143,7 +143,7 @@ def _fitted(server: ServerConfig, config: Config) -> ServerConfig:
     plain = replace(server, policy=None, tools={})
 
     def fit(name: str, tool: ToolConfig) -> ToolConfig:
-        if tool.policy != Policy.ALLOW:
+        if tool.policy is None or decided_by(tool.policy) is not Decision.ALLOWED:
             return tool
         general = policy_of(join_name(server.name, name), name, plain, config.security).policy
         return replace(tool, policy=general)
