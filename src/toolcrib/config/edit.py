@@ -8,11 +8,11 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import fields
 from typing import Any
 
-from toolcrib.config.importers import find_servers, parse_mcp_servers, value_at
+from toolcrib.config.importers import find_servers, parse_mcp_servers
 from toolcrib.config.jsonc import has_comments, read_jsonc
 from toolcrib.config.model import ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
-from toolcrib.config.positions import toml_headers
+from toolcrib.config.positions import toml_headers, value_at
 from toolcrib.config.tables import LOST_WITH, SERVER_KEYS, TOOL_KEYS
 from toolcrib.config.values import as_written, timeout_s
 from toolcrib.core.errors import ConfigError, did_you_mean
@@ -260,19 +260,24 @@ def _in_foreign_words(changes: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _add_to_json(text: str, server: ServerConfig, where: str) -> str:
     root, servers = _open_json(text if text.strip() else '{"mcpServers": {}}', where)
-    servers[server.name] = _json_entry(server, where)
+    _check_fits_json(server, where)
+    servers[server.name] = mcp_entry(server)
     return _dump(root)
 
 
-def _json_entry(server: ServerConfig, where: str) -> dict[str, Any]:
+def _check_fits_json(server: ServerConfig, where: str) -> None:
     default = ServerConfig(server.name)
     for field in fields(server):
         if field.name not in _JSON_FIELDS and getattr(server, field.name) != getattr(default, field.name):
             hint = "Put the server into a toolcrib.toml."
             raise ConfigError(f"An mcpServers file has no place for {field.name}.", where=where, hint=hint)
+
+
+def mcp_entry(server: ServerConfig) -> dict[str, Any]:
+    """The server as an ``mcpServers`` file has it, as far as such a file can say it."""
     entry: dict[str, Any] = {"type": "http"} if server.url else {}
     entry |= {key: as_written(getattr(server, key)) for key in _JSON_KEYS if getattr(server, key)}
-    if server.call_timeout_s != default.call_timeout_s:
+    if server.call_timeout_s != ServerConfig("").call_timeout_s:
         entry["timeout"] = int(server.call_timeout_s * 1000)
     return entry if server.enabled else entry | {"disabled": True}
 

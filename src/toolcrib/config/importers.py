@@ -10,7 +10,7 @@ from typing import Any
 from toolcrib.config.foreign.entry import is_toolcrib
 from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.model import Layer, Origin, ServerConfig, ServerEntry
-from toolcrib.config.positions import KeyPath, PlacedValues, dotted
+from toolcrib.config.positions import KeyPath, PlacedValues, dotted, value_at
 from toolcrib.config.tables import SERVER_KEYS, check_table, check_transport, read_keys, read_value
 from toolcrib.config.values import Mismatch, flag
 from toolcrib.core.errors import ConfigError
@@ -54,13 +54,6 @@ def _is_toolcrib(name: str, entry: ServerEntry) -> bool:
 def find_servers(root: object) -> KeyPath | None:
     """Where in the file the servers stand."""
     return next((path for path in SERVER_TABLES if value_at(root, path) is not None), None)
-
-
-def value_at(root: object, path: KeyPath) -> Any:
-    """What stands at a path; ``None`` where nothing does."""
-    for key in path:
-        root = root.get(key) if isinstance(root, Mapping) else None
-    return root
 
 
 def _refuse_repeated(written: PlacedValues, servers: KeyPath) -> None:
