@@ -42,7 +42,7 @@ class ChangedPackage:
 
 
 NEW_KEY = """\
-    patience_s: Annotated[float | None, Key(readers.timeout_s, min, mask=Mask.NONE, http_level=_ADMIN)] = None
+    patience_s: Annotated[float | None, Key(readers.timeout_s, min, mask=Secrecy.NONE, http_level=_ADMIN)] = None
 """
 KEY_STORY = r"""
 import json
@@ -113,7 +113,7 @@ print(json.dumps([config.results.glue, told["results.glue"]]))
 def test_a_setting_is_declared_in_one_file_and_masked_as_that_says(tmp_path):
     """A preference: the strongest layer's counts; a secret is not shown."""
     package = ChangedPackage(tmp_path)
-    declared = '    glue: Annotated[str, prefer(readers.text, is_secret=True, mask=Mask.KEY)] = ""\n'
+    declared = '    glue: Annotated[str, prefer(readers.text, is_secret=True, mask=Secrecy.KEY)] = ""\n'
     package.change("config/model.py", "    space: Annotated", declared + "    space: Annotated")
 
     assert package.tell(SETTING_STORY) == ["abc", "***"]

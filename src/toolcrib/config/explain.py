@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from toolcrib.config.keys import Key, Mask
+from toolcrib.config.keys import Key, Secrecy
 from toolcrib.config.model import DEFAULT, Config, ServerConfig
 from toolcrib.config.positions import KeyPath, dotted
 from toolcrib.config.rules import PER_KEY, is_stricter_policy, policy_said
@@ -103,7 +103,7 @@ def _written(
     for name, key in keys.items():
         value = getattr(holder, key.field, None)
         shown: Any = None if value is None else as_written(masked(key.mask, value))
-        if key.mask is Mask.ENTRIES:
+        if key.mask is Secrecy.ENTRIES:
             yield from ((dotted((*path, name, part)), text) for part, text in shown.items())
         elif value not in unsaid:
             yield dotted((*path, name)), shown

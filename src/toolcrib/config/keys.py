@@ -21,7 +21,7 @@ Stricter = Callable[[Any, Any], Any]
 """From two values to one that allows nothing that either of them forbids."""
 
 
-class Mask(StrEnum):
+class Secrecy(StrEnum):
     """What must not be seen of a value."""
 
     NONE = auto()
@@ -57,7 +57,7 @@ class Key:
     """Whether a change of it needs no new connection."""
     is_secret: bool = False
     """Whether a wrong value is not repeated in the complaint."""
-    mask: Mask = Mask.NONE
+    mask: Secrecy = Secrecy.NONE
     http_level: SecurityLevel | None = None
     """The level that a caller needs to set it over HTTP; ``None``: nobody can."""
     field: str = ""

@@ -19,7 +19,7 @@ from toolcrib.config.keys import (
     ON,
     POLICY,
     Key,
-    Mask,
+    Secrecy,
     as_first_said,
     common,
     keys_of,
@@ -105,17 +105,17 @@ class ServerConfig:
     command: Annotated[str | None, prefer(readers.some_text, http_level=_SYSTEM)] = None
     args: Annotated[
         tuple[str, ...],
-        prefer(readers.strings, goes_with="command", mask=Mask.ARGS, http_level=_SYSTEM),
+        prefer(readers.strings, goes_with="command", mask=Secrecy.ARGS, http_level=_SYSTEM),
     ] = ()
     env: Annotated[
         Mapping[str, str],
-        prefer(readers.text_map, goes_with="command", is_secret=True, mask=Mask.ENTRIES, http_level=_SYSTEM),
+        prefer(readers.text_map, goes_with="command", is_secret=True, mask=Secrecy.ENTRIES, http_level=_SYSTEM),
     ] = field(default_factory=dict)
     cwd: Annotated[str | None, prefer(readers.some_text, goes_with="command", http_level=_SYSTEM)] = None
-    url: Annotated[str | None, prefer(readers.address, mask=Mask.ADDRESS, http_level=_SYSTEM)] = None
+    url: Annotated[str | None, prefer(readers.address, mask=Secrecy.ADDRESS, http_level=_SYSTEM)] = None
     headers: Annotated[
         Mapping[str, str],
-        prefer(readers.text_map, goes_with="url", is_secret=True, mask=Mask.ENTRIES, http_level=_SYSTEM),
+        prefer(readers.text_map, goes_with="url", is_secret=True, mask=Secrecy.ENTRIES, http_level=_SYSTEM),
     ] = field(default_factory=dict)
     enabled: Annotated[bool, prefer(readers.flag, http_level=_ADMIN)] = True
     ttl_s: Annotated[float, prefer(readers.duration_s, is_live=True)] = 300.0

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, assert_never
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from toolcrib.config.keys import Mask
+from toolcrib.config.keys import Secrecy
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.references import referenced, resolve_leniently
 
@@ -80,18 +80,18 @@ def is_ordinary_name(name: str) -> bool:
     return bool(_ORDINARY_NAMES.fullmatch(name))
 
 
-def masked(mask: Mask, value: Any) -> Any:
+def masked(mask: Secrecy, value: Any) -> Any:
     """A value of the configuration for the eye."""
     match mask:
-        case Mask.NONE:
+        case Secrecy.NONE:
             return value
-        case Mask.ADDRESS:
+        case Secrecy.ADDRESS:
             return shown_url(value)
-        case Mask.ARGS:
+        case Secrecy.ARGS:
             return shown_args(value)
-        case Mask.ENTRIES:
+        case Secrecy.ENTRIES:
             return {name: shown_entry(name, text) for name, text in value.items()}
-        case Mask.KEY:
+        case Secrecy.KEY:
             return shown_entry("key", value) if value else value
         case _:
             assert_never(mask)

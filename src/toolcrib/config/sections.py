@@ -14,7 +14,7 @@ from toolcrib.config.keys import (
     PINS,
     POLICY,
     Key,
-    Mask,
+    Secrecy,
     as_first_said,
     common,
     each,
@@ -216,7 +216,7 @@ class EmbedderConfig:
 
     kind: Annotated[str, prefer(readers.one_of(*EMBEDDER_KINDS))]
     model: Annotated[str, prefer(readers.some_text)] = ""
-    url: Annotated[str, prefer(readers.address, mask=Mask.ADDRESS)] = ""
+    url: Annotated[str, prefer(readers.address, mask=Secrecy.ADDRESS)] = ""
     """Empty: the provider's own address."""
     path: Annotated[str, prefer(readers.some_text)] = ""
     """The folder of an ONNX model."""
@@ -250,9 +250,9 @@ class KbConfig:
     provider: Annotated[str, prefer(readers.one_of(*MODEL_PROVIDERS))] = "openai"
     model: Annotated[str, prefer(readers.some_text)] = ""
     """Empty: answers are made of the best sentences, without a model."""
-    url: Annotated[str, prefer(readers.address, mask=Mask.ADDRESS)] = ""
+    url: Annotated[str, prefer(readers.address, mask=Secrecy.ADDRESS)] = ""
     """Empty: the provider's own address."""
-    key: Annotated[str, prefer(readers.some_text, is_secret=True, mask=Mask.KEY)] = field(default="", repr=False)
+    key: Annotated[str, prefer(readers.some_text, is_secret=True, mask=Secrecy.KEY)] = field(default="", repr=False)
     timeout_s: Annotated[float, prefer(readers.timeout_s)] = 60.0
 
 
@@ -263,9 +263,9 @@ class ModelConfig:
     provider: Annotated[str, prefer(readers.one_of(*MODEL_PROVIDERS))] = "openai"
     model: Annotated[str, prefer(readers.some_text)] = ""
     """Empty: there is none."""
-    url: Annotated[str, prefer(readers.address, mask=Mask.ADDRESS)] = ""
+    url: Annotated[str, prefer(readers.address, mask=Secrecy.ADDRESS)] = ""
     """Empty: the provider's own address."""
-    key: Annotated[str, prefer(readers.some_text, is_secret=True, mask=Mask.KEY)] = field(default="", repr=False)
+    key: Annotated[str, prefer(readers.some_text, is_secret=True, mask=Secrecy.KEY)] = field(default="", repr=False)
     """Empty: the provider's usual environment variable."""
     timeout_s: Annotated[float, prefer(readers.timeout_s)] = 120.0
     """How long it may be silent."""
@@ -277,7 +277,7 @@ class ModelConfig:
 class NetworkConfig:
     """The way out, where it is not as the environment says."""
 
-    proxy: Annotated[str, prefer(readers.engine_url("http", "https"), is_secret=True, mask=Mask.ADDRESS)] = field(
+    proxy: Annotated[str, prefer(readers.engine_url("http", "https"), is_secret=True, mask=Secrecy.ADDRESS)] = field(
         default="", repr=False
     )
     """Empty: ``HTTPS_PROXY`` and its kin."""
@@ -328,7 +328,7 @@ class PlatformConfig:
 class StoreConfig:
     """Where audit, approvals, pins, discovery records, tokens, tasks and sessions are kept."""
 
-    url: Annotated[str, prefer(readers.engine_url("postgresql", "postgres"), is_secret=True, mask=Mask.ADDRESS)] = (
+    url: Annotated[str, prefer(readers.engine_url("postgresql", "postgres"), is_secret=True, mask=Secrecy.ADDRESS)] = (
         field(default="", repr=False)
     )
     """``postgresql://…``, or a reference to a variable that holds it; empty: in files of this machine."""
@@ -344,7 +344,7 @@ class StoreConfig:
 class RedisConfig:
     """Where replicas agree on limits, discoveries and news."""
 
-    url: Annotated[str, prefer(readers.engine_url("redis", "rediss", "unix"), is_secret=True, mask=Mask.ADDRESS)] = (
+    url: Annotated[str, prefer(readers.engine_url("redis", "rediss", "unix"), is_secret=True, mask=Secrecy.ADDRESS)] = (
         field(default="", repr=False)
     )
     """``redis://…``, ``rediss://…`` or ``unix://…``, or a reference; empty: there is none."""

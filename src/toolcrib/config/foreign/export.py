@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolcrib.config.edit import mcp_entry
-from toolcrib.config.keys import Mask
+from toolcrib.config.keys import Secrecy
 from toolcrib.config.model import ServerConfig
 from toolcrib.config.secrets import masked
 from toolcrib.config.tables import SERVER_KEYS
@@ -42,7 +42,7 @@ def lost_settings(server: ServerConfig) -> list[str]:
 
 def _masked(server: ServerConfig) -> ServerConfig:
     said = [(key.field, key.mask, getattr(server, key.field, None)) for key in SERVER_KEYS.values()]
-    shown = {field: masked(mask, value) for field, mask, value in said if value and mask is not Mask.NONE}
+    shown = {field: masked(mask, value) for field, mask, value in said if value and mask is not Secrecy.NONE}
     return replace(server, **shown | {"args": tuple(shown.get("args", ()))})
 
 
