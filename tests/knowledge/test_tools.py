@@ -5,9 +5,9 @@ from tests.knowledge.conftest import Base
 
 from toolcrib import open_crib
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment
 from toolcrib.config.sections import KbConfig
 from toolcrib.crib.knowledge import LateLibrary
+from toolcrib.stores.paths import Environment
 
 GUIDE = """---
 title: The ant guide

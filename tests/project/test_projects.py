@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from toolcrib.config.references import Environment
 from toolcrib.core.events import Event
 from toolcrib.crib.assemble import assemble
 from toolcrib.crib.loading import load
 from toolcrib.project.project import Project, project_id
 from toolcrib.project.projects import DOSSIERS_KEPT, Projects, as_known, remember
+from toolcrib.stores.paths import Environment
 from toolcrib.stores.projects import KnownProject, ProjectFile
 
 

@@ -14,7 +14,6 @@ from toolcrib.cli.failures import FailedCall, UsageError
 from toolcrib.cli.invoke import Options, arg
 from toolcrib.cli.logs import one_shot_log
 from toolcrib.cli.opening import load_here, opened
-from toolcrib.config.references import Environment
 from toolcrib.core.call import SilentChannel
 from toolcrib.core.errors import EmbedderUnavailable
 from toolcrib.crib.crib import Crib
@@ -22,6 +21,7 @@ from toolcrib.crib.knowledge import open_library
 from toolcrib.knowledge.definitions import EVERY_COLLECTION
 from toolcrib.knowledge.library import Library
 from toolcrib.schema.text import printable
+from toolcrib.stores.paths import Environment
 
 DAY_S = 86_400.0
 """Whoever sits at a terminal ends a command that takes too long; so much is enough for all others."""

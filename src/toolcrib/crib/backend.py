@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 
 from toolcrib.config.lock import LockStore
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment, resolve
+from toolcrib.config.references import resolve
 from toolcrib.config.sections import RedisConfig, StoreConfig
 from toolcrib.core.errors import ConfigError
 from toolcrib.stores.local import Backend
+from toolcrib.stores.paths import Environment
 
 if TYPE_CHECKING:
     from toolcrib.stores.postgres.database import StoreSettings

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolcrib.config.model import Config
-from toolcrib.config.references import Environment, for_network, resolve
+from toolcrib.config.references import resolve
 from toolcrib.config.sections import EmbedderConfig, KbConfig
 from toolcrib.core.errors import ConfigError, EmbedderUnavailable, UnreadableSource
 from toolcrib.core.events import Emit, drop
@@ -22,6 +22,7 @@ from toolcrib.crib.backend import find_backend
 from toolcrib.knowledge.tools import KnowledgeTools
 from toolcrib.sources.native.functions import NativeTool, define
 from toolcrib.stores.local import Backend
+from toolcrib.stores.paths import Environment, for_network
 from toolcrib.version import VERSION
 
 if TYPE_CHECKING:

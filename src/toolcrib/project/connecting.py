@@ -22,12 +22,11 @@ from toolcrib.config.foreign.connectors import (
 from toolcrib.config.jsonc import BOM, is_blank, read_values
 from toolcrib.config.parse import read_toml
 from toolcrib.config.positions import value_at
-from toolcrib.config.references import Environment
 from toolcrib.core.errors import ConfigError, remedy_of
 from toolcrib.project.importing import ImportRequest, find_imports, machine
 from toolcrib.stores.files import read_bytes, replace_bytes, sync_directory
 from toolcrib.stores.foreign import Connection, Connections, digest, keep_backup, missing_folders, remove_file
-from toolcrib.stores.paths import state_directory
+from toolcrib.stores.paths import Environment, state_directory
 
 Kind = Literal["connected", "already", "restored", "taken out", "absent"]
 

@@ -20,7 +20,6 @@ from toolcrib.config.jsonc import read_jsonc
 from toolcrib.config.merge import merge
 from toolcrib.config.model import Config, Layer, ServerConfig, ToolConfig
 from toolcrib.config.parse import parse
-from toolcrib.config.references import Environment
 from toolcrib.config.secrets import shown_args, shown_entry, shown_url
 from toolcrib.core.access import Decision, decided_by
 from toolcrib.core.errors import CallerError, ConfigError, did_you_mean
@@ -28,7 +27,7 @@ from toolcrib.core.names import join_name
 from toolcrib.stores.files import locked, read_text
 from toolcrib.stores.foreign import FoundHere, Origins, Source, exists, read_source
 from toolcrib.stores.lockfile import write_config
-from toolcrib.stores.paths import NEW_FILE, state_directory, user_config_path
+from toolcrib.stores.paths import NEW_FILE, Environment, state_directory, user_config_path
 
 OPEN_WEBUI_VARIABLE = "TOOL_SERVER_CONNECTIONS"
 
